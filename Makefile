@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# Each target works alone on a fresh machine: it installs what is missing, builds incrementally, then runs.
+
+PYTHON := .venv/bin/python
+CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
+PYTHON_SOURCES = python tests benchmarks examples scripts/check_layers scripts/check_file_size
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test long bench format lint asan tsan wheel fresh clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+setup:  ## install what is missing: Debian packages, .venv, Python packages
+	@scripts/setup
+
+build: setup  ## build the C++ half incrementally
+	@scripts/build release
+
+demo: build  ## a language model answers: make demo ARGS="--prompt 'What is a compiler?'"
+	@$(PYTHON) -m npugraph.demo $(ARGS)
+
+test: build  ## what CI runs; ARGS go to pytest
+	@scripts/test -m 'not long' $(ARGS)
+
+long: build  ## the tests that are too slow for `make test`
+	@$(PYTHON) -m pytest -m long $(ARGS)
+
+bench: build  ## all benchmarks: JSON and a table
+	@$(PYTHON) -m benchmarks $(ARGS)
+
+format: setup  ## rewrite sources in the project's style
+	@.venv/bin/clang-format -i $(CXX_SOURCES)
+	@.venv/bin/ruff check -q --fix $(wildcard $(PYTHON_SOURCES))
+	@.venv/bin/ruff format -q $(wildcard $(PYTHON_SOURCES))
+
+lint: setup  ## check style, layers and file sizes without changing anything
+	@.venv/bin/clang-format --dry-run -Werror $(CXX_SOURCES)
+	@.venv/bin/ruff check -q $(wildcard $(PYTHON_SOURCES))
+	@.venv/bin/ruff format -q --check $(wildcard $(PYTHON_SOURCES))
+	@scripts/check_layers
+	@scripts/check_file_size
+
+asan tsan: setup  ## the torch-free half under sanitizers
+	@scripts/build $@
+	@.venv/bin/ctest --preset $@ --no-tests=error
+	@scripts/lit build/$@
+
+wheel: setup  ## dist/*.whl, checked in a fresh environment
+	@scripts/wheel
+
+fresh:  ## `make demo` and `make test` from a clone in a bare Debian 12 (debootstrap; needs root)
+	@scripts/fresh
+
+clean:  ## remove what was built; keeps .venv
+	rm -rf build dist python/npugraph/_C.*.so

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# What holds for every target: language, visibility, warnings, sanitizers, compiler cache, linker.
+# There is no global -march: the binaries run on any x86-64 and AArch64. Kernels pick their instruction
+# set at run time (function multiversioning inside the file).
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Release keeps line tables, so that profiles and traces of crashes name lines.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-g -D_GLIBCXX_ASSERTIONS")
+
+find_program(NPUGRAPH_CCACHE ccache)
+if(NPUGRAPH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Sloppiness: what ccache asks for before it caches compilations that use a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${NPUGRAPH_CCACHE})
+endif()
+
+find_program(NPUGRAPH_MOLD mold)
+if(NPUGRAPH_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+add_link_options(-Wl,--as-needed)
+
+# Own code only: what npugraph_layer() makes links this, headers of others come as SYSTEM.
+add_library(npugraph_options INTERFACE)
+target_include_directories(npugraph_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# Never -ffast-math or its parts: sums keep their order, NaN and infinity count (docs/numerics.md). errno is
+# the one thing that mathematical functions need not set; without it they vectorise.
+target_compile_options(npugraph_options INTERFACE -Wall -Wextra -fno-math-errno
+                                                  $<$<BOOL:${NPUGRAPH_WERROR}>:-Werror>)
+target_compile_definitions(npugraph_options INTERFACE NPUGRAPH_VERSION="${NPUGRAPH_VERSION}")
+
+if(NPUGRAPH_SANITIZE)
+  if(NPUGRAPH_TORCH)
+    message(FATAL_ERROR "NPUGRAPH_SANITIZE needs NPUGRAPH_TORCH=OFF: torch is not built with sanitizers")
+  endif()
+  add_compile_options(-fsanitize=${NPUGRAPH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${NPUGRAPH_SANITIZE})
+endif()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...])
+#
+# One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
+# directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
+# program <dir>_test. DEPS are the layers that this one may include, exactly those of scripts/check_layers;
+# LINK are libraries from outside of the tree.
+function(npugraph_layer dir)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;LINK")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  string(REPLACE "/" "_" name ${dir})
+  list(TRANSFORM arg_DEPS REPLACE "/" "_")
+  list(TRANSFORM arg_DEPS PREPEND npugraph_)
+
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
+  if(sources)
+    add_library(npugraph_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(npugraph_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_link_libraries(npugraph_${name} ${scope} npugraph_options ${arg_DEPS} ${arg_LINK})
+
+  if(NPUGRAPH_TESTS)
+    npugraph_unit_test(${dir} npugraph_${name})
+  endif()
+endfunction()
+
+# npugraph_unit_test(<dir> <library>...): the test program of tests/unit/<dir>, if there are tests.
+function(npugraph_unit_test dir)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${dir}/*_test.cc)
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" name ${dir})
+  add_executable(${name}_test ${sources})
+  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
+  target_link_libraries(${name}_test PRIVATE ${ARGN} npugraph_options GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+endfunction()
+
+# npugraph_tool(<name> <source> DEPS <dir>...): a program of src/tools, installed beside the Python scripts.
+function(npugraph_tool name source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "DEPS")
+  list(TRANSFORM arg_DEPS REPLACE "/" "_")
+  list(TRANSFORM arg_DEPS PREPEND npugraph_)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE npugraph_options ${arg_DEPS} CLI11::CLI11)
+  if(SKBUILD)
+    install(TARGETS ${name} DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT wheel)
+  endif()
+endfunction()
