@@ -9,7 +9,7 @@ PYTHON_SOURCES = python tests benchmarks examples scripts/check_layers scripts/c
 .PHONY: help setup build demo test long bench format lint asan tsan wheel fresh clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z ]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 setup:  ## install what is missing: Debian packages, .venv, Python packages
 	@scripts/setup

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...])
+# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...] [PCH <header>...])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
 # program <dir>_test. DEPS are the layers that this one may include, exactly those of scripts/check_layers;
-# LINK are libraries from outside of the tree.
+# LINK are libraries from outside of the tree, PCH headers to precompile.
 function(npugraph_layer dir)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -18,6 +18,7 @@ function(npugraph_layer dir)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
   if(sources)
     add_library(npugraph_${name} STATIC ${sources})
+    target_precompile_headers(npugraph_${name} PRIVATE ${arg_PCH})
     set(scope PUBLIC)
   else()
     add_library(npugraph_${name} INTERFACE)
@@ -49,6 +50,9 @@ function(npugraph_tool name source)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "DEPS")
   list(TRANSFORM arg_DEPS REPLACE "/" "_")
   list(TRANSFORM arg_DEPS PREPEND npugraph_)
+  if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    return()
+  endif()
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE npugraph_options ${arg_DEPS} CLI11::CLI11)
   if(SKBUILD)
