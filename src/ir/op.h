@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the graph knows of an operator. The facts stand once, in a row of the table in ops/; the graph refers to rows.
+//
+// Operator schemas are those of torch ("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"); the name
+// of a row is the schema's with a dot: "aten.add.Tensor", and "aten.mm" for a default overload (no ".default").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/attr.h"
+
+namespace npugraph::ir {
+
+// Facts that passes ask for. An operator that is not in the table gets those that its schema and tags prove, and is
+// otherwise assumed to be able to throw.
+enum class Trait : uint32_t {
+  kElementwise = 1u << 0,      // each result element depends on the broadcast-corresponding elements only
+  kReduction = 1u << 1,
+  kView = 1u << 2,             // every result is a strided view of the first operand; Node::views says which
+  kProduct = 1u << 3,          // matrix products and convolutions
+  kRandom = 1u << 4,           // draws from a generator: runs in program order, never merged, folded or removed
+  kSideEffect = 1u << 5,       // does something besides its results (assert, print): kept and kept in order
+  kMutates = 1u << 6,          // writes an argument; derived from the schema
+  kCommutative = 1u << 7,      // the first two operands may be exchanged
+  kMayThrow = 1u << 8,         // may raise for some values of its inputs (index out of range, singular matrix)
+  kCopyLike = 1u << 9,         // moves data without computing: copy_, clone, _to_copy, cat, index_copy of whole buffers, ...
+  kOpaque = 1u << 10,          // not an ATen operator: a Python callable (higher-order operators, Python custom operators)
+  kCreation = 1u << 11,        // a fresh tensor from sizes and scalars only
+};
+
+using Traits = uint32_t;
+constexpr Traits operator|(Trait a, Trait b) { return static_cast<Traits>(a) | static_cast<Traits>(b); }
+constexpr Traits operator|(Traits a, Trait b) { return a | static_cast<Traits>(b); }
+constexpr bool has(Traits traits, Trait trait) { return (traits & static_cast<Traits>(trait)) != 0; }
+
+struct SchemaArg {
+  std::string name;
+  std::string type;          // "Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "SymInt", "SymInt[2]", "Scalar", "ScalarType?", ...
+  std::string alias;         // alias set letters ("a"), empty when none
+  bool is_write = false;     // "(a!)"
+  bool keyword_only = false;
+  bool has_default = false;
+  Attr default_value;        // meaningful when has_default
+};
+
+struct SchemaReturn {
+  std::string type;
+  std::string alias;
+  bool is_write = false;
+};
+
+struct Schema {
+  std::string name;          // "aten.add.Tensor"
+  std::string text;          // as given
+  std::vector<SchemaArg> args;
+  std::vector<SchemaReturn> returns;
+};
+
+// One operator. Rows are immutable and live as long as the process; equal operators are the same row.
+struct Op {
+  std::string name;          // "aten.add.Tensor"
+  Schema schema;
+  Traits traits = 0;
+  std::string inplace_twin;  // "aten.add_.Tensor", or empty
+  bool in_table = false;     // false: made from a schema that the table does not know
+
+  bool is(Trait trait) const { return has(traits, trait); }
+};
+
+// How the text form turns names into rows; ops/ implements it.
+class OpResolver {
+ public:
+  virtual ~OpResolver() = default;
+  // The row of a name, or null when it is unknown.
+  virtual const Op* find(std::string_view name) const = 0;
+  // The row for a schema that the table does not know, made on first use. `extra` are traits beyond those of the schema.
+  virtual const Op* intern(std::string_view schema, Traits extra) = 0;
+};
+
+}  // namespace npugraph::ir

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/table.h"
+
+#include <deque>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "ops/row.h"
+
+namespace npugraph::ops {
+namespace {
+
+using enum ir::Trait;
+
+constexpr Row kRows[] = {
+#include "ops/rows.inc"
+};
+
+std::string name_of_schema(std::string_view schema) {
+  std::string name(schema.substr(0, schema.find('(')));
+  if (const size_t colons = name.find("::"); colons != std::string::npos) name.replace(colons, 2, ".");
+  return name;
+}
+
+struct NameHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+};
+
+class Registry final : public ir::OpResolver {
+ public:
+  Registry() {
+    by_name_.reserve(2 * std::size(kRows));
+    for (const Row& row : kRows) by_name_[name_of_schema(row.schema)].row = &row;
+  }
+
+  const ir::Op* find(std::string_view name) const override {
+    if (name.ends_with(".default")) name.remove_suffix(8);
+    const std::lock_guard lock(mutex_);
+    const auto entry = by_name_.find(name);
+    return entry == by_name_.end() ? nullptr : resolve(entry->second);
+  }
+
+  const ir::Op* intern(std::string_view schema, ir::Traits extra) override {
+    ir::Schema parsed = parse_schema(schema);
+    const ir::Traits traits = traits_of(parsed) | extra | kMayThrow;
+    const std::lock_guard lock(mutex_);
+    Entry& entry = by_name_[parsed.name];
+    if (entry.row != nullptr && resolve(entry)->schema.text == schema) return entry.op;
+    for (const RegisteredOp* op : entry.interned) {
+      if (op->schema.text == schema && op->traits == traits) return op;
+    }
+    RegisteredOp& op = ops_.emplace_back();
+    op.name = parsed.name;
+    op.schema = std::move(parsed);
+    op.traits = traits;
+    entry.interned.push_back(&op);
+    return &op;
+  }
+
+ private:
+  struct Entry {
+    const Row* row = nullptr;
+    mutable const RegisteredOp* op = nullptr;    // of `row`, made on first use: most programs use few rows
+    std::vector<const RegisteredOp*> interned;
+  };
+
+  const ir::Op* resolve(const Entry& entry) const {
+    if (entry.row == nullptr) return entry.interned.empty() ? nullptr : entry.interned.back();
+    if (entry.op == nullptr) {
+      RegisteredOp& op = ops_.emplace_back();
+      op.schema = parse_schema(entry.row->schema);
+      op.name = op.schema.name;
+      op.traits = entry.row->traits.bits | traits_of(op.schema);
+      if (entry.row->inplace_twin != nullptr) op.inplace_twin = entry.row->inplace_twin;
+      op.in_table = true;
+      op.row = entry.row;
+      entry.op = &op;
+    }
+    return entry.op;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::deque<RegisteredOp> ops_;  // stable addresses
+  std::unordered_map<std::string, Entry, NameHash, std::equal_to<>> by_name_;
+};
+
+}  // namespace
+
+ir::OpResolver& registry() {
+  static Registry& instance = *new Registry;  // lives as long as the process: graphs refer to its rows
+  return instance;
+}
+
+const ir::Op& require(std::string_view name) {
+  const ir::Op* op = registry().find(name);
+  if (op == nullptr) throw UserError(cat("unknown operator '", name, "': it is neither in the operator table nor declared"));
+  return *op;
+}
+
+std::vector<std::string_view> table_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kRows) names.push_back(registry().find(name_of_schema(row.schema))->name);
+  return names;
+}
+
+}  // namespace npugraph::ops
