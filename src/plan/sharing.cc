@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include "plan/steps.h"
+
+namespace npugraph::plan {
+namespace {
+
+using program::Access;
+using program::Buffer;
+using program::BufferClass;
+using program::kNone;
+using program::Operand;
+using program::Program;
+using program::Task;
+
+bool same_window(const Operand& a, const Operand& b) {
+  return size_of(a.dtype) == size_of(b.dtype) && a.byte_offset == b.byte_offset && a.sizes == b.sizes &&
+         a.strides == b.strides;
+}
+
+// Windows may interleave inside one buffer: an operand besides the two that are declared to share would not be covered by the
+// declaration.
+bool touched_once(const Task& task, int32_t buffer) {
+  return std::count_if(task.operands.begin(), task.operands.end(),
+                       [&](const Operand& o) { return o.buffer == buffer; }) == 1;
+}
+
+bool can_share(const Program& program, int32_t task_index, const program::Share& share) {
+  const Task& task = program.tasks[task_index];
+  const Operand& written = task.operands[share.written];
+  const Operand& read = task.operands[share.read];
+  const Buffer& fresh = program.buffers[written.buffer];
+  const Buffer& dying = program.buffers[read.buffer];
+  return written.access == Access::kWrite && read.access == Access::kRead &&      //
+         fresh.cls == BufferClass::kArena && dying.cls == BufferClass::kArena &&  //
+         fresh.first_task == task_index && dying.last_task == task_index &&       //
+         fresh.bytes == dying.bytes && same_window(written, read) &&              //
+         touched_once(task, written.buffer) && touched_once(task, read.buffer);
+}
+
+}  // namespace
+
+void share_dying_buffers(Program& program) {
+  // Buffer i has become buffer moved_to[i]. Tasks are renamed when they are reached: a buffer moves at its first task.
+  std::vector<int32_t> moved_to(program.buffers.size());
+  std::iota(moved_to.begin(), moved_to.end(), 0);
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    Task& task = program.tasks[i];
+    for (Operand& operand : task.operands) operand.buffer = moved_to[operand.buffer];
+    for (const program::Share& share : task.may_share) {
+      if (!can_share(program, static_cast<int32_t>(i), share)) continue;
+      int32_t& written = task.operands[share.written].buffer;
+      const int32_t read = task.operands[share.read].buffer;
+      Buffer& fresh = program.buffers[written];
+      program.buffers[read].last_task = fresh.last_task;
+      fresh.first_task = fresh.last_task = kNone;
+      moved_to[written] = read;
+      written = read;
+    }
+  }
+}
+
+}  // namespace npugraph::plan

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saved Programs: a header (magic, version, sizes, checksum), metadata, the text form, and the bytes of the constants, aligned
+// to 64 so that they can be mapped. Nothing in a file is executed or unpickled; every size is checked before use.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "program/program.h"
+
+namespace npugraph::program {
+
+// Free-form facts that travel with a Program: torch version, host, options.
+using Metadata = std::map<std::string, std::string>;
+
+// Writes atomically (a temporary file in the same directory, then rename) with mode 0600. UserError when the Program has
+// opaque constants or Python tasks (named in the message), or when the file cannot be written.
+void save(const Program& program, const Metadata& metadata, const std::string& path);
+
+struct Loaded {
+  Program program;
+  Metadata metadata;
+};
+
+// Maps the file and keeps the mapping alive through the constants. UserError that names the path and what is wrong: not a
+// Program, another version, damaged (checksum), not owned by this user, truncated.
+Loaded load(const std::string& path);
+
+}  // namespace npugraph::program

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/offsets.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "program/conflicts.h"
+
+namespace npugraph::program {
+namespace {
+
+constexpr int64_t kUnplaced = -1;
+
+// How a buffer chooses among the gaps that its neighbours leave.
+enum class Fit : uint8_t { kLowest, kTightest };
+
+// In which order buffers choose.
+enum class Rule : uint8_t { kSize, kPressure, kArea, kLife, kStart };
+
+constexpr std::array kAttempts = {
+    std::pair{Rule::kSize, Fit::kTightest},  std::pair{Rule::kPressure, Fit::kLowest},
+    std::pair{Rule::kArea, Fit::kTightest},  std::pair{Rule::kPressure, Fit::kTightest},
+    std::pair{Rule::kSize, Fit::kLowest},    std::pair{Rule::kLife, Fit::kTightest},
+    std::pair{Rule::kStart, Fit::kTightest}, std::pair{Rule::kStart, Fit::kLowest},
+};
+
+// Bounds of the repair: what it may cost is a few milliseconds, whatever the Program.
+constexpr int32_t kMostRepairedBuffers = 5'000;
+constexpr int64_t kRepairVisits = 1'000'000;
+constexpr int64_t kMostRepairs = 200;
+
+struct Interval {
+  int64_t begin;
+  int64_t end;
+};
+
+std::vector<int64_t> rounded(std::span<const int64_t> bytes) {
+  std::vector<int64_t> sizes(bytes.size());
+  int64_t total = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    NG_CHECK(bytes[i] >= 0, "a buffer of ", bytes[i], " bytes");
+    int64_t end = 0;
+    const bool overflow = __builtin_add_overflow(bytes[i], kArenaAlignment - 1, &end) ||
+                          __builtin_add_overflow(total, end & -kArenaAlignment, &total);
+    if (overflow)
+      throw UserError(cat("intermediate results add up to more than 2^63 bytes; buffer ", i, " alone has ", bytes[i]));
+    sizes[i] = end & -kArenaAlignment;
+  }
+  return sizes;
+}
+
+// Places the buffers of one set of sizes, again and again in different orders.
+class Greedy {
+ public:
+  Greedy(const Conflicts& conflicts, std::vector<int64_t> sizes)
+      : conflicts_(conflicts), sizes_(std::move(sizes)), alive_(conflicts.num_ranks() + 1, 0), offsets_(sizes_.size()) {
+    for (int32_t i = 0; i < conflicts.size(); ++i) {
+      alive_[conflicts.first(i)] += sizes_[i];
+      alive_[conflicts.last(i) + 1] -= sizes_[i];
+    }
+    std::partial_sum(alive_.begin(), alive_.end(), alive_.begin());
+    lower_bound_ = *std::max_element(alive_.begin(), alive_.end());
+  }
+
+  int64_t lower_bound() const { return lower_bound_; }
+  int64_t top() const { return top_; }
+  const std::vector<int64_t>& offsets() const { return offsets_; }
+  int64_t size(int32_t buffer) const { return sizes_[buffer]; }
+
+  // Buffers with bytes, in the order of `rule`; equals stand in the order of their start.
+  std::vector<int32_t> order_by(Rule rule);
+
+  // Afterwards offsets() and top() are those of this order. Gives up, and says so, as soon as `limit` is reached.
+  bool place(std::span<const int32_t> order, Fit fit, int64_t limit);
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, int32_t, int32_t>;
+  Key key(Rule rule, int32_t buffer) const;
+  int64_t find_offset(int32_t buffer, Fit fit);
+  void measure_pressure();
+
+  const Conflicts& conflicts_;
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> alive_;     // bytes, per rank
+  std::vector<int64_t> pressure_;  // per buffer: the most bytes alive during its life; filled on first use
+  std::vector<int64_t> offsets_;
+  std::vector<Interval> taken_;
+  int64_t lower_bound_ = 0;
+  int64_t top_ = 0;
+};
+
+void Greedy::measure_pressure() {
+  pressure_.resize(sizes_.size());
+  for (int32_t i = 0; i < conflicts_.size(); ++i) {
+    pressure_[i] = *std::max_element(alive_.begin() + conflicts_.first(i), alive_.begin() + conflicts_.last(i) + 1);
+  }
+}
+
+Greedy::Key Greedy::key(Rule rule, int32_t buffer) const {
+  const int32_t first = conflicts_.first(buffer);
+  const int64_t life = conflicts_.last(buffer) - first + 1;
+  const int64_t size = sizes_[buffer];
+  switch (rule) {
+    case Rule::kSize: return {-size, -life, first, buffer};
+    case Rule::kPressure: return {-pressure_[buffer], -size, first, buffer};
+    // Areas are compared in cache lines, and saturate.
+    case Rule::kArea:
+      return {-(size / kArenaAlignment > INT64_MAX / life ? INT64_MAX : size / kArenaAlignment * life), -size, first,
+              buffer};
+    case Rule::kLife: return {-life, -size, first, buffer};
+    case Rule::kStart: return {first, -size, first, buffer};
+  }
+  return {};
+}
+
+std::vector<int32_t> Greedy::order_by(Rule rule) {
+  if (rule == Rule::kPressure && pressure_.empty()) measure_pressure();
+  std::vector<Key> keys;
+  keys.reserve(sizes_.size());
+  for (int32_t i = 0; i < conflicts_.size(); ++i) {
+    if (sizes_[i] > 0) keys.push_back(key(rule, i));
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<int32_t> order(keys.size());
+  std::transform(keys.begin(), keys.end(), order.begin(), [](const Key& k) { return std::get<3>(k); });
+  return order;
+}
+
+int64_t Greedy::find_offset(int32_t buffer, Fit fit) {
+  taken_.clear();
+  conflicts_.for_each(buffer, [&](int32_t other) {
+    if (offsets_[other] != kUnplaced) taken_.push_back({offsets_[other], offsets_[other] + sizes_[other]});
+  });
+  std::sort(taken_.begin(), taken_.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+
+  int64_t free_from = 0;
+  int64_t best = kUnplaced;
+  int64_t best_gap = INT64_MAX;
+  for (const Interval& interval : taken_) {
+    const int64_t gap = interval.begin - free_from;
+    if (gap >= sizes_[buffer] && gap < best_gap) {
+      if (fit == Fit::kLowest) return free_from;
+      best = free_from;
+      best_gap = gap;
+    }
+    free_from = std::max(free_from, interval.end);
+  }
+  return best == kUnplaced ? free_from : best;
+}
+
+bool Greedy::place(std::span<const int32_t> order, Fit fit, int64_t limit) {
+  std::fill(offsets_.begin(), offsets_.end(), kUnplaced);
+  top_ = 0;
+  for (const int32_t buffer : order) {
+    const int64_t offset = find_offset(buffer, fit);
+    top_ = std::max(top_, offset + sizes_[buffer]);
+    if (top_ >= limit) return false;
+    offsets_[buffer] = offset;
+  }
+  return true;
+}
+
+}  // namespace
+
+struct ArenaSolver::State {
+  explicit State(std::span<const Lifetime> lifetimes) : conflicts(lifetimes) {}
+
+  // Keeps the attempt if it is better than the best; true when no better one exists.
+  bool attempt(Greedy& greedy, std::vector<int32_t> order, Fit fit);
+  bool attempt_last(Greedy& greedy);
+  void repair(Greedy& greedy);
+
+  const Conflicts conflicts;
+  Placement best;
+  std::vector<int32_t> best_order;
+  Fit best_fit = Fit::kTightest;
+};
+
+bool ArenaSolver::State::attempt(Greedy& greedy, std::vector<int32_t> order, Fit fit) {
+  if (greedy.place(order, fit, best.arena_bytes)) {
+    best.arena_bytes = greedy.top();
+    best.offsets = greedy.offsets();
+    best_order = std::move(order);
+    best_fit = fit;
+  }
+  return best.arena_bytes == best.lower_bound_bytes;
+}
+
+// The order of the call before, completed by the buffers that had no bytes then.
+bool ArenaSolver::State::attempt_last(Greedy& greedy) {
+  if (best_order.empty()) return false;
+  std::vector<bool> listed(conflicts.size(), false);
+  std::vector<int32_t> order;
+  for (const int32_t buffer : best_order) {
+    listed[buffer] = true;
+    if (greedy.size(buffer) > 0) order.push_back(buffer);
+  }
+  for (int32_t i = 0; i < conflicts.size(); ++i) {
+    if (!listed[i] && greedy.size(i) > 0) order.push_back(i);
+  }
+  return attempt(greedy, std::move(order), best_fit);
+}
+
+// What stands at the top of the arena came too late: it chooses first in the next attempt. An attempt that is no better than
+// the one before still serves as the base of the next, so that the walk leaves plateaus.
+void ArenaSolver::State::repair(Greedy& greedy) {
+  const int64_t visits = 2 * conflicts.num_pairs() + conflicts.size() + 1;
+  const int64_t repairs = std::min(kMostRepairs, kRepairVisits / visits);
+  std::vector<int32_t> order = best_order;
+  const Fit fit = best_fit;
+  greedy.place(order, fit, INT64_MAX);
+  for (int64_t i = 0; i < repairs; ++i) {
+    std::stable_partition(order.begin(), order.end(),
+                          [&](int32_t b) { return greedy.offsets()[b] + greedy.size(b) == greedy.top(); });
+    greedy.place(order, fit, INT64_MAX);
+    if (greedy.top() >= best.arena_bytes) continue;
+    if (attempt(greedy, order, fit)) return;
+  }
+}
+
+ArenaSolver::ArenaSolver(std::span<const Lifetime> lifetimes) : state_(std::make_unique<State>(lifetimes)) {}
+ArenaSolver::~ArenaSolver() = default;
+ArenaSolver::ArenaSolver(ArenaSolver&&) noexcept = default;
+ArenaSolver& ArenaSolver::operator=(ArenaSolver&&) noexcept = default;
+
+Placement ArenaSolver::place(std::span<const int64_t> bytes) {
+  State& state = *state_;
+  NG_CHECK(static_cast<int32_t>(bytes.size()) == state.conflicts.size());
+  Greedy greedy(state.conflicts, rounded(bytes));
+  state.best = {.offsets = std::vector<int64_t>(bytes.size(), 0),
+                .arena_bytes = INT64_MAX,
+                .lower_bound_bytes = greedy.lower_bound()};
+
+  bool done = state.attempt_last(greedy);
+  for (size_t i = 0; i < kAttempts.size() && !done; ++i) {
+    const auto [rule, fit] = kAttempts[i];
+    done = state.attempt(greedy, greedy.order_by(rule), fit);
+  }
+  if (!done && state.conflicts.size() < kMostRepairedBuffers) state.repair(greedy);
+  for (int64_t& offset : state.best.offsets) offset = std::max<int64_t>(offset, 0);
+  return std::move(state.best);
+}
+
+Placement place(std::span<const Lifetime> lifetimes) {
+  std::vector<int64_t> bytes;
+  bytes.reserve(lifetimes.size());
+  for (const Lifetime& life : lifetimes) bytes.push_back(life.bytes);
+  return ArenaSolver(lifetimes).place(bytes);
+}
+
+}  // namespace npugraph::program

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/program.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace npugraph::program {
+
+Dim Program::dim(const Expr& e) {
+  if (const auto constant = e.as_int()) return {.constant = *constant};
+  const auto [entry, is_new] = expr_index_.try_emplace(e, static_cast<int32_t>(exprs.size()));
+  if (is_new) exprs.push_back(e);
+  return {.expr = entry->second};
+}
+
+Expr Program::expr(const Dim& d) const { return d.is_constant() ? Expr(d.constant) : exprs.at(d.expr); }
+
+std::vector<int32_t> defining_tasks(const Program& program) {
+  std::unordered_map<std::string_view, int32_t> task_of;
+  for (const Symbol& symbol : program.symbols) task_of.emplace(symbol.name, symbol.task);
+
+  std::vector<int32_t> last(program.exprs.size(), kNone);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < program.exprs.size(); ++i) {
+    names.clear();
+    collect_symbols(program.exprs[i], names);
+    for (const std::string& name : names) {
+      const auto symbol = task_of.find(name);
+      NG_CHECK(symbol != task_of.end(), "expression ", program.exprs[i].str(), " uses an unknown symbol");
+      last[i] = std::max(last[i], symbol->second);
+    }
+  }
+  return last;
+}
+
+}  // namespace npugraph::program
