@@ -68,13 +68,19 @@ def disturb(model: torch.nn.Module) -> None:
 
 
 def cast_floating(value: Any, dtype: torch.dtype) -> Any:
-    """``value`` with every floating tensor inside lists, tuples and dicts cast to ``dtype``."""
+    """``value`` with every floating tensor inside lists, tuples, dicts and caches cast to ``dtype``.
+
+    A key/value cache is changed in place.
+    """
     if isinstance(value, torch.Tensor):
         return value.to(dtype) if value.is_floating_point() else value
     if isinstance(value, dict):
         return {key: cast_floating(item, dtype) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(cast_floating(item, dtype) for item in value)
+    if hasattr(value, "layers"):
+        for layer in value.layers:
+            vars(layer).update(cast_floating(vars(layer), dtype))
     return value
 
 

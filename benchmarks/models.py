@@ -91,9 +91,7 @@ def row(
     return ModelCase(name, make_model, lambda batch, size: inputs(config(size), batch, size))
 
 
-def llama_like(
-    layers: int, hidden: int, heads: int, kv_heads: int, ffn: int, vocab: int, **rest: Any
-) -> Config:
+def llama_like(layers: int, hidden: int, heads: int, kv_heads: int, ffn: int, vocab: int, **rest: Any) -> Config:
     return {
         "vocab_size": vocab, "hidden_size": hidden, "intermediate_size": ffn, "num_hidden_layers": layers,
         "num_attention_heads": heads, "num_key_value_heads": kv_heads, "tie_word_embeddings": True, **rest,

@@ -32,9 +32,7 @@ class WhisperDecodeStep(torch.nn.Module):
             DynamicCache(list(zip(past[::2], past[1::2], strict=True)), config=config),
             DynamicCache(list(zip(cross[::2], cross[1::2], strict=True)), config=config),
         )
-        output = self.model(
-            decoder_input_ids=input_ids, encoder_outputs=(encoder_hidden,), past_key_values=cache
-        )
+        output = self.model(decoder_input_ids=input_ids, encoder_outputs=(encoder_hidden,), past_key_values=cache)
         layers = cache.self_attention_cache.layers
         return output.logits, *(tensor for layer in layers for tensor in (layer.keys, layer.values))
 

