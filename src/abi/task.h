@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The task ABI: the one call convention of everything that runs in a Program (generated code, precompiled kernels, ATen
+// tasks, users' kernels). Free-standing C, so that generated code and other compilers can use it without our headers.
+//
+// A task is a table of functions plus a context. `bind` is called when an Instance is made or its sizes change, `run` at
+// every replay. One context may be bound and run by several Instances at once: all that changes during a run belongs in
+// `state`. No function may throw or unwind.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Rises when a struct below changes its layout or meaning. Version 1 is the first.
+#define NG_TASK_ABI_VERSION 1u
+
+// Element types. The numbers are part of the ABI and of every saved Program: append only.
+typedef enum ng_dtype {
+  NG_BOOL = 0,
+  NG_U8 = 1,
+  NG_I8 = 2,
+  NG_I16 = 3,
+  NG_I32 = 4,
+  NG_I64 = 5,
+  NG_F16 = 6,
+  NG_BF16 = 7,
+  NG_F32 = 8,
+  NG_F64 = 9,
+  NG_C32 = 10,
+  NG_C64 = 11,
+  NG_C128 = 12,
+  NG_U16 = 13,
+  NG_U32 = 14,
+  NG_U64 = 15,
+  NG_F8E4M3FN = 16,
+  NG_F8E5M2 = 17,
+  NG_F8E4M3FNUZ = 18,
+  NG_F8E5M2FNUZ = 19,
+  NG_F8E8M0FNU = 20,
+} ng_dtype;
+
+typedef enum ng_status {
+  NG_OK = 0,
+  NG_ERROR = 1,  // the task failed; ng_host::set_error was called or the host keeps the exception
+} ng_status;
+
+// A strided view of memory. Sizes and strides are in elements. `data` points at the first element of the view and may be
+// null when the view has no elements.
+typedef struct ng_buffer {
+  void* data;
+  // The host's object behind `data`. A task that allocates an output itself (a heap buffer) stores `data` and one owned
+  // reference here; the runtime gives the reference back when the buffer dies. Also carries values that are not strided
+  // memory (opaque buffers: sparse, quantised), for which `data` is null. Borrowed for inputs.
+  void* object;
+  const int64_t* sizes;
+  const int64_t* strides;
+  int32_t rank;
+  int32_t dtype;
+} ng_buffer;
+
+// An integer, a boolean (0 or 1 in `i`), or a floating-point number; the task knows which from its own signature.
+typedef union ng_scalar {
+  int64_t i;
+  double f;
+} ng_scalar;
+
+// Services of the runtime, valid during `run` only.
+typedef struct ng_host {
+  void* self;
+  int32_t workers;  // how many threads parallel_for may use, at least 1; results must not depend on it
+  // Calls body(arg, first, last) for disjoint ranges that cover [begin, end), each of at least `grain` indices but the
+  // last; returns when all are done. Nested calls run in the calling thread.
+  void (*parallel_for)(const struct ng_host* host, int64_t begin, int64_t end, int64_t grain,
+                       void (*body)(void* arg, int64_t begin, int64_t end), void* arg);
+  // Copies `message`. To be followed by `return NG_ERROR`.
+  void (*set_error)(const struct ng_host* host, const char* message);
+} ng_host;
+
+typedef struct ng_call {
+  ng_buffer* buffers;        // one per operand, in the order of the Program's task
+  const ng_scalar* scalars;  // values of the task's symbolic arguments
+  ng_scalar* defined;        // out: symbols that this task defines (data-dependent sizes, item)
+  void* workspace;           // 64-byte aligned scratch of the size that `workspace` asked for, or null
+  const ng_host* host;       // null while binding
+  uint32_t num_buffers;
+  uint32_t num_scalars;
+  uint32_t num_defined;
+  uint32_t abi_version;
+} ng_call;
+
+typedef struct ng_task {
+  void* context;
+  // Required. Runs the task.
+  ng_status (*run)(void* context, void* state, ng_call* call);
+  // Optional. Makes or updates `*state` (null the first time) for the sizes, strides and scalars in `call`; data pointers
+  // may still change between runs.
+  ng_status (*bind)(void* context, const ng_call* call, void** state);
+  // Optional, required with bind. Frees a state.
+  void (*unbind)(void* context, void* state);
+  // Optional. Bytes of workspace for the sizes in `call`; no function means none.
+  int64_t (*workspace)(void* context, const ng_call* call);
+  // Optional. Frees the context, once, after every state is gone.
+  void (*destroy)(void* context);
+} ng_task;
+
+#ifdef __cplusplus
+}
+#endif

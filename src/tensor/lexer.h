@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokens shared by every text form (Graph, Program, expressions, attributes), and the parsers of the pieces they share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/attr.h"
+
+namespace npugraph {
+
+enum class TokenKind : uint8_t { kIdentifier, kValue, kInteger, kFloat, kString, kPunctuation, kEnd };
+
+// kIdentifier: [A-Za-z_][A-Za-z0-9_.]*; kValue: % and then [A-Za-z0-9_.]+ (text without the %); kInteger and kFloat: without
+// sign; kString: unescaped text; kPunctuation: "->" or one character.
+struct Token {
+  TokenKind kind = TokenKind::kEnd;
+  std::string text;
+  int line = 1;
+  int column = 1;
+};
+
+// Reads tokens from `text`, which must outlive the lexer. `//` starts a comment that ends with the line. Every error is a
+// UserError that names `source`, line, column, what was found and what was expected.
+class Lexer {
+ public:
+  Lexer(std::string_view text, std::string source);
+
+  const Token& peek() const { return token_; }
+  Token next();
+  bool at(std::string_view punctuation_or_identifier) const;
+  bool accept(std::string_view punctuation_or_identifier);
+  void expect(std::string_view punctuation_or_identifier);
+  std::string expect_identifier(std::string_view what);
+  std::string expect_value(std::string_view what);
+  std::string expect_string(std::string_view what);
+  int64_t expect_integer(std::string_view what);  // with or without a minus sign
+  // "<source>:<line>:<column>: expected <expected>, found <the next token>".
+  [[noreturn]] void fail(std::string_view expected) const;
+  // "<source>:<line>:<column>: <message>", at a token already read.
+  [[noreturn]] void fail_at(const Token& token, std::string_view message) const;
+
+ private:
+  void advance();
+  void skip_blanks();
+  void take(TokenKind kind, size_t begin, size_t end);
+  void read_string();
+  char read_escape();
+  std::string_view text_;
+  std::string source_;
+  size_t position_ = 0;
+  size_t line_begin_ = 0;  // offset of the first character of the current line
+  int line_ = 1;
+  Token token_;
+};
+
+// What the shared parsers need to know of the text around them.
+struct ParseContext {
+  std::function<ScalarKind(std::string_view symbol)> kind_of;
+  std::function<TensorRef(const std::string& name)> tensor;
+};
+
+Expr parse_expr(Lexer& lexer, const ParseContext& context);
+Attr parse_attr(Lexer& lexer, const ParseContext& context);
+std::string quote(std::string_view text);  // a string token with escapes
+
+}  // namespace npugraph

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/shape.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace npugraph {
+namespace {
+
+bool has_zero(std::span<const Expr> sizes) {
+  return std::any_of(sizes.begin(), sizes.end(), [](const Expr& size) { return size.is_int(0); });
+}
+
+Expr at_least_one(const Expr& size) { return Expr::make(ExprOp::kMax, {size, 1}); }
+
+}  // namespace
+
+Expr numel(std::span<const Expr> sizes) {
+  Expr product = 1;
+  for (const Expr& size : sizes) product = product * size;
+  return product;
+}
+
+std::vector<Expr> contiguous_strides(std::span<const Expr> sizes) {
+  std::vector<Expr> strides(sizes.size());
+  Expr stride = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    strides[d] = stride;
+    if (d > 0 && !sizes[d].is_int(0)) stride = stride * sizes[d];
+  }
+  return strides;
+}
+
+bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides) {
+  NG_CHECK(sizes.size() == strides.size(), sizes.size(), " sizes, ", strides.size(), " strides");
+  if (has_zero(sizes)) return true;
+  // PyTorch writes max(size, 1) into a stride when the size may be 0; both forms place the elements alike.
+  Expr stride = 1;
+  Expr guarded = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d].is_int(1)) continue;
+    if (strides[d] != stride && strides[d] != guarded) return false;
+    stride = stride * sizes[d];
+    guarded = guarded * at_least_one(sizes[d]);
+  }
+  return true;
+}
+
+Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides) {
+  NG_CHECK(sizes.size() == strides.size(), sizes.size(), " sizes, ", strides.size(), " strides");
+  if (has_zero(sizes)) return 0;
+  Expr last = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) last = last + (sizes[d] - 1) * strides[d];
+  return last + 1;
+}
+
+}  // namespace npugraph

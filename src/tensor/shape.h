@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes and strides of strided tensors, in elements.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tensor/expr.h"
+
+namespace npugraph {
+
+// Number of elements.
+Expr numel(std::span<const Expr> sizes);
+
+// Strides of a dense row-major tensor; a dimension of constant size 0 counts as 1, as in PyTorch.
+std::vector<Expr> contiguous_strides(std::span<const Expr> sizes);
+
+// Whether `strides` are those of a dense row-major tensor; dimensions of size 1 may have any stride, and so may all
+// dimensions when a size is the constant 0.
+bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides);
+
+// Elements from the first to the last touched, plus one; 0 when a size is the constant 0. Where a symbolic size turns out to
+// be 0 at run time the value is no measure of anything, and may be negative.
+Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides);
+
+}  // namespace npugraph
