@@ -2,21 +2,27 @@
 // Text form of a Program. Round-trips, constants' bytes excepted: those travel beside it (program/file.h).
 //
 //   npugraph.program 1 @forward {
-//     symbol s0 : int = size(0, 1)                        // size 1 of input 0; = input(3); = task(7)
-//     buffer b0 input(0)                                   // bytes follow from the input
-//     buffer b1 arena bytes(256*s0) live(0, 4)
+//     symbol s0 : int = size(0, 1)                           // size 1 of input 0; = input(3); = task(7)
+//     buffer b0 "x" input(0) bytes(16*s0) live(0, 0)         // the name may be left out
+//     buffer b1 arena bytes(1024) live(0, 4)                 // also parameter(0), constant(0), output, heap
+//     buffer b2 heap opaque live(1, 2)                       // also preallocated
 //     constant c0 "name" : i64[3]{1} derived bytes(24)
 //     input 0 "L['x']" b0 : f32[4, s0]{s0, 1} mutated
-//     task 0 aten "aten.mm.out" stream(0) {
-//       read b0+0 : f32[4, s0]{s0, 1}
+//     input 1 "L['n']" scalar
+//     task 0 aten "aten.mm.out" stream(1) copy_like {        // kernel, aten, python, copy; callable(3)
+//       read b0+0 : f32[4, s0]{s0, 1}                        // buffer and offset in bytes; write, readwrite
 //       write b1+0 : f32[4, 64]{64, 1}
-//       args(%0, %2)  results(1)  schema "aten::mm.out(...)"
+//       args(%0, [%0, none], 4*s0, "text") results(1, none)  // %1 is operand 1
+//       schema "aten::mm.out(...)"
+//       defines(u0 = size(1, 0), u1 = scalar)                // u0: size of operand 1 in dimension 0
+//       may_share(1 = 0)                                     // operand 1 may take the memory of operand 0
 //       origin "mm" source "model.py:12 in forward" reason "..." releases(b5)
 //     }
 //     segment 5
 //     output tensor b3+0 : f32[4, 64]{64, 1}
 //     output input 0
 //     output scalar 4*s0 : int
+//     output none
 //   }
 #pragma once
 

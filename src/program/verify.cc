@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "program/names.h"
 #include "program/program.h"
 
 namespace npugraph::program {
@@ -113,7 +114,7 @@ void Verifier::check_symbols() {
   for (int32_t i = 0; i < count(program_.symbols); ++i) {
     at("symbol", i);
     const Symbol& symbol = program_.symbols[i];
-    if (symbol.name.empty()) fail("has no name");
+    if (!is_identifier(symbol.name)) fail("its name is not an identifier: ", symbol.name);
     if (!index_of.emplace(symbol.name, i).second) fail("the name ", symbol.name, " is taken");
     check_symbol_origin(symbol, i);
   }
