@@ -74,9 +74,10 @@ struct Op {
 class OpResolver {
  public:
   virtual ~OpResolver() = default;
-  // The row of a name, or null when it is unknown.
+  // The row of a name, or null when it is unknown. "aten.t.default" finds "aten.t".
   virtual const Op* find(std::string_view name) const = 0;
-  // The row for a schema that the table does not know, made on first use. `extra` are traits beyond those of the schema.
+  // The row for a schema that the table does not know, made on first use. `extra` are traits beyond those of the schema. A
+  // schema that the table has gives the table's row.
   virtual const Op* intern(std::string_view schema, Traits extra) = 0;
 };
 

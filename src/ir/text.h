@@ -14,12 +14,16 @@
 //     %n : i64[u0, 2]{2, 1} = aten.nonzero(%m) defines(u0 = result 0 dim 0)
 //     aten._assert_async(%m) stream(1)
 //     %p : opaque "sparse_coo f32[4, 4]" = aten.to_sparse(%x)
+//     %q, none : f32[4]{1}, none = my.pair(%a)                          // an undefined result
+//     %r : f32[4]{1} = higher_order.cond(%a) callable(0)
 //     return %t, 4*s0 + 1, none
 //   }
 //
 // Arguments are written in schema order; arguments equal to their default are left out from the end, keyword-only ones are
-// written by name. A contiguous stride list may be left out: f32[s0, 64] means f32[s0, 64]{64, 1}.
+// written by name, and any argument may be. A contiguous stride list may be left out: f32[s0, 64] means f32[s0, 64]{64, 1}.
 // A device other than cpu follows the type: f32[4]{1} device("npu", 0).
+// A row is called as its schema without the overload "default": aten.t. A symbol needs no declaration when a scalar input or
+// a node defines it; it then has no bounds. The bytes of an external constant are not there after parsing (data is null).
 #pragma once
 
 #include <string>
@@ -31,13 +35,14 @@ namespace npugraph::ir {
 
 inline constexpr int kGraphTextVersion = 1;
 
+// Prints graphs that break the rules too, as well as can be.
 std::string print(const Graph& graph);
 // UserError with line and column on malformed text, unknown operators, undefined or redefined values, wrong arity.
 Graph parse(std::string_view text, std::string source_name, OpResolver& ops);
 
 // Checks every rule that the head of ir/graph.h states and that can be checked: definitions before uses, arity and kinds of
 // arguments against the schema, view offsets present, symbols defined before use, names unique. Returns an empty string, or
-// the first violation with the node that breaks it.
+// the first violation with the node that breaks it. ops/verify_types.h checks types against the rules of the operators.
 std::string verify(const Graph& graph);
 
 std::string to_text(const Type& type);
