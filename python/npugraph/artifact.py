@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one compile made, and the list of all that are alive."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from typing import Any
+
+from torch import fx
+
+from npugraph import _C
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """A Program bound to sizes. ``key`` is text for people, ``symbols`` maps symbol to value, the rest are counts."""
+
+    key: str
+    symbols: dict[str, int | float | bool]
+    captures: int
+    replays: int
+
+
+class Artifact:
+    """One compiled graph. All fields are stable API.
+
+    An artifact lives as long as its compiled function: when the model is deleted or ``torch._dynamo.reset()`` is called, the
+    artifact leaves ``npugraph.artifacts()`` and its memory returns, unless you hold it.
+    """
+
+    def __init__(self, core: Any, options: dict[str, Any], callables: list[int]) -> None:
+        self._core = core
+        self.options = options
+        weakref.finalize(self, _unregister, list(callables))
+
+    @property
+    def name(self) -> str:
+        """Name of the artifact, unique in the process unless given as an option."""
+        return self._core.name
+
+    @property
+    def stages(self) -> list[str]:
+        """What ``graph()`` and ``to_fx()`` take: "import", then each pass in order."""
+        return self._core.stages()
+
+    def graph(self, stage: str | None = None) -> str:
+        """Text of the graph after a stage, by default the last. ``ValueError`` that lists the stages for an unknown one."""
+        return self._core.graph_text(self._stage(stage))
+
+    def to_fx(self, stage: str | None = None) -> fx.GraphModule:
+        """A GraphModule of the graph after a stage that takes the graph's inputs in order and can be read and run."""
+        from npugraph.fx.raise_fx import raise_graph
+
+        return raise_graph(self._core.graph(self._stage(stage)))
+
+    def program(self) -> str:
+        """Text of the planned Program."""
+        return self._core.program_text()
+
+    @property
+    def tasks(self) -> list[Any]:
+        """Tasks in program order: name, kind, stream, origin (FX node), source (user's line), reason (why it is not generated
+        code), bytes_read and bytes_written (of the latest Instance), capture_ns."""
+        return self._core.tasks()
+
+    @property
+    def partitions(self) -> list[Any]:
+        """What was not captured as an ATen task: node, target, source, runs_as, reason."""
+        return self._core.partitions()
+
+    @property
+    def instances(self) -> list[Instance]:
+        """Captured Instances, most recent first."""
+        return [Instance(*entry) for entry in self._core.instances()]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counts since the compile: compiles, captures, replays, ``recaptures.<reason>``, ``pass.<name>``, cache_hits,
+        cache_misses (of Instances), kernel_builds, kernel_hits."""
+        return self._core.counters()
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes: arena_bytes, lower_bound_bytes (maximum of live arena bytes, no plan can be smaller), heap_bytes,
+        scratch_bytes, derived_constant_bytes, copied_bytes_per_replay, bound_bytes_per_call."""
+        return self._core.memory()
+
+    @property
+    def phases(self) -> list[tuple[str, float]]:
+        """Phases of the compile in order, with milliseconds."""
+        return self._core.phases()
+
+    def explain(self) -> str:
+        """A page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
+        return self._core.explain()
+
+    def refresh(self) -> None:
+        """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not count
+        (through ``.data``)."""
+        self._core.refresh()
+
+    def save(self, path: str) -> None:
+        """Writes the Program to ``path`` (mode 0600). ``ValueError`` when it has Python tasks or opaque constants."""
+        self._core.save(str(path))
+
+    def _stage(self, stage: str | None) -> str:
+        return self.stages[-1] if stage is None else stage
+
+    def __repr__(self) -> str:
+        return f"<npugraph.Artifact {self.name}: {len(self.tasks)} tasks, {self.counters['replays']} replays>"
+
+
+def _unregister(callables: list[int]) -> None:
+    for callable_id in callables:
+        _C.unregister_callable(callable_id)
+
+
+class Registry:
+    """The artifacts that are alive, in order of compilation. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._alive: list[weakref.ref[Artifact]] = []
+        self._names: dict[str, int] = {}
+
+    def add(self, artifact: Artifact) -> None:
+        with self._lock:
+            self._alive = [ref for ref in self._alive if ref() is not None]
+            self._alive.append(weakref.ref(artifact))
+
+    def all(self) -> list[Artifact]:
+        with self._lock:
+            found = [ref() for ref in self._alive]
+        return [artifact for artifact in found if artifact is not None]
+
+    def unique_name(self, wish: str) -> str:
+        with self._lock:
+            count = self._names[wish] = self._names.get(wish, -1) + 1
+        return f"{wish}_{count}"
+
+    def clear(self) -> None:
+        with self._lock:
+            self._alive.clear()
+            self._names.clear()
+
+
+registry = Registry()
+
+
+def artifacts() -> list[Artifact]:
+    """What this process compiled and still holds, in order of compilation."""
+    return registry.all()

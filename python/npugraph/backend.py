@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend ``npugraph_ex`` of ``torch.compile``."""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters as dynamo_counters
+
+from npugraph import _C
+from npugraph.artifact import Artifact, registry
+from npugraph.fx.importer import InputInfo, import_graph
+from npugraph.fx.prepare import prepare
+from npugraph.options import Options
+
+
+class NpugraphWarning(UserWarning):
+    """Something works, but not as fast as it could, or not captured."""
+
+
+def npugraph_ex(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles Dynamo's graph into captured, replayable Programs; use it as ``torch.compile(fn, backend="npugraph_ex")``.
+
+    With gradients off one Program is made, with gradients on a forward and a backward one. Raises ``ValueError`` for an unknown
+    option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value of the wrong type.
+    """
+    checked = Options.parse(options, mode)
+    compile_ = _Compile(gm, checked)
+    compiled = aot_autograd(
+        fw_compiler=compile_.forward,
+        bw_compiler=compile_.backward,
+        inference_compiler=compile_.inference,
+        keep_inference_input_mutations=True,
+    )(gm, example_inputs)
+    if not compile_.writes_inputs:
+        return compiled
+    return _with_overlap_fallback(compiled, gm)
+
+
+def _reset() -> None:
+    registry.clear()
+    dynamo_counters.pop("npugraph_ex", None)
+
+
+npugraph_ex.reset = _reset
+
+
+def reset() -> None:
+    """Forgets every compiled function and frees what it holds; the next call compiles again."""
+    torch._dynamo.reset()
+    _reset()
+    gc.collect()
+
+
+class _Compile:
+    """One entry of the backend: the graphs that AOTAutograd makes of one Dynamo graph."""
+
+    def __init__(self, gm: fx.GraphModule, options: Options) -> None:
+        self.options = options
+        self.started = time.perf_counter()
+        self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        self.name = options.name or registry.unique_name(_name_of(gm))
+        self.writes_inputs = False
+
+    def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return self.compile(gm, self.name, self.describe_inputs(gm), training=False)
+
+    def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return self.compile(gm, f"{self.name}.forward", self.describe_inputs(gm), training=True)
+
+    def backward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        self.started = time.perf_counter()
+        infos = [InputInfo("user", node.name) for node in gm.graph.nodes if node.op == "placeholder"]
+        return self.compile(gm, f"{self.name}.backward", infos, training=True)
+
+    def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], training: bool) -> Callable[..., Any]:
+        entered = time.perf_counter()
+        imported = import_graph(prepare(gm), name, inputs)
+        front_end = [("aot_autograd", (entered - self.started) * 1e3), ("import", (time.perf_counter() - entered) * 1e3)]
+        core = _C.Artifact.compile(imported.graph, self.core_options(name, training), imported.partitions, front_end)
+        artifact = Artifact(core, self.options.as_dict(), imported.callables)
+        registry.add(artifact)
+        self.writes_inputs |= core.writes_inputs()
+        _count("compiles")
+        _warn_partitions(imported.partitions)
+        run = core.callable()
+        run.owner = artifact
+        if imported.object_inputs:
+            return _with_objects(run, imported.objects, imported.object_inputs)
+        return run
+
+    def core_options(self, name: str, training: bool) -> Any:
+        options = _C.CompileOptions()
+        options.name = name
+        options.disabled_passes = self.options.disabled_passes()
+        options.verify = self.options.verify
+        options.training = training
+        options.max_instances = self.options.max_instances
+        options.max_concurrent = self.options.max_concurrent
+        options.capture = not self.options.force_eager
+        return options
+
+    def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:
+        """Kinds and sources of a forward graph's placeholders. AOTAutograd may put effect tokens in front and, for aliased
+        inputs, replace some by their base: then the sources are the placeholders' own names."""
+        nodes = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        context = torch._guards.TracingContext.try_get()
+        metadata = context.fw_metadata if context is not None else None
+        static = set(metadata.static_input_indices or ()) if metadata is not None else set()
+        if len(nodes) != len(self.placeholders):
+            return [InputInfo("static" if i in static else "user", node.name) for i, node in enumerate(nodes)]
+        return [_describe_input(node, i in static) for i, node in enumerate(self.placeholders)]
+
+
+def _describe_input(node: fx.Node, is_static: bool) -> InputInfo:
+    source = getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", None)
+    text = name() if callable(name) else (name or node.name)
+    value = node.meta.get("example_value")
+    if isinstance(value, torch.nn.Parameter):
+        return InputInfo("parameter", text)
+    return InputInfo("static" if is_static else "user", text)
+
+
+def _name_of(gm: fx.GraphModule) -> str:
+    """The function or module that Dynamo was compiling."""
+    context = torch._guards.CompileContext.try_get()
+    frame = getattr(context, "compile_id", None)
+    for node in gm.graph.nodes:
+        for module, _ in reversed(list((node.meta.get("nn_module_stack") or {}).values())[:1]):
+            return f"{module.split('.')[-1].strip(chr(39))}" or "graph"
+    return "graph" if frame is None else "graph"
+
+
+def _count(name: str) -> None:
+    dynamo_counters["npugraph_ex"][name] += 1
+
+
+def _warn_partitions(partitions: Sequence[Any]) -> None:
+    if not partitions:
+        return
+    first = partitions[0]
+    more = f" (and {len(partitions) - 1} more: see artifact.partitions)" if len(partitions) > 1 else ""
+    where = f" at {first.source}" if first.source else ""
+    warnings.warn(
+        f"npugraph_ex: {first.target}{where} runs in Python between captured tasks{more}: {first.reason}",
+        NpugraphWarning,
+        stacklevel=2,
+    )
+
+
+def _with_objects(run: Any, objects: Any, object_inputs: list[tuple[int, str]]) -> Callable[..., Any]:
+    """Takes inputs that no task can carry out of the list; Python tasks find them in ``objects``."""
+
+    def call(args: list[Any]) -> Any:
+        for index, name in reversed(object_inputs):
+            objects.values[name] = args.pop(index)
+        return run(args)
+
+    call._boxed_call = True
+    return call
+
+
+def _with_overlap_fallback(compiled: Callable[..., Any], gm: fx.GraphModule) -> Callable[..., Any]:
+    """Inputs that are written and overlap others in a way that nobody saw at compile time: run the graph as it was written."""
+    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs overlap")
+
+    def call(*args: Any) -> Any:
+        try:
+            return compiled(*args)
+        except _C.InputsOverlap:
+            _count("overlapping_inputs")
+            return eager(*args)
+
+    return torch._dynamo.disable(call, reason="do not trace compiled graphs")

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a graph that run in Python between captured tasks: higher-order operators, callables that are no ATen operators,
+and values that are neither tensors nor numbers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+
+class Objects(threading.local):
+    """Values of one graph that no task can carry (script objects, contexts), between the Python tasks of one run."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+
+def attribute(gm: fx.GraphModule, target: str) -> Any:
+    """What a ``get_attr`` node refers to."""
+    value: Any = gm
+    for part in target.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def make_callable(
+    node: fx.Node,
+    operands: Sequence[fx.Node],
+    scalars: Sequence[fx.Node],
+    constants: dict[fx.Node, Any],
+    objects: Objects,
+    stored: Sequence[fx.Node],
+    keep_results: bool,
+    scalar_results: Sequence[Callable[[Any], Any]],
+) -> Callable[..., Any]:
+    """A function of the node's tensors and scalars, in the order given here, that returns its flat tensors and then the scalars
+    that it defines.
+
+    ``operands`` are nodes with one or several tensors; ``stored`` nodes have values in ``objects``; ``constants`` are attributes
+    of the module. Without ``keep_results`` the result goes to ``objects`` under the node's name.
+    """
+    counts = [_count(operand) for operand in operands]
+    name = node.name
+
+    def run(*flat: Any) -> list[Any]:
+        values: dict[fx.Node, Any] = dict(constants)
+        at = 0
+        for operand, count in zip(operands, counts):
+            values[operand] = flat[at] if count is None else list(flat[at : at + count])
+            at += 1 if count is None else count
+        for scalar in scalars:
+            values[scalar] = flat[at]
+            at += 1
+        for other in stored:
+            values[other] = objects.values[other.name]
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: values[n])
+        result = node.target(*args, **kwargs)
+        if not keep_results:
+            objects.values[name] = result
+            return [read(result) for read in scalar_results]
+        tensors = [leaf for leaf in _leaves(result) if leaf is None or isinstance(leaf, torch.Tensor)]
+        return tensors + [read(result) for read in scalar_results]
+
+    return run
+
+
+def _leaves(result: Any) -> list[Any]:
+    return pytree.tree_leaves(result, is_leaf=lambda x: x is None)
+
+
+def _count(node: fx.Node) -> int | None:
+    """Number of tensors that a node stands for; None for a single one."""
+    value = node.meta.get("val")
+    return len(value) if isinstance(value, (list, tuple)) else None

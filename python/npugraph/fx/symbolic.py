@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbolic sizes: sympy expressions of torch's ShapeEnv -> Expr of the C++ core."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+from sympy.logic.boolalg import BooleanAtom
+from torch.utils._sympy import functions as f
+from torch.utils._sympy.numbers import int_oo
+
+from npugraph import _C
+
+Expr = _C.Expr
+make = Expr.make
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Unsupported(Exception):
+    """An expression that has no counterpart in the core; the message names it."""
+
+
+def _fold(op: str) -> Callable[..., Any]:
+    return lambda *args: functools.reduce(lambda a, b: make(op, [a, b]), args)
+
+
+def _call(op: str) -> Callable[..., Any]:
+    return lambda *args: make(op, list(args))
+
+
+def _negate(op: str) -> Callable[..., Any]:
+    return lambda *args: make("not", [make(op, list(args))])
+
+
+def _compose(outer: str, inner: str) -> Callable[..., Any]:
+    return lambda *args: make(outer, [make(inner, list(args))])
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    return make("pow", [base, exponent])
+
+
+# By the name of the sympy class, because torch defines several of them dynamically.
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "Add": _fold("add"),
+    "Mul": _fold("mul"),
+    "Pow": _power,
+    "PowByNatural": _power,
+    "FloatPow": _power,
+    "FloorDiv": _call("floordiv"),
+    "CleanDiv": _call("floordiv"),
+    "CeilDiv": _call("ceildiv"),
+    "ModularIndexing": lambda a, b, c: make("mod", [make("floordiv", [a, b]), c]),
+    "Mod": _call("mod"),
+    "PythonMod": _call("mod"),
+    "LShift": _call("shl"),
+    "RShift": _call("shr"),
+    "Max": _fold("max"),
+    "Min": _fold("min"),
+    "FloatTrueDiv": _call("truediv"),
+    "IntTrueDiv": _call("truediv"),
+    "FloorToInt": _compose("to_int", "floor"),
+    "CeilToInt": _compose("to_int", "ceil"),
+    "TruncToInt": _compose("to_int", "trunc"),
+    "RoundToInt": _compose("to_int", "round"),
+    "TruncToFloat": _call("trunc"),
+    "ToFloat": _call("to_float"),
+    "Identity": lambda a: a,
+    "Abs": _call("abs"),
+    "floor": _compose("to_int", "floor"),
+    "ceiling": _compose("to_int", "ceil"),
+    "Where": _call("where"),
+    "Eq": _call("eq"),
+    "Equality": _call("eq"),
+    "Ne": _call("ne"),
+    "Unequality": _call("ne"),
+    "StrictLessThan": _call("lt"),
+    "LessThan": _call("le"),
+    "StrictGreaterThan": lambda a, b: make("lt", [b, a]),
+    "GreaterThan": lambda a, b: make("le", [b, a]),
+    "And": _fold("and"),
+    "Or": _fold("or"),
+    "Not": _call("not"),
+    "BitwiseFn_bitwise_and": _call("bitand"),
+    "BitwiseFn_bitwise_or": _call("bitor"),
+    "BitwiseFn_bitwise_xor": _call("bitxor"),
+    **{f"OpaqueUnaryFn_{name}": _call(name) for name in ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh")},
+}
+
+# A float raised to a power stays a float; sympy writes a square root as Pow(x, 1/2) over our integers only in float contexts.
+assert f.FloorDiv.__name__ in _OPERATORS
+
+
+class SymbolicConverter:
+    """Converts the symbolic scalars of one graph and remembers which symbols they use."""
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, tuple[Any, Any]] = {}  # name -> (ScalarKind, sympy symbol)
+        self._memo: dict[sympy.Basic, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        """Expr of a ``torch.SymInt``, ``SymFloat``, ``SymBool`` or plain number. Raises ``Unsupported``."""
+        if isinstance(value, bool):
+            return Expr.boolean(value)
+        if isinstance(value, int):
+            return Expr.integer(value)
+        if isinstance(value, float):
+            return Expr.floating(value)
+        return self.convert(value.node.expr)
+
+    def convert(self, expr: sympy.Basic) -> Any:
+        """Expr of a sympy expression. Raises ``Unsupported``."""
+        known = self._memo.get(expr)
+        if known is None:
+            known = self._memo[expr] = self._convert(expr)
+        return known
+
+    def symbol(self, symbol: sympy.Symbol) -> Any:
+        """Expr of one symbol, which is declared as used."""
+        kind = _kind_of(symbol)
+        self.symbols[symbol.name] = (kind, symbol)
+        return Expr.symbol(symbol.name, kind)
+
+    def _convert(self, expr: sympy.Basic) -> Any:
+        if isinstance(expr, sympy.Symbol):
+            return self.symbol(expr)
+        if isinstance(expr, sympy.Integer):
+            if not _INT64_MIN <= int(expr) <= _INT64_MAX:
+                raise Unsupported(f"{expr} does not fit 64 bits")
+            return Expr.integer(int(expr))
+        if isinstance(expr, BooleanAtom):
+            return Expr.boolean(bool(expr))
+        if isinstance(expr, (sympy.Float, sympy.Rational)):
+            return Expr.floating(float(expr))
+        build = _OPERATORS.get(type(expr).__name__)
+        if build is None:
+            raise Unsupported(f"{expr} ({type(expr).__name__})")
+        return build(*(self.convert(arg) for arg in expr.args))
+
+
+def _kind_of(symbol: sympy.Symbol) -> Any:
+    if symbol.is_integer:
+        return _C.ScalarKind.int
+    return _C.ScalarKind.float
+
+
+def bounds(shape_env: Any, symbol: sympy.Symbol) -> tuple[int, int]:
+    """Inclusive range of an integer symbol as the front end knows it, clipped to 64 bits."""
+    known = shape_env.var_to_range.get(symbol) if shape_env is not None else None
+    if known is None or not symbol.is_integer:
+        return _INT64_MIN, _INT64_MAX
+    return _clip(known.lower), _clip(known.upper)
+
+
+def _clip(bound: sympy.Basic) -> int:
+    if bound == -int_oo or bound == -sympy.oo:
+        return _INT64_MIN
+    if bound == int_oo or bound == sympy.oo:
+        return _INT64_MAX
+    return max(_INT64_MIN, min(_INT64_MAX, int(bound)))
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is one of torch's symbolic scalars."""
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))

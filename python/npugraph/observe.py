@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process can see of its runs: task log, memory pools, Chrome trace."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from npugraph import _C
+
+
+@contextlib.contextmanager
+def task_log() -> Iterator[list[Any]]:
+    """Records every launch of a task inside the ``with``; the list is filled when it ends.
+
+    Each record: sequence, artifact, instance, task, name, kind, mode ("eager", "capture", "replay"), stream, workers (thread ids, 0
+    is the caller), limits, scopes, begin_ns and end_ns (monotonic), waits (tasks whose events it waited for).
+    """
+    records: list[Any] = []
+    _C.task_log_start()
+    try:
+        yield records
+    finally:
+        records.extend(_C.task_log_stop())
+
+
+def pools() -> list[Any]:
+    """Memory pools: name, owners (artifacts), live_bytes, peak_bytes, history (ns, what, bytes)."""
+    return _C.pools()
+
+
+def poison_freed_memory(on: bool = True) -> None:
+    """Fills arena memory with a pattern when its content dies, so that a use after death shows. Slow; for debugging."""
+    _C.set_poison(on)
+
+
+@contextlib.contextmanager
+def trace(path: str) -> Iterator[None]:
+    """Writes a Chrome trace (``chrome://tracing``, Perfetto) of compile phases and of every task inside the ``with``."""
+    _C.trace_start()
+    try:
+        yield
+    finally:
+        _C.trace_stop(str(path))

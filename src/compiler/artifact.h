@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one compile made, and everything that people can ask of it. The fields that Python shows are frozen.
+//
+// Thread-safe after construction.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/pipeline.h"
+#include "runtime/executable.h"
+
+namespace npugraph::compiler {
+
+// A part of the user's program that was not captured as an ATen task, or not at all.
+struct Partition {
+  std::string node;      // FX node
+  std::string target;    // operator or callable
+  std::string source;    // "file.py:12 in forward"
+  std::string runs_as;   // "python"
+  std::string reason;
+};
+
+struct TaskInfo {
+  std::string name;
+  std::string kind;      // "kernel", "aten", "python", "copy"
+  int32_t stream = 0;
+  std::string origin;
+  std::string source;
+  std::string reason;
+  int64_t bytes_read = 0;
+  int64_t bytes_written = 0;
+  int64_t capture_ns = 0;  // duration in the run that captured the latest Instance; 0 before the first call
+};
+
+class Artifact {
+ public:
+  // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact.
+  Artifact(ir::Graph graph, CompileOptions options, CompileHost host, runtime::Host& runtime_host,
+           std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases);
+
+  const std::string& name() const { return options_.name; }
+  const CompileOptions& options() const { return options_; }
+  const std::shared_ptr<runtime::Executable>& executable() const { return executable_; }
+
+  // "import", then each pass ("cse", the second time "cse.2").
+  std::vector<std::string> stages() const;
+  // The graph after a stage. UserError that lists the stages for an unknown one.
+  ir::Graph graph(const std::string& stage) const;
+  std::string program_text() const;
+  std::vector<TaskInfo> tasks() const;
+  const std::vector<Partition>& partitions() const { return partitions_; }
+  // "compiles", "captures", "replays", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", "kernel_builds",
+  // "kernel_hits".
+  std::map<std::string, int64_t> counters() const;
+  std::vector<PhaseTime> phases() const { return phases_; }
+  const std::vector<passes::PassRecord>& passes() const { return passes_; }
+  std::string explain() const;
+  void save(const std::string& path) const;
+  // Forgets all captures; the next call captures again from the tensors as they are then.
+  void refresh();
+
+ private:
+  std::string title() const;
+  CompileOptions options_;
+  CompileHost host_;
+  ir::Graph imported_;
+  std::vector<passes::PassRecord> passes_;
+  std::vector<passes::Remark> remarks_;
+  std::vector<PhaseTime> phases_;
+  std::vector<Partition> partitions_;
+  std::shared_ptr<const program::Program> program_;
+  std::shared_ptr<runtime::Executable> executable_;
+};
+
+}  // namespace npugraph::compiler

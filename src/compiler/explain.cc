@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Artifact::explain(): one page about a compile, for a person.
+#include <algorithm>
+#include <iomanip>
+#include <map>
+#include <sstream>
+
+#include "compiler/artifact.h"
+
+namespace npugraph::compiler {
+
+namespace {
+
+std::string human_bytes(int64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 3) value /= 1024, ++unit;
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << value << " " << units[unit];
+  return out.str();
+}
+
+std::string percent(int64_t part, int64_t whole) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(0) << (whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole))
+      << " %";
+  return out.str();
+}
+
+struct Share {
+  int64_t tasks = 0;
+  int64_t bytes = 0;
+  int64_t ns = 0;
+};
+
+Share total_of(const std::map<std::string, Share>& shares) {
+  Share total;
+  for (const auto& [key, share] : shares) {
+    total.tasks += share.tasks;
+    total.bytes += share.bytes;
+    total.ns += share.ns;
+  }
+  return total;
+}
+
+void print_shares(std::ostringstream& out, const std::map<std::string, Share>& shares) {
+  const Share total = total_of(shares);
+  for (const auto& [kind, share] : shares) {
+    out << "  " << std::left << std::setw(10) << kind << std::right << std::setw(6) << share.tasks << " tasks " << std::setw(6)
+        << percent(share.ns, total.ns) << " of the time " << std::setw(6) << percent(share.bytes, total.bytes) << " of the bytes ("
+        << human_bytes(share.bytes) << ")\n";
+  }
+  if (total.ns == 0) out << "  (not run yet: times and bytes appear after the first call)\n";
+}
+
+// "12x aten.add.out: why", the most time first, at most `most` lines.
+void print_reasons(std::ostringstream& out, const std::vector<TaskInfo>& tasks, size_t most) {
+  std::map<std::pair<std::string, std::string>, Share> groups;
+  for (const TaskInfo& task : tasks) {
+    if (task.reason.empty()) continue;
+    Share& share = groups[{task.name, task.reason}];
+    ++share.tasks;
+    share.ns += task.capture_ns;
+  }
+  std::vector<std::pair<std::pair<std::string, std::string>, Share>> sorted(groups.begin(), groups.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.ns, a.second.tasks) > std::pair(b.second.ns, b.second.tasks);
+  });
+  for (size_t i = 0; i < sorted.size() && i < most; ++i) {
+    out << "  " << std::setw(4) << sorted[i].second.tasks << "x " << sorted[i].first.first << ": " << sorted[i].first.second << "\n";
+  }
+  if (sorted.size() > most) out << "  ... and " << sorted.size() - most << " more operators\n";
+}
+
+}  // namespace
+
+std::string Artifact::title() const {
+  const runtime::Counters run = executable_->counters();
+  std::ostringstream out;
+  out << name() << ": " << program_->tasks.size() << " tasks, " << program_->inputs.size() << " inputs, "
+      << program_->outputs.size() << " outputs, " << program_->symbols.size() << " symbols; captured " << run.captures
+      << " times, replayed " << run.replays << " times\n";
+  return out.str();
+}
+
+std::string Artifact::explain() const {
+  std::ostringstream out;
+  const std::vector<TaskInfo> infos = tasks();
+  out << title() << "\nWhere time and bytes go\n";
+  std::map<std::string, Share> shares;
+  for (const TaskInfo& task : infos) {
+    Share& share = shares[task.kind];
+    ++share.tasks;
+    share.bytes += task.bytes_read + task.bytes_written;
+    share.ns += task.capture_ns;
+  }
+  print_shares(out, shares);
+
+  out << "\nWhat the passes did\n";
+  std::map<std::string, int> hits;
+  for (const passes::PassRecord& pass : passes_) hits[pass.name] += pass.hits;
+  for (const auto& [pass, count] : hits) out << "  " << std::left << std::setw(26) << pass << std::right << count << "\n";
+  std::map<std::string, int> remarks;
+  for (const passes::Remark& remark : remarks_) ++remarks[remark.pass + ": " + remark.message];
+  size_t shown = 0;
+  for (const auto& [text, count] : remarks) {
+    if (shown++ == 20) break;
+    out << "  " << std::setw(4) << count << "x " << text << "\n";
+  }
+  if (remarks.size() > 20) out << "  ... and " << remarks.size() - 20 << " more\n";
+
+  out << "\nWhat is not generated code, and why\n";
+  print_reasons(out, infos, 20);
+
+  out << "\nMemory\n";
+  const runtime::MemoryInfo memory = executable_->memory();
+  out << "  arena " << human_bytes(memory.arena_bytes) << " (no plan can need less than " << human_bytes(memory.lower_bound_bytes)
+      << "), heap " << human_bytes(memory.heap_bytes) << ", scratch " << human_bytes(memory.scratch_bytes) << ", derived constants "
+      << human_bytes(memory.derived_constant_bytes) << "\n";
+  out << "  copied per replay " << human_bytes(memory.copied_bytes_per_replay) << ", bound per call "
+      << human_bytes(memory.bound_bytes_per_call) << "\n";
+
+  if (!partitions_.empty()) out << "\nNot captured\n";
+  for (const Partition& part : partitions_) {
+    out << "  " << part.target << " at " << part.source << " runs as " << part.runs_as << ": " << part.reason << "\n";
+  }
+
+  out << "\nCompile time\n";
+  for (const PhaseTime& phase : phases_) {
+    out << "  " << std::left << std::setw(26) << phase.name << std::right << std::fixed << std::setprecision(1) << phase.milliseconds
+        << " ms\n";
+  }
+  return out.str();
+}
+
+}  // namespace npugraph::compiler

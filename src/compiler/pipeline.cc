@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of contents of the compiler: its phases in order, and why in this order. No algorithm lives here.
+#include "compiler/pipeline.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "base/trace.h"
+#include "ir/text.h"
+#include "lower/lower.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+
+namespace npugraph::compiler {
+
+const std::vector<passes::Pass>& graph_passes() {
+  static const std::vector<passes::Pass> pipeline = {
+      // One spelling for each thing first: every later pass then matches fewer forms.
+      passes::find_pass("canonicalise"),
+      // Equal computations once, before anything becomes in-place and so harder to merge.
+      passes::find_pass("cse"),
+      // What depends on no input is computed now.
+      passes::find_pass("fold_constants"),
+      passes::find_pass("dce"),
+      // Grouped-query repeats vanish while key and value are still functional: afterwards their caches look like other buffers.
+      passes::find_pass("fold_repeat_kv"),
+      // Clones that nobody needs go before re-inplacing: a clone that still stands is a reader of the old value and blocks it.
+      passes::find_pass("remove_copies"),
+      // Inputs before intermediates: writing the caller's memory directly removes whole copies, the other only arena bytes.
+      passes::find_pass("reinplace_inputs"),
+      passes::find_pass("reinplace_intermediates"),
+      // Re-inplacing leaves copy_(x, x), and clones whose source now dies.
+      passes::find_pass("remove_copies"),
+      passes::find_pass("dce"),
+  };
+  return pipeline;
+}
+
+namespace {
+
+// Runs one phase with its timer and trace span.
+template <typename Fn>
+auto phase(std::vector<PhaseTime>& times, const char* name, Fn&& fn) {
+  const trace::Span span(name, "compile");
+  const int64_t begin = now_ns();
+  struct Stop {
+    std::vector<PhaseTime>& times;
+    const char* name;
+    int64_t begin;
+    ~Stop() { times.push_back({name, static_cast<double>(now_ns() - begin) * 1e-6}); }
+  } stop{times, name, begin};
+  return fn();
+}
+
+std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::vector<passes::Pass>& pipeline,
+                                                 const CompileOptions& options, const CompileHost& host,
+                                                 std::vector<passes::Remark>& remarks) {
+  passes::PassContext context{.evaluate = host.evaluate, .training = options.training, .remarks = {}};
+  passes::DriverOptions driver;
+  driver.disabled = options.disabled_passes;
+  driver.verify = options.verify || environment().verify;
+  auto records = passes::run_passes(graph, pipeline, context, driver);
+  remarks = std::move(context.remarks);
+  return records;
+}
+
+}  // namespace
+
+CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host) {
+  CompileResult result;
+  // 1. Graph -> Graph.
+  result.passes =
+      phase(result.phases, "passes", [&] { return run_graph_passes(graph, graph_passes(), options, host, result.remarks); });
+  const std::string violation = ir::verify(graph);
+  NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
+  // 2. Graph -> Program: nodes become tasks, values windows into buffers.
+  result.program = phase(result.phases, "lower", [&] { return lower::lower(graph, *host.catalog); });
+  // 3. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
+  phase(result.phases, "plan", [&] { plan::plan(result.program); });
+  const std::string broken = program::verify(result.program);
+  NG_CHECK(broken.empty(), broken);
+  return result;
+}
+
+ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& options, const CompileHost& host) {
+  const auto& all = graph_passes();
+  NG_CHECK(passes <= all.size(), "pass ", passes, " of ", all.size());
+  std::vector<passes::Remark> ignored;
+  run_graph_passes(imported, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(passes)}, options, host, ignored);
+  return imported;
+}
+
+}  // namespace npugraph::compiler

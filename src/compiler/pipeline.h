@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiler, from an imported Graph to a planned Program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/options.h"
+#include "ir/graph.h"
+#include "lower/catalog.h"
+#include "passes/pass.h"
+#include "program/program.h"
+
+namespace npugraph::compiler {
+
+// What the compiler asks of the process around it.
+struct CompileHost {
+  const lower::OperatorCatalog* catalog = nullptr;
+  passes::ConstantEvaluator evaluate;  // may be empty
+};
+
+struct PhaseTime {
+  std::string name;
+  double milliseconds = 0;
+};
+
+struct CompileResult {
+  program::Program program;
+  std::vector<passes::PassRecord> passes;
+  std::vector<passes::Remark> remarks;
+  std::vector<PhaseTime> phases;
+};
+
+// The graph passes in order. The list is the same for every compile; options only switch entries off.
+const std::vector<passes::Pass>& graph_passes();
+
+// Runs all phases on `graph`.
+CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host);
+
+// The graph as it was after the first `passes` entries of graph_passes(). Compiling is deterministic, so a stage is made again
+// when somebody asks for it instead of being kept.
+ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& options, const CompileHost& host);
+
+}  // namespace npugraph::compiler

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/buffers.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+
+namespace npugraph::lower {
+
+using program::Buffer;
+using program::BufferClass;
+
+BufferMap::BufferMap(const ir::Graph& graph, program::Program& program)
+    : graph_(graph),
+      program_(program),
+      aliases_(graph),
+      buffer_of_root_(graph.num_values(), program::kNone),
+      input_of_root_(graph.num_values(), program::kNone),
+      returned_(graph.num_values(), false) {
+  for (const ir::Output& output : graph.outputs) {
+    if (const auto* ref = std::get_if<TensorRef>(&output)) returned_[aliases_.root(ref->id)] = true;
+  }
+  add_inputs();
+  add_constants();
+}
+
+int32_t BufferMap::add_buffer(ir::ValueId root, Buffer buffer) {
+  const ir::Value& value = graph_.value(root);
+  buffer.name = value.name;
+  if (value.is_tensor()) {
+    const ir::TensorType& type = value.tensor();
+    buffer.bytes = program_.dim(extent(type.sizes, type.strides) * Expr(size_of(type.dtype)));
+  } else {
+    buffer.opaque = true;
+  }
+  const auto index = static_cast<int32_t>(program_.buffers.size());
+  program_.buffers.push_back(std::move(buffer));
+  buffer_of_root_[root] = index;
+  return index;
+}
+
+program::Input BufferMap::describe_input(const ir::Input& input) const {
+  program::Input described;
+  described.source = input.source;
+  if (input.value == ir::kNone || !graph_.value(input.value).is_tensor()) return described;
+  const ir::TensorType& type = graph_.value(input.value).tensor();
+  described.dtype = type.dtype;
+  for (const Expr& size : type.sizes) described.sizes.push_back(program_.dim(size));
+  for (const Expr& stride : type.strides) described.strides.push_back(program_.dim(stride));
+  return described;
+}
+
+void BufferMap::add_inputs() {
+  for (const ir::Input& input : graph_.inputs) {
+    program::Input described = describe_input(input);
+    const auto index = static_cast<int32_t>(program_.inputs.size());
+    if (input.value != ir::kNone) {
+      const auto cls = input.kind == ir::InputKind::kUser ? BufferClass::kInput : BufferClass::kParameter;
+      described.buffer = add_buffer(input.value, {.cls = cls, .source = index});
+      input_of_root_[input.value] = index;
+    }
+    program_.inputs.push_back(std::move(described));
+  }
+}
+
+void BufferMap::add_constants() {
+  for (const ir::Constant& constant : graph_.constants) {
+    const ir::Value& value = graph_.value(constant.value);
+    program::Constant entry;
+    entry.name = value.name;
+    entry.derived = constant.derived;
+    entry.owner = constant.data->owner;
+    entry.data = constant.data->data;
+    entry.bytes = constant.data->bytes;
+    if (value.is_tensor()) {
+      entry.dtype = value.tensor().dtype;
+      for (const Expr& size : value.tensor().sizes) entry.sizes.push_back(size.as_int().value());
+      for (const Expr& stride : value.tensor().strides) entry.strides.push_back(stride.as_int().value());
+    }
+    add_buffer(constant.value, {.cls = BufferClass::kConstant, .source = static_cast<int32_t>(program_.constants.size())});
+    program_.constants.push_back(std::move(entry));
+  }
+}
+
+void BufferMap::add_result(ir::ValueId id, bool planned) {
+  NG_CHECK(aliases_.root(id) == id, "%", graph_.value(id).name, " is not fresh memory");
+  if (!planned) {
+    const int32_t index = add_buffer(id, {.cls = BufferClass::kHeap});
+    program_.buffers[index].bytes = {};
+    return;
+  }
+  add_buffer(id, {.cls = returned_[id] ? BufferClass::kOutput : BufferClass::kArena});
+}
+
+program::Operand BufferMap::operand(ir::ValueId id, program::Access access) const {
+  program::Operand operand;
+  operand.access = access;
+  operand.buffer = buffer_of_root_[aliases_.root(id)];
+  NG_CHECK(operand.buffer != program::kNone, "no buffer for %", graph_.value(id).name);
+  if (!graph_.value(id).is_tensor()) return operand;
+  const ir::TensorType& type = graph_.value(id).tensor();
+  const auto& placement = aliases_.placement(id);
+  NG_CHECK(placement.placed, "no place for %", graph_.value(id).name);
+  operand.dtype = type.dtype;
+  operand.byte_offset = program_.dim(placement.byte_offset);
+  for (const Expr& size : type.sizes) operand.sizes.push_back(program_.dim(size));
+  for (const Expr& stride : type.strides) operand.strides.push_back(program_.dim(stride));
+  return operand;
+}
+
+program::Output BufferMap::output(ir::ValueId id) const {
+  program::Output output;
+  const ir::ValueId root = aliases_.root(id);
+  output.kind = program::Output::Kind::kTensor;
+  output.input = input_of_root_[root];
+  if (output.input != program::kNone && aliases_.same_view(id, root)) {
+    output.kind = program::Output::Kind::kInput;
+    return output;
+  }
+  output.tensor = operand(id, program::Access::kRead);
+  return output;
+}
+
+}  // namespace npugraph::lower

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/lower.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "lower/buffers.h"
+#include "lower/kernel_choice.h"
+
+namespace npugraph::lower {
+
+using ir::Trait;
+using program::Access;
+using program::Task;
+using program::TaskKind;
+
+namespace {
+
+class Lowering {
+ public:
+  Lowering(const ir::Graph& graph, const OperatorCatalog& catalog) : graph_(graph), catalog_(catalog) {
+    program_.name = graph.name;
+    add_symbols();
+    buffers_.emplace(graph, program_);
+  }
+
+  program::Program run() && {
+    for (const ir::NodeId id : graph_.order()) {
+      const ir::Node& node = graph_.node(id);
+      if (!node.dead && node.views.empty()) lower_node(node);
+    }
+    for (const ir::Output& output : graph_.outputs) program_.outputs.push_back(lower_output(output));
+    return std::move(program_);
+  }
+
+ private:
+  void add_symbols();
+  program::Symbol find_source(const ir::Symbol& symbol) const;
+  void lower_node(const ir::Node& node);
+  void lower_out_variant(const ir::Node& node, const OutVariant& variant);
+  void lower_functional(const ir::Node& node);
+  program::Output lower_output(const ir::Output& output);
+
+  Task start_task(const ir::Node& node) const;
+  void add_reads(const ir::Node& node, Task& task);
+  void finish_task(const ir::Node& node, Task task);
+
+  const ir::Graph& graph_;
+  const OperatorCatalog& catalog_;
+  program::Program program_;
+  std::optional<BufferMap> buffers_;
+};
+
+// A symbol is a scalar input, the size of an input, or defined later by a task (left open here).
+program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
+  program::Symbol found{.name = symbol.name, .kind = symbol.kind};
+  const Expr wanted = Expr::symbol(symbol.name, symbol.kind);
+  const auto count = static_cast<int32_t>(graph_.inputs.size());
+  for (int32_t i = 0; i < count; ++i) {
+    if (graph_.inputs[i].value == ir::kNone && graph_.inputs[i].scalar == wanted) {
+      found.input = i;
+      return found;
+    }
+  }
+  for (int32_t i = 0; i < count; ++i) {
+    const ir::ValueId value = graph_.inputs[i].value;
+    if (value == ir::kNone || !graph_.value(value).is_tensor()) continue;
+    const auto& sizes = graph_.value(value).tensor().sizes;
+    const auto at = std::find(sizes.begin(), sizes.end(), wanted);
+    if (at == sizes.end()) continue;
+    found.input = i;
+    found.dim = static_cast<int32_t>(at - sizes.begin());
+    return found;
+  }
+  return found;
+}
+
+void Lowering::add_symbols() {
+  for (const ir::Symbol& symbol : graph_.symbols) program_.symbols.push_back(find_source(symbol));
+}
+
+Task Lowering::start_task(const ir::Node& node) const {
+  Task task;
+  task.name = node.op->name;
+  task.schema = node.op->schema.text;
+  task.args = node.args;
+  task.stream = node.stream;
+  task.copy_like = node.op->is(Trait::kCopyLike);
+  task.origin = node.origin.node;
+  task.source = node.origin.source;
+  return task;
+}
+
+// Turns the values in task.args into operands. One operand per argument position: a value that is written and read through
+// two arguments keeps two windows.
+void Lowering::add_reads(const ir::Node& node, Task& task) {
+  const std::vector<ir::ValueId> written = ir::written_operands(node);
+  for (Attr& arg : task.args) {
+    for_each_tensor(arg, [&](TensorRef& ref) {
+      const bool writes = std::find(written.begin(), written.end(), ref.id) != written.end();
+      task.operands.push_back(buffers_->operand(ref.id, writes ? Access::kReadWrite : Access::kRead));
+      ref.id = static_cast<int32_t>(task.operands.size()) - 1;
+    });
+  }
+}
+
+void Lowering::finish_task(const ir::Node& node, Task task) {
+  for (const Attr& arg : task.args) {
+    for_each_expr(arg, [&](const Expr& e) {
+      if (!e.is_constant()) task.scalars.push_back(program_.dim(e).expr);
+    });
+  }
+  const auto index = static_cast<int32_t>(program_.tasks.size());
+  for (const ir::SymbolDef& def : node.defines) {
+    const auto symbol = std::find_if(program_.symbols.begin(), program_.symbols.end(),
+                                     [&](const program::Symbol& s) { return s.name == def.symbol; });
+    NG_CHECK(symbol != program_.symbols.end(), "undeclared symbol ", def.symbol);
+    symbol->task = index;
+    const int32_t operand = def.dim == ir::kNone ? program::kNone : task.results.at(def.result);
+    task.defines.push_back({.symbol = static_cast<int32_t>(symbol - program_.symbols.begin()), .operand = operand, .dim = def.dim});
+  }
+  program_.tasks.push_back(std::move(task));
+}
+
+void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant) {
+  Task task = start_task(node);
+  task.kind = TaskKind::kAten;
+  task.reason = "no generated code for this operator";
+  add_reads(node, task);
+  std::vector<Attr> args(task.args.size() + variant.out_args.size());
+  std::vector<bool> is_out(args.size(), false);
+  for (size_t i = 0; i < variant.out_args.size(); ++i) {
+    const ir::ValueId result = node.results[i];
+    buffers_->add_result(result, true);
+    task.operands.push_back(buffers_->operand(result, Access::kWrite));
+    args[variant.out_args[i]] = TensorRef{static_cast<int32_t>(task.operands.size()) - 1};
+    is_out[variant.out_args[i]] = true;
+  }
+  size_t next = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!is_out[i]) args[i] = std::move(task.args[next++]);
+  }
+  task.args = std::move(args);
+  task.name = variant.name;
+  task.schema = variant.schema;
+  task.results.assign(node.results.size(), program::kNone);
+  finish_task(node, std::move(task));
+}
+
+void Lowering::lower_functional(const ir::Node& node) {
+  Task task = start_task(node);
+  task.kind = node.op->is(Trait::kOpaque) ? TaskKind::kPython : TaskKind::kAten;
+  task.callable = node.callable;
+  add_reads(node, task);
+  const std::vector<ir::ValueId> returned = ir::returned_operands(node);
+  bool allocates = false;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const ir::ValueId result = node.results[i];
+    task.results.push_back(program::kNone);
+    if (result == ir::kNone || returned[i] != ir::kNone) continue;
+    buffers_->add_result(result, false);
+    task.operands.push_back(buffers_->operand(result, Access::kWrite));
+    task.results.back() = static_cast<int32_t>(task.operands.size()) - 1;
+    allocates = true;
+  }
+  if (task.kind == TaskKind::kPython) {
+    task.reason = "not an ATen operator: runs in Python";
+  } else {
+    task.reason = allocates ? "no generated code, and no kernel that writes into planned memory" : "no generated code for this operator";
+  }
+  finish_task(node, std::move(task));
+}
+
+void Lowering::lower_node(const ir::Node& node) {
+  if (const auto kernel = choose_kernel(graph_, node)) {
+    Task task = start_task(node);
+    task.kind = TaskKind::kKernel;
+    task.args = kernel->args;
+    add_reads(node, task);
+    for (const ir::ValueId result : node.results) {
+      if (ir::returned_operands(node)[0] != ir::kNone) break;
+      buffers_->add_result(result, true);
+      task.operands.push_back(buffers_->operand(result, Access::kWrite));
+    }
+    task.name = kernel->name;
+    task.schema.clear();
+    finish_task(node, std::move(task));
+    return;
+  }
+  const ir::Op& op = *node.op;
+  if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
+    throw UserError(cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host"));
+  }
+  const bool functional = !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
+  const bool strided = std::all_of(node.results.begin(), node.results.end(), [&](ir::ValueId id) {
+    return id != ir::kNone && graph_.value(id).is_tensor();
+  });
+  if (functional && strided) {
+    if (const auto variant = catalog_.out_variant(op)) return lower_out_variant(node, *variant);
+  }
+  lower_functional(node);
+}
+
+program::Output Lowering::lower_output(const ir::Output& output) {
+  if (const auto* ref = std::get_if<TensorRef>(&output)) return buffers_->output(ref->id);
+  program::Output lowered;
+  if (const auto* scalar = std::get_if<Expr>(&output)) {
+    lowered.kind = program::Output::Kind::kScalar;
+    lowered.scalar = program_.dim(*scalar);
+    lowered.scalar_kind = scalar->kind();
+  }
+  return lowered;
+}
+
+}  // namespace
+
+program::Program lower(const ir::Graph& graph, const OperatorCatalog& catalog) { return Lowering(graph, catalog).run(); }
+
+}  // namespace npugraph::lower

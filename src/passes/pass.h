@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a graph pass is: a free function Graph -> Graph (in place) that reports how often it hit. The driver owns names,
+// switches, timing, dumps, counters and verification; a pass holds none of them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace npugraph::passes {
+
+// Evaluates one node whose operands are all constants; results in order, empty when it cannot. Injected by the host, because
+// only the host can run an ATen operator.
+using ConstantEvaluator =
+    std::function<std::vector<std::shared_ptr<const ir::ConstantData>>(const ir::Graph& graph, ir::NodeId node)>;
+
+// What a pass did at one place, for explain().
+struct Remark {
+  std::string pass;     // filled in by the driver
+  std::string node;     // FX node
+  std::string message;  // "updated in place", "kept: %k is read after the write"
+};
+
+struct PassContext {
+  ConstantEvaluator evaluate;     // empty: fold nothing that needs the host
+  bool training = false;          // grad is on: nothing may be derived from values that change
+  // The copy_ nodes at the end of the graph come from functionalisation: the user's program wrote where the value was
+  // computed. False for graphs whose in-place operators stand where the user's program has them; reinplace_inputs clears it.
+  bool copy_epilogues = true;
+  std::vector<Remark> remarks;
+
+  void remark(const ir::Node& node, std::string message) { remarks.push_back({"", node.origin.node, std::move(message)}); }
+};
+
+// Returns the number of rewrites.
+using PassFn = int (*)(ir::Graph& graph, PassContext& context);
+
+struct Pass {
+  const char* name;     // also its switch: disable_passes=("cse",)
+  PassFn run;
+  const char* summary;  // one sentence
+};
+
+struct PassRecord {
+  std::string name;
+  int hits = 0;
+  double milliseconds = 0;
+  bool disabled = false;
+};
+
+struct DriverOptions {
+  std::vector<std::string> disabled;                                        // names of passes to leave out
+  bool verify = true;                                                       // after each pass that hit
+  std::function<void(const Pass&, const ir::Graph&, const PassRecord&)> after;  // dumps; may be empty
+};
+
+// Runs `pipeline` in order. InternalError with the text IR when a pass breaks the graph. UserError for an unknown name in
+// `disabled`.
+std::vector<PassRecord> run_passes(ir::Graph& graph, const std::vector<Pass>& pipeline, PassContext& context,
+                                   const DriverOptions& options);
+
+// All passes that exist, by name, for tools and for checking switches. In no order.
+const std::vector<Pass>& all_passes();
+const Pass& find_pass(std::string_view name);  // UserError that lists the known names
+
+}  // namespace npugraph::passes

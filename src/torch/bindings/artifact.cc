@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/artifact.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/text.h"
+#include "torch/bindings/callable.h"
+#include "torch/bindings/init.h"
+#include "torch/bridge/torch_host.h"
+
+namespace npugraph::bindings {
+
+using compiler::Artifact;
+using compiler::CompileOptions;
+using compiler::Partition;
+using compiler::PhaseTime;
+
+namespace {
+
+std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileOptions options, std::vector<Partition> partitions,
+                                  const std::vector<std::pair<std::string, double>>& front_end) {
+  compiler::CompileHost host{.catalog = &bridge::aten_catalog(), .evaluate = bridge::constant_evaluator()};
+  std::vector<PhaseTime> phases;
+  for (const auto& [name, milliseconds] : front_end) phases.push_back({name, milliseconds});
+  return std::make_shared<Artifact>(std::move(graph), std::move(options), std::move(host), bridge::TorchHost::instance(),
+                                    std::move(partitions), std::move(phases));
+}
+
+py::dict memory(const Artifact& artifact) {
+  const runtime::MemoryInfo info = artifact.executable()->memory();
+  py::dict dict;
+  dict["arena_bytes"] = info.arena_bytes;
+  dict["heap_bytes"] = info.heap_bytes;
+  dict["scratch_bytes"] = info.scratch_bytes;
+  dict["derived_constant_bytes"] = info.derived_constant_bytes;
+  dict["lower_bound_bytes"] = info.lower_bound_bytes;
+  dict["copied_bytes_per_replay"] = info.copied_bytes_per_replay;
+  dict["bound_bytes_per_call"] = info.bound_bytes_per_call;
+  return dict;
+}
+
+py::object to_python(const Scalar& scalar) {
+  switch (scalar.kind) {
+    case ScalarKind::kInt: return py::int_(scalar.as_int());
+    case ScalarKind::kFloat: return py::float_(scalar.as_float());
+    case ScalarKind::kBool: return py::bool_(scalar.as_bool());
+  }
+  return py::none();
+}
+
+py::list instances(const Artifact& artifact) {
+  py::list list;
+  for (const runtime::InstanceInfo& info : artifact.executable()->instances()) {
+    py::dict symbols;
+    for (const auto& [name, value] : info.symbols) symbols[py::str(name)] = to_python(value);
+    list.append(py::make_tuple(info.key, symbols, info.captures, info.replays));
+  }
+  return list;
+}
+
+}  // namespace
+
+void init_artifact(py::module_& module) {
+  py::class_<CompileOptions>(module, "CompileOptions")
+      .def(py::init<>())
+      .def_readwrite("name", &CompileOptions::name)
+      .def_readwrite("disabled_passes", &CompileOptions::disabled_passes)
+      .def_readwrite("verify", &CompileOptions::verify)
+      .def_readwrite("training", &CompileOptions::training)
+      .def_readwrite("max_instances", &CompileOptions::max_instances)
+      .def_readwrite("max_concurrent", &CompileOptions::max_concurrent)
+      .def_readwrite("capture", &CompileOptions::capture);
+  py::class_<Partition>(module, "Partition")
+      .def(py::init([](std::string node, std::string target, std::string source, std::string runs_as, std::string reason) {
+        return Partition{std::move(node), std::move(target), std::move(source), std::move(runs_as), std::move(reason)};
+      }))
+      .def_readonly("node", &Partition::node)
+      .def_readonly("target", &Partition::target)
+      .def_readonly("source", &Partition::source)
+      .def_readonly("runs_as", &Partition::runs_as)
+      .def_readonly("reason", &Partition::reason);
+  py::class_<compiler::TaskInfo>(module, "TaskInfo")
+      .def_readonly("name", &compiler::TaskInfo::name)
+      .def_readonly("kind", &compiler::TaskInfo::kind)
+      .def_readonly("stream", &compiler::TaskInfo::stream)
+      .def_readonly("origin", &compiler::TaskInfo::origin)
+      .def_readonly("source", &compiler::TaskInfo::source)
+      .def_readonly("reason", &compiler::TaskInfo::reason)
+      .def_readonly("bytes_read", &compiler::TaskInfo::bytes_read)
+      .def_readonly("bytes_written", &compiler::TaskInfo::bytes_written)
+      .def_readonly("capture_ns", &compiler::TaskInfo::capture_ns);
+  py::class_<Artifact, std::shared_ptr<Artifact>>(module, "Artifact")
+      .def_static("compile", &compile)
+      .def_property_readonly("name", &Artifact::name)
+      .def("stages", &Artifact::stages)
+      .def("graph", &Artifact::graph)
+      .def("graph_text", [](const Artifact& a, const std::string& stage) { return ir::print(a.graph(stage)); })
+      .def("program_text", &Artifact::program_text)
+      .def("tasks", &Artifact::tasks)
+      .def("partitions", &Artifact::partitions)
+      .def("instances", &instances)
+      .def("counters", &Artifact::counters)
+      .def("memory", &memory)
+      .def("phases",
+           [](const Artifact& a) {
+             std::vector<std::pair<std::string, double>> phases;
+             for (const PhaseTime& phase : a.phases()) phases.emplace_back(phase.name, phase.milliseconds);
+             return phases;
+           })
+      .def("explain", &Artifact::explain)
+      .def("save", &Artifact::save)
+      .def("refresh", &Artifact::refresh)
+      .def("callable", [](const std::shared_ptr<Artifact>& a) {
+        return py::reinterpret_steal<py::object>(make_callable(a->executable()));
+      });
+}
+
+}  // namespace npugraph::bindings

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads FX nodes (Python objects) and describes them to frontend::Importer. One FxImporter per graph; needs the GIL.
+#pragma once
+
+#include <torch/extension.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/importer.h"
+
+namespace npugraph::bindings {
+
+namespace py = pybind11;
+
+class FxImporter {
+ public:
+  // `expr_of` turns a torch.SymInt, SymFloat or SymBool into an Expr.
+  FxImporter(std::string name, py::function expr_of);
+
+  void add_symbol(std::string name, ScalarKind kind, int64_t min, int64_t max);
+  // `value` is the placeholder's fake tensor.
+  void add_input(py::handle node, const at::Tensor& value, const std::string& kind, std::string source);
+  void add_scalar_input(py::handle node, Expr scalar, std::string source);
+  // A real tensor that the graph holds (get_attr).
+  void add_constant(py::handle node, const at::Tensor& tensor);
+  // The node is a symbolic scalar: uses of it become `value`.
+  void bind_scalar(py::handle node, Expr value);
+  // A call of an OpOverload. Returns None, or why the node was refused; nothing has changed then.
+  std::optional<std::string> add_operator(py::handle node, std::vector<ir::SymbolDef> defines, std::string source);
+  // The node is entry `index` of `base`. False when `base` is not a list of tensors and scalars.
+  bool bind_item(py::handle node, py::handle base, int64_t index);
+  // A call of `callable` (registered) with the tensors of `operands` (nodes), then `scalars`. Without `keep_results` the results
+  // stay with the callable: they are neither tensors nor scalars.
+  std::optional<std::string> add_python(py::handle node, const std::string& label, const std::vector<py::object>& operands,
+                                        std::vector<Expr> scalars, std::vector<ir::SymbolDef> defines, int32_t callable,
+                                        bool keep_results, std::string source);
+  void add_outputs(py::handle outputs);
+  ir::Graph finish() { return importer_.finish(); }
+
+ private:
+  // What an FX node stands for: one item, or the several behind getitem. An item is a tensor, a scalar, or None.
+  struct Item {
+    ir::ValueId value = ir::kNone;
+    std::optional<Expr> scalar;
+  };
+  struct Binding {
+    std::vector<Item> items;
+    bool is_list = false;
+  };
+  struct Target {
+    const ir::Op* op = nullptr;
+    std::string schema;
+    ir::Traits traits = 0;
+  };
+  // Thrown inside while a node is read, and turned into the returned reason.
+  struct Refused {
+    std::string reason;
+  };
+
+  const Target& target_of(py::handle op_overload);
+  const Binding& binding(py::handle node) const;
+  Expr expr_of(py::handle value) const;
+  Attr read_arg(py::handle value, const std::string& type) const;
+  Attr read_list(py::handle value, const std::string& type) const;
+  std::vector<Attr> read_args(py::handle node, const ir::Schema& schema) const;
+  Attr read_item(const Item& item) const;
+  std::optional<frontend::TensorDescription> read_result(py::handle value, Item& item) const;
+  frontend::TensorDescription describe(const at::Tensor& tensor) const;
+  std::optional<std::string> add(py::handle node, frontend::NodeDescription description, py::handle value);
+
+  frontend::Importer importer_;
+  py::function expr_of_;
+  std::unordered_map<PyObject*, Binding> bindings_;
+  std::unordered_map<PyObject*, Target> targets_;
+};
+
+
+}  // namespace npugraph::bindings

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The topics of npugraph._C, one function and one file each; module.cc calls them.
+#pragma once
+
+#include <torch/extension.h>
+
+namespace npugraph::bindings {
+
+namespace py = pybind11;
+
+void init_expr(py::module_& module);
+void init_fx_importer(py::module_& module);
+void init_artifact(py::module_& module);
+void init_graph(py::module_& module);
+void init_observe(py::module_& module);
+
+}  // namespace npugraph::bindings
