@@ -33,8 +33,8 @@ std::string cat(const Args&... args) {
 }  // namespace npugraph
 
 // Internal check, on in every build. NG_CHECK(n == 2, "got ", n).
-#define NG_CHECK(condition, ...)                                                                    \
-  do {                                                                                              \
-    if (!(condition)) [[unlikely]]                                                                  \
+#define NG_CHECK(condition, ...)                                                                              \
+  do {                                                                                                        \
+    if (!(condition)) [[unlikely]]                                                                            \
       ::npugraph::fail_check(#condition, __FILE__, __LINE__, ::npugraph::cat("" __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)

@@ -9,11 +9,12 @@
 namespace npugraph {
 namespace {
 
-constexpr std::array<std::string_view, 8> kLayoutNames = {
-    "layout.strided",    "layout.sparse",     "layout.sparse_csr", "layout.sparse_csc",
-    "layout.sparse_bsr", "layout.sparse_bsc", "layout.mkldnn",     "layout.jagged"};
-constexpr std::array<std::string_view, 4> kMemoryFormatNames = {
-    "memory_format.contiguous", "memory_format.preserve", "memory_format.channels_last", "memory_format.channels_last_3d"};
+constexpr std::array<std::string_view, 8> kLayoutNames = {"layout.strided",    "layout.sparse",     "layout.sparse_csr",
+                                                          "layout.sparse_csc", "layout.sparse_bsr", "layout.sparse_bsc",
+                                                          "layout.mkldnn",     "layout.jagged"};
+constexpr std::array<std::string_view, 4> kMemoryFormatNames = {"memory_format.contiguous", "memory_format.preserve",
+                                                                "memory_format.channels_last",
+                                                                "memory_format.channels_last_3d"};
 
 template <typename Enum, size_t n>
 std::optional<Enum> find_name(const std::array<std::string_view, n>& names, std::string_view name) {

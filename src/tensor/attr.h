@@ -37,8 +37,8 @@ struct Device {
 };
 
 // Scalars and symbolic scalars are Expr of kind int, float or bool.
-using Attr = std::variant<None, TensorRef, std::vector<TensorRef>, Expr, std::vector<Expr>, std::complex<double>, std::string,
-                          std::vector<std::string>, DType, Layout, MemoryFormat, Device>;
+using Attr = std::variant<None, TensorRef, std::vector<TensorRef>, Expr, std::vector<Expr>, std::complex<double>,
+                          std::string, std::vector<std::string>, DType, Layout, MemoryFormat, Device>;
 
 // Text form: none, %name, [%a, none], 3, 1.5, true, [s0, 4], complex(1.0, 2.0), "text", f32, layout.strided,
 // memory_format.preserve, device("cpu", 0). `tensor_name` translates a present TensorRef to its name without the %.

@@ -18,27 +18,13 @@ struct Row {
 
 // Indexed by the ABI number of the type.
 constexpr std::array<Row, kNumDTypes> kRows = {{
-    {"bool", 1, Class::kIntegral},
-    {"u8", 1, Class::kIntegral},
-    {"i8", 1, Class::kIntegral},
-    {"i16", 2, Class::kIntegral},
-    {"i32", 4, Class::kIntegral},
-    {"i64", 8, Class::kIntegral},
-    {"f16", 2, Class::kFloating},
-    {"bf16", 2, Class::kFloating},
-    {"f32", 4, Class::kFloating},
-    {"f64", 8, Class::kFloating},
-    {"c32", 4, Class::kComplex},
-    {"c64", 8, Class::kComplex},
-    {"c128", 16, Class::kComplex},
-    {"u16", 2, Class::kIntegral},
-    {"u32", 4, Class::kIntegral},
-    {"u64", 8, Class::kIntegral},
-    {"f8e4m3fn", 1, Class::kFloating},
-    {"f8e5m2", 1, Class::kFloating},
-    {"f8e4m3fnuz", 1, Class::kFloating},
-    {"f8e5m2fnuz", 1, Class::kFloating},
-    {"f8e8m0fnu", 1, Class::kFloating},
+    {"bool", 1, Class::kIntegral},       {"u8", 1, Class::kIntegral},         {"i8", 1, Class::kIntegral},
+    {"i16", 2, Class::kIntegral},        {"i32", 4, Class::kIntegral},        {"i64", 8, Class::kIntegral},
+    {"f16", 2, Class::kFloating},        {"bf16", 2, Class::kFloating},       {"f32", 4, Class::kFloating},
+    {"f64", 8, Class::kFloating},        {"c32", 4, Class::kComplex},         {"c64", 8, Class::kComplex},
+    {"c128", 16, Class::kComplex},       {"u16", 2, Class::kIntegral},        {"u32", 4, Class::kIntegral},
+    {"u64", 8, Class::kIntegral},        {"f8e4m3fn", 1, Class::kFloating},   {"f8e5m2", 1, Class::kFloating},
+    {"f8e4m3fnuz", 1, Class::kFloating}, {"f8e5m2fnuz", 1, Class::kFloating}, {"f8e8m0fnu", 1, Class::kFloating},
 }};
 
 const Row& row_of(DType dtype) {

@@ -57,9 +57,7 @@ constexpr std::array<OpInfo, 40> kOps = {{
     {ExprOp::kWhere, "where", 3, 3, ArgRule::kCondition},
 }};
 
-size_t hash_scalar(Scalar value) {
-  return hash_of(static_cast<int>(value.kind), std::bit_cast<int64_t>(value.i));
-}
+size_t hash_scalar(Scalar value) { return hash_of(static_cast<int>(value.kind), std::bit_cast<int64_t>(value.i)); }
 
 bool is_name(std::string_view name) {
   auto starts = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -207,7 +205,8 @@ Expr Expr::constant(Scalar value) {
 
 Expr Expr::symbol(std::string name, ScalarKind kind) {
   if (!is_name(name) || is_reserved(name))
-    throw UserError(cat("'", name, "' is no name of a symbol; a name is [A-Za-z_][A-Za-z0-9_.]* and none of true, false, ",
+    throw UserError(cat("'", name,
+                        "' is no name of a symbol; a name is [A-Za-z_][A-Za-z0-9_.]* and none of true, false, ",
                         "inf, nan, none"));
   return ExprNode::create_symbol(std::move(name), kind);
 }
@@ -240,7 +239,9 @@ const std::string& Expr::symbol_name() const {
   return node_->name;
 }
 
-std::span<const Expr> Expr::args() const { return node_ ? std::span<const Expr>(node_->args) : std::span<const Expr>(); }
+std::span<const Expr> Expr::args() const {
+  return node_ ? std::span<const Expr>(node_->args) : std::span<const Expr>();
+}
 
 bool Expr::operator==(const Expr& other) const {
   if (node_ == other.node_) return node_ || constant_ == other.constant_;

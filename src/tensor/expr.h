@@ -32,18 +32,21 @@ struct Scalar {
   static Scalar of_int(int64_t v);
   static Scalar of_float(double v);
   static Scalar of_bool(bool v);
-  int64_t as_int() const;    // truncates a float towards zero
+  int64_t as_int() const;  // truncates a float towards zero
   double as_float() const;
   bool as_bool() const;
   bool operator==(const Scalar& other) const;  // kind and bits, so that -0.0 and NaN are told apart
 };
 
+// clang-format off
 enum class ExprOp : uint8_t {
   kConst, kSymbol,
   kAdd, kMul, kFloorDiv, kMod, kCeilDiv, kMin, kMax, kPow, kShiftLeft, kShiftRight, kBitAnd, kBitOr, kBitXor,
-  kTrueDiv, kNeg, kAbs, kFloor, kCeil, kTrunc, kRound, kSqrt, kExp, kLog, kLog2, kSin, kCos, kTan, kTanh, kToFloat, kToInt,
+  kTrueDiv, kNeg, kAbs, kFloor, kCeil, kTrunc, kRound, kSqrt, kExp, kLog, kLog2, kSin, kCos, kTan, kTanh,
+  kToFloat, kToInt,
   kEq, kNe, kLt, kLe, kAnd, kOr, kNot, kWhere,
 };
+// clang-format on
 
 // Expressions nest at most this deep and have at most this many parts, so that walking over one is always safe. Sums and
 // products are flat and count as one level.
@@ -54,7 +57,7 @@ struct ExprNode;
 
 class Expr {
  public:
-  Expr() = default;  // the integer 0
+  Expr() = default;     // the integer 0
   Expr(int64_t value);  // NOLINT: sizes are written as plain integers everywhere
   static Expr constant(Scalar value);
   // `name` is [A-Za-z_][A-Za-z0-9_.]* and none of true, false, inf, nan, none.

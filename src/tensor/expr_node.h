@@ -21,14 +21,14 @@ namespace npugraph {
 
 // What the arguments of an operator must be, and what make() converts them to.
 enum class ArgRule : uint8_t {
-  kNumbers,      // promoted to the widest of the arguments, at least int; so is the result
-  kFloats,       // converted to float
-  kAny,          // taken as they are
-  kInts,         // int or bool, converted to int; a float is an error
-  kBits,         // as kInts, but bool when all are bool
-  kComparable,   // promoted to the widest of the arguments
-  kBools,        // bool; anything else is an error
-  kCondition,    // a bool, then two values promoted to the widest of the two
+  kNumbers,     // promoted to the widest of the arguments, at least int; so is the result
+  kFloats,      // converted to float
+  kAny,         // taken as they are
+  kInts,        // int or bool, converted to int; a float is an error
+  kBits,        // as kInts, but bool when all are bool
+  kComparable,  // promoted to the widest of the arguments
+  kBools,       // bool; anything else is an error
+  kCondition,   // a bool, then two values promoted to the widest of the two
 };
 
 struct OpInfo {

@@ -231,7 +231,8 @@ Expr int_min_max(ExprOp op, Args args) {
   flatten(op, args);
   Args kept;
   for (Expr& arg : args) {
-    auto decided = std::find_if(kept.begin(), kept.end(), [&](const Expr& e) { return known_order(arg, e).has_value(); });
+    auto decided =
+        std::find_if(kept.begin(), kept.end(), [&](const Expr& e) { return known_order(arg, e).has_value(); });
     if (decided == kept.end()) {
       kept.push_back(std::move(arg));
       continue;

@@ -51,7 +51,8 @@ class Writer {
  public:
   void write(const Expr& e, Level level) {
     const bool infix_product = e.op() == ExprOp::kMul && !is_unexpanded(e);
-    const bool parentheses = (e.op() == ExprOp::kAdd && level > Level::kSum) || (infix_product && level > Level::kProduct);
+    const bool parentheses =
+        (e.op() == ExprOp::kAdd && level > Level::kSum) || (infix_product && level > Level::kProduct);
     if (parentheses) text_ += '(';
     if (e.is_constant())
       text_ += constant_text(e.value());

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Named counters in groups. Thread-safe; a counter only rises.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace npugraph {
+
+class Counter {
+ public:
+  // `n` is not negative.
+  void add(int64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
+  int64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> value_ = 0;
+};
+
+class Counters {
+ public:
+  using Snapshot = std::map<std::string, std::map<std::string, int64_t>>;  // group -> name -> value
+
+  // The counter of this name, made at 0 when it is new. The reference stays valid for the life of this object; keep it
+  // where the look-up costs too much.
+  Counter& at(std::string_view group, std::string_view name);
+  void add(std::string_view group, std::string_view name, int64_t n = 1) { at(group, name).add(n); }
+
+  // The values of all counters. Counters that rise meanwhile may be read before or after.
+  Snapshot snapshot() const;
+
+ private:
+  using Group = std::map<std::string, Counter, std::less<>>;
+  mutable std::mutex mutex_;  // guards the maps, not the values
+  std::map<std::string, Group, std::less<>> groups_;
+};
+
+// The counters of the process.
+Counters& process_counters();
+
+}  // namespace npugraph

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/env.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <unistd.h>
+
+namespace npugraph {
+namespace {
+
+constexpr std::string_view kPrefix = "NPUGRAPH_";
+constexpr int kMaxThreads = 1024;
+
+bool parse_bool(std::string_view value, bool& out) {
+  out = value == "1";
+  return value == "0" || value == "1";
+}
+
+bool parse_level(std::string_view value, Environment& out) {
+  auto level = parse_log_level(value);
+  if (level) out.log_level = *level;
+  return level.has_value();
+}
+
+bool parse_threads(std::string_view value, Environment& out) {
+  int threads = 0;
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
+  const bool valid =
+      error == std::errc() && end == value.data() + value.size() && threads >= 0 && threads <= kMaxThreads;
+  if (valid) out.threads = threads;
+  return valid;
+}
+
+constexpr std::array kTable = {
+    EnvironmentVariable{"NPUGRAPH_LOG", "error, warning, info or debug", "warning",
+                        "Messages up to this level are written to stderr, or to Python's logging where that is set up.",
+                        parse_level},
+    EnvironmentVariable{"NPUGRAPH_VERIFY", "0 or 1", "0",
+                        "1 verifies the graph after every pass, also where the options of a compile do not ask for it.",
+                        [](std::string_view value, Environment& out) { return parse_bool(value, out.verify); }},
+    EnvironmentVariable{
+        "NPUGRAPH_THREADS", "an integer from 0 to 1024", "0",
+        "Size of the worker pool; 0 follows the host: `torch.get_num_threads()` and the affinity of the "
+        "process.",
+        parse_threads},
+    EnvironmentVariable{"NPUGRAPH_POISON", "0 or 1", "0",
+                        "1 fills arena memory with a pattern when it is freed, so that a use after the free shows.",
+                        [](std::string_view value, Environment& out) { return parse_bool(value, out.poison); }},
+    EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
+                        "Where the text of the graph is written when an internal error asks for a report.",
+                        [](std::string_view value, Environment& out) {
+                          out.report_dir = value;
+                          return true;
+                        }},
+};
+
+std::string known_names() {
+  std::string names;
+  for (const EnvironmentVariable& row : kTable) names += cat(names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
+std::vector<std::pair<std::string, std::string>> process_variables() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos && text.starts_with(kPrefix))
+      out.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const EnvironmentVariable> environment_table() { return kTable; }
+
+ParsedEnvironment parse_environment(std::span<const std::pair<std::string, std::string>> variables) {
+  ParsedEnvironment out;
+  std::string unknown;
+  for (const auto& [name, value] : variables) {
+    if (!name.starts_with(kPrefix)) continue;
+    auto row = std::find_if(kTable.begin(), kTable.end(), [&](const auto& known) { return known.name == name; });
+    if (row == kTable.end()) {
+      unknown += cat(unknown.empty() ? "" : ", ", name);
+    } else if (!value.empty() && !row->parse(value, out.values)) {
+      out.warnings.push_back(
+          cat(name, "=", value, " is ignored: allowed is ", row->type, "; the default is ", row->default_value));
+    }
+  }
+  if (!unknown.empty())
+    out.warnings.push_back(cat("unknown environment variables are ignored: ", unknown, "; known are ", known_names()));
+  return out;
+}
+
+const Environment& environment() {
+  // The level is set before anything is logged, so that logging does not come back here.
+  static const Environment values = [] {
+    ParsedEnvironment parsed = parse_environment(process_variables());
+    set_default_log_level(parsed.values.log_level);
+    for (const std::string& warning : parsed.warnings) log_warning(warning);
+    return parsed.values;
+  }();
+  return values;
+}
+
+std::string environment_document() {
+  std::string text =
+      "# Environment variables\n\n"
+      "Read once per process, at the first use. A value that is not allowed and an unknown name that starts with\n"
+      "`NPUGRAPH_` give a warning and have no effect. Options of a compile go before variables.\n\n"
+      "| variable | values | default | meaning |\n"
+      "|---|---|---|---|\n";
+  for (const EnvironmentVariable& row : kTable)
+    text += cat("| `", row.name, "` | ", row.type, " | ", row.default_value, " | ", row.meaning, " |\n");
+  return text;
+}
+
+}  // namespace npugraph

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every environment variable that the project reads, parsed once. docs/env_vars.md is generated from environment_table().
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace npugraph {
+
+struct Environment {
+  LogLevel log_level = LogLevel::kWarning;
+  bool verify = false;
+  int threads = 0;  // 0: follow the host
+  bool poison = false;
+  std::string report_dir;  // empty: the current directory
+};
+
+// The environment of the process, read at the first call; later changes of variables have no effect. Thread-safe.
+// The first call also logs one warning for each variable with a value that is not allowed (the default is used) and one for
+// unknown names that start with NPUGRAPH_.
+const Environment& environment();
+
+struct EnvironmentVariable {
+  std::string_view name;
+  std::string_view type;           // the allowed values, for people
+  std::string_view default_value;  // for people
+  std::string_view meaning;        // a sentence
+  // Puts `value` into `out`; false if it is not allowed.
+  bool (*parse)(std::string_view value, Environment& out);
+};
+
+std::span<const EnvironmentVariable> environment_table();
+
+struct ParsedEnvironment {
+  Environment values;
+  std::vector<std::string> warnings;
+};
+
+// Parses (name, value) pairs; names that do not start with NPUGRAPH_ are passed over, empty values mean the default.
+ParsedEnvironment parse_environment(std::span<const std::pair<std::string, std::string>> variables);
+
+// The text of docs/env_vars.md.
+std::string environment_document();
+
+}  // namespace npugraph

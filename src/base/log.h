@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages to people: levelled, to stderr or to a sink that the host sets. The level comes from NPUGRAPH_LOG.
+// All functions are thread-safe.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace npugraph {
+
+enum class LogLevel : int { kError, kWarning, kInfo, kDebug };
+
+std::string_view name_of(LogLevel level);  // "error", "warning", "info", "debug"
+std::optional<LogLevel> parse_log_level(std::string_view name);
+
+// Messages above this level are dropped.
+LogLevel log_level();
+void set_log_level(LogLevel level);
+// Sets the level if nobody did so before.
+void set_default_log_level(LogLevel level);
+
+// Receives every message that is not dropped, without a line end. Called in the thread that logs, possibly in several at
+// once and without a lock held, so that it may take locks of its own. Must not throw.
+using LogSink = std::function<void(LogLevel level, const std::string& message)>;
+
+// An empty sink means stderr, one line "npugraph: <level>: <message>" each.
+void set_log_sink(LogSink sink);
+
+inline bool log_enabled(LogLevel level) { return level <= log_level(); }
+void write_log(LogLevel level, const std::string& message);
+
+// The arguments are written one after the other, as by cat(), and only if the level is on.
+template <typename... Args>
+void log_message(LogLevel level, const Args&... args) {
+  if (log_enabled(level)) write_log(level, cat(args...));
+}
+template <typename... Args>
+void log_error(const Args&... args) {
+  log_message(LogLevel::kError, args...);
+}
+template <typename... Args>
+void log_warning(const Args&... args) {
+  log_message(LogLevel::kWarning, args...);
+}
+template <typename... Args>
+void log_info(const Args&... args) {
+  log_message(LogLevel::kInfo, args...);
+}
+template <typename... Args>
+void log_debug(const Args&... args) {
+  log_message(LogLevel::kDebug, args...);
+}
+
+}  // namespace npugraph

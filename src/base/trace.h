@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recorder of time spans for chrome://tracing and Perfetto. Off by default; a Span then costs one relaxed load.
+// All functions are thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace npugraph::trace {
+
+using ArgValue = std::variant<int64_t, double, std::string>;
+using Args = std::vector<std::pair<std::string, ArgValue>>;
+
+// Times are those of now_ns(). `thread` is a number of thread_id().
+struct Event {
+  std::string name;
+  std::string category;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  int thread = 0;
+  Args args;
+};
+
+namespace internal {
+extern std::atomic<bool> g_enabled;
+}
+
+inline bool enabled() { return internal::g_enabled.load(std::memory_order_relaxed); }
+void enable();
+void disable();  // keeps what was recorded
+void clear();    // drops what was recorded
+
+// A small number for the calling thread, the same for its whole life.
+int thread_id();
+// The name of the calling thread in traces.
+void set_thread_name(std::string name);
+
+// Records a span that was timed by the caller, if tracing is on.
+void record(Event event);
+
+// What was recorded, in the order in which spans ended.
+std::vector<Event> events();
+// The Chrome trace format: complete events with `ts` and `dur` in microseconds.
+std::string to_json();
+// UserError if the file cannot be written.
+void write(const std::string& path);
+
+// The time from construction to destruction, if tracing is on at construction. Belongs to one thread.
+class Span {
+ public:
+  Span(std::string_view name, std::string_view category);
+  ~Span();
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+  void arg(std::string_view key, ArgValue value);
+
+ private:
+  void begin(std::string_view name, std::string_view category);
+  void end();
+  bool active_ = false;
+  Event event_;
+};
+
+inline Span::Span(std::string_view name, std::string_view category) {
+  if (enabled()) [[unlikely]]
+    begin(name, category);
+}
+
+inline Span::~Span() {
+  if (active_) [[unlikely]]
+    end();
+}
+
+}  // namespace npugraph::trace
