@@ -22,8 +22,9 @@ struct Loaded {
   Metadata metadata;
 };
 
-// Maps the file and keeps the mapping alive through the constants. UserError that names the path and what is wrong: not a
-// Program, another version, damaged (checksum), not owned by this user, truncated.
+// Maps the file and keeps the mapping alive through the constants; what is written to them stays in this process. UserError
+// that names the path and what is wrong: not a Program, another version, damaged (checksum), not owned by this user, writable
+// by others, truncated.
 Loaded load(const std::string& path);
 
 }  // namespace npugraph::program

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/file_format.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace npugraph::program {
+namespace {
+
+// For a fixed state every word gives another state, and for a fixed word every state does: a difference is never lost.
+uint64_t mix(uint64_t state, uint64_t word) { return std::rotl((state ^ word) * 0x9e3779b97f4a7c15u, 29); }
+
+}  // namespace
+
+void Checksum::add_block(const std::byte* block) {
+  std::array<uint64_t, kFileAlignment / sizeof(uint64_t)> words;
+  std::memcpy(words.data(), block, kFileAlignment);
+  for (size_t i = 0; i < words.size(); ++i) lanes_[i % lanes_.size()] = mix(lanes_[i % lanes_.size()], words[i]);
+}
+
+void Checksum::add(std::span<const std::byte> data) {
+  size_t i = 0;
+  for (; i + kFileAlignment <= data.size(); i += kFileAlignment) add_block(&data[i]);
+  if (i == data.size()) return;
+  std::array<std::byte, kFileAlignment> last = {};
+  std::memcpy(last.data(), &data[i], data.size() - i);
+  add_block(last.data());
+}
+
+uint64_t Checksum::value() const {
+  uint64_t value = 0;
+  for (const uint64_t lane : lanes_) value = mix(value, lane);
+  return value;
+}
+
+std::string why_not_portable(const Program& program) {
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.cls == BufferClass::kConstant && buffer.opaque) {
+      return cat("constant '", program.constants[buffer.source].name, "' is not strided memory");
+    }
+  }
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& task = program.tasks[i];
+    if (task.kind != TaskKind::kPython) continue;
+    return cat("task ", i, " '", task.name, "' calls Python", task.origin.empty() ? "" : ", for node ", task.origin,
+               task.source.empty() ? "" : " at ", task.source);
+  }
+  return {};
+}
+
+}  // namespace npugraph::program

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "program/file.h"
+#include "program/file_format.h"
+#include "program/text.h"
+#include "tensor/lexer.h"
+
+namespace npugraph::program {
+namespace {
+
+struct Descriptor {
+  explicit Descriptor(int value) : value(value) {}
+  ~Descriptor() {
+    if (value >= 0) ::close(value);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int value;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {}
+
+  Loaded load() {
+    map();
+    check_header();
+    Loaded loaded;
+    loaded.metadata = parse_metadata();
+    loaded.program = parse(section(sizeof(FileHeader) + header_.metadata_bytes, header_.text_bytes), path_);
+    const std::string obstacle = why_not_portable(loaded.program);
+    if (!obstacle.empty()) fail(obstacle);
+    bind_constants(loaded.program);
+    return loaded;
+  }
+
+ private:
+  template <typename... Args>
+  [[noreturn]] void fail(const Args&... args) const {
+    throw UserError(cat("cannot load a Program from ", path_, ": ", args...));
+  }
+
+  void map();
+  void check_header();
+  Metadata parse_metadata() const;
+  void bind_constants(Program& program) const;
+  std::string_view section(uint64_t begin, uint64_t size) const {
+    return {static_cast<const char*>(memory_.get()) + begin, size};
+  }
+
+  std::string path_;
+  FileHeader header_;
+  uint64_t size_ = 0;
+  std::shared_ptr<void> memory_;
+};
+
+void Reader::map() {
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // does not wait for a pipe's writer
+  struct stat status = {};
+  if (file.value < 0 || ::fstat(file.value, &status) != 0) fail(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail("it is not a regular file");
+  if (status.st_uid != ::geteuid()) fail("it is owned by user ", status.st_uid, ", not by this user, ", ::geteuid());
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) fail("others may write it: run chmod go-w ", path_);
+  size_ = static_cast<uint64_t>(status.st_size);
+  if (size_ < sizeof header_) fail("it is not a saved Program");
+
+  // Private and writable: a caller may write to a constant that the Program returned to it.
+  void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.value, 0);
+  if (memory == MAP_FAILED) fail(std::strerror(errno));
+  memory_ = std::shared_ptr<void>(memory, [size = size_](void* p) { ::munmap(p, size); });
+}
+
+void Reader::check_header() {
+  std::memcpy(&header_, memory_.get(), sizeof header_);
+  if (header_.magic != kFileMagic) fail("it is not a saved Program");
+  if (header_.version != kFileVersion)
+    fail("it has version ", header_.version, "; this build reads version ", kFileVersion);
+  if (header_.file_bytes != size_) fail("it is damaged: ", size_, " bytes where there should be ", header_.file_bytes);
+
+  const uint64_t rest = size_ - sizeof header_;
+  const bool fits = header_.metadata_bytes <= rest && header_.text_bytes <= rest - header_.metadata_bytes;
+  FileHeader unsigned_header = header_;
+  unsigned_header.checksum = 0;
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(&unsigned_header, 1)));
+  checksum.add(std::as_bytes(std::span(section(sizeof header_, rest))));
+  if (!fits || checksum.value() != header_.checksum) fail("it is damaged: the checksum does not match");
+}
+
+Metadata Reader::parse_metadata() const {
+  Metadata metadata;
+  Lexer lexer(section(sizeof header_, header_.metadata_bytes), path_);
+  while (lexer.peek().kind != TokenKind::kEnd) {
+    std::string key = lexer.expect_string("a key");
+    metadata[std::move(key)] = lexer.expect_string("a value");
+  }
+  return metadata;
+}
+
+void Reader::bind_constants(Program& program) const {
+  uint64_t begin = sizeof header_ + header_.metadata_bytes + header_.text_bytes;
+  begin += padding_after(begin);
+  for (Constant& constant : program.constants) {
+    const auto bytes = static_cast<uint64_t>(constant.bytes);
+    if (begin > size_ || bytes > size_ - begin) fail("constant '", constant.name, "' lies outside of the file");
+    constant.data = section(begin, bytes).data();
+    constant.owner = memory_;
+    begin += bytes + padding_after(bytes);
+  }
+  if (begin != size_) fail("it ends at ", size_, " instead of ", begin);
+}
+
+}  // namespace
+
+Loaded load(const std::string& path) { return Reader(path).load(); }
+
+}  // namespace npugraph::program
