@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// npugraph-opt: runs named passes on graphs in text form. The tests of the text form and of every pass are its main users.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "base/error.h"
+#include "ir/alias.h"
+#include "ir/text.h"
+#include "ops/table.h"
+#include "ops/verify_types.h"
+#include "passes/pass.h"
+
+namespace npugraph {
+namespace {
+
+// Separates the graphs of a file.
+constexpr std::string_view kSeparator = "// -----";
+
+struct Options {
+  std::string input = "-";
+  std::string output = "-";
+  std::vector<std::string> passes;
+  bool verify_each = false;
+  bool print_after_all = false;
+  bool stats = false;
+  bool list_passes = false;
+  bool uses = false;
+  bool aliases = false;
+  bool training = false;
+  bool expect_errors = false;
+};
+
+std::string read_all(const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError(cat("cannot read '", path, "'"));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_all(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::cout << text << std::flush;
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text).flush()) throw UserError(cat("cannot write '", path, "'"));
+}
+
+// The graphs of a file; each keeps its line numbers by a prefix of empty lines.
+std::vector<std::string> split_graphs(std::string_view text) {
+  std::vector<std::string> graphs(1);
+  int64_t lines = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end);
+    ++lines;
+    if (line.starts_with(kSeparator)) {
+      graphs.emplace_back(lines, '\n');
+    } else {
+      graphs.back().append(line);
+    }
+    text.remove_prefix(end);
+  }
+  return graphs;
+}
+
+void check(const ir::Graph& graph) {
+  if (const std::string error = ir::verify(graph); !error.empty()) throw UserError(error);
+  if (const std::string error = ops::verify_types(graph); !error.empty()) throw UserError(error);
+}
+
+void print_uses(const ir::Graph& graph, std::string& out) {
+  const ir::Uses uses = ir::find_uses(graph);
+  for (ir::ValueId id = 0; id < graph.num_values(); ++id) {
+    out += cat("uses %", graph.value(id).name, ":");
+    for (const ir::NodeId user : uses.users[id]) out += cat(" ", uses.position[user]);
+    if (uses.output_uses[id] > 0) out += cat(" returned ", uses.output_uses[id]);
+    out += '\n';
+  }
+}
+
+void print_aliases(const ir::Graph& graph, std::string& out) {
+  const ir::AliasInfo aliases(graph);
+  for (ir::ValueId id = 0; id < graph.num_values(); ++id) {
+    const auto& place = aliases.placement(id);
+    out += cat("alias %", graph.value(id).name, ": root %", graph.value(aliases.root(id)).name, " at ",
+               place.placed ? place.byte_offset.str() : "?", ", overlaps");
+    for (const ir::ValueId other : aliases.members(aliases.root(id))) {
+      if (other != id && aliases.may_overlap(id, other)) {
+        out += cat(aliases.same_view(id, other) ? " =%" : " %", graph.value(other).name);
+      }
+    }
+    out += '\n';
+  }
+}
+
+void print_stats(const std::vector<passes::PassRecord>& records, const passes::PassContext& context) {
+  for (const auto& record : records) {
+    std::cerr << record.name << ": " << record.hits << " hits, " << record.milliseconds << " ms\n";
+  }
+  for (const auto& remark : context.remarks) {
+    std::cerr << "remark: " << remark.pass << ": " << remark.node << ": " << remark.message << "\n";
+  }
+}
+
+std::string run(const std::string& text, const Options& options) {
+  ir::Graph graph = ir::parse(text, options.input == "-" ? "<stdin>" : options.input, ops::registry());
+  check(graph);
+  std::vector<passes::Pass> pipeline;
+  for (const std::string& name : options.passes) pipeline.push_back(passes::find_pass(name));
+
+  std::string out;
+  passes::PassContext context;
+  context.training = options.training;
+  passes::DriverOptions driver;
+  driver.verify = options.verify_each;
+  if (options.print_after_all) {
+    driver.after = [&out](const passes::Pass& pass, const ir::Graph& after, const passes::PassRecord& record) {
+      out += cat("// after ", pass.name, ", ", record.hits, " hits\n", ir::print(after));
+    };
+  }
+  const auto records = passes::run_passes(graph, pipeline, context, driver);
+  check(graph);
+  if (options.stats) print_stats(records, context);
+  if (!options.print_after_all || pipeline.empty()) out += ir::print(graph);
+  if (options.uses) print_uses(graph, out);
+  if (options.aliases) print_aliases(graph, out);
+  return out;
+}
+
+int run_file(const Options& options) {
+  std::string out;
+  bool failed = false;
+  for (const std::string& text : split_graphs(read_all(options.input))) {
+    if (!out.empty()) out += cat(kSeparator, "\n");
+    try {
+      out += run(text, options);
+    } catch (const std::exception& error) {
+      failed = true;
+      out += cat("error: ", error.what(), "\n");
+      if (!options.expect_errors) std::cerr << "npugraph-opt: " << error.what() << "\n";
+    }
+  }
+  write_all(options.output, out);
+  return failed && !options.expect_errors ? 1 : 0;
+}
+
+void list_passes() {
+  for (const auto& pass : passes::all_passes()) std::cout << pass.name << "  " << pass.summary << "\n";
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.add_option("input", options.input, "file of graphs in text form, '-' for standard input; '// -----' lines separate graphs");
+  app.add_option("-o,--output", options.output, "where to write, '-' for standard output");
+  app.add_option("--passes", options.passes, "passes to run, in this order")->delimiter(',');
+  app.add_flag("--verify-each", options.verify_each, "verify after each pass that hit");
+  app.add_flag("--print-after-all", options.print_after_all, "print the graph after each pass");
+  app.add_flag("--stats", options.stats, "hits, times and remarks of each pass, on standard error");
+  app.add_flag("--training", options.training, "grad is on");
+  app.add_flag("--uses", options.uses, "also print the users of each value");
+  app.add_flag("--aliases", options.aliases, "also print which memory each value is in");
+  app.add_flag("--expect-errors", options.expect_errors, "errors are output only: exit with 0");
+  app.add_flag("--list-passes", options.list_passes, "list all passes and exit");
+}
+
+int main_checked(int argc, char** argv) {
+  Options options;
+  CLI::App app("Runs passes on npugraph graphs in text form.", "npugraph-opt");
+  declare(app, options);
+  CLI11_PARSE(app, argc, argv);
+  if (options.list_passes) {
+    list_passes();
+    return 0;
+  }
+  return run_file(options);
+}
+
+}  // namespace
+}  // namespace npugraph
+
+int main(int argc, char** argv) {
+  try {
+    return npugraph::main_checked(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "npugraph-opt: " << error.what() << "\n";
+    return 1;
+  }
+}
