@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/aten_task.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "torch/bridge/borrowed_tensor.h"
+#include "torch/bridge/convert.h"
+#include "torch/bridge/declared.h"
+#include "torch/bridge/dispatch.h"
+#include "torch/bridge/task_error.h"
+#include "torch/bridge/task_scope.h"
+
+namespace npugraph::bridge {
+
+namespace {
+
+using torch::jit::Stack;
+
+// An operator from outside of torch may keep the tensors that it is given.
+bool may_keep_arguments(std::string_view name) { return !name.starts_with("aten.") && !name.starts_with("prims."); }
+
+bool same_window(const program::Operand& a, const program::Operand& b) {
+  return a.buffer == b.buffer && a.dtype == b.dtype && a.byte_offset == b.byte_offset && a.sizes == b.sizes && a.strides == b.strides;
+}
+
+int32_t first_equal_window(const program::Task& task, int32_t operand) {
+  int32_t first = 0;
+  while (first < operand && !same_window(task.operands[first], task.operands[operand])) ++first;
+  return first;
+}
+
+// What changes from Instance to Instance: one tensor per operand, the argument list over them.
+struct State {
+  std::vector<std::optional<BorrowedTensor>> tensors;
+  std::vector<c10::IValue> args;
+  std::vector<ng_scalar> scalars;  // those that `args` were made with
+  Stack stack;                     // empty between runs; kept for its capacity
+};
+
+class AtenTask {
+ public:
+  AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op);
+
+  std::unique_ptr<State> bind(const ng_call* call, std::unique_ptr<State> state) const;
+  void run(State& state, ng_call* call) const;
+  // To be called after a run, whether it succeeded or threw.
+  void finish(State& state) const noexcept;
+
+ private:
+  struct Variable {
+    int32_t arg = 0;
+    int32_t first_scalar = 0;
+    bool has_scalars = false;
+  };
+
+  void note_arg(const program::Program& program, const program::Task& task, size_t arg, int32_t& next_scalar);
+  template <typename FindTensor>
+  c10::IValue make_arg(const Variable& variable, const ng_scalar* scalars, FindTensor find) const;
+  void refresh_scalars(State& state, const ng_call* call) const;
+  void push_args(State& state, const ng_call* call) const;
+  void store_results(State& state, ng_call* call) const;
+  void check_written(const State& state, const ng_call* call) const;
+
+  c10::OperatorHandle op_;
+  Declared declared_;
+  std::vector<Attr> attrs_;
+  std::vector<c10::IValue> constants_;   // per argument; None where it is variable
+  std::vector<Variable> variables_;      // arguments with tensors or symbolic scalars
+  std::vector<ScalarKind> scalar_kinds_;
+  std::vector<int32_t> tensor_of_;       // per operand: whose BorrowedTensor it uses, kNone when it needs none
+  std::vector<int32_t> moving_;          // operands whose pointer is set before each run
+  std::vector<int32_t> written_;         // those of them that the operator writes
+  bool direct_ = false;                  // straight to the CPU kernel
+  bool fresh_tensors_ = false;           // arguments are made anew for each run: opaque ones, or ones that may be kept
+};
+
+AtenTask::AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op)
+    : op_(std::move(op)), declared_(program, task), attrs_(task.args), constants_(task.args.size()) {
+  const size_t count = op_.schema().arguments().size();
+  if (task.args.size() != count) {
+    throw UserError(cat("operator ", task.name, " takes ", count, " arguments and was given ", task.args.size()));
+  }
+  for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
+  tensor_of_.assign(task.operands.size(), program::kNone);
+  int32_t next_scalar = 0;
+  for (size_t i = 0; i < count; ++i) note_arg(program, task, i, next_scalar);
+  NG_CHECK(next_scalar == static_cast<int32_t>(scalar_kinds_.size()), task.name, " declares ", scalar_kinds_.size(), " scalars");
+
+  // A planned result of a functional operator is copied into its memory.
+  const auto& operands = declared_.operands();
+  for (const int32_t result : task.results) {
+    if (result != program::kNone && !operands[result].opaque && !operands[result].adopted) tensor_of_[result] = result;
+  }
+  bool any_opaque = false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    any_opaque |= operands[i].opaque;
+    const auto index = static_cast<int32_t>(i);
+    if (tensor_of_[i] == index) moving_.push_back(index);
+    if (tensor_of_[i] != program::kNone && operands[i].written) written_.push_back(tensor_of_[i]);
+  }
+  fresh_tensors_ = any_opaque || may_keep_arguments(task.name);
+  direct_ = !any_opaque && op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
+// Converts a constant argument at once, and remembers any other. Equal windows share one tensor, because kernels ask whether
+// out and self are the same object.
+void AtenTask::note_arg(const program::Program& program, const program::Task& task, size_t arg, int32_t& next_scalar) {
+  Variable variable{static_cast<int32_t>(arg), next_scalar, false};
+  bool has_tensors = false;
+  for_each_expr(task.args[arg], [&](const Expr& e) { next_scalar += e.is_constant() ? 0 : 1; });
+  variable.has_scalars = next_scalar != variable.first_scalar;
+  for_each_tensor(task.args[arg], [&](TensorRef ref) {
+    has_tensors = true;
+    const program::Operand& operand = task.operands.at(ref.id);
+    if (program.buffers.at(operand.buffer).opaque) return;
+    tensor_of_[ref.id] = first_equal_window(task, ref.id);
+  });
+  if (has_tensors || variable.has_scalars) {
+    variables_.push_back(variable);
+    return;
+  }
+  const ArgumentSource nothing{[](TensorRef) { return at::Tensor(); }, [](const Expr&) { return Scalar(); }};
+  constants_[arg] = to_ivalue(task.args[arg], op_.schema().arguments()[arg], nothing);
+}
+
+template <typename FindTensor>
+c10::IValue AtenTask::make_arg(const Variable& variable, const ng_scalar* scalars, FindTensor find) const {
+  int32_t next = variable.first_scalar;
+  const auto scalar = [&](const Expr&) {
+    const ng_scalar value = scalars[next];
+    switch (scalar_kinds_[next++]) {
+      case ScalarKind::kFloat:
+        return Scalar::of_float(value.f);
+      case ScalarKind::kBool:
+        return Scalar::of_bool(value.i != 0);
+      default:
+        return Scalar::of_int(value.i);
+    }
+  };
+  return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar});
+}
+
+std::unique_ptr<State> AtenTask::bind(const ng_call* call, std::unique_ptr<State> state) const {
+  if (!state) {
+    state = std::make_unique<State>();
+    state->tensors.resize(declared_.operands().size());
+    state->args = constants_;
+    state->stack.reserve(std::max<size_t>(state->args.size(), op_.schema().returns().size()));
+    for (const int32_t i : moving_) state->tensors[i].emplace(declared_.operands()[i].dtype);
+  }
+  for (const int32_t i : moving_) {
+    const ng_buffer& buffer = call->buffers[i];
+    const auto rank = static_cast<size_t>(buffer.rank);
+    state->tensors[i]->set_shape({buffer.sizes, rank}, {buffer.strides, rank});
+  }
+  state->scalars.assign(call->scalars, call->scalars + call->num_scalars);
+  if (fresh_tensors_) return state;
+  for (const Variable& variable : variables_) {
+    state->args[variable.arg] =
+        make_arg(variable, call->scalars, [&](TensorRef ref) { return state->tensors[tensor_of_[ref.id]]->tensor(); });
+  }
+  return state;
+}
+
+// Scalars that are not part of an Instance's key change without a new bind.
+void AtenTask::refresh_scalars(State& state, const ng_call* call) const {
+  if (std::memcmp(state.scalars.data(), call->scalars, state.scalars.size() * sizeof(ng_scalar)) == 0) return;
+  state.scalars.assign(call->scalars, call->scalars + call->num_scalars);
+  for (const Variable& variable : variables_) {
+    if (!variable.has_scalars) continue;
+    state.args[variable.arg] =
+        make_arg(variable, call->scalars, [&](TensorRef ref) { return state.tensors[tensor_of_[ref.id]]->tensor(); });
+  }
+}
+
+void AtenTask::push_args(State& state, const ng_call* call) const {
+  if (!fresh_tensors_) {
+    if (!state.scalars.empty()) refresh_scalars(state, call);
+    state.stack.insert(state.stack.end(), state.args.begin(), state.args.end());
+    return;
+  }
+  state.stack.insert(state.stack.end(), constants_.begin(), constants_.end());
+  for (const Variable& variable : variables_) {
+    state.stack[variable.arg] = make_arg(variable, call->scalars, [&](TensorRef ref) {
+      if (!declared_.operands()[ref.id].opaque) return state.tensors[tensor_of_[ref.id]]->alias();
+      auto* impl = static_cast<c10::TensorImpl*>(call->buffers[ref.id].object);
+      return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(impl));
+    });
+  }
+}
+
+void AtenTask::check_written(const State& state, const ng_call* call) const {
+  for (const int32_t i : written_) {
+    const ng_buffer& buffer = call->buffers[i];
+    if (state.tensors[i]->is_disturbed({buffer.sizes, static_cast<size_t>(buffer.rank)})) {
+      throw InternalError(cat("operator ", declared_.name(), " resized a tensor that it was to write"));
+    }
+  }
+}
+
+void AtenTask::store_results(State& state, ng_call* call) const {
+  size_t number = 0;
+  size_t scalars = 0;
+  const auto store = [&](at::Tensor tensor) {
+    if (declared_.keeps(number)) {
+      const auto& own = state.tensors[declared_.operand_of(number)];
+      declared_.store(call, number, std::move(tensor), own ? &*own : nullptr);
+    }
+    ++number;
+  };
+  for (c10::IValue& value : state.stack) {
+    if (value.isTensor()) {
+      store(std::move(value).toTensor());
+    } else if (value.isTensorList()) {
+      const c10::List<at::Tensor> list = std::move(value).toTensorList();
+      for (size_t i = 0; i < list.size(); ++i) store(list.extract(i));
+    } else {
+      if (value.isScalar()) declared_.store_scalar(call, scalars++, value.toScalar());
+      ++number;
+    }
+  }
+}
+
+void AtenTask::run(State& state, ng_call* call) const {
+  const BelowAutograd below;
+  const TaskScope scope(declared_.name());
+  for (const int32_t i : moving_) state.tensors[i]->point_to(call->buffers[i].data);
+  push_args(state, call);
+  if (direct_) {
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &state.stack);
+  } else {
+    op_.callBoxed(&state.stack);
+  }
+  if (!fresh_tensors_) check_written(state, call);
+  store_results(state, call);
+}
+
+// An exception from Python keeps the frames it passed, and with them their tensors.
+void AtenTask::finish(State& state) const noexcept {
+  state.stack.clear();
+  if (!fresh_tensors_) return;
+  for (const int32_t i : moving_) state.tensors[i]->leave_copy_to_keepers();
+}
+
+ng_status run_task(void* context, void* state, ng_call* call) {
+  const auto& task = *static_cast<const AtenTask*>(context);
+  auto& bound = *static_cast<State*>(state);
+  ng_status status = NG_OK;
+  try {
+    task.run(bound, call);
+  } catch (...) {
+    status = report_current_exception(call);
+  }
+  task.finish(bound);
+  return status;
+}
+
+ng_status bind_task(void* context, const ng_call* call, void** state) {
+  try {
+    std::unique_ptr<State> old(static_cast<State*>(std::exchange(*state, nullptr)));
+    *state = static_cast<const AtenTask*>(context)->bind(call, std::move(old)).release();
+    return NG_OK;
+  } catch (...) {
+    return report_current_exception(call);
+  }
+}
+
+void unbind_task(void*, void* state) { delete static_cast<State*>(state); }
+
+void destroy_task(void* context) { delete static_cast<AtenTask*>(context); }
+
+}  // namespace
+
+ng_task build_aten_task(const program::Program& program, const program::Task& task) {
+  const auto op = find_operator(task.name);
+  if (!op) throw UserError(cat("torch has no operator ", task.name, " (", task.source, ")"));
+  auto context = std::make_unique<AtenTask>(program, task, *op);
+  return {.context = context.release(), .run = run_task, .bind = bind_task, .unbind = unbind_task, .workspace = nullptr, .destroy = destroy_task};
+}
+
+}  // namespace npugraph::bridge

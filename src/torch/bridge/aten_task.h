@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of torch's dispatcher as tasks: an out-variant or an in-place operator on planned memory, or a functional operator
+// whose results are adopted.
+//
+// Tensors are CPU and dense unless opaque. Operators run below autograd, autocast and Python dispatch modes, straight in
+// the CPU kernel where the dispatcher has one. Random operators draw from torch's default generator.
+#pragma once
+
+#include "abi/task.h"
+#include "program/program.h"
+
+namespace npugraph::bridge {
+
+// UserError when the dispatcher does not know `task.name`, or an argument does not fit its schema.
+ng_task build_aten_task(const program::Program& program, const program::Task& task);
+
+}  // namespace npugraph::bridge

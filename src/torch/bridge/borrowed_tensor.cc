@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/borrowed_tensor.h"
+
+#include <cstring>
+#include <utility>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/InferenceMode.h>
+
+#include "torch/bridge/convert.h"
+
+namespace npugraph::bridge {
+
+BorrowedTensor::BorrowedTensor(DType dtype) : dtype_(dtype) { make(); }
+
+void BorrowedTensor::make() {
+  // An inference tensor would refuse to be written outside of inference mode.
+  const c10::InferenceMode normal_mode(false);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                       at::DataPtr(nullptr, c10::Device(c10::kCPU)), nullptr, false);
+  storage_ = storage.get();
+  tensor_ = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                     c10::scalarTypeToTypeMeta(to_torch(dtype_)));
+}
+
+void BorrowedTensor::set_shape(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  tensor_.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, 0);
+  storage_->set_nbytes(static_cast<size_t>(extent_bytes(sizes, strides, dtype_)));
+}
+
+void BorrowedTensor::move_to(void* data) {
+  storage_->set_data_ptr_noswap(at::DataPtr(data, c10::Device(c10::kCPU)));
+  data_ = data;
+}
+
+at::Tensor BorrowedTensor::alias() const {
+  return tensor_in_storage(tensor_.storage(), tensor_.scalar_type(), tensor_.sizes(), tensor_.strides(), 0);
+}
+
+void BorrowedTensor::leave_copy_to_keepers() {
+  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == 1) return;
+  const size_t bytes = storage_->nbytes();
+  at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
+  if (bytes != 0) std::memcpy(copy.get(), data_, bytes);
+  storage_->set_data_ptr_noswap(std::move(copy));
+  const at::Tensor kept = std::move(tensor_);
+  data_ = nullptr;
+  make();
+  set_shape(kept.sizes(), kept.strides());
+}
+
+at::Tensor tensor_in_storage(const c10::Storage& storage, at::ScalarType dtype, at::IntArrayRef sizes,
+                             at::IntArrayRef strides, int64_t offset) {
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+  return tensor;
+}
+
+}  // namespace npugraph::bridge

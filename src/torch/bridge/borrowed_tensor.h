@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor over memory that somebody else owns: how an operand of a task looks to ATen.
+//
+// Invariants: the tensor has a storage of its own, of exactly the operand's bytes, which cannot be resized, so that a kernel
+// that wants other memory fails instead of writing past the operand. The tensor is dense, on the CPU, and never an inference
+// tensor. Not thread-safe; it belongs to one state of one task.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "tensor/dtype.h"
+
+namespace npugraph::bridge {
+
+class BorrowedTensor {
+ public:
+  explicit BorrowedTensor(DType dtype);
+
+  void set_shape(at::IntArrayRef sizes, at::IntArrayRef strides);
+  // Cheap when the memory has not moved.
+  void point_to(void* data) {
+    if (data != data_) move_to(data);
+  }
+
+  const at::Tensor& tensor() const { return tensor_; }
+  // Another tensor over the same storage, for code that may keep what it is given.
+  at::Tensor alias() const;
+  // Whether an operator gave the tensor another shape or storage.
+  bool is_disturbed(at::IntArrayRef sizes) const {
+    return tensor_.sizes() != sizes || tensor_.storage().unsafeGetStorageImpl() != storage_;
+  }
+  bool shares_storage_with(const at::Tensor& other) const {
+    return other.has_storage() && other.storage().unsafeGetStorageImpl() == storage_;
+  }
+  // When somebody besides this object holds the storage: leaves them the storage with its own copy of the bytes and takes a
+  // new one. To be called while the memory is still valid.
+  void leave_copy_to_keepers();
+
+ private:
+  void move_to(void* data);
+  void make();
+
+  at::Tensor tensor_;
+  c10::StorageImpl* storage_ = nullptr;  // of tensor_
+  void* data_ = nullptr;
+  DType dtype_;
+};
+
+// A dense CPU tensor over `storage`. Sizes, strides and offset in elements.
+at::Tensor tensor_in_storage(const c10::Storage& storage, at::ScalarType dtype, at::IntArrayRef sizes,
+                             at::IntArrayRef strides, int64_t offset);
+
+}  // namespace npugraph::bridge

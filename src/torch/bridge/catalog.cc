@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which operators torch has, and which of them write straight into memory that they are given.
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/enum_tag.h>
+
+#include "torch/bridge/convert.h"
+#include "torch/bridge/torch_host.h"
+
+namespace npugraph::bridge {
+
+namespace {
+
+bool is_tensor(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
+bool is_written(const c10::AliasInfo* alias) { return alias != nullptr && alias->isWrite(); }
+
+// Results are fresh tensors, and their number and sizes do not depend on data.
+bool is_functional(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  const auto writes = [](const c10::Argument& arg) { return is_written(arg.alias_info()); };
+  const auto fresh = [](const c10::Argument& result) { return is_tensor(result.type()) && result.alias_info() == nullptr; };
+  return std::none_of(schema.arguments().begin(), schema.arguments().end(), writes) && !schema.returns().empty() &&
+         std::all_of(schema.returns().begin(), schema.returns().end(), fresh) && !op.hasTag(at::Tag::dynamic_output_shape) &&
+         !op.hasTag(at::Tag::data_dependent_output);
+}
+
+// Where `out` has its out arguments, if it takes the arguments of `functional` and one tensor to write per result.
+std::optional<std::vector<int32_t>> pair(const c10::FunctionSchema& functional, const c10::FunctionSchema& out) {
+  std::vector<int32_t> out_args;
+  auto wanted = functional.arguments().begin();
+  for (size_t i = 0; i < out.arguments().size(); ++i) {
+    const c10::Argument& arg = out.arguments()[i];
+    if (is_written(arg.alias_info())) {
+      if (!is_tensor(arg.type())) return std::nullopt;
+      out_args.push_back(static_cast<int32_t>(i));
+      continue;
+    }
+    if (wanted == functional.arguments().end() || wanted->name() != arg.name()) return std::nullopt;
+    if (wanted->real_type()->str() != arg.real_type()->str()) return std::nullopt;
+    ++wanted;
+  }
+  if (wanted != functional.arguments().end() || out_args.size() != functional.returns().size()) return std::nullopt;
+  return out_args;
+}
+
+class Catalog final : public lower::OperatorCatalog {
+ public:
+  std::optional<lower::OutVariant> out_variant(const ir::Op& op) const override {
+    const std::lock_guard lock(mutex_);
+    const auto known = variants_.find(op.name);
+    if (known != variants_.end()) return known->second;
+    return variants_.emplace(op.name, find_out_variant(op.name)).first->second;
+  }
+
+  bool can_run(const ir::Op& op) const override {
+    const auto handle = find_operator(op.name);
+    if (!handle) return false;
+    const auto& args = handle->schema().arguments();
+    return std::all_of(args.begin(), args.end(), [](const c10::Argument& arg) { return is_convertible(arg); });
+  }
+
+ private:
+  std::optional<lower::OutVariant> find_out_variant(const std::string& name) const {
+    const auto functional = find_operator(name);
+    if (!functional || !is_functional(*functional)) return std::nullopt;
+    for (const c10::OperatorName& overload : overloads_of(functional->operator_name().name)) {
+      const auto out = c10::Dispatcher::singleton().findSchema(overload);
+      // Composite out-variants compute a fresh result and copy it; only these kernels are registered for the CPU itself.
+      if (!out || !out->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
+      if (auto out_args = pair(functional->schema(), out->schema())) {
+        return lower::OutVariant{fx_name_of(overload), c10::toString(out->schema()), std::move(*out_args)};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Overloads that libraries register later are not seen; out-variants come with torch.
+  const std::vector<c10::OperatorName>& overloads_of(const std::string& name) const {
+    if (overloads_.empty()) {
+      for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames()) overloads_[op.name].push_back(op);
+    }
+    return overloads_[name];
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<std::string, std::optional<lower::OutVariant>> variants_;
+  mutable std::unordered_map<std::string, std::vector<c10::OperatorName>> overloads_;
+};
+
+}  // namespace
+
+const lower::OperatorCatalog& aten_catalog() {
+  static const auto* catalog = new Catalog;
+  return *catalog;
+}
+
+}  // namespace npugraph::bridge

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Translation between our types and torch's. Stateless and thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/FunctionRef.h>
+
+#include "ir/graph.h"
+#include "tensor/attr.h"
+
+namespace npugraph::bridge {
+
+at::ScalarType to_torch(DType dtype);
+// Nothing for element types that we have no number for (quantised ones, bits).
+std::optional<DType> from_torch(at::ScalarType dtype);
+Layout from_torch(at::Layout layout);
+MemoryFormat from_torch(at::MemoryFormat format);
+Device from_torch(const c10::Device& device);
+
+at::Scalar to_torch(const Scalar& value);
+c10::Device to_torch(const Device& device);
+at::Layout to_torch(Layout layout);
+at::MemoryFormat to_torch(MemoryFormat format);
+
+// How an argument's references are looked up. Called in the order of for_each_tensor and for_each_expr; `scalar` is called
+// for expressions that are not constant only.
+struct ArgumentSource {
+  c10::function_ref<at::Tensor(TensorRef)> tensor;
+  c10::function_ref<Scalar(const Expr&)> scalar;
+};
+
+// The value that an operator takes for `argument` of its schema. A number for a Tensor argument becomes a wrapped number, as
+// in Python. UserError that names the argument when `attr` does not fit its type.
+c10::IValue to_ivalue(const Attr& attr, const c10::Argument& argument, const ArgumentSource& source);
+
+// Whether to_ivalue knows the type. Generators, streams and script classes are taken as None only.
+bool is_convertible(const c10::Argument& argument);
+
+// The operator of an FX name, "aten.mm.out", "aten.mm.default", "aten.mm" or "my_ns.op.default"; nothing when the
+// dispatcher has none.
+std::optional<c10::OperatorHandle> find_operator(std::string_view fx_name);
+// "aten::mm.out" -> "aten.mm.out"; the default overload has no suffix.
+std::string fx_name_of(const c10::OperatorName& name);
+
+// Shares ownership of a tensor. get() is its c10::TensorImpl, as opaque constants want it.
+std::shared_ptr<void> share_tensor(at::Tensor tensor);
+// A constant over the memory of a strided CPU tensor, or an opaque one. Nothing is copied.
+ir::ConstantData constant_of(at::Tensor tensor);
+// The strided tensor over `data`, which `owner` keeps alive for as long as the tensor lives.
+at::Tensor tensor_over(const void* data, at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype,
+                       std::shared_ptr<void> owner);
+// Bytes from the first to the last element of a strided view, inclusive.
+int64_t extent_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype);
+
+}  // namespace npugraph::bridge

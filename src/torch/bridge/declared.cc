@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/declared.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "tensor/shape.h"
+#include "torch/bridge/convert.h"
+
+namespace npugraph::bridge {
+
+using program::Access;
+using program::BufferClass;
+using program::Dim;
+
+namespace {
+
+bool mentions(const program::Program& program, const std::vector<Dim>& dims, const std::vector<std::string>& symbols) {
+  return std::any_of(dims.begin(), dims.end(), [&](const Dim& dim) {
+    std::vector<std::string> used;
+    if (!dim.is_constant()) collect_symbols(program.exprs[dim.expr], used);
+    return std::find_first_of(used.begin(), used.end(), symbols.begin(), symbols.end()) != used.end();
+  });
+}
+
+std::vector<Expr> exprs_of(const program::Program& program, const std::vector<Dim>& dims) {
+  std::vector<Expr> exprs;
+  for (const Dim& dim : dims) exprs.push_back(program.expr(dim));
+  return exprs;
+}
+
+bool same_strides(const at::Tensor& tensor, const int64_t* strides) {
+  const auto sizes = tensor.sizes();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] > 1 && tensor.strides()[i] != strides[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Declared::Declared(const program::Program& program, const program::Task& task) : name_(task.name), results_(task.results) {
+  std::vector<std::string> own_symbols;
+  for (const program::Defined& defined : task.defines) {
+    const program::Symbol& symbol = program.symbols.at(defined.symbol);
+    own_symbols.push_back(symbol.name);
+    defines_.push_back({symbol.kind, defined.operand, defined.dim});
+    defines_sizes_ |= defined.dim != program::kNone;
+  }
+  for (const program::Operand& operand : task.operands) {
+    const program::Buffer& buffer = program.buffers.at(operand.buffer);
+    DeclaredOperand& declared = operands_.emplace_back();
+    declared.dtype = operand.dtype;
+    declared.opaque = buffer.opaque;
+    declared.written = operand.access != Access::kRead;
+    declared.adopted = operand.access == Access::kWrite && buffer.cls == BufferClass::kHeap;
+    declared.sized_late = mentions(program, operand.sizes, own_symbols);
+    if (declared.sized_late) {
+      declared.contiguous = npugraph::is_contiguous(exprs_of(program, operand.sizes), exprs_of(program, operand.strides));
+    }
+  }
+}
+
+void Declared::fail(const std::string& what) const { throw InternalError(cat("operator ", name_, " ", what)); }
+
+void Declared::store(ng_call* call, size_t number, at::Tensor result, const BorrowedTensor* own) const {
+  const int32_t index = results_[number];
+  const DeclaredOperand& operand = operands_[index];
+  ng_buffer& buffer = call->buffers[index];
+  if (!result.defined()) fail(cat("returned no tensor as result ", number));
+  if (operand.opaque) {
+    buffer.data = nullptr;
+    buffer.object = result.unsafeReleaseTensorImpl();
+    return;
+  }
+  if (result.layout() != at::kStrided || !result.device().is_cpu()) fail(cat("returned ", result.toString(), " as result ", number));
+  if (result.scalar_type() != to_torch(operand.dtype)) {
+    fail(cat("returned ", result.scalar_type(), " where ", name_of(operand.dtype), " was promised"));
+  }
+  const at::IntArrayRef promised(buffer.sizes, static_cast<size_t>(buffer.rank));
+  if (operand.sized_late ? result.dim() != buffer.rank : result.sizes() != promised) {
+    fail(cat("returned sizes ", result.sizes(), " where ", promised, " were promised"));
+  }
+  if (defines_sizes_) {
+    for (size_t i = 0; i < defines_.size(); ++i) {
+      if (defines_[i].operand == index && defines_[i].dim != program::kNone) call->defined[i].i = result.size(defines_[i].dim);
+    }
+  }
+  if (operand.adopted) {
+    adopt(buffer, operand, std::move(result));
+  } else if (!own->shares_storage_with(result)) {
+    own->tensor().copy_(result);
+  }
+}
+
+void Declared::adopt(ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const {
+  result = with_strides(buffer, operand, claim(std::move(result)));
+  buffer.data = result.data_ptr();
+  buffer.object = result.unsafeReleaseTensorImpl();
+}
+
+at::Tensor Declared::with_strides(const ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const {
+  if (operand.sized_late) return operand.contiguous ? result.contiguous() : result;
+  if (result.numel() == 0 || same_strides(result, buffer.strides)) return result;
+  at::Tensor exact = at::empty_strided(result.sizes(), {buffer.strides, static_cast<size_t>(buffer.rank)}, result.options());
+  return exact.copy_(result);
+}
+
+void Declared::store_scalar(ng_call* call, size_t position, const at::Scalar& value) const {
+  for (size_t i = 0; i < defines_.size(); ++i) {
+    if (defines_[i].dim != program::kNone || position-- != 0) continue;
+    switch (defines_[i].kind) {
+      case ScalarKind::kInt:
+        call->defined[i].i = value.toLong();
+        break;
+      case ScalarKind::kFloat:
+        call->defined[i].f = value.toDouble();
+        break;
+      case ScalarKind::kBool:
+        call->defined[i].i = value.toBool() ? 1 : 0;
+        break;
+    }
+    return;
+  }
+}
+
+at::Tensor claim(at::Tensor tensor) {
+  if (tensor.is_conj() || tensor.is_neg()) return tensor.resolve_conj().resolve_neg().clone();
+  if (tensor.use_count() != 1 || tensor.requires_grad()) {
+    // A Python object counts as a holder of the tensor; it dies with our reference unless Python keeps it, and then the
+    // storage has a second holder.
+    tensor = tensor_in_storage(tensor.storage(), tensor.scalar_type(), tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  }
+  return tensor.storage().use_count() == 1 ? tensor : tensor.clone();
+}
+
+}  // namespace npugraph::bridge

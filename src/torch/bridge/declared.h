@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a task of the Program says of its operands and results, in the form that ATen and Python tasks need at every run.
+// Immutable once made, so thread-safe.
+//
+// Results are numbered as the operator returns them: every return is one result, a list of tensors is one result per tensor,
+// and scalars and absent tensors count. Task::results is indexed by that number. The i-th scalar that an operator returns
+// is the value of the i-th symbol that the task defines without naming an operand.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/ivalue.h>
+
+#include "abi/task.h"
+#include "program/program.h"
+#include "torch/bridge/borrowed_tensor.h"
+
+namespace npugraph::bridge {
+
+struct DeclaredOperand {
+  DType dtype = DType::kF32;
+  bool opaque = false;
+  bool adopted = false;     // a heap buffer that this task writes: it keeps the memory that the operator made
+  bool written = false;
+  bool sized_late = false;  // its sizes are known only when the task has run
+  bool contiguous = false;  // declared so; asked only of operands that are sized late
+};
+
+class Declared {
+ public:
+  Declared(const program::Program& program, const program::Task& task);
+
+  const std::string& name() const { return name_; }
+  const std::vector<DeclaredOperand>& operands() const { return operands_; }
+  // Whether result `number` is kept, and so must be stored.
+  bool keeps(size_t number) const { return number < results_.size() && results_[number] != program::kNone; }
+  int32_t operand_of(size_t number) const { return results_[number]; }
+
+  // Stores result `number`, which must be kept: into the operand's own memory when that is planned, else by adopting the
+  // tensor, of which a copy is made if anybody else holds it or its strides are not those declared. InternalError when the
+  // tensor is not what was declared.
+  void store(ng_call* call, size_t number, at::Tensor result, const BorrowedTensor* own) const;
+  // Notes the `position`-th returned scalar, counted over scalars. Scalars that no symbol wants are ignored.
+  void store_scalar(ng_call* call, size_t position, const at::Scalar& value) const;
+
+ private:
+  struct DefinedSymbol {
+    ScalarKind kind = ScalarKind::kInt;
+    int32_t operand = program::kNone;
+    int32_t dim = program::kNone;
+  };
+  void adopt(ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const;
+  at::Tensor with_strides(const ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  std::string name_;
+  std::vector<DeclaredOperand> operands_;
+  std::vector<int32_t> results_;
+  std::vector<DefinedSymbol> defines_;
+  bool defines_sizes_ = false;
+};
+
+// `tensor`, or a tensor over the same memory, when nobody else holds that memory; else a copy. The result has neither a
+// Python object nor gradients, and is not lazily conjugated or negated.
+at::Tensor claim(at::Tensor tensor);
+
+}  // namespace npugraph::bridge

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/python_task.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+#include "torch/bridge/borrowed_tensor.h"
+#include "torch/bridge/declared.h"
+#include "torch/bridge/python_builder.h"
+#include "torch/bridge/task_error.h"
+#include "torch/bridge/task_scope.h"
+#include "torch/bridge/torch_host.h"
+
+namespace npugraph::bridge {
+
+namespace {
+
+class Gil {
+ public:
+  Gil() : state_(PyGILState_Ensure()) {}
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// An owned reference. Made, moved and destroyed under the GIL.
+struct DropReference {
+  void operator()(PyObject* object) const { Py_DECREF(object); }
+};
+using Reference = std::unique_ptr<PyObject, DropReference>;
+
+[[noreturn]] void throw_python_error() {
+  python_error error;
+  error.persist();
+  throw error;
+}
+
+Reference checked(PyObject* object) {
+  if (object == nullptr) throw_python_error();
+  return Reference(object);
+}
+
+// The callables by id. Guarded by its mutex, never locked while the GIL is waited for.
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<int32_t, PyObject*> callables;
+  int32_t next_id = 0;
+};
+
+Table& table() {
+  static auto* table = new Table;  // outlives the interpreter's shutdown
+  return *table;
+}
+
+struct State {
+  std::vector<BorrowedTensor> tensors;  // one per tensor argument
+};
+
+class PythonTask {
+ public:
+  PythonTask(const program::Program& program, const program::Task& task, Reference callable);
+  ~PythonTask();
+
+  void bind(const ng_call* call, State& state) const;
+  void run(State& state, ng_call* call) const;
+
+ private:
+  Reference make_arguments(State& state, const ng_call* call) const;
+  void store_results(ng_call* call, Reference returned) const;
+  void store_result(ng_call* call, PyObject* item, size_t number, size_t& scalars) const;
+
+  PyObject* callable_;
+  Declared declared_;
+  std::vector<int32_t> tensor_operands_;
+  std::vector<ScalarKind> scalar_kinds_;
+};
+
+PythonTask::PythonTask(const program::Program& program, const program::Task& task, Reference callable)
+    : callable_(callable.release()), declared_(program, task) {
+  for (const Attr& arg : task.args) {
+    for_each_tensor(arg, [&](TensorRef ref) { tensor_operands_.push_back(ref.id); });
+  }
+  for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
+}
+
+PythonTask::~PythonTask() {
+  if (!Py_IsInitialized()) return;
+  const Gil gil;
+  Py_DECREF(callable_);
+}
+
+void PythonTask::bind(const ng_call* call, State& state) const {
+  if (state.tensors.empty()) {
+    for (const int32_t operand : tensor_operands_) state.tensors.emplace_back(declared_.operands()[operand].dtype);
+  }
+  for (size_t i = 0; i < tensor_operands_.size(); ++i) {
+    if (declared_.operands()[tensor_operands_[i]].opaque) continue;
+    const ng_buffer& buffer = call->buffers[tensor_operands_[i]];
+    const auto rank = static_cast<size_t>(buffer.rank);
+    state.tensors[i].set_shape({buffer.sizes, rank}, {buffer.strides, rank});
+  }
+}
+
+Reference PythonTask::make_arguments(State& state, const ng_call* call) const {
+  const size_t tensors = tensor_operands_.size();
+  Reference arguments = checked(PyTuple_New(static_cast<Py_ssize_t>(tensors + scalar_kinds_.size())));
+  for (size_t i = 0; i < tensors; ++i) {
+    const ng_buffer& buffer = call->buffers[tensor_operands_[i]];
+    at::Tensor tensor;
+    if (declared_.operands()[tensor_operands_[i]].opaque) {
+      auto* impl = static_cast<c10::TensorImpl*>(buffer.object);
+      tensor = at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(impl));
+    } else {
+      state.tensors[i].point_to(buffer.data);
+      tensor = state.tensors[i].alias();
+    }
+    PyTuple_SET_ITEM(arguments.get(), i, checked(THPVariable_Wrap(std::move(tensor))).release());
+  }
+  for (size_t i = 0; i < scalar_kinds_.size(); ++i) {
+    const ng_scalar value = call->scalars[i];
+    PyObject* item = scalar_kinds_[i] == ScalarKind::kFloat  ? PyFloat_FromDouble(value.f)
+                     : scalar_kinds_[i] == ScalarKind::kBool ? PyBool_FromLong(value.i != 0)
+                                                             : PyLong_FromLongLong(value.i);
+    PyTuple_SET_ITEM(arguments.get(), tensors + i, checked(item).release());
+  }
+  return arguments;
+}
+
+void PythonTask::store_result(ng_call* call, PyObject* item, size_t number, size_t& scalars) const {
+  if (THPVariable_Check(item)) {
+    // The tensor counts its Python object as a holder until that object goes.
+    if (declared_.keeps(number)) declared_.store(call, number, THPVariable_Unpack(item), nullptr);
+  } else if (PyBool_Check(item)) {
+    declared_.store_scalar(call, scalars++, item == Py_True);
+  } else if (PyLong_Check(item)) {
+    const long long value = PyLong_AsLongLong(item);
+    if (value == -1 && PyErr_Occurred() != nullptr) throw_python_error();
+    declared_.store_scalar(call, scalars++, static_cast<int64_t>(value));
+  } else if (PyFloat_Check(item)) {
+    declared_.store_scalar(call, scalars++, PyFloat_AS_DOUBLE(item));
+  } else if (item != Py_None) {
+    throw UserError(cat(declared_.name(), " returned a ", Py_TYPE(item)->tp_name,
+                        "; allowed are tensors, numbers and None, alone or in a list or tuple"));
+  }
+}
+
+void PythonTask::store_results(ng_call* call, Reference returned) const {
+  size_t scalars = 0;
+  if (!PyTuple_Check(returned.get()) && !PyList_Check(returned.get())) {
+    store_result(call, returned.get(), 0, scalars);
+    return;
+  }
+  const Py_ssize_t count = PySequence_Size(returned.get());
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Reference item = checked(PySequence_GetItem(returned.get(), i));
+    store_result(call, item.get(), static_cast<size_t>(i), scalars);
+  }
+}
+
+void PythonTask::run(State& state, ng_call* call) const {
+  const Gil gil;
+  const at::NoGradGuard no_grad;
+  const TaskScope scope(declared_.name());
+  struct LeaveCopies {
+    State& state;
+    ~LeaveCopies() {
+      for (BorrowedTensor& tensor : state.tensors) tensor.leave_copy_to_keepers();
+    }
+  } const leave_copies{state};
+  Reference arguments = make_arguments(state, call);
+  Reference returned = checked(PyObject_Call(callable_, arguments.get(), nullptr));
+  arguments.reset();
+  store_results(call, std::move(returned));
+}
+
+ng_status run_task(void* context, void* state, ng_call* call) {
+  try {
+    static_cast<const PythonTask*>(context)->run(*static_cast<State*>(state), call);
+    return NG_OK;
+  } catch (...) {
+    return report_current_exception(call);
+  }
+}
+
+ng_status bind_task(void* context, const ng_call* call, void** state) {
+  try {
+    if (*state == nullptr) *state = new State;
+    static_cast<const PythonTask*>(context)->bind(call, *static_cast<State*>(*state));
+    return NG_OK;
+  } catch (...) {
+    return report_current_exception(call);
+  }
+}
+
+void unbind_task(void*, void* state) { delete static_cast<State*>(state); }
+
+void destroy_task(void* context) { delete static_cast<PythonTask*>(context); }
+
+}  // namespace
+
+ng_task build_python_task(const program::Program& program, const program::Task& task) {
+  const Gil gil;
+  Reference callable;
+  {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().callables.find(task.callable);
+    if (found == table().callables.end()) {
+      throw UserError(cat("Python callable ", task.callable, " of ", task.name, " (", task.source, ") is not registered"));
+    }
+    Py_INCREF(found->second);
+    callable.reset(found->second);
+  }
+  auto context = std::make_unique<PythonTask>(program, task, std::move(callable));
+  return {.context = context.release(), .run = run_task, .bind = bind_task, .unbind = unbind_task, .workspace = nullptr, .destroy = destroy_task};
+}
+
+int32_t register_callable(void* python_object) {
+  set_python_builder(&build_python_task);
+  const Gil gil;
+  auto* object = static_cast<PyObject*>(python_object);
+  Py_INCREF(object);
+  const std::lock_guard lock(table().mutex);
+  table().callables.emplace(table().next_id, object);
+  return table().next_id++;
+}
+
+void unregister_callable(int32_t id) {
+  const Gil gil;
+  Reference dropped;  // after the lock: dropping a callable may run Python code
+  const std::lock_guard lock(table().mutex);
+  if (const auto found = table().callables.find(id); found != table().callables.end()) {
+    dropped.reset(found->second);
+    table().callables.erase(found);
+  }
+}
+
+}  // namespace npugraph::bridge

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a C++ exception leaves a task, whose caller takes no exceptions: kept for the calling thread, and told as text.
+#pragma once
+
+#include <exception>
+
+#include "abi/task.h"
+
+namespace npugraph::bridge {
+
+// To be called in a catch block. Keeps the current exception for take_exception(), tells the host its text when there is a
+// host, and returns NG_ERROR.
+ng_status report_current_exception(const ng_call* call) noexcept;
+
+// The exception that the calling thread kept last, and forget it.
+std::exception_ptr take_kept_exception();
+
+}  // namespace npugraph::bridge

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/torch_host.h"
+
+#include <atomic>
+#include <utility>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/TensorImpl.h>
+
+#include "base/error.h"
+#include "torch/bridge/aten_task.h"
+#include "torch/bridge/python_builder.h"
+#include "torch/bridge/task_error.h"
+
+namespace npugraph::bridge {
+
+namespace {
+std::atomic<TaskBuilder> python_builder{nullptr};
+}
+
+void set_python_builder(TaskBuilder builder) { python_builder = builder; }
+
+TorchHost& TorchHost::instance() {
+  static auto* host = new TorchHost;  // tasks may outlive static destruction
+  return *host;
+}
+
+ng_task TorchHost::build(const program::Program& program, const program::Task& task) {
+  if (task.kind == program::TaskKind::kPython) {
+    const TaskBuilder builder = python_builder;
+    if (builder == nullptr) throw UserError(cat("no Python callable is registered for ", task.name, " (", task.source, ")"));
+    return builder(program, task);
+  }
+  NG_CHECK(task.kind == program::TaskKind::kAten, "task ", task.name, " is not the host's");
+  return build_aten_task(program, task);
+}
+
+void* TorchHost::allocate(int64_t bytes, void** data) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, c10::GetCPUAllocator(), true);
+  *data = storage->mutable_data();
+  return c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                              caffe2::TypeMeta::Make<uint8_t>())
+      .release();
+}
+
+void TorchHost::release(void* object) {
+  c10::intrusive_ptr<c10::TensorImpl>::reclaim(static_cast<c10::TensorImpl*>(object)).reset();
+}
+
+void* TorchHost::constant_object(const program::Constant& constant) { return constant.owner.get(); }
+
+std::exception_ptr TorchHost::take_exception() { return take_kept_exception(); }
+
+}  // namespace npugraph::bridge

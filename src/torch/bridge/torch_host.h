@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The torch process as a host of the runtime: ATen and Python tasks, memory from torch's CPU allocator, objects that are
+// tensors.
+//
+// An object (ng_buffer::object) is always a c10::TensorImpl with one reference. Thread-safe; Python tasks take the GIL.
+#pragma once
+
+#include <exception>
+#include <memory>
+
+#include "lower/catalog.h"
+#include "passes/pass.h"
+#include "runtime/host.h"
+
+namespace npugraph::bridge {
+
+class TorchHost : public runtime::Host {
+ public:
+  static TorchHost& instance();
+
+  ng_task build(const program::Program& program, const program::Task& task) override;
+  void* allocate(int64_t bytes, void** data) override;
+  void retain(void* object) override;
+  void release(void* object) override;
+  void* constant_object(const program::Constant& constant) override;
+
+  // The exception that a task of the calling thread threw last, and forget it. Null when there is none.
+  std::exception_ptr take_exception();
+
+ private:
+  TorchHost() = default;
+};
+
+// Callables of Python tasks: borrowed while registered, called with a tuple of tensors and scalars, returning a sequence of
+// tensors and scalars. Ids are never reused. `python_object` is a PyObject*; the table owns one reference.
+int32_t register_callable(void* python_object);
+void unregister_callable(int32_t id);
+
+// Answers from torch's dispatcher.
+const lower::OperatorCatalog& aten_catalog();
+// Runs one node on constants, on the CPU, with gradients off.
+passes::ConstantEvaluator constant_evaluator();
+
+}  // namespace npugraph::bridge
