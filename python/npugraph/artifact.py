@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from torch import fx
@@ -30,10 +31,10 @@ class Artifact:
     artifact leaves ``npugraph.artifacts()`` and its memory returns, unless you hold it.
     """
 
-    def __init__(self, core: Any, options: dict[str, Any], callables: list[int]) -> None:
+    def __init__(self, core: Any, options: dict[str, Any], callables: dict[int, Callable[..., Any]]) -> None:
         self._core = core
+        self._callables = callables
         self.options = options
-        weakref.finalize(self, _unregister, list(callables))
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class Artifact:
         """A GraphModule of the graph after a stage that takes the graph's inputs in order and can be read and run."""
         from npugraph.fx.raise_fx import raise_graph
 
-        return raise_graph(self._core.graph(self._stage(stage)))
+        return raise_graph(self._core.graph(self._stage(stage)), self._callables)
 
     def program(self) -> str:
         """Text of the planned Program."""
@@ -110,11 +111,6 @@ class Artifact:
 
     def __repr__(self) -> str:
         return f"<npugraph.Artifact {self.name}: {len(self.tasks)} tasks, {self.counters['replays']} replays>"
-
-
-def _unregister(callables: list[int]) -> None:
-    for callable_id in callables:
-        _C.unregister_callable(callable_id)
 
 
 class Registry:

@@ -90,7 +90,12 @@ class _Compile:
         entered = time.perf_counter()
         imported = import_graph(prepare(gm), name, inputs)
         front_end = [("aot_autograd", (entered - self.started) * 1e3), ("import", (time.perf_counter() - entered) * 1e3)]
-        core = _C.Artifact.compile(imported.graph, self.core_options(name, training), imported.partitions, front_end)
+        try:
+            core = _C.Artifact.compile(imported.graph, self.core_options(name, training), imported.partitions, front_end)
+        finally:
+            # Tasks hold their callables themselves.
+            for callable_id in imported.callables:
+                _C.unregister_callable(callable_id)
         artifact = Artifact(core, self.options.as_dict(), imported.callables)
         registry.add(artifact)
         self.writes_inputs |= core.writes_inputs()

@@ -37,7 +37,7 @@ class Imported:
 
     graph: Any
     partitions: list[Any]
-    callables: list[int]
+    callables: dict[int, Callable[..., Any]]  # of Python nodes, registered
     objects: Objects
     object_inputs: list[tuple[int, str]]  # inputs that no task can carry: position, name
 
@@ -66,7 +66,7 @@ class _Importer:
         self.convert = SymbolicConverter()
         self.core = _C.FxImporter(name, self.convert)
         self.partitions: list[Any] = []
-        self.callables: list[int] = []
+        self.callables: dict[int, Callable[..., Any]] = {}
         self.objects = Objects()
         self.object_inputs: list[tuple[int, str]] = []
         self.constants: dict[fx.Node, Any] = {}
@@ -168,9 +168,12 @@ class _Importer:
 
     def add_python(self, node: fx.Node, defines: Sequence[Any], reason: str) -> None:
         operands = [n for n in node.all_input_nodes if not self.is_known_otherwise(n)]
-        scalars = [n for n in node.all_input_nodes if n in self.scalars]
         stored = [n for n in node.all_input_nodes if n in self.stored]
         constants = {n: self.constants[n] for n in node.all_input_nodes if n in self.constants}
+        # A task gets only those scalars whose value is not known yet.
+        known = {n: self.scalars[n] for n in node.all_input_nodes if n in self.scalars}
+        scalars = [n for n, expr in known.items() if expr.op != "constant"]
+        constants |= {n: _C.expr_value(expr) for n, expr in known.items() if expr.op == "constant"}
         source = source_line(node)
         label = _label(node)
         for keep in (True, False):
@@ -180,7 +183,7 @@ class _Importer:
             defs = [define for define, _ in defines]
             refusal = self.core.add_python(node, label, operands, exprs, defs, callable_id, keep, source)
             if refusal is None:
-                self.callables.append(callable_id)
+                self.callables[callable_id] = run
                 break
             _C.unregister_callable(callable_id)
         else:

@@ -44,18 +44,16 @@ def make_callable(
     ``operands`` are nodes with one or several tensors; ``stored`` nodes have values in ``objects``; ``constants`` are attributes
     of the module. Without ``keep_results`` the result goes to ``objects`` under the node's name.
     """
-    counts = [_count(operand) for operand in operands]
+    shapes = [_is_tensor(operand.meta.get("val")) for operand in operands]
     name = node.name
 
     def run(*flat: Any) -> list[Any]:
         values: dict[fx.Node, Any] = dict(constants)
-        at = 0
-        for operand, count in zip(operands, counts):
-            values[operand] = flat[at] if count is None else list(flat[at : at + count])
-            at += 1 if count is None else count
+        rest = iter(flat)
+        for operand, shape in zip(operands, shapes):
+            values[operand] = [next(rest) if present else None for present in shape] if isinstance(shape, list) else next(rest)
         for scalar in scalars:
-            values[scalar] = flat[at]
-            at += 1
+            values[scalar] = next(rest)
         for other in stored:
             values[other] = objects.values[other.name]
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: values[n])
@@ -73,7 +71,8 @@ def _leaves(result: Any) -> list[Any]:
     return pytree.tree_leaves(result, is_leaf=lambda x: x is None)
 
 
-def _count(node: fx.Node) -> int | None:
-    """Number of tensors that a node stands for; None for a single one."""
-    value = node.meta.get("val")
-    return len(value) if isinstance(value, (list, tuple)) else None
+def _is_tensor(value: Any) -> bool | list[bool]:
+    """Whether a value is a tensor, for a list one answer per entry."""
+    if isinstance(value, (list, tuple)):
+        return [isinstance(item, torch.Tensor) for item in value]
+    return isinstance(value, torch.Tensor)

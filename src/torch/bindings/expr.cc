@@ -31,6 +31,13 @@ const std::map<std::string, ExprOp>& operators() {
   return table;
 }
 
+std::string name_of(ExprOp op) {
+  for (const auto& [name, entry] : operators()) {
+    if (entry == op) return name;
+  }
+  return op == ExprOp::kSymbol ? "symbol" : "constant";
+}
+
 Expr make(const std::string& op, std::vector<Expr> args) {
   const auto at = operators().find(op);
   if (at == operators().end()) throw UserError(cat("unknown operator \"", op, "\" in an expression"));
@@ -50,6 +57,9 @@ void init_expr(py::module_& module) {
       .def_static("boolean", [](bool v) { return Expr::constant(Scalar::of_bool(v)); })
       .def_static("symbol", &Expr::symbol)
       .def_static("make", &make)
+      // "constant", "symbol", or a name that make() takes.
+      .def_property_readonly("op", [](const Expr& e) { return e.is_constant() ? "constant" : name_of(e.op()); })
+      .def_property_readonly("args", [](const Expr& e) { return std::vector<Expr>(e.args().begin(), e.args().end()); })
       .def("__eq__", [](const Expr& a, const Expr& b) { return a == b; })
       .def("__hash__", &Expr::hash)
       .def("__str__", &Expr::str)

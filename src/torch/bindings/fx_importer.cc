@@ -5,6 +5,7 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include <utility>
 
@@ -21,12 +22,13 @@ using frontend::TensorDescription;
 namespace {
 
 bool is_fx_node(py::handle value) {
-  static PyObject* node_type = py::module_::import("torch.fx").attr("Node").release().ptr();
+  static PyObject* node_type = py::object(py::module_::import("torch.fx").attr("Node")).release().ptr();
   return Py_TYPE(value.ptr()) == reinterpret_cast<PyTypeObject*>(node_type);
 }
 
 bool is_symbolic(py::handle value) {
-  return torch::is_symint(value) || torch::is_symfloat(value) || torch::is_symbool(value);
+  return py::isinstance(value, torch::get_symint_class()) || py::isinstance(value, torch::get_symfloat_class()) ||
+         py::isinstance(value, torch::get_symbool_class());
 }
 
 // Traits that torch states by tags instead of in the schema.
@@ -55,16 +57,6 @@ ir::InputKind parse_input_kind(const std::string& kind) {
   throw UserError(cat("unknown input kind \"", kind, "\"; user, parameter, buffer and static exist"));
 }
 
-std::shared_ptr<const ir::ConstantData> constant_data(const at::Tensor& tensor, bool strided) {
-  auto data = std::make_shared<ir::ConstantData>();
-  data->owner = std::make_shared<at::Tensor>(tensor);
-  if (strided) {
-    data->data = tensor.numel() == 0 ? nullptr : tensor.const_data_ptr();
-    data->bytes = static_cast<int64_t>(at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize()));
-  }
-  return data;
-}
-
 }  // namespace
 
 FxImporter::FxImporter(std::string name, py::function expr_of)
@@ -78,7 +70,7 @@ Expr FxImporter::expr_of(py::handle value) const { return py::cast<Expr>(expr_of
 
 TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
   TensorDescription described;
-  const auto dtype = bridge::to_dtype(tensor.scalar_type());
+  const auto dtype = bridge::from_torch(tensor.scalar_type());
   if (tensor.layout() != at::kStrided || !dtype || tensor.is_quantized() || tensor.is_nested()) {
     described.type = ir::OpaqueType{cat(tensor.layout(), " ", tensor.scalar_type())};
     return described;
@@ -109,10 +101,8 @@ void FxImporter::add_scalar_input(py::handle node, Expr scalar, std::string sour
 }
 
 void FxImporter::add_constant(py::handle node, const at::Tensor& tensor) {
-  const TensorDescription described = describe(tensor);
-  const bool strided = std::holds_alternative<ir::TensorType>(described.type);
-  const auto id =
-      importer_.add_constant(described, py::cast<std::string>(node.attr("name")), constant_data(tensor.detach(), strided));
+  auto data = std::make_shared<const ir::ConstantData>(bridge::constant_of(tensor.detach()));
+  const auto id = importer_.add_constant(describe(tensor), py::cast<std::string>(node.attr("name")), std::move(data));
   bindings_[node.ptr()] = {.items = {{.value = id, .scalar = std::nullopt}}};
 }
 
@@ -181,13 +171,13 @@ Attr FxImporter::read_arg(py::handle value, const std::string& type) const {
   if (PyUnicode_Check(object)) return py::cast<std::string>(value);
   if (PyList_Check(object) || PyTuple_Check(object)) return read_list(value, type);
   if (THPDtype_Check(object)) {
-    const auto dtype = bridge::to_dtype(reinterpret_cast<THPDtype*>(object)->scalar_type);
+    const auto dtype = bridge::from_torch(reinterpret_cast<THPDtype*>(object)->scalar_type);
     if (!dtype) throw Refused{cat("takes the dtype ", py::cast<std::string>(py::str(value)))};
     return *dtype;
   }
-  if (THPLayout_Check(object)) return bridge::to_layout(reinterpret_cast<THPLayout*>(object)->layout);
-  if (THPMemoryFormat_Check(object)) return bridge::to_memory_format(reinterpret_cast<THPMemoryFormat*>(object)->memory_format);
-  if (THPDevice_Check(object)) return bridge::to_device(reinterpret_cast<THPDevice*>(object)->device);
+  if (THPLayout_Check(object)) return bridge::from_torch(reinterpret_cast<THPLayout*>(object)->layout);
+  if (THPMemoryFormat_Check(object)) return bridge::from_torch(reinterpret_cast<THPMemoryFormat*>(object)->memory_format);
+  if (THPDevice_Check(object)) return bridge::from_torch(reinterpret_cast<THPDevice*>(object)->device);
   if (is_symbolic(value)) return expr_of(value);
   throw Refused{cat("takes an argument of type ", Py_TYPE(object)->tp_name)};
 }
@@ -326,7 +316,6 @@ ir::SymbolDef make_symbol_def(std::string symbol, ScalarKind kind, int32_t resul
 
 void init_fx_importer(py::module_& module) {
   py::class_<ir::SymbolDef>(module, "SymbolDef").def(py::init(&make_symbol_def));
-  py::class_<ir::Graph>(module, "Graph");
   py::class_<FxImporter>(module, "FxImporter")
       .def(py::init<std::string, py::function>())
       .def("add_symbol", &FxImporter::add_symbol)

@@ -16,7 +16,8 @@ namespace npugraph::bindings {
 
 namespace py = pybind11;
 
-class FxImporter {
+// Hidden, as what pybind11 holds is.
+class __attribute__((visibility("hidden"))) FxImporter {
  public:
   // `expr_of` turns a torch.SymInt, SymFloat or SymBool into an Expr.
   FxImporter(std::string name, py::function expr_of);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Task log, memory pools, trace, worker threads, allocation hook, callables of Python tasks.
+#include <string>
+#include <vector>
+
+#include "base/trace.h"
+#include "passes/pass.h"
+#include "runtime/ledger.h"
+#include "runtime/worker_pool.h"
+#include "torch/bindings/allocation_hook.h"
+#include "torch/bindings/init.h"
+#include "torch/bridge/torch_host.h"
+
+namespace npugraph::bindings {
+
+using runtime::PoolEvent;
+using runtime::PoolInfo;
+using runtime::TaskRecord;
+
+namespace {
+
+const char* name_of(runtime::RunMode mode) {
+  switch (mode) {
+    case runtime::RunMode::kEager: return "eager";
+    case runtime::RunMode::kCapture: return "capture";
+    case runtime::RunMode::kReplay: return "replay";
+  }
+  return "";
+}
+
+void init_task_log(py::module_& module) {
+  py::class_<TaskRecord>(module, "TaskRecord")
+      .def_readonly("sequence", &TaskRecord::sequence)
+      .def_readonly("artifact", &TaskRecord::artifact)
+      .def_readonly("instance", &TaskRecord::instance)
+      .def_readonly("task", &TaskRecord::task)
+      .def_readonly("name", &TaskRecord::name)
+      .def_readonly("kind", &TaskRecord::kind)
+      .def_property_readonly("mode", [](const TaskRecord& r) { return name_of(r.mode); })
+      .def_readonly("stream", &TaskRecord::stream)
+      .def_readonly("workers", &TaskRecord::workers)
+      .def_readonly("limits", &TaskRecord::limits)
+      .def_readonly("scopes", &TaskRecord::scopes)
+      .def_readonly("begin_ns", &TaskRecord::begin_ns)
+      .def_readonly("end_ns", &TaskRecord::end_ns)
+      .def_readonly("waits", &TaskRecord::waits);
+  module.def("task_log_start", [] { runtime::TaskLog::instance().start(); });
+  module.def("task_log_stop", [] { return runtime::TaskLog::instance().stop(); });
+}
+
+void init_pools(py::module_& module) {
+  py::class_<PoolEvent>(module, "PoolEvent")
+      .def_readonly("ns", &PoolEvent::ns)
+      .def_readonly("what", &PoolEvent::what)
+      .def_readonly("bytes", &PoolEvent::bytes);
+  py::class_<PoolInfo>(module, "PoolInfo")
+      .def_readonly("name", &PoolInfo::name)
+      .def_readonly("owners", &PoolInfo::owners)
+      .def_readonly("live_bytes", &PoolInfo::live_bytes)
+      .def_readonly("peak_bytes", &PoolInfo::peak_bytes)
+      .def_readonly("history", &PoolInfo::history);
+  module.def("pools", &runtime::pools);
+  module.def("set_poison", &runtime::set_poison);
+}
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const passes::Pass& pass : passes::all_passes()) names.emplace_back(pass.name);
+  return names;
+}
+
+}  // namespace
+
+void init_observe(py::module_& module) {
+  init_task_log(module);
+  init_pools(module);
+  module.def("trace_start", &trace::enable);
+  module.def("trace_stop", [](const std::string& path) {
+    trace::disable();
+    trace::write(path);
+  });
+  module.def("pass_names", &pass_names);
+  module.def("num_threads", [] { return runtime::WorkerPool::instance().size(); });
+  module.def("set_num_threads", [](int32_t threads) { runtime::WorkerPool::instance().set_size(threads); });
+  module.def("register_callable", [](const py::object& fn) { return bridge::register_callable(fn.ptr()); });
+  module.def("unregister_callable", &bridge::unregister_callable);
+  init_allocation_hook(module);
+}
+
+}  // namespace npugraph::bindings
