@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/in_place.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "ops/table.h"
+
+namespace npugraph::passes {
+namespace {
+
+// The view that a scatter writes, by its row.
+const ir::Op* scattered_view(const ir::Op* scatter) {
+  static const std::unordered_map<const ir::Op*, const ir::Op*> views = {
+      {row("aten.slice_scatter"), row("aten.slice.Tensor")},
+      {row("aten.select_scatter"), row("aten.select.int")},
+      {row("aten.diagonal_scatter"), row("aten.diagonal")},
+  };
+  const auto found = views.find(scatter);
+  return found == views.end() ? nullptr : found->second;
+}
+
+// Arguments of the view: those of the scatter without its source.
+std::vector<Attr> view_arguments(const ir::Op& view, const ir::Node& scatter) {
+  std::vector<Attr> args;
+  for (const ir::SchemaArg& arg : view.schema.args) args.push_back(argument(scatter, arg.name));
+  return args;
+}
+
+std::optional<InPlaceForm> scatter_form(const ir::Graph& graph, const ir::Node& node, const ir::Op* view) {
+  InPlaceForm form{.twin = view, .is_scatter = true, .args = view_arguments(*view, node)};
+  form.target = as_value(argument(node, "self"));
+  form.source = as_value(argument(node, "src"));
+  if (!ops::infer_views(graph, *view, form.args)) return std::nullopt;
+  return form;
+}
+
+std::optional<InPlaceForm> twin_form(const ir::Node& node) {
+  const ir::Op* twin = ops::registry().find(node.op->inplace_twin);
+  if (twin == nullptr) return std::nullopt;
+  auto args = matching_arguments(*twin, node);
+  if (!args) return std::nullopt;
+  InPlaceForm form{.twin = twin, .args = std::move(*args)};
+  for (size_t i = 0; i < twin->schema.args.size(); ++i) {
+    if (twin->schema.args[i].is_write) form.target = as_value(form.args[i]);
+  }
+  return form;
+}
+
+}  // namespace
+
+std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node& node) {
+  if (!is_pure(*node.op) || node.results.size() != 1 || node.results[0] == ir::kNone || !node.defines.empty()) {
+    return std::nullopt;
+  }
+  std::optional<InPlaceForm> form;
+  if (const ir::Op* view = scattered_view(node.op)) {
+    form = scatter_form(graph, node, view);
+  } else if (!node.op->inplace_twin.empty()) {
+    form = twin_form(node);
+  }
+  if (!form || form->target == ir::kNone || !graph.value(form->target).is_tensor()) return std::nullopt;
+  if (graph.value(form->target).type != graph.value(node.results[0]).type) return std::nullopt;
+  return form;
+}
+
+bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form) {
+  const ir::Node& node = graph.node(id);
+  bool is_target = true;  // the first occurrence is the target itself
+  for (const ir::ValueId operand : ir::operands(node)) {
+    if (is_target && operand == form.target) {
+      is_target = false;
+      continue;
+    }
+    if (!trace.may_overlap(operand, form.target)) continue;
+    if (!node.op->is(ir::Trait::kElementwise) || !trace.aliases().same_view(operand, form.target)) return false;
+  }
+  return true;
+}
+
+ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements) {
+  if (!form.is_scatter) {
+    graph.node(id).op = form.twin;
+    graph.node(id).args = std::move(form.args);
+    return ir::kNone;
+  }
+  const auto places = ops::infer_views(graph, *form.twin, form.args);
+  NG_CHECK(places && places->size() == 1, form.twin->name, " places no view");
+  const auto& place = places->front();
+  const ir::ValueId result = graph.node(id).results[0];
+  const std::string name = graph.value(result).name;
+
+  ir::TensorType type = graph.value(form.target).tensor();
+  type.sizes = place.sizes;
+  type.strides = place.strides;
+  ir::Node view{.op = form.twin, .args = std::move(form.args), .views = {{place.offset}}};
+  view.stream = graph.node(id).stream;
+  view.origin = graph.node(id).origin;
+  const ir::Op* copy_op = row("aten.copy_");
+  ir::Node copy{.op = copy_op, .stream = view.stream, .origin = view.origin};
+  const ir::NodeId view_id = graph.insert_before(id, std::move(view), {type}, name + ".part");
+  copy.args = {TensorRef{graph.node(view_id).results[0]}, TensorRef{form.source}, copy_op->schema.args[2].default_value};
+  const ir::NodeId copy_id = graph.insert_before(id, std::move(copy), {type}, name + ".write");
+  replacements.replace(result, form.target);
+  graph.erase(id);
+  return copy_id;
+}
+
+}  // namespace npugraph::passes

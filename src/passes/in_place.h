@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a functional node writes its result into its operand instead, when its operator can. Shared by the passes that decide
+// when that is right.
+//
+//   %r = aten.index_copy(%x, 2, %i, %s)          ->  %r = aten.index_copy_(%x, 2, %i, %s)
+//   %r = aten.slice_scatter(%x, %s, 0, 2, 4)     ->  %v = aten.slice.Tensor(%x, 0, 2, 4) view(...)
+//                                                    aten.copy_(%v, %s)                      (uses of %r become uses of %x)
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "passes/memory_trace.h"
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+
+struct InPlaceForm {
+  const ir::Op* twin = nullptr;  // the in-place operator, or the view into which a scatter copies its source
+  bool is_scatter = false;
+  std::vector<Attr> args;        // of `twin`
+  ir::ValueId target = ir::kNone;  // the operand that is written
+  ir::ValueId source = ir::kNone;  // what a scatter copies
+};
+
+// The in-place form of a node, when there is one and the result has exactly the type of the operand that it would overwrite.
+// Says nothing about who else reads that operand.
+std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node& node);
+
+// Whether the other operands permit the write: elementwise operators may read the very view that they write, others must not
+// read a byte of it.
+bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form);
+
+// Carries it out. Returns the copy_ that a scatter became, else kNone.
+ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements);
+
+}  // namespace npugraph::passes

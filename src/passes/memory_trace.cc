@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/memory_trace.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+#include "tensor/shape.h"
+
+namespace npugraph::passes {
+namespace {
+
+constexpr int32_t kMixedStreams = -1;
+
+bool may_fail(const ir::Op& op) {
+  return op.is(ir::Trait::kMayThrow) || op.is(ir::Trait::kOpaque) || op.is(ir::Trait::kSideEffect);
+}
+
+bool is_before(const MemoryTrace::Access& access, int32_t position) { return access.position < position; }
+
+}  // namespace
+
+MemoryTrace::MemoryTrace(const ir::Graph& graph)
+    : graph_(graph),
+      aliases_(graph),
+      position_(graph.num_nodes(), ir::kNone),
+      parent_(graph.num_values()),
+      fresh_(graph.num_values(), false),
+      stream_(graph.num_values(), 0),
+      accesses_(graph.num_values()) {
+  for (ir::ValueId id = 0; id < graph.num_values(); ++id) {
+    parent_[id] = id;
+    const ir::NodeId def = graph.value(id).def;
+    if (def == ir::kNone) continue;
+    fresh_[id] = !graph.node(def).op->is(ir::Trait::kOpaque);
+    stream_[id] = graph.node(def).stream;
+  }
+  const auto& order = graph.order();
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (!graph.node(order[i]).dead) add_accesses(static_cast<int32_t>(i), order[i]);
+  }
+  for (const ir::Output& output : graph.outputs) {
+    const auto* ref = std::get_if<TensorRef>(&output);
+    if (ref) accesses_[aliases_.root(ref->id)].push_back({kEnd, ir::kNone, ref->id, false});
+  }
+}
+
+void MemoryTrace::add_accesses(int32_t position, ir::NodeId id) {
+  const ir::Node& node = graph_.node(id);
+  position_[id] = position;
+  if (may_fail(*node.op)) failing_.push_back(position);
+  if (is_free_view(node)) return;
+  const auto written = ir::written_operands(node);
+  for (const ir::ValueId operand : ir::operands(node)) {
+    const ir::ValueId root = aliases_.root(operand);
+    const bool write = std::find(written.begin(), written.end(), operand) != written.end();
+    accesses_[root].push_back({position, id, operand, write});
+    if (stream_[root] != node.stream) stream_[root] = kMixedStreams;
+  }
+}
+
+ir::ValueId MemoryTrace::root(ir::ValueId id) const {
+  ir::ValueId root = aliases_.root(id);
+  while (parent_[root] != root) root = parent_[root];
+  return root;
+}
+
+bool MemoryTrace::is_returned(ir::ValueId id) const {
+  const auto all = accesses(id);
+  return !all.empty() && all.back().position == kEnd;
+}
+
+bool MemoryTrace::is_whole(ir::ValueId id) const {
+  const ir::ValueId base = root(id);
+  const auto& place = aliases_.placement(id);
+  if (aliases_.root(id) != base || !place.placed || !place.byte_offset.is_int(0)) return false;
+  const ir::TensorType& part = graph_.value(id).tensor();
+  const ir::TensorType& whole = graph_.value(base).tensor();
+  return part.dtype == whole.dtype && numel(part.sizes) == numel(whole.sizes);
+}
+
+bool MemoryTrace::is_only_on(ir::ValueId id, int32_t stream) const { return stream_[root(id)] == stream; }
+
+bool MemoryTrace::matches(const Access& access, ir::ValueId id, Kind kind) const {
+  if (kind == Kind::kWrite && !access.write) return false;
+  return may_overlap(access.value, id);
+}
+
+bool MemoryTrace::is_accessed(ir::ValueId id, int32_t after, int32_t before, Kind kind) const {
+  return first_access(id, after, kind) < before;
+}
+
+int32_t MemoryTrace::first_access(ir::ValueId id, int32_t after, Kind kind) const {
+  const auto all = accesses(id);
+  auto access = after == kStart ? all.begin() : std::lower_bound(all.begin(), all.end(), after + 1, is_before);
+  while (access != all.end() && !matches(*access, id, kind)) ++access;
+  return access == all.end() ? kNever : access->position;
+}
+
+int32_t MemoryTrace::last_access(ir::ValueId id, int32_t before, Kind kind) const {
+  const auto all = accesses(id);
+  auto access = std::lower_bound(all.begin(), all.end(), before, is_before);
+  while (access != all.begin()) {
+    if (matches(*--access, id, kind)) return access->position;
+  }
+  return kStart;
+}
+
+bool MemoryTrace::may_overlap(ir::ValueId a, ir::ValueId b) const {
+  if (aliases_.root(a) == aliases_.root(b)) return aliases_.may_overlap(a, b);
+  return root(a) == root(b);
+}
+
+bool MemoryTrace::may_fail_between(int32_t from, int32_t to) const {
+  const auto next = std::lower_bound(failing_.begin(), failing_.end(), from);
+  return next != failing_.end() && *next < to;
+}
+
+void MemoryTrace::unite(ir::ValueId into, ir::ValueId from) {
+  into = root(into);
+  from = root(from);
+  if (into == from) return;
+  parent_[from] = into;
+  if (stream_[into] != stream_[from]) stream_[into] = kMixedStreams;
+  auto& all = accesses_[into];
+  auto& added = accesses_[from];
+  if (added.empty()) return;
+  // Memories are united in program order, so only a short tail of the older one lies behind the start of the newer one.
+  const auto tail = std::lower_bound(all.begin(), all.end(), added.front().position, is_before) - all.begin();
+  const auto middle = static_cast<ptrdiff_t>(all.size());
+  all.insert(all.end(), added.begin(), added.end());
+  std::inplace_merge(all.begin() + tail, all.begin() + middle, all.end(),
+                     [](const Access& a, const Access& b) { return a.position < b.position; });
+  added = {};
+}
+
+bool can_share(const MemoryTrace& trace, ir::ValueId source, ir::ValueId result, int32_t position) {
+  using Kind = MemoryTrace::Kind;
+  if (trace.is_returned(result) && (!trace.is_fresh(source) || trace.is_returned(source) || !trace.is_whole(source))) {
+    return false;
+  }
+  const int32_t source_write = trace.first_access(source, position, Kind::kWrite);
+  if (source_write != MemoryTrace::kNever && trace.is_accessed(result, source_write - 1, MemoryTrace::kNever, Kind::kAny)) {
+    return false;
+  }
+  const int32_t result_write = trace.first_access(result, position, Kind::kWrite);
+  if (result_write == MemoryTrace::kNever) return true;
+  return trace.is_fresh(source) && !trace.is_accessed(source, result_write - 1, MemoryTrace::kNever, Kind::kAny);
+}
+
+}  // namespace npugraph::passes

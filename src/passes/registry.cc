@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/error.h"
+#include "passes/canonicalise.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "passes/fold_constants.h"
+#include "passes/fold_repeat_kv.h"
+#include "passes/pass.h"
+#include "passes/reinplace_inputs.h"
+#include "passes/reinplace_intermediates.h"
+#include "passes/remove_copies.h"
+
+namespace npugraph::passes {
+
+const std::vector<Pass>& all_passes() {
+  static const std::vector<Pass> passes = {
+      {"canonicalise", canonicalise, "gives what means the same one spelling"},
+      {"cse", cse, "computes equal things once"},
+      {"dce", dce, "removes what nobody can notice"},
+      {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
+      {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are"},
+      {"reinplace_inputs", reinplace_inputs, "gives mutated inputs back their in-place operators"},
+      {"reinplace_intermediates", reinplace_intermediates, "lets operators write into operands that die with them"},
+      {"remove_copies", remove_copies, "removes copies that nobody can tell from the original"},
+  };
+  return passes;
+}
+
+const Pass& find_pass(std::string_view name) {
+  const auto& passes = all_passes();
+  const auto found = std::find_if(passes.begin(), passes.end(), [&](const Pass& pass) { return pass.name == name; });
+  if (found != passes.end()) return *found;
+  std::string known;
+  for (const Pass& pass : passes) known += cat(known.empty() ? "" : ", ", pass.name);
+  throw UserError(cat("unknown pass '", name, "'; the passes are ", known));
+}
+
+}  // namespace npugraph::passes

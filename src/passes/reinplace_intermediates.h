@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lets an operator write into its operand when that operand is an intermediate which nobody looks at any more.
+//
+//   %a = aten.zeros([4, 4])                        %a = aten.zeros([4, 4])
+//   %b = aten.index_copy(%a, 0, %i, %x)      ->    %b = aten.index_copy_(%a, 0, %i, %x)
+//   %c = aten.relu(%b)                             %c = aten.relu_(%b)
+//   return %c                                      return %c
+//
+// For the index family and the scatters this saves a copy of the whole operand; for elementwise operators it saves arena.
+// It also shortens chains of updates of an input to one link, which is what reinplace_inputs knows how to handle.
+//
+// Requires: nothing. Run it before reinplace_inputs.
+// Guarantees: the written memory is fresh, has exactly the type of the result, lives on the node's stream alone, and no later
+// node and no output reads what was overwritten. The node keeps its place.
+// Must not: write inputs, constants or results of opaque callables; touch random operators.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace npugraph::passes {
+
+int reinplace_intermediates(ir::Graph& graph, PassContext& context);
+
+}  // namespace npugraph::passes

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/remove_copies.h"
+
+#include <array>
+
+#include "passes/memory_trace.h"
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+namespace {
+
+// What a node copies, when its result is a copy of one operand and nothing else.
+ir::ValueId copied_operand(const ir::Node& node, bool has_epilogues) {
+  static const std::array<const ir::Op*, 3> kCopies = {row("aten.clone"), row("aten._to_copy"), row("aten.lift_fresh_copy")};
+  static const ir::Op* kFunctionalCopy = row("aten.copy");
+  for (const ir::Op* op : kCopies) {
+    if (node.op == op) return as_value(node.args[0]);
+  }
+  // It marks the place of a write of the user's program until reinplace_inputs has put the write there.
+  if (node.op == kFunctionalCopy && !has_epilogues) return as_value(argument(node, "src"));
+  return ir::kNone;
+}
+
+bool is_self_copy(const MemoryTrace& trace, const ir::Node& node) {
+  static const ir::Op* kCopyInto = row("aten.copy_");
+  if (node.op != kCopyInto) return false;
+  const ir::ValueId source = as_value(argument(node, "src"));
+  return source != ir::kNone && trace.aliases().same_view(as_value(argument(node, "self")), source);
+}
+
+// Whether the copy keeps the old value of an input that an epilogue overwrites.
+bool keeps_old_input(const MemoryTrace& trace, ir::ValueId source, int32_t position) {
+  return !trace.is_fresh(source) && trace.is_accessed(source, position, MemoryTrace::kNever, MemoryTrace::Kind::kWrite);
+}
+
+}  // namespace
+
+int remove_copies(ir::Graph& graph, PassContext& context) {
+  MemoryTrace trace(graph);
+  Replacements replacements(graph);
+  int hits = 0;
+  const auto drop = [&](ir::NodeId id, ir::ValueId by) {
+    context.remark(graph.node(id), "copy removed");
+    for (const ir::ValueId result : graph.node(id).results) {
+      if (result != ir::kNone) replacements.replace(result, by);
+    }
+    graph.erase(id);
+    ++hits;
+  };
+  for (const ir::NodeId id : graph.order()) {
+    ir::Node& node = graph.node(id);
+    if (node.dead) continue;
+    replacements.rewrite_operands(node);
+    if (is_self_copy(trace, node)) {
+      drop(id, as_value(argument(node, "self")));
+      continue;
+    }
+    const ir::ValueId source = copied_operand(node, context.copy_epilogues);
+    if (source == ir::kNone || graph.value(source).type != graph.value(node.results[0]).type) continue;
+    const int32_t position = trace.position(id);
+    if (context.copy_epilogues && keeps_old_input(trace, source, position)) continue;
+    if (!can_share(trace, source, node.results[0], position)) continue;
+    trace.unite(source, node.results[0]);
+    drop(id, source);
+  }
+  replacements.apply();
+  return hits;
+}
+
+}  // namespace npugraph::passes

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/rewrite.h"
+
+#include "base/error.h"
+#include "ops/table.h"
+
+namespace npugraph::passes {
+
+int32_t find_argument(const ir::Op& op, std::string_view name) {
+  const auto& args = op.schema.args;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].name == name) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+const Attr& argument(const ir::Node& node, std::string_view name) {
+  const int32_t index = find_argument(*node.op, name);
+  NG_CHECK(index >= 0, node.op->name, " has no argument ", name);
+  return node.args[index];
+}
+
+Attr& argument(ir::Node& node, std::string_view name) {
+  return const_cast<Attr&>(argument(static_cast<const ir::Node&>(node), name));
+}
+
+ir::ValueId as_value(const Attr& attr) {
+  const auto* ref = std::get_if<TensorRef>(&attr);
+  return ref ? ref->id : ir::kNone;
+}
+
+std::optional<int64_t> as_int(const Attr& attr) {
+  const auto* expr = std::get_if<Expr>(&attr);
+  return expr ? expr->as_int() : std::nullopt;
+}
+
+const std::vector<Expr>* as_ints(const Attr& attr) { return std::get_if<std::vector<Expr>>(&attr); }
+
+std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::Node& node) {
+  const auto& from = node.op->schema.args;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const bool is_default = from[i].has_default && node.args[i] == from[i].default_value;
+    if (!is_default && find_argument(op, from[i].name) < 0) return std::nullopt;
+  }
+  std::vector<Attr> args;
+  args.reserve(op.schema.args.size());
+  for (const ir::SchemaArg& arg : op.schema.args) {
+    const int32_t index = find_argument(*node.op, arg.name);
+    if (index < 0 && !arg.has_default) return std::nullopt;
+    args.push_back(index < 0 ? arg.default_value : node.args[index]);
+  }
+  return args;
+}
+
+const ir::Op* row(std::string_view name) { return &ops::require(name); }
+
+void Replacements::replace(ir::ValueId from, ir::ValueId to) {
+  to = resolve(to);
+  NG_CHECK(from != to && graph_.value(from).type == graph_.value(to).type, "%", graph_.value(from).name, " cannot become %",
+           graph_.value(to).name);
+  by_[from] = to;
+  any_ = true;
+}
+
+ir::ValueId Replacements::resolve(ir::ValueId id) const {
+  while (static_cast<size_t>(id) < by_.size() && by_[id] != ir::kNone) id = by_[id];
+  return id;
+}
+
+void Replacements::rewrite_operands(ir::Node& node) const {
+  if (!any_) return;
+  for (Attr& arg : node.args) {
+    for_each_tensor(arg, [this](TensorRef& ref) { ref.id = resolve(ref.id); });
+  }
+}
+
+void Replacements::apply() {
+  if (any_) graph_.replace_uses(by_);
+}
+
+}  // namespace npugraph::passes

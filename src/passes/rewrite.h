@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that several passes share: what a node is, its arguments by name, and replacing values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace npugraph::passes {
+
+// A view whose place in its base is known: it costs nothing and reads nothing.
+inline bool is_free_view(const ir::Node& node) {
+  return node.op->is(ir::Trait::kView) && !node.results.empty() && node.views.size() == node.results.size();
+}
+
+// Whether nothing but the results tells that the node ran, and running it again would give the same results.
+inline bool is_pure(const ir::Op& op) {
+  constexpr ir::Traits kImpure = ir::Trait::kRandom | ir::Trait::kSideEffect | ir::Trait::kMutates | ir::Trait::kOpaque;
+  return (op.traits & kImpure) == 0;
+}
+
+// Index of the schema argument `name`, or -1.
+int32_t find_argument(const ir::Op& op, std::string_view name);
+// The argument `name`. The schema must have it.
+const Attr& argument(const ir::Node& node, std::string_view name);
+Attr& argument(ir::Node& node, std::string_view name);
+
+// The tensor, integer or integers that an argument is; kNone, nothing and null when it is something else.
+ir::ValueId as_value(const Attr& attr);
+std::optional<int64_t> as_int(const Attr& attr);
+const std::vector<Expr>* as_ints(const Attr& attr);
+
+// Arguments of `op` taken by name from `node`, the others by default. Nothing when `node` has an argument of which `op` does not
+// know and whose value is not the default, or leaves one open that `op` requires.
+std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::Node& node);
+
+// The operator `name`; it must be in the table.
+const ir::Op* row(std::string_view name);
+
+// Which values take the place of which, while a pass walks the graph. Applied to operands as the walk meets them, and to the
+// whole graph at the end.
+class Replacements {
+ public:
+  explicit Replacements(ir::Graph& graph) : graph_(graph), by_(graph.num_values(), ir::kNone) {}
+
+  // Every use of `from` becomes a use of `to`. The types must agree.
+  void replace(ir::ValueId from, ir::ValueId to);
+  // The value that stands for `id` now.
+  ir::ValueId resolve(ir::ValueId id) const;
+  void rewrite_operands(ir::Node& node) const;
+  // Rewrites every node and output. Call it once, when the walk is over.
+  void apply();
+
+ private:
+  ir::Graph& graph_;
+  std::vector<ir::ValueId> by_;
+  bool any_ = false;
+};
+
+}  // namespace npugraph::passes
