@@ -110,7 +110,7 @@ std::string environment_document() {
   std::string text =
       "# Environment variables\n\n"
       "Read once per process, at the first use. A value that is not allowed and an unknown name that starts with\n"
-      "`NPUGRAPH_` give a warning and have no effect. Options of a compile go before variables.\n\n"
+      "`NPUGRAPH_` give a warning and have no effect.\n\n"
       "| variable | values | default | meaning |\n"
       "|---|---|---|---|\n";
   for (const EnvironmentVariable& row : kTable)

@@ -148,8 +148,8 @@ bool erase_factor(std::vector<Expr>& factors, const Expr& factor) {
   return true;
 }
 
-// Cancels factors that every term of `p` shares with `divisor`.
-void cancel_factors(Polynomial& p, Term& divisor) {
+// Cancels factors that every term of `p` shares with `divisor`; false if there is none.
+bool cancel_factors(Polynomial& p, Term& divisor) {
   const std::vector<Expr> candidates = divisor.factors;
   for (const Expr& factor : candidates) {
     Polynomial reduced = p;
@@ -158,12 +158,11 @@ void cancel_factors(Polynomial& p, Term& divisor) {
     p = std::move(reduced);
     erase_factor(divisor.factors, factor);
   }
+  return divisor.factors.size() != candidates.size();
 }
 
-// floordiv(p, d) where nothing more can be split off: floordiv(floordiv(x, a), b) is floordiv(x, a*b) for b > 0.
-Expr floordiv_node(Polynomial p, Term divisor) {
-  Expr x = from_polynomial(std::move(p));
-  Expr d = from_polynomial({std::move(divisor)});
+// floordiv(x, d) where nothing more can be split off: floordiv(floordiv(y, a), b) is floordiv(y, a*b) for b > 0.
+Expr floordiv_node(const Expr& x, const Expr& d) {
   int64_t product = 0;
   if (x.op() == ExprOp::kFloorDiv && d.as_int() && x.args()[1].as_int() && *d.as_int() > 0 &&
       !__builtin_mul_overflow(*d.as_int(), *x.args()[1].as_int(), &product))
@@ -190,9 +189,12 @@ Expr int_floordiv(const Expr& a, const Expr& b) {
     reduce(rest, common);
     d.coefficient /= common;
   }
-  cancel_factors(rest, d);
-  if (rest.size() == 1 && rest[0].factors.empty() && constant_divisor) return from_polynomial(std::move(quotient));
-  return int_sum({from_polynomial(std::move(quotient)), floordiv_node(std::move(rest), std::move(d))});
+  const bool reduced = cancel_factors(rest, d) || common > 1;
+  Expr x = from_polynomial(std::move(rest));
+  Expr y = from_polynomial({std::move(d)});
+  // What was reduced may have become constant or divide further.
+  Expr inner = reduced ? Expr::make(ExprOp::kFloorDiv, {x, y}) : floordiv_node(x, y);
+  return int_sum({from_polynomial(std::move(quotient)), inner});
 }
 
 // mod(p, divisor) for a constant divisor > 0: coefficients are taken modulo the divisor, and a common one comes out.

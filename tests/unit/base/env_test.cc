@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/env.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace npugraph {
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+TEST(Env, NothingSetMeansDefaults) {
+  const ParsedEnvironment parsed = parse_environment({});
+  EXPECT_EQ(parsed.values.log_level, LogLevel::kWarning);
+  EXPECT_FALSE(parsed.values.verify);
+  EXPECT_EQ(parsed.values.threads, 0);
+  EXPECT_FALSE(parsed.values.poison);
+  EXPECT_EQ(parsed.values.report_dir, "");
+  EXPECT_TRUE(parsed.warnings.empty());
+}
+
+TEST(Env, EveryVariableIsRead) {
+  const Variables variables = {{"NPUGRAPH_LOG", "debug"},           {"NPUGRAPH_VERIFY", "1"},
+                               {"NPUGRAPH_THREADS", "3"},           {"NPUGRAPH_POISON", "1"},
+                               {"NPUGRAPH_REPORT_DIR", "/reports"}, {"HOME", "/root"}};
+  const ParsedEnvironment parsed = parse_environment(variables);
+  EXPECT_EQ(parsed.values.log_level, LogLevel::kDebug);
+  EXPECT_TRUE(parsed.values.verify);
+  EXPECT_EQ(parsed.values.threads, 3);
+  EXPECT_TRUE(parsed.values.poison);
+  EXPECT_EQ(parsed.values.report_dir, "/reports");
+  EXPECT_TRUE(parsed.warnings.empty());
+}
+
+TEST(Env, WrongValuesWarnAndKeepTheDefault) {
+  for (auto [name, value] : {std::pair{"NPUGRAPH_LOG", "loud"},
+                             {"NPUGRAPH_VERIFY", "yes"},
+                             {"NPUGRAPH_THREADS", "-1"},
+                             {"NPUGRAPH_THREADS", "2x"},
+                             {"NPUGRAPH_THREADS", "1025"},
+                             {"NPUGRAPH_POISON", "2"}}) {
+    const ParsedEnvironment parsed = parse_environment(Variables{{name, value}});
+    ASSERT_EQ(parsed.warnings.size(), 1u) << name << "=" << value;
+    EXPECT_EQ(parsed.values.threads, 0);
+    EXPECT_FALSE(parsed.values.verify);
+  }
+  EXPECT_EQ(parse_environment(Variables{{"NPUGRAPH_VERIFY", "yes"}}).warnings[0],
+            "NPUGRAPH_VERIFY=yes is ignored: allowed is 0 or 1; the default is 0");
+}
+
+TEST(Env, AWrongValueLeavesTheOthersAlone) {
+  const ParsedEnvironment parsed = parse_environment(Variables{{"NPUGRAPH_VERIFY", "2"}, {"NPUGRAPH_POISON", "1"}});
+  EXPECT_TRUE(parsed.values.poison);
+}
+
+TEST(Env, EmptyValuesMeanTheDefault) {
+  const ParsedEnvironment parsed = parse_environment(Variables{{"NPUGRAPH_LOG", ""}, {"NPUGRAPH_THREADS", ""}});
+  EXPECT_TRUE(parsed.warnings.empty());
+}
+
+TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
+  const ParsedEnvironment parsed = parse_environment(Variables{{"NPUGRAPH_LOGG", "1"}, {"NPUGRAPH_FAST", "1"}});
+  ASSERT_EQ(parsed.warnings.size(), 1u);
+  EXPECT_EQ(parsed.warnings[0],
+            "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
+            "NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR");
+}
+
+TEST(Env, ProcessEnvironmentIsReadOnce) { EXPECT_EQ(&environment(), &environment()); }
+
+// Tests run in the root of the tree.
+TEST(Env, DocumentAgreesWithTheTable) {
+  std::ifstream file("docs/env_vars.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), environment_document()) << "write the text above to docs/env_vars.md";
+}
+
+}  // namespace
+}  // namespace npugraph
