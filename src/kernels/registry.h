@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Precompiled kernels: the table of what exists, for lowering (names and what they take) and for the runtime (functions).
+//
+// Task::args of a kernel task lists the kernel's inputs in order, each a TensorRef (an operand that is read) or, where the
+// signature says "scalar", an expression; then the attributes, which may be left out from the end. Operands are the
+// TensorRefs in that order, then the results. Inputs broadcast against the result as in ATen: the operand's sizes are
+// right-aligned and a size of 1 repeats.
+//
+//   name                        args                          dtypes
+//   kernel.copy                 x                             any one size of element; y = x, any strides
+//   kernel.cast                 x                             bool, integers, f16, bf16, f32, f64 -> any of them
+//   kernel.fill                 value: scalar                 the same
+//   kernel.arange               start, step: scalar           integers, f32, f64; y[i] = start + i * step, rank 1
+//   kernel.unary_<op>           x                             neg abs relu sqrt rsqrt reciprocal square: f32;
+//                                                             neg abs relu square: i64 too
+//   kernel.unary_logical_not    x                             bool
+//   kernel.binary_<op>          a, b: tensor or scalar        add sub: a +- alpha * b; mul maximum minimum: f32, i64;
+//                               [alpha: scalar]               div: f32
+//   kernel.binary_<op>          a, b: tensor or scalar        eq ne lt le gt ge: f32, i64 -> bool;
+//                                                             logical_and logical_or logical_xor: bool
+//   kernel.where                condition, a, b               bool, then f32 or i64; a, b: tensor or scalar
+//   kernel.linear_f32           x, w [, bias] [, relu: bool]  y[m, n] = x[m, k] . w[n, k]^T + bias[n], then relu
+//   kernel.mm_f32               x, w [, bias] [, relu: bool]  y[m, n] = x[m, k] . w[k, n] + bias[n], then relu
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "abi/task.h"
+#include "program/program.h"
+
+namespace npugraph::kernels {
+
+struct Kernel {
+  const char* name;       // "kernel.copy"
+  const char* signature;  // "(x) -> y: y = x, any strides"
+  // Makes the task; `task` is read during the call only. UserError when the operands do not fit.
+  ng_task (*build)(const program::Task& task);
+  // Slow and obvious, for the tests: the same call on the same operands.
+  ng_status (*reference)(const program::Task& task, ng_call* call);
+};
+
+std::span<const Kernel> table();
+const Kernel* find(std::string_view name);  // null when there is none
+
+}  // namespace npugraph::kernels

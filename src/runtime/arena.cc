@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "base/error.h"
+#include "program/offsets.h"
+
+namespace npugraph::runtime {
+namespace {
+
+constexpr int64_t kPage = 4096;
+constexpr int64_t kHugePage = 2 << 20;
+
+int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// What is as large as a huge page is worth aligning to one.
+int64_t alignment_of(int64_t bytes) { return bytes >= kHugePage ? kHugePage : program::kArenaAlignment; }
+
+void touch_pages(std::byte* data, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += kPage) data[at] = std::byte{0};
+}
+
+}  // namespace
+
+Arena::Arena(std::string name, std::string owner) : record_(std::make_unique<PoolRecord>(std::move(name), std::move(owner))) {}
+
+Arena::~Arena() { free(); }
+
+void Arena::free() {
+  std::free(data_);
+  data_ = nullptr;
+  capacity_ = 0;
+}
+
+void Arena::reserve(int64_t bytes) {
+  NG_CHECK(bytes >= 0, "an arena of ", bytes, " bytes");
+  if (bytes <= capacity_) return;
+  const int64_t wanted = std::max(bytes, capacity_ + capacity_ / 2);
+  const int64_t alignment = alignment_of(wanted);
+  const int64_t capacity = round_up(wanted, alignment);
+  // The old block goes first: its content is dead, and both at once would double the peak.
+  free();
+  ++generation_;
+  data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, capacity));
+  if (data_ == nullptr) throw std::bad_alloc();
+  capacity_ = capacity;
+  if (alignment == kHugePage) madvise(data_, capacity, MADV_HUGEPAGE);  // advice: without it pages are small
+  touch_pages(data_, capacity);
+  record_->report("grow", capacity_);
+}
+
+}  // namespace npugraph::runtime

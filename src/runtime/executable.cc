@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/blueprint.h"
+#include "runtime/instance.h"
+#include "runtime/instance_cache.h"
+#include "runtime/lease.h"
+#include "runtime/ledger.h"
+#include "runtime/observer.h"
+#include "runtime/replay.h"
+#include "runtime/report.h"
+#include "runtime/task_error.h"
+#include "runtime/worker_pool.h"
+
+namespace npugraph::runtime {
+
+using program::kNone;
+
+namespace {
+
+// The tasks of a Program, destroyed together.
+class BuiltTasks {
+ public:
+  BuiltTasks(const program::Program& program, Host& host) {
+    tasks_.reserve(program.tasks.size());
+    try {
+      for (const auto& task : program.tasks) tasks_.push_back(host.build(program, task));
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  ~BuiltTasks() { destroy(); }
+  BuiltTasks(const BuiltTasks&) = delete;
+  BuiltTasks& operator=(const BuiltTasks&) = delete;
+
+  std::span<const ng_task> all() const { return tasks_; }
+
+ private:
+  void destroy() {
+    for (const ng_task& task : tasks_) {
+      if (task.destroy != nullptr) task.destroy(task.context);
+    }
+  }
+  std::vector<ng_task> tasks_;
+};
+
+// Workers spin while one of these is alive.
+class ReplayInProgress {
+ public:
+  ReplayInProgress() { WorkerPool::instance().begin_replay(); }
+  ~ReplayInProgress() { WorkerPool::instance().end_replay(); }
+  ReplayInProgress(const ReplayInProgress&) = delete;
+  ReplayInProgress& operator=(const ReplayInProgress&) = delete;
+};
+
+// Two inputs are the same key when their bits are: a float symbol that is NaN finds its Instance again.
+SymbolKey key_of(const Blueprint& blueprint, std::span<const BoundInput> inputs) {
+  SymbolKey key;
+  key.reserve(blueprint.input_symbols.size());
+  for (const int32_t s : blueprint.input_symbols) {
+    const program::Symbol& symbol = blueprint.program->symbols[s];
+    const BoundInput& input = inputs[symbol.input];
+    key.push_back(symbol.dim == kNone ? input.scalar.i : input.sizes[symbol.dim]);
+  }
+  return key;
+}
+
+std::vector<Scalar> symbols_of(const Blueprint& blueprint, const SymbolKey& key) {
+  std::vector<Scalar> symbols(blueprint.program->symbols.size());
+  for (size_t i = 0; i < key.size(); ++i) {
+    Scalar& symbol = symbols[blueprint.input_symbols[i]];
+    symbol.kind = blueprint.program->symbols[blueprint.input_symbols[i]].kind;
+    symbol.i = key[i];  // the bits of a float too
+  }
+  return symbols;
+}
+
+}  // namespace
+
+struct Executable::State {
+  State(std::shared_ptr<const program::Program> source, Host& process, Options wanted, std::string label)
+      : blueprint(std::move(source)),
+        host(process),
+        options(wanted),
+        name(std::move(label)),
+        tasks(*blueprint.program, process),
+        cache(static_cast<size_t>(std::max<int64_t>(wanted.max_instances, 1))) {}
+
+  // One call, from the lease to its return.
+  struct Call {
+    SymbolKey key;
+    Lease* lease = nullptr;
+    Instance* instance = nullptr;
+    std::unique_ptr<Instance> own;  // where Instances are not kept
+    RunMode mode = RunMode::kReplay;
+    bool rebound = false;
+  };
+
+  void acquire(Call& call);
+  Lease* find_lease(Call& call);
+  void capture(Call& call);
+  RunStatus replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs);
+  void finish(Call& call, bool completed);
+  void count(const Call& call);
+
+  const Blueprint blueprint;
+  Host& host;
+  const Options options;
+  const std::string name;
+  const BuiltTasks tasks;
+
+  mutable std::mutex mutex;  // guards what follows
+  std::condition_variable lease_came_free;
+  std::vector<std::unique_ptr<Lease>> leases;
+  int32_t next_lease = 0;
+  InstanceCache cache;  // after the leases: Instances go first
+  Counters counters;
+  std::optional<std::vector<Scalar>> latest_symbols;
+  int64_t scratch_bytes = 0;
+  int64_t bound_bytes = 0;
+};
+
+// A lease that is free, rather one that has an Instance for the key; null when all are busy and no more are allowed.
+Lease* Executable::State::find_lease(Call& call) {
+  Lease* free_lease = nullptr;
+  bool nested = false;
+  for (const auto& lease : leases) {
+    if (lease->busy) {
+      nested |= lease->holder == std::this_thread::get_id();
+      continue;
+    }
+    if (free_lease == nullptr) free_lease = lease.get();
+    call.instance = cache.find(call.key, *lease);
+    if (call.instance != nullptr) return lease.get();
+  }
+  if (free_lease != nullptr) return free_lease;
+  if (static_cast<int64_t>(leases.size()) >= std::max<int64_t>(options.max_concurrent, 1) && !nested) return nullptr;
+  leases.push_back(std::make_unique<Lease>(name, next_lease++));
+  return leases.back().get();
+}
+
+void Executable::State::acquire(Call& call) {
+  std::unique_lock lock(mutex);
+  while ((call.lease = find_lease(call)) == nullptr) lease_came_free.wait(lock);
+  call.lease->busy = true;
+  call.lease->holder = std::this_thread::get_id();
+  call.lease->error.clear();
+  ++(call.instance != nullptr ? counters.instance_hits : counters.instance_misses);
+}
+
+void Executable::State::capture(Call& call) {
+  call.mode = RunMode::kCapture;
+  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, &call.lease->service,
+                                         symbols_of(blueprint, call.key));
+  call.instance = made.get();
+  std::lock_guard lock(mutex);
+  ++counters.captures;
+  if (!options.capture) {
+    if (counters.captures > 1) ++counters.recaptured_forced;
+    call.own = std::move(made);
+    return;
+  }
+  if (cache.was_evicted(call.key, *call.lease)) ++counters.recaptured_evicted;
+  cache.insert(call.key, *call.lease, std::move(made));
+}
+
+RunStatus Executable::State::replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs) {
+  Lease& lease = *call.lease;
+  lease.service.workers = WorkerPool::instance().size();
+  if (call.instance == nullptr) capture(call);
+  if (!call.instance->bind_inputs(inputs)) return RunStatus::kInputsOverlap;
+  call.instance->bind_memory(lease.arena, lease.scratch);
+
+  std::optional<Observer> observer;
+  if (Observer::wanted()) [[unlikely]] {
+    observer.emplace(blueprint, *call.instance, lease, name, call.mode);
+  }
+  Replay replay(blueprint, *call.instance, lease, host);
+  {
+    const ReplayInProgress in_progress;
+    replay.run(observer ? &*observer : nullptr);
+  }
+  call.rebound = replay.rebound();
+  replay.hand_out(outputs);
+  return RunStatus::kOk;
+}
+
+void Executable::State::count(const Call& call) {
+  ++counters.replays;
+  ++call.instance->replays;
+  if (call.rebound && call.mode == RunMode::kReplay) {
+    ++counters.captures;
+    ++counters.recaptured_new_symbols;
+    ++call.instance->captures;
+  }
+  scratch_bytes = std::max(scratch_bytes, call.instance->scratch_bytes());
+  bound_bytes = call.instance->input_bytes();
+  latest_symbols = call.instance->sizes().symbols();
+}
+
+void Executable::State::finish(Call& call, bool completed) {
+  std::unique_ptr<Lease> surplus;  // freed without the lock
+  {
+    std::lock_guard lock(mutex);
+    if (completed) count(call);
+    call.lease->busy = false;
+    if (static_cast<int64_t>(leases.size()) > std::max<int64_t>(options.max_concurrent, 1)) {
+      cache.drop(*call.lease);
+      const auto at = std::ranges::find(leases, call.lease, &std::unique_ptr<Lease>::get);
+      surplus = std::move(*at);
+      leases.erase(at);
+    }
+  }
+  lease_came_free.notify_one();
+}
+
+Executable::Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name)
+    : state_(std::make_unique<State>(std::move(program), host, options, std::move(name))) {}
+
+Executable::~Executable() = default;
+
+RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs) {
+  State& state = *state_;
+  NG_CHECK(inputs.size() == state.blueprint.program->inputs.size(), "got ", inputs.size(), " inputs");
+  NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
+  State::Call call{.key = key_of(state.blueprint, inputs)};
+  state.acquire(call);
+  RunResult result;
+  try {
+    result.status = state.replay(call, inputs, outputs);
+  } catch (const TaskError& error) {
+    result = {RunStatus::kTaskFailed, error.what(), error.task};
+  } catch (const InternalError&) {
+    state.finish(call, false);
+    throw;
+  } catch (const std::exception& error) {
+    result = {RunStatus::kTaskFailed, error.what(), kNone};
+  }
+  if (result.status != RunStatus::kOk) std::ranges::fill(outputs, BoundOutput{});
+  state.finish(call, result.status == RunStatus::kOk);
+  return result;
+}
+
+const program::Program& Executable::program() const { return *state_->blueprint.program; }
+
+std::vector<InstanceInfo> Executable::instances() const {
+  const State& state = *state_;
+  std::lock_guard lock(state.mutex);
+  std::vector<InstanceInfo> infos;
+  for (const auto& entry : state.cache.entries()) {
+    const auto symbols = symbols_of(state.blueprint, entry.key);
+    const std::string key = key_text(state.blueprint, symbols);
+    // Calls in parallel have one Instance each for the same sizes; to the user they are one.
+    auto info = std::ranges::find(infos, key, &InstanceInfo::key);
+    if (info == infos.end()) {
+      info = infos.insert(info, InstanceInfo{.key = key});
+      for (const int32_t s : state.blueprint.input_symbols) {
+        info->symbols.emplace_back(state.blueprint.program->symbols[s].name, symbols[s]);
+      }
+    }
+    info->captures += entry.instance->captures;
+    info->replays += entry.instance->replays;
+  }
+  return infos;
+}
+
+MemoryInfo Executable::memory() const {
+  const State& state = *state_;
+  std::lock_guard lock(state.mutex);
+  MemoryInfo info{.scratch_bytes = state.scratch_bytes, .bound_bytes_per_call = state.bound_bytes};
+  for (const auto& entry : state.cache.entries()) {
+    if (entry.instance->arena_bytes() < info.arena_bytes) continue;
+    info.arena_bytes = entry.instance->arena_bytes();
+    info.lower_bound_bytes = entry.instance->lower_bound_bytes();
+  }
+  for (const auto& constant : state.blueprint.program->constants) {
+    if (constant.derived) info.derived_constant_bytes += constant.bytes;
+  }
+  if (state.latest_symbols) {
+    const Sizes sizes = evaluate_all(state.blueprint, *state.latest_symbols);
+    info.heap_bytes = peak_heap_bytes(state.blueprint, sizes);
+    info.copied_bytes_per_replay = copied_bytes(state.blueprint, sizes);
+  }
+  return info;
+}
+
+Counters Executable::counters() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->counters;
+}
+
+std::vector<TaskTraffic> Executable::traffic() const {
+  const State& state = *state_;
+  std::lock_guard lock(state.mutex);
+  if (!state.latest_symbols) return std::vector<TaskTraffic>(state.blueprint.program->tasks.size());
+  return task_traffic(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
+}
+
+void Executable::trim() {
+  State& state = *state_;
+  std::lock_guard lock(state.mutex);
+  state.cache.drop_idle();
+  std::erase_if(state.leases, [](const auto& lease) { return !lease->busy; });
+}
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runtime needs from the process around it. The torch side implements it on tensors; tools implement it on malloc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "abi/task.h"
+#include "program/program.h"
+
+namespace npugraph::runtime {
+
+// Implementations are thread-safe.
+class Host {
+ public:
+  virtual ~Host() = default;
+
+  // Makes the task of one Program entry. UserError when this host cannot (an ATen task without torch).
+  virtual ng_task build(const program::Program& program, const program::Task& task) = 0;
+
+  // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to `*data`.
+  virtual void* allocate(int64_t bytes, void** data) = 0;
+  // Takes one more reference: two results may be windows of one object.
+  virtual void retain(void* object) = 0;
+  // Gives one reference back.
+  virtual void release(void* object) = 0;
+
+  // The object of an opaque constant, borrowed.
+  virtual void* constant_object(const program::Constant& constant) = 0;
+};
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/instance.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/error.h"
+#include "program/offsets.h"
+#include "runtime/task_error.h"
+
+namespace npugraph::runtime {
+
+using program::BufferClass;
+using program::kNone;
+
+namespace {
+
+std::vector<bool> written_inputs(const program::Program& program) {
+  std::vector<bool> written;
+  for (const auto& input : program.inputs) {
+    if (input.buffer != kNone) written.push_back(input.mutated);
+  }
+  return written;
+}
+
+void* advance(void* base, int64_t bytes) { return base == nullptr ? nullptr : static_cast<std::byte*>(base) + bytes; }
+
+}  // namespace
+
+Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, const ng_host* service,
+                   std::vector<Scalar> symbols)
+    : blueprint_(blueprint),
+      tasks_(tasks),
+      sizes_(blueprint, std::move(symbols)),
+      overlap_(written_inputs(*blueprint.program)) {
+  make_blocks(service);
+  sizes_.evaluate(0);
+  measure_inputs();
+  place_constants(host);
+  plan_arena();
+  try {
+    bind_stage(0);
+  } catch (...) {
+    unbind_tasks();
+    throw;
+  }
+  stages_bound_ = 1;
+  captures = 1;
+}
+
+Instance::~Instance() { unbind_tasks(); }
+
+void Instance::unbind_tasks() {
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    if (steps_[t].state != nullptr) tasks_[t].unbind(tasks_[t].context, steps_[t].state);
+  }
+}
+
+void Instance::make_blocks(const ng_host* service) {
+  const program::Program& program = *blueprint_.program;
+  buffers_.resize(blueprint_.windows.size());
+  for (size_t w = 0; w < buffers_.size(); ++w) {
+    const Window& window = blueprint_.windows[w];
+    buffers_[w] = {nullptr,
+                   nullptr,
+                   sizes_.at(window.sizes),
+                   sizes_.at(window.strides),
+                   static_cast<int32_t>(window.operand->sizes.size()),
+                   static_cast<int32_t>(window.operand->dtype)};
+  }
+  scalars_.resize(blueprint_.first_scalar.back());
+  defined_.resize(blueprint_.first_defined.back());
+  calls_.resize(program.tasks.size());
+  steps_.resize(program.tasks.size());
+  bound_at_.resize(program.tasks.size());
+  workspace_.resize(program.tasks.size());
+  bases_.resize(program.buffers.size());
+  objects_.resize(program.buffers.size());
+  for (size_t t = 0; t < calls_.size(); ++t) {
+    const program::Task& task = program.tasks[t];
+    calls_[t] = {.buffers = buffers_.data() + blueprint_.first_window[t],
+                 .scalars = scalars_.data() + blueprint_.first_scalar[t],
+                 .defined = defined_.data() + blueprint_.first_defined[t],
+                 .workspace = nullptr,
+                 .host = service,
+                 .num_buffers = static_cast<uint32_t>(task.operands.size()),
+                 .num_scalars = static_cast<uint32_t>(task.scalars.size()),
+                 .num_defined = static_cast<uint32_t>(task.defines.size()),
+                 .abi_version = NG_TASK_ABI_VERSION};
+    steps_[t] = {.run = tasks_[t].run,
+                 .context = tasks_[t].context,
+                 .state = nullptr,
+                 .call = &calls_[t],
+                 .prepares = !blueprint_.allocated_by_task[t].empty() || !blueprint_.adopted_by_task[t].empty(),
+                 .finishes = !blueprint_.adopted_by_task[t].empty() || !task.releases.empty()};
+  }
+}
+
+void Instance::measure_inputs() {
+  const program::Program& program = *blueprint_.program;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  for (int32_t i = 0; i < static_cast<int32_t>(program.inputs.size()); ++i) {
+    const program::Input& input = program.inputs[i];
+    if (input.buffer == kNone) continue;
+    sizes.clear();
+    strides.clear();
+    for (const auto& size : input.sizes) sizes.push_back(sizes_.value(size).as_int());
+    for (const auto& stride : input.strides) strides.push_back(sizes_.value(stride).as_int());
+    const bool opaque = program.buffers[input.buffer].opaque;
+    const int64_t bytes = opaque ? 0 : extent_bytes(sizes, strides, input.dtype);
+    bound_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes});
+    input_bytes_ += bytes;
+  }
+  moved_.reserve(bound_.size());
+}
+
+void Instance::place_constants(Host& host) {
+  const program::Program& program = *blueprint_.program;
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const program::Buffer& buffer = program.buffers[b];
+    if (buffer.cls != BufferClass::kConstant) continue;
+    const program::Constant& constant = program.constants[buffer.source];
+    void* object = buffer.opaque ? host.constant_object(constant) : nullptr;
+    place_buffer(static_cast<int32_t>(b), const_cast<void*>(constant.data), object);  // no task writes a constant
+  }
+}
+
+void Instance::plan_arena() {
+  const program::Program& program = *blueprint_.program;
+  std::vector<program::Lifetime> lives;
+  for (int32_t b = 0; b < static_cast<int32_t>(program.buffers.size()); ++b) {
+    const program::Buffer& buffer = program.buffers[b];
+    if (buffer.cls != BufferClass::kArena || buffer.first_task == kNone) continue;
+    arena_offsets_.emplace_back(b, 0);
+    lives.push_back({buffer.first_task, buffer.last_task, sizes_.bytes(b)});
+  }
+  const program::Placement placement = program::place(lives);
+  for (size_t i = 0; i < lives.size(); ++i) arena_offsets_[i].second = placement.offsets[i];
+  arena_bytes_ = placement.arena_bytes;
+  lower_bound_bytes_ = placement.lower_bound_bytes;
+}
+
+void Instance::bind_stage(size_t stage) {
+  for (const int32_t t : blueprint_.stages[stage].tasks) {
+    const auto changed = [&](int32_t e) { return sizes_.changed_at(e) > bound_at_[t]; };
+    if (bound_at_[t] == 0 || std::ranges::any_of(blueprint_.exprs_of_task[t], changed)) bind_task(t);
+  }
+  scratch_bytes_ = workspace_.empty() ? 0 : std::ranges::max(workspace_);
+}
+
+void Instance::bind_task(int32_t t) {
+  const program::Task& task = blueprint_.program->tasks[t];
+  ng_scalar* scalar = scalars_.data() + blueprint_.first_scalar[t];
+  for (const int32_t e : task.scalars) {
+    const Scalar value = sizes_.value(e);
+    if (value.kind == ScalarKind::kFloat) {
+      (scalar++)->f = value.f;
+    } else {
+      (scalar++)->i = value.i;
+    }
+  }
+  ng_call call = calls_[t];
+  call.host = nullptr;
+  const ng_task& functions = tasks_[t];
+  const auto refuse = [&] {
+    throw TaskError(cat(task.name, " cannot be bound to these sizes: ", key_text(blueprint_, sizes_.symbols())), t);
+  };
+  bound_at_[t] = 0;
+  if (functions.bind && functions.bind(functions.context, &call, &steps_[t].state) != NG_OK) refuse();
+  workspace_[t] = functions.workspace ? functions.workspace(functions.context, &call) : 0;
+  if (workspace_[t] < 0) refuse();
+  bound_at_[t] = sizes_.now();
+}
+
+bool Instance::bind_inputs(std::span<const BoundInput> inputs) {
+  moved_.clear();
+  for (int32_t i = 0; i < static_cast<int32_t>(bound_.size()); ++i) {
+    const BoundInput& input = inputs[bound_[i].input];
+    if (input.data != bound_[i].data || input.object != bound_[i].object || !inputs_checked_) moved_.push_back(i);
+  }
+  if (moved_.empty()) return true;
+  inputs_checked_ = false;
+  for (const int32_t i : moved_) {
+    Bound& bound = bound_[i];
+    const BoundInput& input = inputs[bound.input];
+    bound.data = input.data;
+    bound.object = input.object;
+    place_buffer(bound.buffer, input.data, input.object);
+    overlap_.set(i, input.data, bound.bytes);
+  }
+  check_memory();
+  inputs_checked_ = !overlap_.overlaps(moved_);
+  return inputs_checked_;
+}
+
+void Instance::check_memory() const {
+  for (const int32_t i : moved_) {
+    if (bound_[i].data != nullptr || bound_[i].bytes == 0) continue;
+    throw TaskError(cat("input ", bound_[i].input, " (", blueprint_.program->inputs[bound_[i].input].source,
+                        ") has no memory: its storage was freed or resized to 0 after the graph was compiled"));
+  }
+}
+
+void Instance::bind_memory(Arena& arena, Arena& scratch) {
+  arena.reserve(arena_bytes_);
+  if (arena.generation() != arena_generation_) {
+    for (const auto& [buffer, offset] : arena_offsets_) place_buffer(buffer, arena.data() + offset, nullptr);
+    arena_generation_ = arena.generation();
+  }
+  place_scratch(scratch);
+}
+
+void Instance::place_scratch(Arena& scratch) {
+  scratch.reserve(scratch_bytes_);
+  if (scratch.generation() == scratch_generation_) return;
+  for (size_t t = 0; t < calls_.size(); ++t) calls_[t].workspace = workspace_[t] > 0 ? scratch.data() : nullptr;
+  scratch_generation_ = scratch.generation();
+}
+
+bool Instance::enter_stage(size_t stage, Arena& scratch) {
+  const auto& definer = blueprint_.program->segments[stage - 1];
+  const int32_t first = blueprint_.first_defined[definer - 1];
+  const int32_t end = blueprint_.first_defined[definer];
+  const bool changed = sizes_.define(stage, std::span(defined_).subspan(first, end - first));
+  if (!changed && stage < stages_bound_) return false;
+  // Later stages may depend on these symbols too; and should anything here fail, this one is not bound.
+  stages_bound_ = stage;
+  sizes_.evaluate(stage);
+  for (const int32_t w : blueprint_.stages[stage].windows) point(w);
+  bind_stage(stage);
+  scratch_generation_ = 0;
+  place_scratch(scratch);
+  stages_bound_ = stage + 1;
+  return true;
+}
+
+void Instance::place_buffer(int32_t buffer, void* base, void* object) {
+  bases_[buffer] = base;
+  objects_[buffer] = object;
+  for (const int32_t w : blueprint_.windows_of_buffer[buffer]) point(w);
+}
+
+void Instance::point(int32_t w) {
+  const int32_t buffer = blueprint_.windows[w].operand->buffer;
+  buffers_[w].data = advance(bases_[buffer], sizes_.offset(w));
+  buffers_[w].object = objects_[buffer];
+}
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Program bound to symbol values and addresses. Making one is "capture", running one "replay" (runtime/replay.h).
+//
+// Not thread-safe: an Instance belongs to one lease, and a lease to one call at a time.
+//
+// Everything that a task reads stands in a few blocks made once: sizes, strides and offsets in one block of integers, one
+// ng_buffer per window, scalars, calls. A buffer that moves patches the pointers of its windows and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/arena.h"
+#include "runtime/blueprint.h"
+#include "runtime/executable.h"
+#include "runtime/overlap.h"
+#include "runtime/sizes.h"
+
+namespace npugraph::runtime {
+
+// One task, ready to run.
+struct Step {
+  ng_status (*run)(void* context, void* state, ng_call* call) = nullptr;
+  void* context = nullptr;
+  void* state = nullptr;
+  ng_call* call = nullptr;
+  bool prepares = false;  // memory is to be allocated or cleared before the task
+  bool finishes = false;  // memory is to be adopted or released after it
+};
+
+class Instance {
+ public:
+  // Evaluates, places and binds all that follows from the inputs' symbols. TaskError when a task refuses the sizes, UserError
+  // from Sizes. `tasks` and `blueprint` outlive the Instance. `service` is what the tasks see during a run.
+  Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, const ng_host* service,
+           std::vector<Scalar> symbols);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  // Points the windows of every input that moved to its new address. False when a written input overlaps another one.
+  // TaskError when an input that has elements has no memory.
+  bool bind_inputs(std::span<const BoundInput> inputs);
+  // Follows the blocks of the lease, after growing them as needed.
+  void bind_memory(Arena& arena, Arena& scratch);
+  // The segment before `stage` has run: takes the symbols that it defined, and where they differ from the last time binds
+  // anew what depends on them. True when something was bound.
+  bool enter_stage(size_t stage, Arena& scratch);
+  // Points all windows of a buffer at its memory.
+  void place_buffer(int32_t buffer, void* base, void* object);
+
+  std::span<const Step> steps() const { return steps_; }
+  ng_buffer& window(int32_t w) { return buffers_[w]; }
+  void* base(int32_t buffer) const { return bases_[buffer]; }
+  // The object behind a buffer. Of outputs and heap buffers it holds one reference, from the task that makes it until it is
+  // released or handed out; null outside.
+  void*& object(int32_t buffer) { return objects_[buffer]; }
+  const Sizes& sizes() const { return sizes_; }
+  int64_t arena_bytes() const { return arena_bytes_; }
+  int64_t lower_bound_bytes() const { return lower_bound_bytes_; }
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+  int64_t input_bytes() const { return input_bytes_; }
+
+  int64_t captures = 0;
+  int64_t replays = 0;
+
+ private:
+  // A tensor input as it is bound now.
+  struct Bound {
+    int32_t input = 0;
+    int32_t buffer = 0;
+    int64_t bytes = 0;
+    void* data = nullptr;
+    void* object = nullptr;
+  };
+
+  void make_blocks(const ng_host* service);
+  void measure_inputs();
+  void place_constants(Host& host);
+  void plan_arena();
+  void bind_stage(size_t stage);
+  void bind_task(int32_t t);
+  void unbind_tasks();
+  void place_scratch(Arena& scratch);
+  void point(int32_t w);
+  void check_memory() const;
+
+  const Blueprint& blueprint_;
+  const std::span<const ng_task> tasks_;
+  Sizes sizes_;
+
+  std::vector<ng_buffer> buffers_;  // one per window
+  std::vector<ng_scalar> scalars_;
+  std::vector<ng_scalar> defined_;
+  std::vector<ng_call> calls_;
+  std::vector<Step> steps_;
+  std::vector<int64_t> bound_at_;   // per task: the evaluation of sizes_ that it was bound to
+  size_t stages_bound_ = 0;
+
+  std::vector<void*> bases_;        // per buffer: its first byte
+  std::vector<void*> objects_;      // per buffer
+  std::vector<std::pair<int32_t, int64_t>> arena_offsets_;  // (buffer, offset)
+  int64_t arena_bytes_ = 0;
+  int64_t lower_bound_bytes_ = 0;
+  uint64_t arena_generation_ = 0;
+
+  std::vector<int64_t> workspace_;  // bytes per task
+  int64_t scratch_bytes_ = 0;       // the largest
+  uint64_t scratch_generation_ = 0;
+
+  std::vector<Bound> bound_;
+  std::vector<int32_t> moved_;      // indices into bound_
+  bool inputs_checked_ = false;     // what is bound has passed every check
+  int64_t input_bytes_ = 0;
+  OverlapCheck overlap_;
+};
+
+}  // namespace npugraph::runtime

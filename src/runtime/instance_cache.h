@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Instances of an Executable by the symbol values and the lease that they are bound to, least recently used first out.
+//
+// Not thread-safe: the Executable holds its lock. An Instance whose lease is busy may be in use and is never dropped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "runtime/instance.h"
+#include "runtime/lease.h"
+
+namespace npugraph::runtime {
+
+// The bits of the input symbols, in order.
+using SymbolKey = std::vector<int64_t>;
+
+class InstanceCache {
+ public:
+  struct Entry {
+    SymbolKey key;
+    Lease* lease = nullptr;
+    std::unique_ptr<Instance> instance;
+  };
+
+  explicit InstanceCache(size_t capacity) : capacity_(capacity) {}
+
+  // Null when there is none. What is found is now the most recently used.
+  Instance* find(const SymbolKey& key, Lease& lease);
+  // Requires that there is none for this key and lease. May drop others.
+  void insert(SymbolKey key, Lease& lease, std::unique_ptr<Instance> instance);
+  // Whether an Instance of this key and lease was dropped to make room. Remembers the last few thousand.
+  bool was_evicted(const SymbolKey& key, const Lease& lease) const;
+  void drop(const Lease& lease);
+  // Drops what no busy lease uses.
+  void drop_idle();
+
+  // Most recently used first.
+  const std::list<Entry>& entries() const { return entries_; }
+
+ private:
+  using Position = std::list<Entry>::iterator;
+  static size_t hash(const SymbolKey& key, const Lease& lease);
+  Position erase(Position entry);
+
+  const size_t capacity_;
+  std::list<Entry> entries_;
+  std::unordered_multimap<size_t, Position> index_;
+  std::unordered_set<size_t> evicted_;  // hashes
+};
+
+}  // namespace npugraph::runtime

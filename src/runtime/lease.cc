@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/lease.h"
+
+#include "base/error.h"
+#include "runtime/worker_pool.h"
+
+namespace npugraph::runtime {
+namespace {
+
+void parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain, RangeBody body, void* arg) {
+  WorkerPool::instance().parallel_for(begin, end, grain, body, arg);
+}
+
+void set_error(const ng_host* host, const char* message) {
+  static_cast<Lease*>(host->self)->error = message == nullptr ? "" : message;
+}
+
+}  // namespace
+
+Lease::Lease(const std::string& owner, int32_t lease_index)
+    : index(lease_index),
+      arena(cat("arena ", owner, "#", lease_index), owner),
+      scratch(cat("scratch ", owner, "#", lease_index), owner),
+      service{.self = this, .workers = 1, .parallel_for = parallel_for, .set_error = set_error} {}
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one call at a time holds of an Executable: memory, the services that tasks see, and the Instances bound to both.
+//
+// Not thread-safe: the Executable hands a lease to one call at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "abi/task.h"
+#include "runtime/arena.h"
+
+namespace npugraph::runtime {
+
+struct Lease {
+  // `index` numbers the leases of one Executable, whose name is `owner`.
+  Lease(const std::string& owner, int32_t index);
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  const int32_t index;
+  Arena arena;
+  Arena scratch;
+  ng_host service;
+  std::string error;             // what a task of the call in progress said last
+  bool busy = false;
+  std::thread::id holder;        // while busy
+};
+
+}  // namespace npugraph::runtime

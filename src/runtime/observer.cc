@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/observer.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/trace.h"
+#include "runtime/worker_pool.h"
+
+namespace npugraph::runtime {
+namespace {
+
+constexpr int kPoison = 0xff;
+
+}  // namespace
+
+bool Observer::wanted() { return TaskLog::instance().active() || npugraph::trace::enabled() || poison(); }
+
+Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
+                   RunMode mode)
+    : blueprint_(blueprint),
+      instance_(instance),
+      artifact_(artifact),
+      mode_(mode),
+      logs_(TaskLog::instance().active()),
+      traces_(npugraph::trace::enabled()),
+      poisons_(poison()) {
+  if (!poisons_) return;
+  if (lease.arena.data() != nullptr) std::memset(lease.arena.data(), kPoison, lease.arena.capacity());
+  if (lease.scratch.data() != nullptr) std::memset(lease.scratch.data(), kPoison, lease.scratch.capacity());
+}
+
+void Observer::before(int32_t) {
+  regions_ = WorkerPool::instance().regions();
+  begin_ns_ = now_ns();
+}
+
+void Observer::after(int32_t task) {
+  const int64_t end_ns = now_ns();
+  if (logs_) log(task, end_ns);
+  if (traces_) trace(task, end_ns);
+  if (poisons_) poison_deaths(task);
+}
+
+void Observer::trace(int32_t t, int64_t end_ns) const {
+  const program::Task& task = blueprint_.program->tasks[t];
+  npugraph::trace::record({.name = task.name,
+                           .category = "task",
+                           .begin_ns = begin_ns_,
+                           .end_ns = end_ns,
+                           .thread = npugraph::trace::thread_id(),
+                           .args = {{"artifact", artifact_},
+                                    {"task", int64_t{t}},
+                                    {"origin", task.origin},
+                                    {"source", task.source}}});
+}
+
+void Observer::log(int32_t t, int64_t end_ns) const {
+  const program::Task& task = blueprint_.program->tasks[t];
+  TaskRecord record;
+  record.artifact = artifact_;
+  record.instance = key_text(blueprint_, instance_.sizes().symbols());
+  record.task = t;
+  record.name = task.name;
+  record.kind = program::name_of(task.kind);
+  record.mode = mode_;
+  record.stream = task.stream;
+  record.workers = WorkerPool::instance().workers_since(regions_);
+  record.begin_ns = begin_ns_;
+  record.end_ns = end_ns;
+  TaskLog::instance().add(std::move(record));
+}
+
+void Observer::poison_deaths(int32_t task) const {
+  for (const int32_t b : blueprint_.arena_deaths[task]) {
+    std::memset(instance_.base(b), kPoison, instance_.sizes().bytes(b));
+  }
+}
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at the tasks of one replay for those who asked: the task log, the trace, and the poisoning of dead memory.
+//
+// Not thread-safe; lives as long as one replay. Made only when somebody asked, so that the hot loop pays one branch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/instance.h"
+#include "runtime/lease.h"
+#include "runtime/ledger.h"
+
+namespace npugraph::runtime {
+
+class Observer {
+ public:
+  // Whether anybody looks at this moment.
+  static bool wanted();
+
+  Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact, RunMode mode);
+
+  void before(int32_t task);
+  void after(int32_t task);
+
+ private:
+  void log(int32_t task, int64_t end_ns) const;
+  void trace(int32_t task, int64_t end_ns) const;
+  void poison_deaths(int32_t task) const;
+
+  const Blueprint& blueprint_;
+  const Instance& instance_;
+  const std::string& artifact_;
+  const RunMode mode_;
+  const bool logs_;
+  const bool traces_;
+  const bool poisons_;
+  int64_t begin_ns_ = 0;
+  uint64_t regions_ = 0;  // parallel regions before the task
+};
+
+}  // namespace npugraph::runtime

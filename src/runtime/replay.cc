@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/replay.h"
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/observer.h"
+#include "runtime/task_error.h"
+
+namespace npugraph::runtime {
+
+using program::BufferClass;
+using program::Output;
+
+namespace {
+
+// Sizes and strides of the results of this thread's last call: an Instance may be gone when the caller reads them.
+thread_local std::vector<int64_t> result_dims;
+
+std::span<const int64_t> keep(std::span<const int64_t> dims) {
+  const size_t first = result_dims.size();
+  result_dims.insert(result_dims.end(), dims.begin(), dims.end());
+  return std::span<const int64_t>(result_dims).subspan(first);
+}
+
+}  // namespace
+
+Replay::~Replay() {
+  for (const int32_t b : blueprint_.owned_buffers) {
+    void*& object = instance_.object(b);
+    if (object != nullptr) host_.release(object);
+    object = nullptr;
+  }
+}
+
+void Replay::run(Observer* observer) {
+  const program::Program& program = *blueprint_.program;
+  int32_t begin = 0;
+  for (size_t s = 0; s < program.segments.size(); ++s) {
+    const int32_t end = program.segments[s];
+    if (observer == nullptr) {
+      run_tasks<false>(begin, end, nullptr);
+    } else {
+      run_tasks<true>(begin, end, observer);
+    }
+    if (!blueprint_.stages[s + 1].symbols.empty()) rebound_ |= instance_.enter_stage(s + 1, lease_.scratch);
+    begin = end;
+  }
+}
+
+template <bool kObserved>
+void Replay::run_tasks(int32_t begin, int32_t end, Observer* observer) {
+  const Step* steps = instance_.steps().data();
+  for (int32_t t = begin; t < end; ++t) {
+    const Step& step = steps[t];
+    if (step.prepares) prepare(t);
+    if constexpr (kObserved) observer->before(t);
+    if (step.run(step.context, step.state, step.call) != NG_OK) [[unlikely]] fail(t);
+    if constexpr (kObserved) observer->after(t);
+    if (step.finishes) finish(t);
+  }
+}
+
+void Replay::fail(int32_t task) const {
+  if (!lease_.error.empty()) throw TaskError(lease_.error, task);
+  throw TaskError(cat("task ", task, " (", blueprint_.program->tasks[task].name, ") failed"), task);
+}
+
+void Replay::prepare(int32_t task) {
+  for (const int32_t b : blueprint_.allocated_by_task[task]) allocate(b);
+  for (const int32_t w : blueprint_.adopted_by_task[task]) {
+    instance_.window(w).data = nullptr;
+    instance_.window(w).object = nullptr;
+  }
+}
+
+void Replay::allocate(int32_t buffer) {
+  void* data = nullptr;
+  void* object = host_.allocate(instance_.sizes().bytes(buffer), &data);
+  instance_.place_buffer(buffer, data, object);
+}
+
+void Replay::finish(int32_t task) {
+  for (const int32_t w : blueprint_.adopted_by_task[task]) adopt(task, w);
+  for (const int32_t b : blueprint_.program->tasks[task].releases) {
+    void*& object = instance_.object(b);
+    host_.release(object);
+    object = nullptr;
+  }
+}
+
+void Replay::adopt(int32_t task, int32_t window) {
+  const ng_buffer made = instance_.window(window);
+  if (made.object == nullptr) {
+    throw TaskError(cat("task ", task, " (", blueprint_.program->tasks[task].name, ") stored no object for a result"), task);
+  }
+  void* base = made.data;
+  if (base != nullptr) base = static_cast<std::byte*>(base) - instance_.sizes().offset(window);
+  instance_.place_buffer(blueprint_.windows[window].operand->buffer, base, made.object);
+}
+
+void Replay::hand_out(std::span<BoundOutput> outputs) {
+  const program::Program& program = *blueprint_.program;
+  result_dims.clear();
+  result_dims.reserve(blueprint_.output_dims);  // so that it does not move below
+  try {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Output& output = program.outputs[i];
+      outputs[i] = {.kind = output.kind, .input = output.input, .whole = output.kind == Output::Kind::kInput};
+      if (output.kind == Output::Kind::kTensor) hand_out_tensor(blueprint_.outputs[i], outputs[i]);
+      if (output.kind == Output::Kind::kScalar) {
+        const Scalar value = instance_.sizes().value(output.scalar);
+        outputs[i].scalar_kind = output.scalar_kind;
+        outputs[i].scalar = value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
+      }
+    }
+  } catch (...) {
+    for (BoundOutput& output : outputs) {
+      if (output.object != nullptr) host_.release(output.object);
+      output.object = nullptr;
+    }
+    throw;
+  }
+}
+
+void Replay::hand_out_tensor(const OutputPlan& plan, BoundOutput& result) {
+  const int32_t b = blueprint_.windows[plan.window].operand->buffer;
+  const program::Buffer& buffer = blueprint_.program->buffers[b];
+  result.dtype = blueprint_.windows[plan.window].operand->dtype;
+  result.byte_offset = instance_.sizes().offset(plan.window);
+  result.sizes = keep(instance_.sizes().sizes(plan.window));
+  result.strides = keep(instance_.sizes().strides(plan.window));
+  result.whole = plan.whole;
+  switch (buffer.cls) {
+    case BufferClass::kInput:
+    case BufferClass::kParameter:
+      result.data = instance_.window(plan.window).data;
+      return;
+    case BufferClass::kConstant:
+    case BufferClass::kArena:
+      hand_out_copy(plan, result);
+      return;
+    case BufferClass::kOutput:
+    case BufferClass::kHeap:
+      break;
+  }
+  if (instance_.object(b) == nullptr) allocate(b);  // no task touches it: it has no elements
+  result.data = instance_.window(plan.window).data;
+  result.object = instance_.object(b);
+  if (plan.last_of_buffer) {
+    instance_.object(b) = nullptr;
+  } else {
+    host_.retain(result.object);
+  }
+}
+
+// The caller may write what it gets, so constants are never given away.
+void Replay::hand_out_copy(const OutputPlan& plan, BoundOutput& result) {
+  const int32_t b = blueprint_.windows[plan.window].operand->buffer;
+  if (blueprint_.program->buffers[b].opaque) {
+    result.object = instance_.object(b);
+    host_.retain(result.object);
+    return;
+  }
+  void* data = nullptr;
+  result.object = host_.allocate(instance_.sizes().bytes(b), &data);
+  if (instance_.base(b) != nullptr) std::memcpy(data, instance_.base(b), instance_.sizes().bytes(b));
+  result.data = static_cast<std::byte*>(data) + result.byte_offset;
+}
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of an Instance's tasks: the hot loop, and the life of the memory that exists for this run only.
+//
+// Not thread-safe; lives as long as one call. What was not handed out is released when it dies, so that an error at any task
+// leaves nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/executable.h"
+#include "runtime/instance.h"
+#include "runtime/lease.h"
+
+namespace npugraph::runtime {
+
+class Observer;
+
+class Replay {
+ public:
+  Replay(const Blueprint& blueprint, Instance& instance, Lease& lease, Host& host)
+      : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host) {}
+  ~Replay();
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  // Runs every task. TaskError when one fails. `observer` is null when nobody looks.
+  void run(Observer* observer);
+  // Moves the results to the caller. Throws what Host::allocate throws; then no output holds a reference.
+  void hand_out(std::span<BoundOutput> outputs);
+
+  bool rebound() const { return rebound_; }  // a symbol that a task defines differed from the last replay
+
+ private:
+  template <bool kObserved>
+  void run_tasks(int32_t begin, int32_t end, Observer* observer);
+  void prepare(int32_t task);
+  void finish(int32_t task);
+  void adopt(int32_t task, int32_t window);
+  void allocate(int32_t buffer);
+  [[noreturn]] void fail(int32_t task) const;
+  void hand_out_tensor(const OutputPlan& plan, BoundOutput& result);
+  void hand_out_copy(const OutputPlan& plan, BoundOutput& result);
+
+  const Blueprint& blueprint_;
+  Instance& instance_;
+  Lease& lease_;
+  Host& host_;
+  bool rebound_ = false;
+};
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory and traffic of a Program under given sizes. Pure functions of the sizes, so that replays count nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/executable.h"
+#include "runtime/sizes.h"
+
+namespace npugraph::runtime {
+
+// Bytes that each task reads and writes; a broadcast dimension counts once, an operand that is read and written in both.
+std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& sizes);
+
+// The most bytes of outputs and heap buffers alive at one task.
+int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes);
+
+// Bytes written by copy-like tasks.
+int64_t copied_bytes(const Blueprint& blueprint, const Sizes& sizes);
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sizes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace npugraph::runtime {
+
+using program::BufferClass;
+
+Sizes::Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols)
+    : blueprint_(blueprint),
+      symbols_(std::move(symbols)),
+      values_(blueprint.program->exprs.size()),
+      integers_(blueprint.integers),
+      changed_at_(blueprint.program->exprs.size(), 0) {}
+
+void Sizes::evaluate(size_t stage) {
+  ++now_;
+  const auto lookup = [&](const std::string& name) { return symbols_[blueprint_.symbol_index.at(name)]; };
+  for (const int32_t e : blueprint_.stages[stage].exprs) {
+    const Scalar value = npugraph::evaluate(blueprint_.program->exprs[e], lookup);
+    if (value == values_[e] && changed_at_[e] > 0) continue;
+    values_[e] = value;
+    changed_at_[e] = now_;
+  }
+  for (const ExprUse& use : blueprint_.stages[stage].uses) integers_[use.slot] = values_[use.expr].as_int();
+  for (const int32_t w : blueprint_.stages[stage].windows) check_window(w);
+}
+
+bool Sizes::define(size_t stage, std::span<const ng_scalar> defined) {
+  bool changed = false;
+  for (size_t i = 0; i < defined.size(); ++i) {
+    const int32_t symbol = blueprint_.stages[stage].symbols[i];
+    Scalar value{.kind = blueprint_.program->symbols[symbol].kind};
+    if (value.kind == ScalarKind::kFloat) {
+      value.f = defined[i].f;
+    } else {
+      value.i = defined[i].i;
+    }
+    changed |= !(value == symbols_[symbol]);
+    symbols_[symbol] = value;
+  }
+  return changed;
+}
+
+Scalar Sizes::value(const program::Dim& dim) const {
+  return dim.is_constant() ? Scalar::of_int(dim.constant) : values_[dim.expr];
+}
+
+std::span<const int64_t> Sizes::sizes(int32_t window) const {
+  const Window& w = blueprint_.windows[window];
+  return {at(w.sizes), w.operand->sizes.size()};
+}
+
+std::span<const int64_t> Sizes::strides(int32_t window) const {
+  const Window& w = blueprint_.windows[window];
+  return {at(w.strides), w.operand->strides.size()};
+}
+
+// Programs come from files and sizes from calls, so that nothing is known to fit before it was looked at.
+void Sizes::check_window(int32_t w) const {
+  const Window& window = blueprint_.windows[w];
+  const auto place = [&] {
+    return window.task == program::kNone ? std::string("an output")
+                                         : cat("task ", window.task, " (", blueprint_.program->tasks[window.task].name, ")");
+  };
+  const auto negative = [](int64_t v) { return v < 0; };
+  if (std::ranges::any_of(sizes(w), negative) || std::ranges::any_of(strides(w), negative) || offset(w) < 0) {
+    throw UserError(cat("a size, stride or offset of ", place(), " is negative for ", key_text(blueprint_, symbols_)));
+  }
+  const int32_t b = window.operand->buffer;
+  const program::Buffer& buffer = blueprint_.program->buffers[b];
+  const bool ours = buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kOutput ||
+                    buffer.cls == BufferClass::kConstant || buffer.preallocated;
+  if (!ours || buffer.opaque) return;
+  const int64_t extent = extent_bytes(sizes(w), strides(w), window.operand->dtype);
+  int64_t end = 0;
+  if (extent > 0 && (__builtin_add_overflow(offset(w), extent, &end) || end > bytes(b))) {
+    throw UserError(cat("a window of ", place(), " ends at byte ", end, " of buffer ", b, ", which has ", bytes(b), ", for ",
+                        key_text(blueprint_, symbols_)));
+  }
+}
+
+int64_t extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype) {
+  int64_t last = 0;
+  bool overflow = false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return 0;
+    int64_t step = 0;
+    overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &step);
+    overflow |= __builtin_add_overflow(last, step, &last);
+  }
+  overflow |= __builtin_add_overflow(last, int64_t{1}, &last);
+  overflow |= __builtin_mul_overflow(last, size_of(dtype), &last);
+  if (overflow) throw UserError("the extent of a window does not fit 64 bits");
+  return last;
+}
+
+Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbols) {
+  Sizes sizes(blueprint, symbols);
+  for (size_t stage = 0; stage < blueprint.stages.size(); ++stage) sizes.evaluate(stage);
+  return sizes;
+}
+
+std::string key_text(const Blueprint& blueprint, const std::vector<Scalar>& symbols) {
+  std::string text;
+  for (const int32_t s : blueprint.input_symbols) {
+    const Scalar& value = symbols[s];
+    text += cat(text.empty() ? "" : ", ", blueprint.program->symbols[s].name, "=", Expr::constant(value).str());
+  }
+  return text;
+}
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a call stopped. Stays inside the runtime: Executable::run turns it into a RunResult.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "program/program.h"
+
+namespace npugraph::runtime {
+
+class TaskError : public std::runtime_error {
+ public:
+  explicit TaskError(const std::string& message, int32_t failed_task = program::kNone)
+      : std::runtime_error(message), task(failed_task) {}
+  const int32_t task;
+};
+
+}  // namespace npugraph::runtime

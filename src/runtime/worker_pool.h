@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process's pool of worker threads for parallel_for. Workers spin while a replay is in progress and park between replays.
+//
+// Thread-safe. One parallel region runs at a time: a region entered from inside a region, or while another thread holds the
+// pool, runs in the calling thread. Safe under fork: a child starts with an empty pool and makes its own threads on first use.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace npugraph::runtime {
+
+using RangeBody = void (*)(void* arg, int64_t begin, int64_t end);
+
+class WorkerPool {
+ public:
+  static WorkerPool& instance();
+
+  // Threads that parallel_for may use, the caller included. NPUGRAPH_THREADS, else what the host sets (torch's
+  // get_num_threads), bounded by the affinity mask.
+  int32_t size() const;
+  // Takes effect at the next region. Ignored when NPUGRAPH_THREADS is set.
+  void set_size(int32_t threads);
+
+  // Disjoint ranges that cover [begin, end), at least `grain` each but the last: min(4 * size(), (end - begin) / grain) ranges
+  // of one length. Which thread takes which range is open; bodies whose result must not depend on size() compute each index
+  // independently. The floating-point control word of the caller (denormals) holds in workers.
+  void parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBody body, void* arg);
+
+  // Between the two, workers that have had work spin for more. Calls nest.
+  void begin_replay();
+  void end_replay();
+
+  // For the task log: regions run so far, and the threads that took part in one after the first `regions`, in order; 0 is the
+  // caller.
+  uint64_t regions() const;
+  std::vector<int32_t> workers_since(uint64_t regions) const;
+
+ private:
+  WorkerPool();
+  struct Impl;
+  Impl* impl_;  // leaked on purpose: workers may outlive static destruction
+};
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executable.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "runtime/ledger.h"
+#include "runtime/runtime_test_util.h"
+
+namespace npugraph::runtime {
+namespace {
+
+TEST(Executable, RunsTasksInOrder) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  Argument x({1, 2, 3});
+  const Results results(*executable, host, {x.bound()});
+  EXPECT_EQ(results.result.status, RunStatus::kOk);
+  EXPECT_EQ(results.values(0), Floats({3, 5, 7}));
+  EXPECT_EQ(results.sizes[0], Ints({3}));
+}
+
+TEST(Executable, FollowsInputsThatMove) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  Argument x({1, 2, 3});
+  Argument y({4, 5, 6});
+  for (Argument* argument : {&x, &y, &x}) {
+    const Results results(*executable, host, {argument->bound()});
+    EXPECT_EQ(results.values(0)[0], 2 * argument->values[0] + 1);
+  }
+  EXPECT_EQ(executable->counters().captures, 1);
+  EXPECT_EQ(executable->counters().replays, 3);
+  EXPECT_EQ(executable->counters().instance_hits, 2);
+}
+
+TEST(Executable, ResultsAreFreshAndOwnedByTheCaller) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  Argument x({1});
+  {
+    const Results first(*executable, host, {x.bound()});
+    const Results second(*executable, host, {x.bound()});
+    EXPECT_NE(first.outputs[0].data, second.outputs[0].data);
+    EXPECT_EQ(host.live, 2);
+  }
+  EXPECT_EQ(host.live, 0);
+}
+
+TEST(Executable, ZeroSizesRun) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  Argument empty(Floats{});
+  BoundInput input = empty.bound();
+  input.data = nullptr;
+  const Results results(*executable, host, {input});
+  EXPECT_EQ(results.result.status, RunStatus::kOk);
+  EXPECT_EQ(results.sizes[0], Ints({0}));
+}
+
+TEST(Executable, EachSizeIsOneInstanceAndTheOldestIsDropped) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain, {.max_instances = 2});
+  const auto call = [&](size_t size) {
+    Argument x(Floats(size, 1.0f));
+    const Results results(*executable, host, {x.bound()});
+    EXPECT_EQ(results.values(0), Floats(size, 3.0f));
+  };
+  for (const size_t size : {1, 2, 3, 2, 1}) call(size);
+  const Counters counters = executable->counters();
+  EXPECT_EQ(counters.captures, 4);
+  EXPECT_EQ(counters.instance_hits, 1);
+  EXPECT_EQ(counters.recaptured_evicted, 1);
+  const auto instances = executable->instances();
+  ASSERT_EQ(instances.size(), 2u);
+  EXPECT_EQ(instances[0].key, "s0=1");
+  EXPECT_EQ(instances[1].key, "s0=2");
+  EXPECT_EQ(instances[1].replays, 2);
+  EXPECT_EQ(instances[1].symbols[0].first, "s0");
+  EXPECT_EQ(instances[1].symbols[0].second, Scalar::of_int(2));
+}
+
+TEST(Executable, WithoutCaptureEveryCallBindsAnew) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain, {.capture = false});
+  Argument x({1});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3}));
+  EXPECT_EQ(host.binds("double"), 3);
+  EXPECT_EQ(executable->counters().recaptured_forced, 2);
+  EXPECT_TRUE(executable->instances().empty());
+}
+
+TEST(Executable, ReportsMemoryAndTraffic) {
+  TestHost host;
+  define_chain(host);
+  host.workspace("double", 1000);
+  const auto executable = make(host, kChain);
+  EXPECT_EQ(executable->traffic()[0].bytes_read, 0);
+  Argument x(Floats(100, 1.0f));
+  const Results results(*executable, host, {x.bound()});
+  const MemoryInfo memory = executable->memory();
+  EXPECT_EQ(memory.arena_bytes, 448);  // 400 in cache lines
+  EXPECT_EQ(memory.lower_bound_bytes, 448);
+  EXPECT_EQ(memory.heap_bytes, 400);
+  EXPECT_EQ(memory.scratch_bytes, 1000);
+  EXPECT_EQ(memory.bound_bytes_per_call, 400);
+  EXPECT_EQ(memory.copied_bytes_per_replay, 0);
+  EXPECT_EQ(executable->traffic()[1].bytes_read, 400);
+  EXPECT_EQ(executable->traffic()[1].bytes_written, 400);
+}
+
+TEST(Executable, WorkspaceIsAlignedAndFollowsTheLargest) {
+  TestHost host;
+  define_chain(host);
+  host.workspace("double", 100);
+  void* workspace = nullptr;
+  host.define("double", [&](ng_call& call) {
+    workspace = call.workspace;
+    return elementwise([](float x) { return 2 * x; })(call);
+  });
+  const auto executable = make(host, kChain);
+  Argument x({1});
+  const Results results(*executable, host, {x.bound()});
+  ASSERT_NE(workspace, nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(workspace) % 64, 0u);
+}
+
+TEST(Executable, TrimFreesEverythingIdle) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  Argument x({1, 2});
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
+  EXPECT_FALSE(pools().empty());
+  executable->trim();
+  EXPECT_TRUE(pools().empty());
+  EXPECT_TRUE(executable->instances().empty());
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
+}
+
+// Instances share one arena: when a larger one makes it grow, the smaller one follows.
+TEST(Executable, SmallerInstanceFollowsAnArenaThatGrew) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  for (const size_t size : {10, 5'000'000, 10}) {
+    Argument x(Floats(size, 1.0f));
+    EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats(size, 3.0f));
+  }
+  const auto all = pools();
+  const auto arena = std::ranges::find(all, "arena chain#0", &PoolInfo::name);
+  ASSERT_NE(arena, all.end());
+  EXPECT_EQ(arena->owners, std::vector<std::string>{"chain"});
+  EXPECT_GE(arena->live_bytes, 20'000'000);
+  EXPECT_EQ(arena->live_bytes, arena->peak_bytes);
+  ASSERT_EQ(arena->history.size(), 3u);
+  EXPECT_EQ(arena->history[0].what, "lease");
+  EXPECT_EQ(arena->history[2].what, "grow");
+}
+
+TEST(Executable, InvalidProgramIsRefused) {
+  TestHost host;
+  auto program = std::make_shared<program::Program>();
+  program->tasks.resize(1);
+  EXPECT_THROW(Executable(program, host, {}, "broken"), UserError);
+}
+
+TEST(Executable, UnknownTaskIsRefused) {
+  TestHost host;
+  EXPECT_THROW(make(host, kChain), UserError);
+}
+
+}  // namespace
+}  // namespace npugraph::runtime
