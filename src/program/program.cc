@@ -5,8 +5,11 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "program/names.h"
 
 namespace npugraph::program {
+
+std::string_view name_of(TaskKind kind) { return name_in(kTaskKindNames, kind); }
 
 Dim Program::dim(const Expr& e) {
   if (const auto constant = e.as_int()) return {.constant = *constant};
