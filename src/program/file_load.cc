@@ -88,10 +88,10 @@ void Reader::check_header() {
 
   const uint64_t rest = size_ - sizeof header_;
   const bool fits = header_.metadata_bytes <= rest && header_.text_bytes <= rest - header_.metadata_bytes;
-  FileHeader unsigned_header = header_;
-  unsigned_header.checksum = 0;
+  FileHeader without_sum = header_;
+  without_sum.checksum = 0;
   Checksum checksum;
-  checksum.add(std::as_bytes(std::span(&unsigned_header, 1)));
+  checksum.add(std::as_bytes(std::span(&without_sum, 1)));
   checksum.add(std::as_bytes(std::span(section(sizeof header_, rest))));
   if (!fits || checksum.value() != header_.checksum) fail("it is damaged: the checksum does not match");
 }

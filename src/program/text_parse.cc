@@ -16,7 +16,9 @@ namespace {
 class Parser {
  public:
   Parser(std::string_view text, std::string source) : source_(source), lexer_(text, std::move(source)) {
-    context_.kind_of = [this](std::string_view symbol) { return program_.symbols[symbol_index(symbol)].kind; };
+    context_.kind_of = [this](std::string_view symbol) {
+      return program_.symbols[symbol_index(symbol, lexer_.peek())].kind;
+    };
     context_.tensor = [this](const std::string& name) {
       return TensorRef{number_in(name, "an operand's number after %")};
     };
@@ -60,7 +62,7 @@ class Parser {
   DType dtype();
   template <typename Enum, size_t n>
   Enum word(const std::array<std::string_view, n>& names, std::string_view what);
-  int32_t symbol_index(std::string_view name);
+  int32_t symbol_index(std::string_view name, const Token& place);
   // Items up to ")", "(" included.
   template <typename Read>
   void list(Read read_item);
@@ -151,9 +153,9 @@ Enum Parser::word(const std::array<std::string_view, n>& names, std::string_view
   lexer_.fail(what);
 }
 
-int32_t Parser::symbol_index(std::string_view name) {
+int32_t Parser::symbol_index(std::string_view name, const Token& place) {
   const auto found = symbol_index_.find(std::string(name));
-  if (found == symbol_index_.end()) lexer_.fail_at(lexer_.peek(), cat("the symbol ", name, " is not declared above"));
+  if (found == symbol_index_.end()) lexer_.fail_at(place, cat("the symbol ", name, " is not declared above"));
   return found->second;
 }
 
@@ -345,7 +347,8 @@ bool Parser::parse_task_clause(Task& task) {
 void Parser::parse_defines(Task& task) {
   list([&] {
     Defined defined;
-    defined.symbol = symbol_index(lexer_.expect_identifier("a symbol"));
+    const Token token = lexer_.peek();
+    defined.symbol = symbol_index(lexer_.expect_identifier("a symbol"), token);
     lexer_.expect("=");
     if (!lexer_.accept("scalar")) {
       lexer_.expect("size");

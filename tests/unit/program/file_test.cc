@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/file.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "program/random_program.h"
+#include "program/sample_program.h"
+#include "program/text.h"
+
+namespace npugraph::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProgramFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = fs::temp_directory_path() / "program_file_test.XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    path_ = directory_ / "saved.program";
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string contents() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void overwrite(std::string_view bytes) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  std::string refusal() const {
+    try {
+      load(path_);
+      return "nothing was refused";
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  }
+  static std::string refusal_to_save(const Program& program, const std::string& path) {
+    try {
+      save(program, {}, path);
+      return "nothing was refused";
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  }
+
+  fs::path directory_;
+  std::string path_;
+};
+
+// Two constants, so that the second one has to be aligned.
+Program small_program() {
+  Program program = testing::random_program(1, {.tasks = 2});
+  auto bytes = std::make_shared<std::string>("some bytes");
+  Constant constant;
+  constant.name = "more";
+  constant.dtype = DType::kU8;
+  constant.sizes = {10};
+  constant.strides = {1};
+  constant.bytes = 10;
+  constant.data = bytes->data();
+  constant.owner = bytes;
+  program.constants.push_back(constant);
+  return program;
+}
+
+TEST_F(ProgramFile, WhatWasSavedIsLoaded) {
+  const Program program = small_program();
+  const Metadata metadata = {{"torch", "2.13.0"}, {"", "empty \"key\""}, {"line\nbreak", std::string("\0\xff", 2)}};
+  save(program, metadata, path_);
+  const Loaded loaded = load(path_);
+  EXPECT_EQ(print(loaded.program), print(program));
+  EXPECT_EQ(loaded.metadata, metadata);
+  for (size_t i = 0; i < program.constants.size(); ++i) {
+    const Constant& constant = loaded.program.constants[i];
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(constant.data) % 64, 0u);
+    EXPECT_EQ(std::memcmp(constant.data, program.constants[i].data, constant.bytes), 0);
+  }
+}
+
+TEST_F(ProgramFile, ConstantsOutliveTheProgramAndTheFile) {
+  save(small_program(), {}, path_);
+  Constant constant = load(path_).program.constants[1];
+  fs::remove(path_);
+  EXPECT_EQ(std::memcmp(constant.data, "some bytes", 10), 0);
+}
+
+TEST_F(ProgramFile, WritingToAConstantLeavesTheFileAlone) {
+  save(small_program(), {}, path_);
+  const std::string before = contents();
+  const Loaded loaded = load(path_);
+  *static_cast<char*>(const_cast<void*>(loaded.program.constants[1].data)) = 'S';
+  EXPECT_EQ(contents(), before);
+}
+
+TEST_F(ProgramFile, RandomProgramsRoundTrip) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const Program program = testing::random_program(seed);
+    save(program, {}, path_);
+    EXPECT_EQ(print(load(path_).program), print(program));
+  }
+}
+
+TEST_F(ProgramFile, OnlyItsOwnerMayReadIt) {
+  save(small_program(), {}, path_);
+  struct stat status = {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+}
+
+TEST_F(ProgramFile, SavingReplacesAsAWhole) {
+  overwrite("something old");
+  save(small_program(), {}, path_);
+  const Program bigger = testing::random_program(3);
+  save(bigger, {}, path_);
+  EXPECT_EQ(print(load(path_).program), print(bigger));
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "a temporary file was left behind";
+}
+
+TEST_F(ProgramFile, AFailedSaveLeavesNothing) {
+  const std::string missing = directory_ / "missing" / "saved.program";
+  EXPECT_EQ(refusal_to_save(small_program(), missing),
+            "cannot write the Program to " + missing + ": No such file or directory");
+  fs::create_directory(path_);
+  EXPECT_EQ(refusal_to_save(small_program(), path_), "cannot write the Program to " + path_ + ": Is a directory");
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1);
+}
+
+TEST_F(ProgramFile, PythonTasksCannotBeSaved) {
+  Program program = small_program();
+  Task& task = program.tasks[1];
+  task.kind = TaskKind::kPython;
+  task.callable = 3;
+  EXPECT_EQ(refusal_to_save(program, path_),
+            "cannot save the Program to " + path_ +
+                ": task 1 'test.mix' calls Python, for node node_1 at model.py:1 in forward");
+  EXPECT_FALSE(fs::exists(path_));
+}
+
+TEST_F(ProgramFile, OpaqueConstantsCannotBeSaved) {
+  Program program = small_program();
+  for (Buffer& buffer : program.buffers) buffer.opaque = buffer.opaque || buffer.cls == BufferClass::kConstant;
+  EXPECT_EQ(refusal_to_save(program, path_),
+            "cannot save the Program to " + path_ + ": constant 'table' is not strided memory");
+}
+
+TEST_F(ProgramFile, ConstantsWithoutBytesCannotBeSaved) {
+  Program program = small_program();
+  program.constants[1].data = nullptr;
+  EXPECT_EQ(refusal_to_save(program, path_),
+            "cannot save the Program to " + path_ + ": the bytes of constant 'more' are not loaded");
+}
+
+TEST_F(ProgramFile, WhatIsNoProgram) {
+  const std::string start = "cannot load a Program from " + path_ + ": ";
+  EXPECT_EQ(refusal(), start + "No such file or directory");
+  overwrite("");
+  EXPECT_EQ(refusal(), start + "it is not a saved Program");
+  overwrite(std::string(1000, 'x'));
+  EXPECT_EQ(refusal(), start + "it is not a saved Program");
+  fs::remove(path_);
+  fs::create_directory(path_);
+  EXPECT_EQ(refusal(), start + "it is not a regular file");
+  fs::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(refusal(), start + "it is not a regular file");
+}
+
+TEST_F(ProgramFile, AnotherVersionIsNamed) {
+  save(small_program(), {}, path_);
+  std::string bytes = contents();
+  bytes[8] = 7;
+  overwrite(bytes);
+  EXPECT_EQ(refusal(), "cannot load a Program from " + path_ + ": it has version 7; this build reads version 1");
+}
+
+TEST_F(ProgramFile, FilesThatOthersMayWriteAreRefused) {
+  save(small_program(), {}, path_);
+  ASSERT_EQ(::chmod(path_.c_str(), 0622), 0);
+  EXPECT_EQ(refusal(), "cannot load a Program from " + path_ + ": others may write it: run chmod go-w " + path_);
+}
+
+TEST_F(ProgramFile, FilesOfOtherUsersAreRefused) {
+  // Only root can give a file away, and for everybody else this one is root's.
+  std::string foreign = "/etc/passwd";
+  if (::geteuid() == 0) {
+    save(small_program(), {}, path_);
+    ASSERT_EQ(::chown(path_.c_str(), 12345, 12345), 0);
+    foreign = path_;
+  }
+  EXPECT_THROW(
+      {
+        try {
+          load(foreign);
+        } catch (const UserError& error) {
+          EXPECT_NE(std::string(error.what()).find("not by this user"), std::string::npos) << error.what();
+          throw;
+        }
+      },
+      UserError);
+}
+
+TEST_F(ProgramFile, EveryFlippedBitIsNoticed) {
+  save(small_program(), {{"torch", "2.13.0"}}, path_);
+  const std::string bytes = contents();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+    overwrite(damaged);
+    ASSERT_THROW(load(path_), UserError) << "byte " << i;
+  }
+}
+
+TEST_F(ProgramFile, EveryTruncationIsNoticed) {
+  save(small_program(), {{"torch", "2.13.0"}}, path_);
+  const std::string bytes = contents();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    overwrite(std::string_view(bytes).substr(0, size));
+    ASSERT_THROW(load(path_), UserError) << size << " bytes";
+  }
+  overwrite(bytes + '\0');
+  EXPECT_THROW(load(path_), UserError);
+}
+
+TEST_F(ProgramFile, DamageIsTold) {
+  save(small_program(), {}, path_);
+  std::string bytes = contents();
+  overwrite(bytes.substr(0, 500));
+  EXPECT_EQ(refusal(), "cannot load a Program from " + path_ + ": it is damaged: 500 bytes where there should be " +
+                           std::to_string(bytes.size()));
+  bytes.back() = 1;
+  overwrite(bytes);
+  EXPECT_EQ(refusal(), "cannot load a Program from " + path_ + ": it is damaged: the checksum does not match");
+}
+
+}  // namespace
+}  // namespace npugraph::program
