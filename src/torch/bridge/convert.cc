@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bridge/convert.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -21,6 +22,12 @@ constexpr std::array<at::ScalarType, kNumDTypes> kScalarTypes = {
     at::kComplexHalf,   at::kComplexFloat,  at::kComplexDouble,  at::kUInt16,         at::kUInt32,
     at::kUInt64,        at::kFloat8_e4m3fn, at::kFloat8_e5m2,    at::kFloat8_e4m3fnuz, at::kFloat8_e5m2fnuz,
     at::kFloat8_e8m0fnu};
+
+// Indexed by Layout and MemoryFormat.
+constexpr std::array kLayouts = {at::kStrided,   at::kSparse,    at::kSparseCsr, at::kSparseCsc,
+                                 at::kSparseBsr, at::kSparseBsc, at::kMkldnn,    at::kJagged};
+constexpr std::array kMemoryFormats = {at::MemoryFormat::Contiguous, at::MemoryFormat::Preserve,
+                                       at::MemoryFormat::ChannelsLast, at::MemoryFormat::ChannelsLast3d};
 
 bool is_int(TypeKind kind) { return kind == TypeKind::IntType || kind == TypeKind::SymIntType; }
 bool is_float(TypeKind kind) { return kind == TypeKind::FloatType || kind == TypeKind::SymFloatType; }
@@ -238,58 +245,24 @@ c10::Device to_torch(const Device& device) {
   return result;
 }
 
-at::Layout to_torch(Layout layout) {
-  switch (layout) {
-    case Layout::kStrided:
-      return at::kStrided;
-    case Layout::kSparse:
-      return at::kSparse;
-    case Layout::kSparseCsr:
-      return at::kSparseCsr;
-    case Layout::kSparseCsc:
-      return at::kSparseCsc;
-    case Layout::kSparseBsr:
-      return at::kSparseBsr;
-    case Layout::kSparseBsc:
-      return at::kSparseBsc;
-    case Layout::kMkldnn:
-      return at::kMkldnn;
-    case Layout::kJagged:
-      return at::kJagged;
-  }
-  NG_CHECK(false, "layout ", static_cast<int>(layout));
-}
+at::Layout to_torch(Layout layout) { return kLayouts.at(static_cast<size_t>(layout)); }
 
-at::MemoryFormat to_torch(MemoryFormat format) {
-  switch (format) {
-    case MemoryFormat::kContiguous:
-      return at::MemoryFormat::Contiguous;
-    case MemoryFormat::kPreserve:
-      return at::MemoryFormat::Preserve;
-    case MemoryFormat::kChannelsLast:
-      return at::MemoryFormat::ChannelsLast;
-    case MemoryFormat::kChannelsLast3d:
-      return at::MemoryFormat::ChannelsLast3d;
-  }
-  NG_CHECK(false, "memory format ", static_cast<int>(format));
-}
+at::MemoryFormat to_torch(MemoryFormat format) { return kMemoryFormats.at(static_cast<size_t>(format)); }
 
 Layout from_torch(at::Layout layout) {
-  for (int i = 0; i <= static_cast<int>(Layout::kJagged); ++i) {
-    if (to_torch(static_cast<Layout>(i)) == layout) return static_cast<Layout>(i);
-  }
-  NG_CHECK(false, "layout ", layout);
+  const auto at = std::find(kLayouts.begin(), kLayouts.end(), layout);
+  if (at == kLayouts.end()) throw UserError(cat("layout ", layout, " is not supported"));
+  return static_cast<Layout>(at - kLayouts.begin());
 }
 
 MemoryFormat from_torch(at::MemoryFormat format) {
-  for (int i = 0; i <= static_cast<int>(MemoryFormat::kChannelsLast3d); ++i) {
-    if (to_torch(static_cast<MemoryFormat>(i)) == format) return static_cast<MemoryFormat>(i);
-  }
-  NG_CHECK(false, "memory format ", format);
+  const auto at = std::find(kMemoryFormats.begin(), kMemoryFormats.end(), format);
+  if (at == kMemoryFormats.end()) throw UserError(cat("memory format ", format, " is not supported"));
+  return static_cast<MemoryFormat>(at - kMemoryFormats.begin());
 }
 
 Device from_torch(const c10::Device& device) {
-  return {.type = c10::DeviceTypeName(device.type(), /*lower_case=*/true), .index = device.index()};
+  return {c10::DeviceTypeName(device.type(), true), device.has_index() ? device.index() : -1};
 }
 
 c10::IValue to_ivalue(const Attr& attr, const c10::Argument& argument, const ArgumentSource& source) {

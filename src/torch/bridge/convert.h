@@ -29,6 +29,10 @@ at::Scalar to_torch(const Scalar& value);
 c10::Device to_torch(const Device& device);
 at::Layout to_torch(Layout layout);
 at::MemoryFormat to_torch(MemoryFormat format);
+// UserError for one that we have no number for.
+Layout from_torch(at::Layout layout);
+MemoryFormat from_torch(at::MemoryFormat format);
+Device from_torch(const c10::Device& device);
 
 // How an argument's references are looked up. Called in the order of for_each_tensor and for_each_expr; `scalar` is called
 // for expressions that are not constant only.

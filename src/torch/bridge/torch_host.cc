@@ -43,6 +43,10 @@ void* TorchHost::allocate(int64_t bytes, void** data) {
       .release();
 }
 
+void TorchHost::retain(void* object) {
+  c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(object)).release();
+}
+
 void TorchHost::release(void* object) {
   c10::intrusive_ptr<c10::TensorImpl>::reclaim(static_cast<c10::TensorImpl*>(object)).reset();
 }

@@ -19,6 +19,7 @@ class TorchHost : public runtime::Host {
   static TorchHost& instance();
 
   ng_task build(const program::Program& program, const program::Task& task) override;
+  // A tensor without shape or element type, whose storage holds the memory: the caller of the Program gives it both.
   void* allocate(int64_t bytes, void** data) override;
   void retain(void* object) override;
   void release(void* object) override;
@@ -31,8 +32,8 @@ class TorchHost : public runtime::Host {
   TorchHost() = default;
 };
 
-// Callables of Python tasks: borrowed while registered, called with a tuple of tensors and scalars, returning a sequence of
-// tensors and scalars. Ids are never reused. `python_object` is a PyObject*; the table owns one reference.
+// Callables of Python tasks. `python_object` is a PyObject*, called as python_task.h says; the table, and every task built
+// from it, owns a reference. Ids are never reused. Both take the GIL.
 int32_t register_callable(void* python_object);
 void unregister_callable(int32_t id);
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python arguments -> bound inputs of a Program, with the checks that keep a run inside the memory of its inputs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/python_headers.h>
+
+#include "program/program.h"
+#include "runtime/executable.h"
+
+namespace npugraph::bindings {
+
+// What one input must be. Immutable once made.
+struct InputSpec {
+  InputSpec(const program::Program& program, const program::Input& input, size_t index);
+
+  bool is_scalar = false;
+  ScalarKind scalar_kind = ScalarKind::kInt;
+  bool opaque = false;
+  bool mutated = false;
+  caffe2::TypeMeta dtype;
+  int64_t item_bytes = 0;
+  std::vector<int64_t> sizes;  // -1 where symbolic
+  std::vector<int64_t> strides;
+  std::string source;
+};
+
+// The arguments of one call. Used under the GIL.
+class CallInputs {
+ public:
+  CallInputs() = default;
+  CallInputs(const CallInputs&) = delete;
+  CallInputs& operator=(const CallInputs&) = delete;
+  ~CallInputs() { clear(); }
+
+  // Takes the items out of `list` and binds them. UserError that names the first input that does not fit.
+  void take(PyObject* list, const std::vector<InputSpec>& specs);
+  // Gives the references back; the bound inputs are meaningless from here.
+  void clear();
+
+  std::span<const runtime::BoundInput> bound() const { return bound_; }
+  PyObject* object(size_t index) const { return objects_[index]; }
+
+ private:
+  void bind(PyObject* object, const InputSpec& spec, runtime::BoundInput& bound);
+  void bind_tensor(PyObject* object, const InputSpec& spec, runtime::BoundInput& bound);
+  void bind_memory(const c10::TensorImpl& tensor, const InputSpec& spec, runtime::BoundInput& bound);
+
+  std::vector<PyObject*> objects_;  // owned
+  std::vector<runtime::BoundInput> bound_;
+  std::vector<at::Tensor> resolved_;  // in place of lazily conjugated or negated inputs
+};
+
+}  // namespace npugraph::bindings

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bindings/call_outputs.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/object_ptr.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "torch/bridge/borrowed_tensor.h"
+#include "torch/bridge/convert.h"
+
+namespace npugraph::bindings {
+
+namespace {
+
+using runtime::BoundOutput;
+
+at::Tensor take_object(BoundOutput& output) {
+  auto* impl = static_cast<c10::TensorImpl*>(std::exchange(output.object, nullptr));
+  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim(impl));
+}
+
+// In elements of the output, from the start of `storage`.
+int64_t offset_in(const c10::Storage& storage, const BoundOutput& output) {
+  if (output.data == nullptr) return 0;
+  return (static_cast<const std::byte*>(output.data) - static_cast<const std::byte*>(storage.data())) / size_of(output.dtype);
+}
+
+at::Tensor window_of(const at::Tensor& whole, const BoundOutput& output) {
+  return bridge::tensor_in_storage(whole.storage(), bridge::to_torch(output.dtype), output.sizes, output.strides,
+                                   offset_in(whole.storage(), output));
+}
+
+bool is_exactly(const at::Tensor& tensor, const BoundOutput& output, int64_t offset) {
+  return tensor.scalar_type() == bridge::to_torch(output.dtype) && tensor.sizes() == at::IntArrayRef(output.sizes) &&
+         tensor.strides() == at::IntArrayRef(output.strides) && tensor.storage_offset() == offset;
+}
+
+// An object that nobody else holds becomes the result itself; one of several windows of an object becomes a view of it.
+at::Tensor result_of(BoundOutput& output) {
+  at::Tensor tensor = take_object(output);
+  const int64_t offset = offset_in(tensor.storage(), output);
+  if (is_exactly(tensor, output, offset) && tensor.use_count() == 1) return tensor;
+  if (tensor.use_count() != 1) return window_of(tensor, output);
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_and_dtype(c10::Storage(tensor.storage()), c10::scalarTypeToTypeMeta(bridge::to_torch(output.dtype)));
+  impl->set_sizes_and_strides(output.sizes, output.strides, offset);
+  return tensor;
+}
+
+PyObject* wrap_tensor(const program::Program& program, const program::Output& declared, BoundOutput& output,
+                      const CallInputs& inputs) {
+  const program::Buffer& buffer = program.buffers[declared.tensor.buffer];
+  const bool from_input = buffer.cls == program::BufferClass::kInput || buffer.cls == program::BufferClass::kParameter;
+  if (from_input) {
+    PyObject* input = inputs.object(static_cast<size_t>(buffer.source));
+    if (buffer.opaque) return Py_NewRef(input);
+    return THPVariable_Wrap(window_of(THPVariable_Unpack(input), output));
+  }
+  return THPVariable_Wrap(buffer.opaque ? take_object(output) : result_of(output));
+}
+
+PyObject* wrap_scalar(const BoundOutput& output) {
+  switch (output.scalar_kind) {
+    case ScalarKind::kInt:
+      return PyLong_FromLongLong(output.scalar.i);
+    case ScalarKind::kFloat:
+      return PyFloat_FromDouble(output.scalar.f);
+    case ScalarKind::kBool:
+      return PyBool_FromLong(output.scalar.i != 0);
+  }
+  NG_CHECK(false, "scalar kind ", static_cast<int>(output.scalar_kind));
+}
+
+PyObject* wrap(const program::Program& program, const program::Output& declared, BoundOutput& output, const CallInputs& inputs) {
+  switch (declared.kind) {
+    case program::Output::Kind::kTensor:
+      return wrap_tensor(program, declared, output, inputs);
+    case program::Output::Kind::kInput:
+      return Py_NewRef(inputs.object(static_cast<size_t>(declared.input)));
+    case program::Output::Kind::kScalar:
+      return wrap_scalar(output);
+    case program::Output::Kind::kNone:
+      break;
+  }
+  return Py_NewRef(Py_None);
+}
+
+}  // namespace
+
+PyObject* wrap_outputs(const program::Program& program, std::span<BoundOutput> outputs, const CallInputs& inputs) {
+  struct DropRest {
+    std::span<BoundOutput> outputs;
+    ~DropRest() {
+      for (BoundOutput& output : outputs) {
+        if (output.object != nullptr) take_object(output);
+      }
+    }
+  } const drop_rest{outputs};
+
+  THPObjectPtr tuple(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
+  if (!tuple) throw python_error();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    PyObject* object = wrap(program, program.outputs[i], outputs[i], inputs);
+    if (object == nullptr) throw python_error();
+    PyTuple_SET_ITEM(tuple.get(), i, object);
+  }
+  return tuple.release();
+}
+
+}  // namespace npugraph::bindings

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bindings/callable.h"
+
+#include <structmember.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/object_ptr.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "torch/bindings/call_inputs.h"
+#include "torch/bindings/call_outputs.h"
+#include "torch/bridge/torch_host.h"
+
+namespace npugraph::bindings {
+
+namespace {
+
+using runtime::RunResult;
+using runtime::RunStatus;
+using Clock = std::chrono::steady_clock;
+
+PyObject* inputs_overlap_error = nullptr;
+PyTypeObject* callable_type = nullptr;
+
+// Below this length a run keeps the GIL: giving it away and taking it back costs as much as the shortest tasks, and a thread
+// that takes it in between holds us up for a switch interval.
+constexpr std::chrono::microseconds kShortRun(20);
+// Of runs that keep the GIL, one in so many is timed.
+constexpr uint32_t kTimedEvery = 64;
+
+// Python tasks, and operators from outside of torch, which may be written in Python.
+bool may_call_python(const program::Program& program) {
+  return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
+    const bool from_torch = task.name.starts_with("aten.");
+    return task.kind == program::TaskKind::kPython || (task.kind == program::TaskKind::kAten && !from_torch);
+  });
+}
+
+// Everything behind a Callable. Used under the GIL, except for `executable`.
+class Call {
+ public:
+  explicit Call(std::shared_ptr<runtime::Executable> executable);
+
+  // A new reference.
+  PyObject* run(PyObject* list);
+
+ private:
+  // What a call needs while it runs; calls that overlap have one each.
+  struct Frame {
+    CallInputs inputs;
+    std::vector<runtime::BoundOutput> outputs;
+  };
+  class FrameLease;
+
+  RunResult run_executable(Frame& frame);
+  [[noreturn]] void fail(const RunResult& result) const;
+
+  std::shared_ptr<runtime::Executable> executable_;
+  const program::Program& program_;
+  std::vector<InputSpec> specs_;
+  std::unique_ptr<Frame> spare_;
+  const bool may_call_python_;
+  bool long_run_ = true;  // until one was timed
+  uint32_t calls_ = 0;
+};
+
+class Call::FrameLease {
+ public:
+  explicit FrameLease(Call& call) : call_(call), frame_(std::move(call.spare_)) {
+    if (frame_) return;
+    frame_ = std::make_unique<Frame>();
+    frame_->outputs.resize(call.program_.outputs.size());
+  }
+  ~FrameLease() {
+    frame_->inputs.clear();
+    call_.spare_ = std::move(frame_);
+  }
+  FrameLease(const FrameLease&) = delete;
+  FrameLease& operator=(const FrameLease&) = delete;
+  Frame& operator*() const { return *frame_; }
+
+ private:
+  Call& call_;
+  std::unique_ptr<Frame> frame_;
+};
+
+Call::Call(std::shared_ptr<runtime::Executable> executable)
+    : executable_(std::move(executable)), program_(executable_->program()), may_call_python_(may_call_python(program_)) {
+  for (size_t i = 0; i < program_.inputs.size(); ++i) specs_.emplace_back(program_, program_.inputs[i], i);
+}
+
+RunResult Call::run_executable(Frame& frame) {
+  const bool release_gil = long_run_ || may_call_python_;
+  const bool timed = release_gil || ++calls_ % kTimedEvery == 0;
+  const auto begin = timed ? Clock::now() : Clock::time_point();
+  bool was_long = long_run_;
+  RunResult result;
+  {
+    std::optional<pybind11::gil_scoped_release> no_gil;
+    if (release_gil) no_gil.emplace();
+    result = executable_->run(frame.inputs.bound(), frame.outputs);
+    if (timed) was_long = Clock::now() - begin > kShortRun;
+  }
+  long_run_ = was_long;
+  return result;
+}
+
+void Call::fail(const RunResult& result) const {
+  const std::exception_ptr original = bridge::TorchHost::instance().take_exception();
+  if (original) std::rethrow_exception(original);
+  if (result.task == program::kNone) throw std::runtime_error(result.error);
+  const program::Task& task = program_.tasks[result.task];
+  throw std::runtime_error(cat(result.error, "\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")"));
+}
+
+PyObject* Call::run(PyObject* list) {
+  if (!PyList_Check(list)) throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
+  const FrameLease lease(*this);
+  Frame& frame = *lease;
+  frame.inputs.take(list, specs_);
+  const RunResult result = run_executable(frame);
+  switch (result.status) {
+    case RunStatus::kOk:
+      return wrap_outputs(program_, frame.outputs, frame.inputs);
+    case RunStatus::kInputsOverlap:
+      PyErr_SetString(inputs_overlap_error, "a written input overlaps another input in a way that was not seen at compile time");
+      return nullptr;
+    case RunStatus::kTaskFailed:
+      break;
+  }
+  fail(result);
+}
+
+struct CallableObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* weak_references;
+  PyObject* owner;
+  Call* call;
+};
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  HANDLE_TH_ERRORS
+  if (PyVectorcall_NARGS(flags) != 1 || names != nullptr) {
+    PyErr_SetString(PyExc_TypeError, "a graph takes one positional argument, the list of its inputs");
+    return nullptr;
+  }
+  try {
+    // A callable may drop the last reference to itself.
+    const THPObjectPtr keep(Py_NewRef(self));
+    return reinterpret_cast<CallableObject*>(self)->call->run(args[0]);
+  } catch (const UserError& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+    return nullptr;
+  }
+  END_HANDLE_TH_ERRORS
+}
+
+void dealloc(PyObject* self) {
+  auto* object = reinterpret_cast<CallableObject*>(self);
+  if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  delete object->call;
+  Py_XDECREF(object->owner);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallableObject, vectorcall), READONLY, nullptr},
+    {"owner", T_OBJECT, offsetof(CallableObject, owner), 0, "What lives as long as this callable."},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(CallableObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_members, members},
+                       {Py_tp_doc, const_cast<char*>("callable(args: list) -> tuple\n\nRuns a compiled graph. Empties `args`.")},
+                       {0, nullptr}};
+
+PyType_Spec spec = {"npugraph._C.Callable", sizeof(CallableObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+}  // namespace
+
+PyObject* make_callable(std::shared_ptr<runtime::Executable> executable) {
+  auto call = std::make_unique<Call>(std::move(executable));
+  auto* object = PyObject_New(CallableObject, callable_type);
+  if (object == nullptr) throw pybind11::error_already_set();
+  object->vectorcall = vectorcall;
+  object->weak_references = nullptr;
+  object->owner = nullptr;
+  object->call = call.release();
+  return reinterpret_cast<PyObject*>(object);
+}
+
+void init_callable(pybind11::module_& module) {
+  inputs_overlap_error = PyErr_NewExceptionWithDoc(
+      "npugraph._C.InputsOverlap", "A written input overlaps another one; nothing has run.", PyExc_RuntimeError, nullptr);
+  PyObject* type = PyType_FromSpec(&spec);
+  if (inputs_overlap_error == nullptr || type == nullptr) throw pybind11::error_already_set();
+  if (PyObject_SetAttrString(type, "_boxed_call", Py_True) != 0) throw pybind11::error_already_set();
+  callable_type = reinterpret_cast<PyTypeObject*>(type);
+  module.attr("InputsOverlap") = pybind11::handle(inputs_overlap_error);
+  module.attr("Callable") = pybind11::handle(type);
+}
+
+}  // namespace npugraph::bindings
