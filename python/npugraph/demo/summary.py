@@ -28,29 +28,21 @@ def same_tokens(compiled: Timed, eager: Timed) -> tuple[bool, str]:
     return False, f"NO, they part at token {at + 1}"
 
 
-def compile_phases() -> dict[str, float]:
-    """Seconds that this process spent in each phase of torch.compile so far; phases do not overlap."""
+def compile_phases(artifacts: Iterable[Any]) -> dict[str, float]:
+    """Seconds that this process spent in each phase of torch.compile so far, those of ``artifacts`` summed by name."""
     from torch._dynamo.utils import compilation_time_metrics as metrics
 
     def total(name: str) -> float:
         return sum(metrics.get(name, ()))
 
-    whole = total("_compile.compile_inner")
     backend = total("OutputGraph.call_user_compiler")
     guards = total("build_guards")
-    aot = total("create_aot_dispatcher_function")
-    ours = npugraph_phases()
-    phases = {"Dynamo": whole - backend - guards, "AOTAutograd": max(aot - sum(ours.values()), 0.0)}
-    phases["backend"] = backend - phases["AOTAutograd"] - sum(ours.values())
-    return phases | ours | {"guards": guards}
-
-
-def npugraph_phases() -> dict[str, float]:
-    """Seconds of the backend's own phases as torch's timers saw them."""
-    from torch._dynamo.utils import compilation_time_metrics as metrics
-
-    prefix = "npugraph."
-    return {name: sum(spent) for name, spent in metrics.items() if name.startswith(prefix)}
+    phases = {"Dynamo": total("_compile.compile_inner") - backend - guards}
+    for artifact in artifacts:
+        for name, milliseconds in artifact.phases:
+            phases[name] = phases.get(name, 0.0) + milliseconds / 1e3
+    other = backend - sum(list(phases.values())[1:])
+    return phases | {"other backend work": max(other, 0.0), "guards": guards}
 
 
 def artifact_memory(artifacts: Iterable[Any]) -> dict[str, int]:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs benchmarks: python -m benchmarks [NAME ...] [--quick] [--json FILE]; from the repository root."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import torch
+from benchmarks import call_overhead, cold_start, machine, report, sides, smollm2_decode
+from benchmarks.harness import Result
+
+BENCHMARKS = {module.NAME: module for module in (call_overhead, smollm2_decode, cold_start)}
+SAMPLES, QUICK_SAMPLES = 15, 5
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="few samples, Inductor only where it compiles fast")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything measured as JSON")
+    parser.add_argument("--sides", type=lambda text: text.split(","), help="comma-separated; default: all four")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="cores to pin to (default: all)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parsed = parse_arguments(arguments)
+    machine.pin(parsed.threads)
+    torch.set_grad_enabled(False)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    described = machine.describe()
+    print(f"{described['processor']}, {described['threads']} threads, torch {torch.__version__}")
+    side_names = parsed.sides or (sides.QUICK_SIDES if parsed.quick else sides.DEFAULT_SIDES)
+    samples = QUICK_SAMPLES if parsed.quick else SAMPLES
+    results: list[Result] = []
+    for name in parsed.names or BENCHMARKS:
+        results += run_one(name, side_names, samples, parsed.quick)
+    verdicts = report.bars(results)
+    if verdicts:
+        print("\nbars\n" + "\n".join(verdicts))
+    if parsed.json:
+        report.write_json(parsed.json, described, results)
+    return 0
+
+
+def run_one(name: str, side_names: list[str], samples: int, quick: bool) -> list[Result]:
+    """Runs one benchmark, prints its table, and warns when others used the machine meanwhile."""
+    load = machine.ForeignLoad()
+    results = list(BENCHMARKS[name].run(side_names, samples, quick))
+    foreign = load.share()
+    for result in results:
+        result.foreign_load = foreign
+    print(f"\n{name}\n{report.table(results)}", flush=True)
+    if foreign > machine.LOADED:
+        print(f"warning: other processes used {foreign:.0%} of the machine; do not trust these figures")
+    return results
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call costs when there is little to compute: nothing at all, ten tiny operators, a small MLP, and a decode
+step of 28 layers of hidden size 64 on a static cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from benchmarks import sides
+from benchmarks.harness import Result, Side, measure
+from benchmarks.model_case import ModelCase, flatten_outputs, relative_errors
+from benchmarks.model_case import reference64 as float64_reference
+from benchmarks.special_models import CACHE_LENGTH, SPECIAL
+
+NAME = "call_overhead"
+Function = Callable[..., Any]
+
+
+def no_op(x: torch.Tensor) -> torch.Tensor:
+    """A view: a call without any work."""
+    return x.view(-1)
+
+
+def ten_operators(x: torch.Tensor) -> torch.Tensor:
+    y = torch.relu(x * 2 + 1)
+    y = torch.tanh(y - 0.5) * x
+    y = torch.sigmoid(y).neg().exp()
+    return (y + x).abs()
+
+
+def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
+    for function in (no_op, ten_operators):
+        yield compare_function(function, side_names, samples)
+    yield compare_model(SPECIAL["mlp64"], side_names, samples)
+    slow = {"inductor"} if quick else set()
+    yield compare_model(SPECIAL["decoder28"], [name for name in side_names if name not in slow], samples)
+
+
+def compare_function(function: Function, side_names: Sequence[str], samples: int) -> Result:
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(0))
+    reference = [function(x.double())]
+    compared = []
+    for name in side_names:
+        torch._dynamo.reset()
+        prepared = sides.prepare(name, function)
+        error = max(relative_errors([prepared(x)], reference))
+        compared.append(Side(name, bind(prepared, x), error=error))
+    return measure(NAME, function.__name__, compared, samples)
+
+
+def bind(function: Function, *arguments: Any, **keywords: Any) -> Function:
+    """A closure adds less to a timed call than functools.partial with keywords."""
+    return lambda: function(*arguments, **keywords)
+
+
+def compare_model(case: ModelCase, side_names: Sequence[str], samples: int) -> Result:
+    """All sides share the weights; each has its own inputs, and so its own cache."""
+    model = case.build("base")
+    reference = float64_reference(case, size="base")
+    compared = [model_side(case, model, name, reference) for name in side_names]
+    return measure(NAME, case.name, compared, samples, most_calls=CACHE_LENGTH - 1)
+
+
+def model_side(case: ModelCase, model: torch.nn.Module, name: str, reference: list[torch.Tensor]) -> Side:
+    prepared = sides.prepare(name, model)
+    inputs = case.inputs(size="base")
+    error = max(relative_errors(flatten_outputs(prepared(**inputs)), reference))
+    cache = inputs.get("cache")
+    return Side(name, bind(prepared, **inputs), before=cache.reset if cache else None, error=error)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring several ways to compute the same thing, fairly.
+
+All sides of a comparison take turns within one run, so that a change of the machine's speed hits each of them.
+A sample is the mean of enough calls in a row to be well above the clock's resolution. Compared are medians; the
+spread of a ratio is that of the ratios within single rounds. A ratio counts only where the error of both sides
+is within the bound.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.model_case import allowed_error
+
+SAMPLE_SECONDS = 0.02
+WARM_UP_CALLS = 3
+
+
+@dataclass
+class Side:
+    """One way to compute: ``call`` is timed; ``before`` runs untimed ahead of every sample."""
+
+    name: str
+    call: Callable[[], Any]
+    before: Callable[[], None] | None = None
+    error: float = 0.0
+
+
+@dataclass
+class SideResult:
+    """Seconds per call of each sample, and the largest relative error against float64."""
+
+    name: str
+    seconds: list[float]
+    error: float
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+@dataclass
+class Ratio:
+    """Time of one side over that of another: of medians, and the extremes over rounds."""
+
+    value: float
+    low: float
+    high: float
+    accurate: bool
+
+
+@dataclass
+class Result:
+    """One comparison. ``baseline`` names the side whose error sets the bound and against which ratios are shown.
+
+    ``foreign_load`` is the share of the machine that other processes used during the benchmark.
+    """
+
+    benchmark: str
+    case: str
+    sides: list[SideResult]
+    baseline: str = "eager"
+    notes: dict[str, str] = field(default_factory=dict)
+    foreign_load: float = 0.0
+
+    def side(self, name: str) -> SideResult | None:
+        return next((side for side in self.sides if side.name == name), None)
+
+    def accurate(self, side: SideResult) -> bool:
+        baseline = self.side(self.baseline)
+        return side.error <= allowed_error(baseline.error if baseline else 0.0)
+
+    def ratio(self, numerator: str, denominator: str) -> Ratio | None:
+        """None when either side was not measured."""
+        above, below = self.side(numerator), self.side(denominator)
+        if above is None or below is None:
+            return None
+        rounds = [a / b for a, b in zip(above.seconds, below.seconds, strict=True)]
+        accurate = self.accurate(above) and self.accurate(below)
+        return Ratio(above.median / below.median, min(rounds), max(rounds), accurate)
+
+
+def measure(benchmark: str, case: str, sides: Sequence[Side], samples: int, most_calls: int = 1 << 20) -> Result:
+    """Warms every side up, then takes ``samples`` samples of each in turn.
+
+    ``most_calls`` bounds the calls of one sample, for sides whose state has room for only so many.
+    """
+    counts = {side.name: calls_per_sample(side, most_calls) for side in sides}
+    seconds: dict[str, list[float]] = {side.name: [] for side in sides}
+    for turn in range(samples):
+        shift = turn % len(sides)  # no side always follows the same other one
+        for side in [*sides[shift:], *sides[:shift]]:
+            seconds[side.name].append(sample(side, counts[side.name]))
+    return Result(benchmark, case, [SideResult(side.name, seconds[side.name], side.error) for side in sides])
+
+
+def calls_per_sample(side: Side, most_calls: int) -> int:
+    """Calls that fill SAMPLE_SECONDS; also the side's warm-up."""
+    count = min(WARM_UP_CALLS, most_calls)
+    sample(side, count)
+    single = sample(side, count)
+    return max(1, min(most_calls, round(SAMPLE_SECONDS / single)))
+
+
+def sample(side: Side, count: int) -> float:
+    """Mean seconds of ``count`` calls in a row."""
+    if side.before is not None:
+        side.before()
+    call = side.call
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine that a benchmark runs on: what it is, pinning to it, and who else uses it meanwhile."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import resource
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+LOADED = 0.05  # share of the pinned cores that others may use before figures are doubtful
+PACKAGES = ("torch", "transformers", "npugraph", "numpy")
+
+
+def pin(threads: int) -> None:
+    """Binds this process and its children to ``threads`` cores and gives torch as many threads."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    os.sched_setaffinity(0, cores)
+    os.environ["OMP_NUM_THREADS"] = str(len(cores))
+    torch.set_num_threads(len(cores))
+
+
+def describe() -> dict[str, Any]:
+    """Processor, memory, versions and commit, for the JSON record."""
+    return {
+        "processor": cpu_field("model name") or platform.processor(),
+        "cores": sorted(os.sched_getaffinity(0)),
+        "threads": torch.get_num_threads(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "commit": commit(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def cpu_field(name: str) -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(name)), "")
+
+
+def version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def commit() -> str:
+    """The source tree's revision, with a plus sign when files differ from it."""
+    root = Path(__file__).resolve().parents[1]
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
+
+
+class ForeignLoad:
+    """Share of all cores that other processes used between construction and :meth:`share`."""
+
+    def __init__(self) -> None:
+        self.start = (time.monotonic(), busy_seconds(), own_seconds())
+
+    def share(self) -> float:
+        elapsed = time.monotonic() - self.start[0]
+        foreign = (busy_seconds() - self.start[1]) - (own_seconds() - self.start[2])
+        return max(0.0, foreign / (elapsed * (os.cpu_count() or 1)))
+
+
+def busy_seconds() -> float:
+    """Processor time that the whole machine has spent outside idling and waiting for disks."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _idle, _wait, interrupt, soft, steal, *_ = map(int, fields)
+    return (user + nice + system + interrupt + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds() -> float:
+    """Processor time of this process and of its finished children."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

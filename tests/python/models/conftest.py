@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the model tests, and the table of the model set at the end of the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import torch
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from tests.python.models.model_measurements import MEASURED, table
+
+
+@pytest.fixture(autouse=True)
+def no_grad() -> Iterator[None]:
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Any:
+    """The real language model; loading takes ten seconds."""
+    from npugraph.demo import smollm2
+
+    return smollm2.load_model()
+
+
+@pytest.fixture(scope="session")
+def smollm2_tokenizer() -> Any:
+    from npugraph.demo import smollm2
+
+    return smollm2.load_tokenizer()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if MEASURED:
+        terminalreporter.section("model set")
+        terminalreporter.write_line(table(MEASURED))

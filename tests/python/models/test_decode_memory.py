@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decode steps: nothing of the cache is copied, and no number of steps makes memory grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from npugraph.demo import generate
+
+import torch
+from benchmarks.special_models import CACHE_LENGTH, SPECIAL
+from tests.python.models import model_measurements as m
+
+CACHE_OPERATORS = ("clone", "expand", "repeat", "copy", "cat")
+
+
+def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
+    """The cache is updated in place, and the repeat of grouped heads is not made: clones and expanded copies count."""
+    m.reset()
+    compiled = torch.compile(smollm2, backend=m.BACKEND)
+    cache = generate.static_cache(smollm2, 64)
+    for token in (7, 8):
+        generate.next_token(compiled, cache, torch.tensor([[token]]))
+    for artifact in m.artifacts():
+        assert artifact.memory["copied_bytes_per_replay"] == 0, copies(artifact)
+
+
+def copies(artifact: Any) -> str:
+    """The tasks that move bytes without computing, for the failure message."""
+    found = [task for task in artifact.tasks if any(word in task.name for word in CACHE_OPERATORS)]
+    return "\n".join(f"{task.name} {task.kind} {task.bytes_written} B from {task.origin}" for task in found)
+
+
+@pytest.mark.parametrize("steps", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_steps_do_not_grow_memory(steps: int) -> None:
+    m.reset()
+    case = SPECIAL["decoder28"]
+    compiled = torch.compile(case.build(), backend=m.BACKEND)
+    inputs = case.inputs()
+    warm = 5
+    for _ in range(warm):
+        compiled(**inputs)
+    before = live_bytes()
+    for step in range(steps):
+        if step % (CACHE_LENGTH - warm) == 0:
+            inputs["cache"].reset()
+        compiled(**inputs)
+    assert live_bytes() == before
+    assert all(artifact.counters["captures"] == 1 for artifact in m.artifacts())
+
+
+@pytest.mark.parametrize("steps", [40, pytest.param(120, marks=pytest.mark.long)])
+def test_growing_cache_keeps_instances_bounded(steps: int) -> None:
+    """Every step of a DynamicCache has a new size; the Instances kept for old sizes stay bounded."""
+    from transformers import DynamicCache
+
+    m.reset()
+    model = SPECIAL["decoder28"].build().model
+    compiled = torch.compile(model, backend=m.BACKEND, dynamic=True)
+    cache = DynamicCache(config=model.config)
+    expected = DynamicCache(config=model.config)
+    for step in range(steps):
+        token = torch.tensor([[step]])
+        ours = compiled(input_ids=token, past_key_values=cache).logits
+        eager = model(input_ids=token, past_key_values=expected).logits
+        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5)
+    assert all(len(artifact.instances) <= steps for artifact in m.artifacts())
+
+
+def live_bytes() -> list[int]:
+    """Live bytes of every memory pool."""
+    if m.BACKEND != m.OURS:
+        return []
+    import npugraph
+
+    return [pool.live_bytes for pool in npugraph.pools()]

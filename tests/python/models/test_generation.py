@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real language model generates the same tokens compiled as in eager mode, with few compiles and captures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from npugraph.demo import generate
+from npugraph.demo.smollm2 import chat_prompt
+from transformers import DynamicCache
+
+import torch
+from tests.python.models import model_measurements as m
+
+QUESTION = "Write a long story about a dragon who learns to play chess."
+TOKENS = 200
+
+# (cache, dynamic): most compiles. A static cache needs a graph for the prompt and one for the step. A growing
+# cache makes the first step special, and with dynamic=False every length, until Dynamo's recompile limit.
+COMPILES = {
+    ("static", None): 2,
+    ("static", True): 2,
+    ("static", False): 2,
+    ("dynamic", None): 3,
+    ("dynamic", True): 2,
+    ("dynamic", False): torch._dynamo.config.recompile_limit,
+}
+DEFAULT_RUN = {("static", None), ("dynamic", None)}
+COMBINATIONS = [
+    pytest.param(*key, id="-".join(map(str, key)), marks=() if key in DEFAULT_RUN else pytest.mark.long)
+    for key in COMPILES
+]
+
+
+@pytest.fixture(scope="module")
+def prompt(smollm2_tokenizer: Any) -> torch.Tensor:
+    return chat_prompt(smollm2_tokenizer, QUESTION)
+
+
+@pytest.fixture(scope="module")
+def eager_tokens(smollm2: Any, prompt: torch.Tensor) -> list[int]:
+    return list(generate.greedy(smollm2, DynamicCache(config=smollm2.config), prompt, TOKENS))
+
+
+def new_cache(kind: str, model: Any, prompt: torch.Tensor) -> Any:
+    if kind == "static":
+        return generate.static_cache(model, prompt.shape[1] + TOKENS)
+    return DynamicCache(config=model.config)
+
+
+@pytest.mark.parametrize(("kind", "dynamic"), COMBINATIONS)
+def test_greedy_tokens_equal_eager(
+    kind: str, dynamic: bool | None, smollm2: Any, prompt: torch.Tensor, eager_tokens: list[int]
+) -> None:
+    m.reset()
+    compiled = torch.compile(smollm2, backend=m.BACKEND, dynamic=dynamic)
+    cache = new_cache(kind, smollm2, prompt)
+    assert list(generate.greedy(compiled, cache, prompt, TOKENS)) == eager_tokens
+
+    compiles = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert compiles <= COMPILES[kind, dynamic]
+    captures = sum(artifact.counters["captures"] for artifact in m.artifacts())
+    assert captures <= (compiles if kind == "static" else TOKENS)
+
+
+def test_a_second_conversation_compiles_nothing_new(
+    smollm2: Any, prompt: torch.Tensor, eager_tokens: list[int]
+) -> None:
+    m.reset()
+    compiled = torch.compile(smollm2, backend=m.BACKEND)
+    cache = new_cache("static", smollm2, prompt)
+    few = 8
+    assert list(generate.greedy(compiled, cache, prompt, few)) == eager_tokens[:few]
+    compiles = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    captures = [artifact.counters["captures"] for artifact in m.artifacts()]
+    cache.reset()
+    assert list(generate.greedy(compiled, cache, prompt, few)) == eager_tokens[:few]
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiles
+    assert [artifact.counters["captures"] for artifact in m.artifacts()] == captures
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+def test_generate_of_transformers(
+    cache: str, smollm2: Any, prompt: torch.Tensor, eager_tokens: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``model.generate`` with a compiled forward, as users of transformers write it."""
+    m.reset()
+    few = 16
+    monkeypatch.setattr(smollm2, "forward", torch.compile(smollm2.forward, backend=m.BACKEND))
+    output = smollm2.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=few,
+        do_sample=False,
+        cache_implementation=cache,
+        disable_compile=True,  # transformers' own choice of what to compile
+    )
+    assert output[0, prompt.shape[1] :].tolist() == eager_tokens[:few]
+
+
+def test_a_question_is_answered(smollm2: Any, smollm2_tokenizer: Any) -> None:
+    """End to end, down to the words: the weights are the real ones."""
+    m.reset()
+    compiled = torch.compile(smollm2, backend=m.BACKEND)
+    prompt = chat_prompt(smollm2_tokenizer, "What is the capital of France?")
+    cache = generate.static_cache(smollm2, prompt.shape[1] + 16)
+    stop = {smollm2_tokenizer.eos_token_id}
+    tokens = list(generate.greedy(compiled, cache, prompt, 16, stop))
+    assert smollm2_tokenizer.decode(tokens) == "The capital of France is Paris."

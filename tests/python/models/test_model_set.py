@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every architecture of the model set through the backend: right outputs, no graph breaks, tight memory."""
+
+from __future__ import annotations
+
+import pytest
+
+import torch
+from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
+from tests.python.models import model_measurements as m
+
+BATCHES = (1, 3)
+ARENA_BOUND = 1.02
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("name", m.MODELS)
+def test_outputs_are_as_accurate_as_eager(name: str, batch: int) -> None:
+    measured = m.measure(name, batch)
+    assert measured.accurate, f"errors {measured.errors}, eager's {measured.eager_errors}"
+    assert measured.replay_equal
+    assert (measured.graphs, measured.breaks) == (1, 0)
+
+
+@pytest.mark.parametrize("name", m.MODELS)
+def test_one_compile_serves_other_batch_sizes(name: str) -> None:
+    """With dynamic=True the second batch size is a new capture, not a new compile."""
+    m.reset()
+    case = m.MODELS[name]
+    model = case.build()
+    compiled = torch.compile(model, backend=m.BACKEND, dynamic=True)
+    for batch in (3, 2):
+        eager = relative_errors(flatten_outputs(model(**case.inputs(batch))), reference64(case, batch))
+        errors = relative_errors(flatten_outputs(compiled(**case.inputs(batch))), reference64(case, batch))
+        assert all(error <= allowed_error(other) for error, other in zip(errors, eager, strict=True))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+def test_arena_is_close_to_the_lower_bound() -> None:
+    """The geometric mean over the model set of arena bytes / most bytes live at once."""
+    measured = [m.measure(name, batch) for name in m.MODELS for batch in BATCHES]
+    ratios = [entry.arena_ratio for entry in measured if entry.arena_ratio is not None]
+    assert (m.BACKEND == m.OURS) == bool(ratios)
+    if ratios:
+        assert m.geometric_mean(ratios) <= ARENA_BOUND
