@@ -223,13 +223,6 @@ Scalar Expr::value() const {
   return constant_;
 }
 
-std::optional<int64_t> Expr::as_int() const {
-  if (!is_constant() || constant_.kind != ScalarKind::kInt) return std::nullopt;
-  return constant_.i;
-}
-
-bool Expr::is_int(int64_t v) const { return is_constant() && constant_.kind == ScalarKind::kInt && constant_.i == v; }
-
 ScalarKind Expr::kind() const { return node_ ? node_->kind : constant_.kind; }
 
 ExprOp Expr::op() const { return node_ ? node_->op : ExprOp::kConst; }

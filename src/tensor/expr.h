@@ -70,8 +70,8 @@ class Expr {
   bool is_constant() const { return node_ == nullptr; }
   Scalar value() const;  // requires is_constant()
   // The value if this is an integer constant, else nothing; `is_int(1)` asks for one value.
-  std::optional<int64_t> as_int() const;
-  bool is_int(int64_t v) const;
+  std::optional<int64_t> as_int() const { return is_int_constant() ? std::optional(constant_.i) : std::nullopt; }
+  bool is_int(int64_t v) const { return is_int_constant() && constant_.i == v; }
 
   ScalarKind kind() const;
   ExprOp op() const;
@@ -86,6 +86,7 @@ class Expr {
 
  private:
   explicit Expr(std::shared_ptr<const ExprNode> node);
+  bool is_int_constant() const { return node_ == nullptr && constant_.kind == ScalarKind::kInt; }
   std::shared_ptr<const ExprNode> node_;
   Scalar constant_{};
   friend struct ExprNode;

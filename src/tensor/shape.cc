@@ -35,14 +35,14 @@ std::vector<Expr> contiguous_strides(std::span<const Expr> sizes) {
 bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides) {
   NG_CHECK(sizes.size() == strides.size(), sizes.size(), " sizes, ", strides.size(), " strides");
   if (has_zero(sizes)) return true;
-  // PyTorch writes max(size, 1) into a stride when the size may be 0; both forms place the elements alike.
-  Expr stride = 1;
-  Expr guarded = 1;
+  Expr inner_stride = 1;
+  Expr inner_size = 1;
   for (size_t d = sizes.size(); d-- > 0;) {
     if (sizes[d].is_int(1)) continue;
-    if (strides[d] != stride && strides[d] != guarded) return false;
-    stride = stride * sizes[d];
-    guarded = guarded * at_least_one(sizes[d]);
+    // PyTorch writes max(size, 1) into a stride when the size may be 0; both forms place the elements alike.
+    if (strides[d] != inner_stride * inner_size && strides[d] != inner_stride * at_least_one(inner_size)) return false;
+    inner_stride = strides[d];
+    inner_size = sizes[d];
   }
   return true;
 }
@@ -50,9 +50,9 @@ bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides) {
 Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides) {
   NG_CHECK(sizes.size() == strides.size(), sizes.size(), " sizes, ", strides.size(), " strides");
   if (has_zero(sizes)) return 0;
-  Expr last = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) last = last + (sizes[d] - 1) * strides[d];
-  return last + 1;
+  std::vector<Expr> terms = {1};
+  for (size_t d = 0; d < sizes.size(); ++d) terms.push_back((sizes[d] - 1) * strides[d]);
+  return Expr::make(ExprOp::kAdd, std::move(terms));
 }
 
 }  // namespace npugraph

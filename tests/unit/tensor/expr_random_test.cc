@@ -12,7 +12,7 @@ namespace npugraph {
 namespace {
 
 constexpr int kSymbols = 3;
-constexpr int kTrees = 3000;
+constexpr int kTrees = 1000;
 constexpr int kPoints = 12;
 
 using Point = std::array<int64_t, kSymbols>;

@@ -33,6 +33,7 @@ TEST(Shape, ContiguousTensorsAreRecognised) {
   EXPECT_TRUE(is_contiguous(dims({"s0", "1", "4"}), dims({"4", "77", "1"})));
   EXPECT_TRUE(is_contiguous(dims({"0", "4"}), dims({"9", "9"})));
   EXPECT_TRUE(is_contiguous(dims({"3", "u0"}), dims({"max(1, u0)", "1"})));
+  EXPECT_TRUE(is_contiguous(dims({"4", "s0", "u0"}), dims({"s0*max(1, u0)", "max(1, u0)", "1"})));
   EXPECT_FALSE(is_contiguous(dims({"s0", "4"}), dims({"1", "s0"})));
   EXPECT_FALSE(is_contiguous(dims({"s0", "4"}), dims({"0", "1"})));
   EXPECT_FALSE(is_contiguous(dims({"4"}), dims({"2"})));
