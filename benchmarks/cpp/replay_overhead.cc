@@ -75,17 +75,22 @@ std::shared_ptr<program::Program> make_program(int32_t inputs, int32_t written, 
   return program;
 }
 
-// The median over rounds, in ns per call.
+// The median over rounds, in ns per call. Rounds are short against a time slice, so that other processes disturb few of them.
 template <typename Call>
-double time_ns(int calls, Call call) {
+double time_ns(Call call) {
+  constexpr int kRounds = 301;
+  constexpr int64_t kRoundNs = 100'000;
+  int calls = 0;
+  const int64_t warm_up = now_ns();
+  while (now_ns() - warm_up < kRoundNs) call(calls++);
   std::vector<double> rounds;
-  for (int round = 0; round < 31; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const int64_t start = now_ns();
     for (int i = 0; i < calls; ++i) call(i);
     rounds.push_back(static_cast<double>(now_ns() - start) / calls);
   }
-  std::ranges::nth_element(rounds, rounds.begin() + 15);
-  return rounds[15];
+  std::ranges::nth_element(rounds, rounds.begin() + kRounds / 2);
+  return rounds[kRounds / 2];
 }
 
 double replay_ns(int32_t inputs, int32_t written, int32_t tasks, int32_t moving = 0) {
@@ -95,7 +100,7 @@ double replay_ns(int32_t inputs, int32_t written, int32_t tasks, int32_t moving 
   std::vector<BoundInput> bound(inputs);
   for (int32_t i = 0; i < inputs; ++i) bound[i].data = &memory[2 * i];
   std::vector<BoundOutput> outputs(1);
-  return time_ns(20'000'000 / (1000 + 5 * inputs + 10 * tasks), [&](int call) {
+  return time_ns([&](int call) {
     for (int32_t i = inputs - 1 - moving; i < inputs - 1; ++i) bound[i].data = &memory[2 * i + call % 2];
     if (executable.run(bound, outputs).status != RunStatus::kOk) std::abort();
   });
@@ -118,7 +123,7 @@ double loop_ns(int32_t tasks) {
     calls[t].buffers = &buffers[2 * t];
     entries[t] = {trivial, &calls[t]};
   }
-  return time_ns(2000, [&](int) {
+  return time_ns([&](int) {
     for (const Entry& entry : entries) {
       if (entry.run(nullptr, nullptr, entry.call) != NG_OK) std::abort();
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -110,10 +111,11 @@ void Instance::measure_inputs() {
     for (const auto& stride : input.strides) strides.push_back(sizes_.value(stride).as_int());
     const bool opaque = program.buffers[input.buffer].opaque;
     const int64_t bytes = opaque ? 0 : extent_bytes(sizes, strides, input.dtype);
-    bound_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes});
+    inputs_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes});
     input_bytes_ += bytes;
   }
-  moved_.reserve(bound_.size());
+  bound_.resize(inputs_.size());
+  moved_.resize(inputs_.size() + 1);
 }
 
 void Instance::place_constants(Host& host) {
@@ -174,33 +176,43 @@ void Instance::bind_task(int32_t t) {
   bound_at_[t] = sizes_.now();
 }
 
-bool Instance::bind_inputs(std::span<const BoundInput> inputs) {
-  moved_.clear();
-  for (int32_t i = 0; i < static_cast<int32_t>(bound_.size()); ++i) {
-    const BoundInput& input = inputs[bound_[i].input];
-    if (input.data != bound_[i].data || input.object != bound_[i].object || !inputs_checked_) moved_.push_back(i);
+// Every call pays for this loop, so it has no branches: each index is written, and kept by counting it.
+std::span<const int32_t> Instance::find_moved(std::span<const BoundInput> inputs) {
+  int32_t* const moved = moved_.data();
+  const TensorInput* const tensors = inputs_.data();
+  const Address* const bound = bound_.data();
+  const auto count = static_cast<int32_t>(inputs_.size());
+  size_t found = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const BoundInput& input = inputs[tensors[i].input];
+    moved[found] = i;
+    found += (input.data != bound[i].data) | (input.object != bound[i].object);
   }
-  if (moved_.empty()) return true;
-  inputs_checked_ = false;
-  for (const int32_t i : moved_) {
-    Bound& bound = bound_[i];
-    const BoundInput& input = inputs[bound.input];
-    bound.data = input.data;
-    bound.object = input.object;
-    place_buffer(bound.buffer, input.data, input.object);
-    overlap_.set(i, input.data, bound.bytes);
-  }
-  check_memory();
-  inputs_checked_ = !overlap_.overlaps(moved_);
-  return inputs_checked_;
+  return std::span(moved_).first(found);
 }
 
-void Instance::check_memory() const {
-  for (const int32_t i : moved_) {
-    if (bound_[i].data != nullptr || bound_[i].bytes == 0) continue;
-    throw TaskError(cat("input ", bound_[i].input, " (", blueprint_.program->inputs[bound_[i].input].source,
-                        ") has no memory: its storage was freed or resized to 0 after the graph was compiled"));
+bool Instance::bind_inputs(std::span<const BoundInput> inputs) {
+  std::span<const int32_t> moved;
+  if (inputs_checked_) {
+    moved = find_moved(inputs);
+    if (moved.empty()) return true;
+  } else {
+    std::iota(moved_.begin(), moved_.end(), 0);
+    moved = std::span(moved_).first(inputs_.size());
   }
+  inputs_checked_ = false;
+  for (const int32_t i : moved) {
+    const BoundInput& input = inputs[inputs_[i].input];
+    if (input.data == nullptr && inputs_[i].bytes > 0) {
+      throw TaskError(cat("input ", inputs_[i].input, " (", blueprint_.program->inputs[inputs_[i].input].source,
+                          ") has no memory: its storage was freed or resized to 0"));
+    }
+    bound_[i] = {input.data, input.object};
+    place_buffer(inputs_[i].buffer, input.data, input.object);
+    overlap_.set(i, input.data, inputs_[i].bytes);
+  }
+  inputs_checked_ = !overlap_.overlaps(moved);
+  return inputs_checked_;
 }
 
 void Instance::bind_memory(Arena& arena, Arena& scratch) {

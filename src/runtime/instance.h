@@ -67,13 +67,14 @@ class Instance {
   int64_t replays = 0;
 
  private:
-  // A tensor input as it is bound now.
-  struct Bound {
+  struct TensorInput {
     int32_t input = 0;
     int32_t buffer = 0;
     int64_t bytes = 0;
-    void* data = nullptr;
-    void* object = nullptr;
+  };
+  struct Address {
+    const void* data = nullptr;
+    const void* object = nullptr;
   };
 
   void make_blocks(const ng_host* service);
@@ -85,7 +86,7 @@ class Instance {
   void unbind_tasks();
   void place_scratch(Arena& scratch);
   void point(int32_t w);
-  void check_memory() const;
+  std::span<const int32_t> find_moved(std::span<const BoundInput> inputs);
 
   const Blueprint& blueprint_;
   const std::span<const ng_task> tasks_;
@@ -110,8 +111,9 @@ class Instance {
   int64_t scratch_bytes_ = 0;       // the largest
   uint64_t scratch_generation_ = 0;
 
-  std::vector<Bound> bound_;
-  std::vector<int32_t> moved_;      // indices into bound_
+  std::vector<TensorInput> inputs_;
+  std::vector<Address> bound_;      // where each of inputs_ is bound now; apart, because every call looks at all of it
+  std::vector<int32_t> moved_;      // room for the indices into inputs_, and one more
   bool inputs_checked_ = false;     // what is bound has passed every check
   int64_t input_bytes_ = 0;
   OverlapCheck overlap_;

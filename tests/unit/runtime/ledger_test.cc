@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ledger.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/trace.h"
+#include "runtime/runtime_test_util.h"
+
+namespace npugraph::runtime {
+namespace {
+
+TEST(TaskLog, RecordsEveryLaunch) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  Argument x({1, 2});
+  TaskLog& log = TaskLog::instance();
+  EXPECT_FALSE(log.active());
+  log.start();
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
+  log.start();
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
+  const auto inner = log.stop();
+  const auto all = log.stop();
+  EXPECT_FALSE(log.active());
+  ASSERT_EQ(inner.size(), 2u);
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0].artifact, "chain");
+  EXPECT_EQ(all[0].instance, "s0=2");
+  EXPECT_EQ(all[0].name, "double");
+  EXPECT_EQ(all[0].kind, "kernel");
+  EXPECT_EQ(all[0].mode, RunMode::kCapture);
+  EXPECT_EQ(inner[0].mode, RunMode::kReplay);
+  EXPECT_EQ(all[1].task, 1);
+  EXPECT_EQ(all[0].workers, std::vector<int32_t>{0});
+  for (size_t i = 1; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].sequence, all[i - 1].sequence + 1);
+    EXPECT_GE(all[i].begin_ns, all[i - 1].end_ns);
+  }
+  EXPECT_THROW(log.stop(), UserError);
+}
+
+TEST(Trace, HasASpanForEveryTask) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  Argument x({1, 2});
+  trace::clear();
+  trace::enable();
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
+  trace::disable();
+  const auto events = trace::events();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].name, "double");
+  EXPECT_EQ(events[1].category, "task");
+}
+
+// A task that reads its own result of the call before, and one that keeps a pointer to memory that died.
+TEST(Poison, ShowsReadsOfDeadMemory) {
+  TestHost host;
+  define_chain(host);
+  float before_write = 0;
+  float* dead = nullptr;
+  host.define("double", [&](ng_call& call) {
+    before_write = floats(call.buffers[1])[0];
+    dead = floats(call.buffers[1]);
+    return elementwise([](float x) { return 2 * x; })(call);
+  });
+  const auto executable = make(host, kChain);
+  Argument x({1, 2});
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
+  EXPECT_EQ(dead[0], 2);
+  set_poison(true);
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
+  set_poison(false);
+  EXPECT_TRUE(std::isnan(before_write));
+  EXPECT_TRUE(std::isnan(dead[0]));
+}
+
+}  // namespace
+}  // namespace npugraph::runtime

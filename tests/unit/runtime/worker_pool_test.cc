@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/worker_pool.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/fp_control.h"
+
+namespace npugraph::runtime {
+namespace {
+
+template <typename Body>
+void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body) {
+  const auto call = [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); };
+  WorkerPool::instance().parallel_for(begin, end, grain, call, &body);
+}
+
+std::set<std::pair<int64_t, int64_t>> ranges_of(int64_t begin, int64_t end, int64_t grain) {
+  std::mutex mutex;
+  std::set<std::pair<int64_t, int64_t>> ranges;
+  parallel_for(begin, end, grain, [&](int64_t first, int64_t last) {
+    std::lock_guard lock(mutex);
+    EXPECT_TRUE(ranges.emplace(first, last).second);
+  });
+  return ranges;
+}
+
+TEST(WorkerPool, RangesCoverEveryIndexOnce) {
+  for (const int64_t n : {0, 1, 2, 7, 64, 1000, 12345}) {
+    for (const int64_t grain : {1, 3, 100, 100000}) {
+      int64_t next = -5;
+      for (const auto& [first, last] : ranges_of(-5, n - 5, grain)) {
+        EXPECT_EQ(first, next);
+        EXPECT_TRUE(last - first >= grain || last == n - 5) << first << " " << last;
+        next = last;
+      }
+      EXPECT_EQ(next, n - 5);
+    }
+  }
+}
+
+TEST(WorkerPool, RangesDependOnTheSizeOnly) {
+  const auto once = ranges_of(0, 9999, 10);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(ranges_of(0, 9999, 10), once);
+}
+
+TEST(WorkerPool, SmallLoopsStayInTheCaller) {
+  std::thread::id where;
+  parallel_for(0, 100, 60, [&](int64_t, int64_t) { where = std::this_thread::get_id(); });
+  EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+TEST(WorkerPool, NestedRegionsRunInTheCallingThread) {
+  std::atomic<int64_t> sum{0};
+  std::atomic<int> elsewhere{0};
+  parallel_for(0, 8, 1, [&](int64_t first, int64_t last) {
+    const auto outer = std::this_thread::get_id();
+    for (int64_t i = first; i < last; ++i) {
+      parallel_for(0, 100, 1, [&](int64_t a, int64_t b) {
+        sum += b - a;
+        elsewhere += std::this_thread::get_id() != outer;
+      });
+    }
+  });
+  EXPECT_EQ(sum, 800);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(WorkerPool, RegionsOfSeveralThreadsAllComplete) {
+  std::vector<std::thread> threads;
+  std::atomic<int64_t> sum{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) parallel_for(0, 64, 1, [&](int64_t a, int64_t b) { sum += b - a; });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sum, 4 * 200 * 64);
+}
+
+#if defined(__x86_64__)
+TEST(WorkerPool, WorkersTakeTheControlWordOfTheCaller) {
+  constexpr uint64_t kFlushToZero = 0x8000;
+  const uint64_t before = fp_control();
+  for (const uint64_t word : {before | kFlushToZero, before & ~kFlushToZero}) {
+    set_fp_control(word);
+    std::atomic<int> different{0};
+    for (int i = 0; i < 100; ++i) {
+      parallel_for(0, 8, 1, [&](int64_t, int64_t) { different += fp_control() != word; });
+    }
+    EXPECT_EQ(different, 0);
+  }
+  set_fp_control(before);
+}
+#endif
+
+TEST(WorkerPool, SizeFollowsTheHost) {
+  WorkerPool& pool = WorkerPool::instance();
+  const int32_t size = pool.size();
+  pool.set_size(1);
+  EXPECT_EQ(pool.size(), 1);
+  std::set<std::pair<int64_t, int64_t>> whole{{0, 100}};
+  EXPECT_EQ(ranges_of(0, 100, 1), whole);
+  pool.set_size(size);
+  EXPECT_EQ(pool.size(), size);
+}
+
+}  // namespace
+}  // namespace npugraph::runtime
