@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Step 4: look inside. The graph after any pass as text and as runnable FX, the planned program, and a report."""
+
+import npugraph
+
+import torch
+
+
+def update(state: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    state.mul_(0.9)
+    state[:, :4] += x
+    return torch.softmax(state, -1).sum(0)
+
+
+@torch.no_grad()
+def main() -> None:
+    compiled = torch.compile(update, backend="npugraph_ex")
+    compiled(torch.zeros(3, 8), torch.randn(3, 4))
+    (artifact,) = npugraph.artifacts()
+
+    first, last = artifact.stages[0], artifact.stages[-1]
+    print("stages:", ", ".join(artifact.stages))
+    print(f"\nthe graph after {first}:\n{artifact.graph(first)}")
+    print(f"\nthe graph after {last}:\n{artifact.graph(last)}")
+    print(f"\nthe same as FX:\n{artifact.to_fx(last).code}")
+    print(f"\nthe planned program:\n{artifact.program()}")
+    print(f"\nmemory: {dict(artifact.memory)}")
+    print(f"\n{artifact.explain()}")
+
+
+if __name__ == "__main__":
+    main()
