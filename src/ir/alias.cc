@@ -3,33 +3,11 @@
 
 #include <algorithm>
 
+#include "ir/bounds.h"
 #include "tensor/shape.h"
 
 namespace npugraph::ir {
 namespace {
-
-// Whether `e` cannot be negative when each symbol keeps its bounds.
-bool nonnegative(const Expr& e, const std::vector<Symbol>& symbols) {
-  if (const auto value = e.as_int()) return *value >= 0;
-  if (e.is_constant()) return false;
-  const auto all_args = [&] {
-    return std::all_of(e.args().begin(), e.args().end(), [&](const Expr& arg) { return nonnegative(arg, symbols); });
-  };
-  switch (e.op()) {
-    case ExprOp::kSymbol:
-      return std::any_of(symbols.begin(), symbols.end(),
-                         [&](const Symbol& s) { return s.name == e.symbol_name() && s.min >= 0; });
-    case ExprOp::kAdd:
-    case ExprOp::kMul:
-    case ExprOp::kMin:
-    case ExprOp::kFloorDiv:
-      return all_args();
-    case ExprOp::kMax:
-      return std::any_of(e.args().begin(), e.args().end(), [&](const Expr& arg) { return nonnegative(arg, symbols); });
-    default:
-      return false;
-  }
-}
 
 // One dimension of a view: addresses 0, stride, ..., (size - 1) * stride.
 struct Dim {
@@ -49,7 +27,7 @@ bool is_injective(std::vector<Dim> dims, const std::vector<Symbol>& symbols) {
   Expr reach;  // largest address of the dimensions seen
   for (const Dim& dim : dims) {
     if (dim.size.is_int(1) || dim.stride.is_int(0)) continue;
-    if (!nonnegative(dim.stride - reach - 1, symbols)) return false;
+    if (!is_nonnegative(dim.stride - reach - 1, symbols)) return false;
     reach = reach + (dim.size - 1) * dim.stride;
   }
   return true;
@@ -75,13 +53,13 @@ bool is_disjoint_in_lattice(const TensorType& first, const TensorType& second, c
     const Expr& stride = first.strides[k];
     if (stride.is_int(0)) continue;
     const Expr steps = Expr::make(ExprOp::kFloorDiv, {distance, stride});
-    if (steps * stride != distance || !nonnegative(steps - first.sizes[k], symbols)) continue;
+    if (steps * stride != distance || !is_nonnegative(steps - first.sizes[k], symbols)) continue;
     auto along = joint;
     along[k].size = steps + second.sizes[k];
     if (is_injective(std::move(along), symbols)) return true;
   }
   joint.push_back({Expr(2), distance});
-  return nonnegative(distance - 1, symbols) && is_injective(std::move(joint), symbols);
+  return is_nonnegative(distance - 1, symbols) && is_injective(std::move(joint), symbols);
 }
 
 bool is_empty(const TensorType& type) {
@@ -162,12 +140,12 @@ bool AliasInfo::may_overlap(ValueId a, ValueId b) const {
   if (!placement_[a].placed || !placement_[b].placed) return true;
 
   Expr distance = placement_[b].byte_offset - placement_[a].byte_offset;
-  if (!nonnegative(distance, graph_.symbols)) {
+  if (!is_nonnegative(distance, graph_.symbols)) {
     distance = Expr(0) - distance;
     std::swap(first, second);
-    if (!nonnegative(distance, graph_.symbols)) return true;
+    if (!is_nonnegative(distance, graph_.symbols)) return true;
   }
-  if (nonnegative(distance - bytes_of(*first), graph_.symbols)) return false;
+  if (is_nonnegative(distance - bytes_of(*first), graph_.symbols)) return false;
   if (first->dtype != second->dtype || first->sizes.size() != second->sizes.size()) return true;
   const Expr element = size_of(first->dtype);
   const Expr elements = Expr::make(ExprOp::kFloorDiv, {distance, element});

@@ -23,7 +23,8 @@
 // written by name, and any argument may be. A contiguous stride list may be left out: f32[s0, 64] means f32[s0, 64]{64, 1}.
 // A device other than cpu follows the type: f32[4]{1} device("npu", 0).
 // A row is called as its schema without the overload "default": aten.t. A symbol needs no declaration when a scalar input or
-// a node defines it; it then has no bounds. The bytes of an external constant are not there after parsing (data is null).
+// a node defines it; it then has no bounds. An input without a kind is a user's. The bytes of an external constant are not
+// there after parsing (data is null).
 #pragma once
 
 #include <string>

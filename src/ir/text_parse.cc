@@ -231,11 +231,11 @@ class Parser {
     } else {
       parse_scalar_input(input);
     }
-    const Token at = lexer_.peek();
-    const std::string word = lexer_.expect_identifier("user, parameter, buffer or static");
-    const auto kind = std::find(kInputKindNames.begin(), kInputKindNames.end(), word);
-    if (kind == kInputKindNames.end()) lexer_.fail_at(at, cat("expected user, parameter, buffer or static, found '", word, "'"));
-    input.kind = static_cast<InputKind>(kind - kInputKindNames.begin());
+    const auto kind = std::find(kInputKindNames.begin(), kInputKindNames.end(), lexer_.peek().text);
+    if (lexer_.peek().kind == TokenKind::kIdentifier && kind != kInputKindNames.end()) {
+      lexer_.next();
+      input.kind = static_cast<InputKind>(kind - kInputKindNames.begin());
+    }
     if (lexer_.peek().kind == TokenKind::kString) input.source = lexer_.next().text;
     graph_.inputs.push_back(std::move(input));
   }

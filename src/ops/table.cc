@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "ops/row.h"
+#include "ops/shapes.h"
+#include "ops/views.h"
 
 namespace npugraph::ops {
 namespace {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/bounds.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace npugraph::ir {
+namespace {
+
+// Inclusive; nothing means unbounded. Arithmetic that overflows gives unbounded.
+struct Interval {
+  std::optional<int64_t> low;
+  std::optional<int64_t> high;
+};
+
+std::optional<int64_t> add(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t sum = 0;
+  if (!a || !b || __builtin_add_overflow(*a, *b, &sum)) return std::nullopt;
+  return sum;
+}
+
+std::optional<int64_t> multiply(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t product = 0;
+  if (!a || !b || __builtin_mul_overflow(*a, *b, &product)) return std::nullopt;
+  return product;
+}
+
+// Exact for a constant factor and for factors that are not negative, which is what sizes and strides are made of.
+Interval multiply(const Interval& a, const Interval& b) {
+  const auto scale = [](int64_t factor, const Interval& by) {
+    return factor >= 0 ? Interval{multiply(factor, by.low), multiply(factor, by.high)}
+                       : Interval{multiply(factor, by.high), multiply(factor, by.low)};
+  };
+  if (a.low && a.low == a.high) return scale(*a.low, b);
+  if (b.low && b.low == b.high) return scale(*b.low, a);
+  if (a.low >= int64_t{0} && b.low >= int64_t{0}) return {multiply(a.low, b.low), multiply(a.high, b.high)};
+  return {};
+}
+
+// floor(a / b) for a not negative and b positive; otherwise unbounded.
+Interval floor_divide(const Interval& a, const Interval& b) {
+  if (!(a.low >= int64_t{0}) || !(b.low >= int64_t{1})) return {};
+  Interval quotient{0, std::nullopt};
+  if (b.high) quotient.low = *a.low / *b.high;
+  if (a.high) quotient.high = *a.high / *b.low;
+  return quotient;
+}
+
+Interval minimum(const Interval& a, const Interval& b) {
+  Interval result;
+  if (a.low && b.low) result.low = std::min(*a.low, *b.low);
+  result.high = a.high && b.high ? std::min(*a.high, *b.high) : (a.high ? a.high : b.high);
+  return result;
+}
+
+Interval negate(const Interval& a) { return multiply({-1, -1}, a); }
+
+Interval symbol_bounds(const Expr& e, const std::vector<Symbol>& symbols) {
+  const auto symbol = std::find_if(symbols.begin(), symbols.end(), [&](const Symbol& s) { return s.name == e.symbol_name(); });
+  Interval bounds;
+  if (symbol == symbols.end()) return bounds;
+  if (symbol->min != INT64_MIN) bounds.low = symbol->min;
+  if (symbol->max != INT64_MAX) bounds.high = symbol->max;
+  return bounds;
+}
+
+Interval bounds_of(const Expr& e, const std::vector<Symbol>& symbols) {
+  if (e.kind() != ScalarKind::kInt) return {};
+  if (const auto value = e.as_int()) return {value, value};
+  if (e.op() == ExprOp::kSymbol) return symbol_bounds(e, symbols);
+  Interval result = bounds_of(e.args().front(), symbols);
+  for (const Expr& arg : e.args().subspan(1)) {
+    const Interval next = bounds_of(arg, symbols);
+    switch (e.op()) {
+      case ExprOp::kAdd: result = {add(result.low, next.low), add(result.high, next.high)}; break;
+      case ExprOp::kMul: result = multiply(result, next); break;
+      case ExprOp::kFloorDiv: result = floor_divide(result, next); break;
+      case ExprOp::kMin: result = minimum(result, next); break;
+      case ExprOp::kMax: result = negate(minimum(negate(result), negate(next))); break;
+      default: return {};
+    }
+  }
+  return e.args().size() > 1 ? result : Interval{};
+}
+
+}  // namespace
+
+bool is_nonnegative(const Expr& e, const std::vector<Symbol>& symbols) {
+  return bounds_of(e, symbols).low >= int64_t{0};
+}
+
+}  // namespace npugraph::ir

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the guarded bounds of symbols prove about an expression.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace npugraph::ir {
+
+// Whether integer `e` certainly is at least 0 while each symbol keeps its bounds. False means "cannot tell".
+bool is_nonnegative(const Expr& e, const std::vector<Symbol>& symbols);
+
+}  // namespace npugraph::ir

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Type promotion as in torch: tensors with dimensions outrank tensors without, and those outrank numbers, unless a later one
+// is of a higher class (bool, integer, float, complex). Internal to ops/.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ops/row.h"
+
+namespace npugraph::ops {
+
+// The type that both convert to; nothing for pairs that torch does not promote.
+std::optional<DType> promote(DType a, DType b);
+
+// The common type of these arguments (tensors, numbers, none). Nothing when it depends on torch's default dtype or on an
+// argument that is no strided tensor.
+std::optional<DType> result_type(const Call& call, const std::vector<size_t>& args);
+
+}  // namespace npugraph::ops

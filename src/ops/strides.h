@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes and strides of fresh results, as eager makes them. Internal to ops/.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace npugraph::ops {
+
+// Broadcast of all sizes; nothing when symbols leave it open, UserError (with `name`) when they do not fit.
+std::optional<std::vector<Expr>> broadcast(std::string_view name, const std::vector<const ir::TensorType*>& operands);
+
+// Strides that TensorIterator gives a fresh output of `sizes` for these operands, in their order. Nothing when symbols leave
+// them open.
+std::optional<std::vector<Expr>> elementwise_strides(const ir::Graph& graph, const std::vector<Expr>& sizes,
+                                                     const std::vector<const ir::TensorType*>& operands);
+
+// Strides of a copy in memory_format.preserve: those of a dense original, otherwise dense ones in the same order.
+std::optional<std::vector<Expr>> preserved_strides(const ir::Graph& graph, const ir::TensorType& type);
+
+// Strides of a fresh tensor in a given memory format; nothing for a rank that the format does not have.
+std::optional<std::vector<Expr>> format_strides(const std::vector<Expr>& sizes, MemoryFormat format);
+
+}  // namespace npugraph::ops
