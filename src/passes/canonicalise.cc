@@ -91,7 +91,8 @@ class Canonicaliser {
 
   // The strides of the result follow the first operand, so the other one must have exactly the result's placement.
   bool move_constant_last(ir::Node& node) const {
-    if (!node.op->is(ir::Trait::kCommutative) || node.op->is(ir::Trait::kMutates) || !has_unit_alpha(node)) return false;
+    if (!node.op->is(ir::Trait::kCommutative) || node.op->is(ir::Trait::kMutates) || !has_unit_alpha(node))
+      return false;
     const ir::ValueId first = as_value(node.args[0]);
     const ir::ValueId second = as_value(node.args[1]);
     if (first == ir::kNone || second == ir::kNone || !is_constant_[first] || is_constant_[second]) return false;

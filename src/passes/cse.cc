@@ -56,7 +56,8 @@ class Numbering {
   bool is_candidate(const ir::Node& node) const {
     if (!is_pure(*node.op) || !node.defines.empty()) return false;
     return std::all_of(node.results.begin(), node.results.end(), [&](ir::ValueId result) {
-      return result == ir::kNone || (graph_.value(result).is_tensor() && (is_free_view(node) || !trace_.is_written(result)));
+      return result == ir::kNone ||
+             (graph_.value(result).is_tensor() && (is_free_view(node) || !trace_.is_written(result)));
     });
   }
 
@@ -97,10 +98,12 @@ class Numbering {
     if (!a.op->is(ir::Trait::kCommutative) || a.args.size() < 2) return false;
     const ir::ValueId first = as_value(a.args[0]);
     const ir::ValueId second = as_value(a.args[1]);
-    if (first == ir::kNone || second == ir::kNone || graph_.value(first).type != graph_.value(second).type) return false;
+    if (first == ir::kNone || second == ir::kNone || graph_.value(first).type != graph_.value(second).type)
+      return false;
     const int32_t alpha = find_argument(*a.op, "alpha");
     if (alpha >= 0 && as_int(a.args[alpha]) != 1) return false;
-    return a.args[0] == b.args[1] && a.args[1] == b.args[0] && std::equal(a.args.begin() + 2, a.args.end(), b.args.begin() + 2);
+    return a.args[0] == b.args[1] && a.args[1] == b.args[0] &&
+           std::equal(a.args.begin() + 2, a.args.end(), b.args.begin() + 2);
   }
 
   bool is_any_operand_written_since(ir::NodeId earlier, const ir::Node& node) const {
@@ -129,8 +132,8 @@ class Numbering {
   ir::Graph& graph_;
   MemoryTrace trace_;
   Replacements replacements_;
-  std::vector<int32_t> last_write_;      // per root: position of the last write met
-  std::vector<ir::ValueId> outputs_;     // sorted
+  std::vector<int32_t> last_write_;   // per root: position of the last write met
+  std::vector<ir::ValueId> outputs_;  // sorted
   std::unordered_map<size_t, std::vector<ir::NodeId>> seen_;
 };
 

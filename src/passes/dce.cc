@@ -90,14 +90,14 @@ class Sweep {
   }
 
   int drop_constants() {
-    return static_cast<int>(std::erase_if(
-        graph_.constants, [this](const ir::Constant& constant) { return !is_needed_[constant.value]; }));
+    return static_cast<int>(
+        std::erase_if(graph_.constants, [this](const ir::Constant& constant) { return !is_needed_[constant.value]; }));
   }
 
   ir::Graph& graph_;
   ir::AliasInfo aliases_;
-  std::vector<bool> is_needed_;     // per value
-  std::vector<bool> is_observed_;   // per root
+  std::vector<bool> is_needed_;    // per value
+  std::vector<bool> is_observed_;  // per root
   std::unordered_set<std::string> symbols_;
   bool has_definitions_ = false;
 };

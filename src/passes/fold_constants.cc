@@ -72,7 +72,8 @@ class Folder {
     if (makes_uninitialised(*node.op) || !has_known_scalars(node)) return false;
     const auto operands = ir::operands(node);
     if (operands.empty() && !node.op->is(ir::Trait::kCreation)) return false;
-    return std::all_of(operands.begin(), operands.end(), [&](ir::ValueId id) { return is_constant_or_view_of_one(id); }) &&
+    return std::all_of(operands.begin(), operands.end(),
+                       [&](ir::ValueId id) { return is_constant_or_view_of_one(id); }) &&
            std::all_of(node.results.begin(), node.results.end(), [&](ir::ValueId id) { return can_be_constant(id); });
   }
 

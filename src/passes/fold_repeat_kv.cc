@@ -57,7 +57,8 @@ class Matcher {
     if (id == ir::kNone || graph_.node(id).op != kClone) return ir::kNone;
     const ir::ValueId operand = as_value(graph_.node(id).args[0]);
     const ir::TensorType* type = tensor(operand);
-    const bool fits = type != nullptr && type->sizes.size() == 5 && type->sizes == tensor(graph_.node(id).results[0])->sizes;
+    const bool fits =
+        type != nullptr && type->sizes.size() == 5 && type->sizes == tensor(graph_.node(id).results[0])->sizes;
     return fits ? operand : ir::kNone;
   }
 

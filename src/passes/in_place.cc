@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/in_place.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "ops/table.h"
 
 namespace npugraph::passes {
@@ -48,6 +51,28 @@ std::optional<InPlaceForm> twin_form(const ir::Node& node) {
   return form;
 }
 
+// Whether different indices certainly name different elements.
+bool has_distinct_elements(const ir::TensorType& type, const std::vector<ir::Symbol>& symbols) {
+  std::vector<size_t> inner_first(type.sizes.size());
+  std::iota(inner_first.rbegin(), inner_first.rend(), size_t{0});
+  std::stable_sort(inner_first.begin(), inner_first.end(), [&](size_t a, size_t b) {
+    const auto x = type.strides[a].as_int();
+    const auto y = type.strides[b].as_int();
+    return x && y && *x < *y;
+  });
+  Expr reach;  // from the first element to the last one of the dimensions seen
+  for (const size_t d : inner_first) {
+    if (type.sizes[d].is_int(1)) continue;
+    if (!ir::is_nonnegative(type.strides[d] - reach - 1, symbols)) return false;
+    reach = reach + (type.sizes[d] - 1) * type.strides[d];
+  }
+  return true;
+}
+
+bool have_same_elements(const ir::TensorType& a, const ir::TensorType& b) {
+  return a.dtype == b.dtype && a.sizes == b.sizes && a.device == b.device;
+}
+
 }  // namespace
 
 std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node& node) {
@@ -60,8 +85,13 @@ std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node&
   } else if (!node.op->inplace_twin.empty()) {
     form = twin_form(node);
   }
-  if (!form || form->target == ir::kNone || !graph.value(form->target).is_tensor()) return std::nullopt;
-  if (graph.value(form->target).type != graph.value(node.results[0]).type) return std::nullopt;
+  if (!form || form->target == ir::kNone) return std::nullopt;
+  const auto* target = std::get_if<ir::TensorType>(&graph.value(form->target).type);
+  const auto* result = std::get_if<ir::TensorType>(&graph.value(node.results[0]).type);
+  if (!target || !result || !have_same_elements(*target, *result)) return std::nullopt;
+  form->same_strides = target->strides == result->strides;
+  // A fresh result has distinct elements, so equal strides prove the same of the target.
+  if (!form->same_strides && !has_distinct_elements(*target, graph.symbols)) return std::nullopt;
   return form;
 }
 
@@ -81,6 +111,7 @@ bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeI
 
 ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements) {
   if (!form.is_scatter) {
+    graph.value(graph.node(id).results[0]).type = graph.value(form.target).type;
     graph.node(id).op = form.twin;
     graph.node(id).args = std::move(form.args);
     return ir::kNone;
@@ -100,7 +131,8 @@ ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Rep
   const ir::Op* copy_op = row("aten.copy_");
   ir::Node copy{.op = copy_op, .stream = view.stream, .origin = view.origin};
   const ir::NodeId view_id = graph.insert_before(id, std::move(view), {type}, name + ".part");
-  copy.args = {TensorRef{graph.node(view_id).results[0]}, TensorRef{form.source}, copy_op->schema.args[2].default_value};
+  copy.args = {TensorRef{graph.node(view_id).results[0]}, TensorRef{form.source},
+               copy_op->schema.args[2].default_value};
   const ir::NodeId copy_id = graph.insert_before(id, std::move(copy), {type}, name + ".write");
   replacements.replace(result, form.target);
   graph.erase(id);

@@ -18,20 +18,22 @@ namespace npugraph::passes {
 struct InPlaceForm {
   const ir::Op* twin = nullptr;  // the in-place operator, or the view into which a scatter copies its source
   bool is_scatter = false;
-  std::vector<Attr> args;        // of `twin`
+  std::vector<Attr> args;          // of `twin`
   ir::ValueId target = ir::kNone;  // the operand that is written
   ir::ValueId source = ir::kNone;  // what a scatter copies
+  bool same_strides = true;        // the result has exactly the type of the target
 };
 
-// The in-place form of a node, when there is one and the result has exactly the type of the operand that it would overwrite.
-// Says nothing about who else reads that operand.
+// The in-place form of a node, when there is one and the result has dtype, sizes and device of the operand that it would
+// overwrite, no two elements of which share memory. Where strides differ, the node's result may change its type only if nobody
+// keeps it. Says nothing about who else reads the operand.
 std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node& node);
 
 // Whether the other operands permit the write: elementwise operators may read the very view that they write, others must not
 // read a byte of it.
 bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form);
 
-// Carries it out. Returns the copy_ that a scatter became, else kNone.
+// Carries it out; the result takes the type of the target. Returns the copy_ that a scatter became, else kNone.
 ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements);
 
 }  // namespace npugraph::passes

@@ -139,7 +139,8 @@ bool can_share(const MemoryTrace& trace, ir::ValueId source, ir::ValueId result,
     return false;
   }
   const int32_t source_write = trace.first_access(source, position, Kind::kWrite);
-  if (source_write != MemoryTrace::kNever && trace.is_accessed(result, source_write - 1, MemoryTrace::kNever, Kind::kAny)) {
+  if (source_write != MemoryTrace::kNever &&
+      trace.is_accessed(result, source_write - 1, MemoryTrace::kNever, Kind::kAny)) {
     return false;
   }
   const int32_t result_write = trace.first_access(result, position, Kind::kWrite);

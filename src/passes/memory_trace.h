@@ -71,11 +71,11 @@ class MemoryTrace {
   const ir::Graph& graph_;
   ir::AliasInfo aliases_;
   std::vector<int32_t> position_;
-  std::vector<int32_t> failing_;                // positions of the nodes that may fail
-  std::vector<ir::ValueId> parent_;             // of roots, by unite()
-  std::vector<bool> fresh_;                     // per root
-  std::vector<int32_t> stream_;                 // per root: the one stream, or kMixedStreams
-  std::vector<std::vector<Access>> accesses_;   // per root
+  std::vector<int32_t> failing_;               // positions of the nodes that may fail
+  std::vector<ir::ValueId> parent_;            // of roots, by unite()
+  std::vector<bool> fresh_;                    // per root
+  std::vector<int32_t> stream_;                // per root: the one stream, or kMixedStreams
+  std::vector<std::vector<Access>> accesses_;  // per root
 };
 
 // Whether `result`, the fresh result of a node at `position` that holds the same elements as `source`, may be `source`'s memory

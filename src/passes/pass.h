@@ -26,21 +26,23 @@ struct Remark {
 };
 
 struct PassContext {
-  ConstantEvaluator evaluate;     // empty: fold nothing that needs the host
-  bool training = false;          // grad is on: nothing may be derived from values that change
+  ConstantEvaluator evaluate;  // empty: fold nothing that needs the host
+  bool training = false;       // grad is on: nothing may be derived from values that change
   // The copy_ nodes at the end of the graph come from functionalisation: the user's program wrote where the value was
   // computed. False for graphs whose in-place operators stand where the user's program has them; reinplace_inputs clears it.
   bool copy_epilogues = true;
   std::vector<Remark> remarks;
 
-  void remark(const ir::Node& node, std::string message) { remarks.push_back({"", node.origin.node, std::move(message)}); }
+  void remark(const ir::Node& node, std::string message) {
+    remarks.push_back({"", node.origin.node, std::move(message)});
+  }
 };
 
 // Returns the number of rewrites.
 using PassFn = int (*)(ir::Graph& graph, PassContext& context);
 
 struct Pass {
-  const char* name;     // also its switch: disable_passes=("cse",)
+  const char* name;  // also its switch: disable_passes=("cse",)
   PassFn run;
   const char* summary;  // one sentence
 };
@@ -53,8 +55,8 @@ struct PassRecord {
 };
 
 struct DriverOptions {
-  std::vector<std::string> disabled;                                        // names of passes to leave out
-  bool verify = true;                                                       // after each pass that hit
+  std::vector<std::string> disabled;                                            // names of passes to leave out
+  bool verify = true;                                                           // after each pass that hit
   std::function<void(const Pass&, const ir::Graph&, const PassRecord&)> after;  // dumps; may be empty
 };
 

@@ -19,8 +19,8 @@ constexpr int kMaxRounds = 16;
 
 struct PendingCopy {
   ir::NodeId id = ir::kNone;
-  bool is_epilogue = false;      // the user's program wrote where the value was computed
-  const char* obstacle = "";     // why it was kept, in the last round
+  bool is_epilogue = false;   // the user's program wrote where the value was computed
+  const char* obstacle = "";  // why it was kept, in the last round
 };
 
 // A copy_ together with the node that could write its destination.
@@ -28,14 +28,22 @@ struct Sink {
   ir::NodeId copy = ir::kNone;
   ir::NodeId producer = ir::kNone;
   ir::ValueId destination = ir::kNone;
-  ir::ValueId source = ir::kNone;   // what is copied: the producer's result or a view of it
-  ir::ValueId result = ir::kNone;   // the producer's result
+  ir::ValueId source = ir::kNone;  // what is copied: the producer's result or a view of it
+  ir::ValueId result = ir::kNone;  // the producer's result
   bool is_epilogue = false;
 };
 
+// Whether the copy is all that anybody does with the result, so that nothing depends on its strides.
+bool is_only_copied(const MemoryTrace& trace, const Sink& sink) {
+  return sink.source == sink.result && trace.aliases().members(sink.result).size() == 1 &&
+         trace.accesses(sink.result).size() == 1;
+}
+
 // Whether `source`, seen in the producer's result, names the same elements as `destination` once the result is the target.
-bool lands_on_destination(const MemoryTrace& trace, const ir::Graph& graph, const Sink& sink, ir::ValueId target) {
+bool lands_on_destination(const MemoryTrace& trace, const ir::Graph& graph, const Sink& sink, const InPlaceForm& form) {
   const auto& aliases = trace.aliases();
+  const ir::ValueId target = form.target;
+  if (!form.same_strides) return is_only_copied(trace, sink) && aliases.same_view(target, sink.destination);
   const auto& from = aliases.placement(sink.source);
   const auto& to = aliases.placement(sink.destination);
   const auto& base = aliases.placement(target);
@@ -49,12 +57,14 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   const int32_t computed = trace.position(sink.producer);
   const int32_t copied = trace.position(sink.copy);
   if (trace.root(form.target) != trace.root(sink.destination)) return "the new value is not computed from the old one";
-  if (!lands_on_destination(trace, graph, sink, form.target)) return "the new value covers other elements";
+  if (!lands_on_destination(trace, graph, sink, form))
+    return "the new value has other strides or covers other elements";
   if (graph.node(sink.producer).stream != graph.node(sink.copy).stream) return "written on another stream";
   if (!operands_permit(trace, graph, sink.producer, form)) return "another operand overlaps what is written";
   if (trace.is_accessed(form.target, computed, copied, Kind::kAny)) return "the old value is used after the write";
   if (trace.is_returned(sink.result)) return "the new value is returned as well";
-  if (trace.is_accessed(sink.result, copied, MemoryTrace::kNever, Kind::kWrite)) return "the new value is overwritten later";
+  if (trace.is_accessed(sink.result, copied, MemoryTrace::kNever, Kind::kWrite))
+    return "the new value is overwritten later";
   const int32_t next_write = trace.first_access(sink.destination, copied, Kind::kWrite);
   if (next_write != MemoryTrace::kNever &&
       trace.is_accessed(sink.result, next_write - 1, MemoryTrace::kNever, Kind::kAny)) {

@@ -11,7 +11,8 @@ namespace {
 
 // What a node copies, when its result is a copy of one operand and nothing else.
 ir::ValueId copied_operand(const ir::Node& node, bool has_epilogues) {
-  static const std::array<const ir::Op*, 3> kCopies = {row("aten.clone"), row("aten._to_copy"), row("aten.lift_fresh_copy")};
+  static const std::array<const ir::Op*, 3> kCopies = {row("aten.clone"), row("aten._to_copy"),
+                                                       row("aten.lift_fresh_copy")};
   static const ir::Op* kFunctionalCopy = row("aten.copy");
   for (const ir::Op* op : kCopies) {
     if (node.op == op) return as_value(node.args[0]);

@@ -56,8 +56,8 @@ const ir::Op* row(std::string_view name) { return &ops::require(name); }
 
 void Replacements::replace(ir::ValueId from, ir::ValueId to) {
   to = resolve(to);
-  NG_CHECK(from != to && graph_.value(from).type == graph_.value(to).type, "%", graph_.value(from).name, " cannot become %",
-           graph_.value(to).name);
+  NG_CHECK(from != to && graph_.value(from).type == graph_.value(to).type, "%", graph_.value(from).name,
+           " cannot become %", graph_.value(to).name);
   by_[from] = to;
   any_ = true;
 }

@@ -97,7 +97,9 @@ bool respell_permute(ir::Graph& graph, ir::Node& node) {
   return true;
 }
 
-bool respell_dim(ir::Graph& graph, ir::Node& node) { return make_non_negative(node.args[1], rank_of_self(graph, node)); }
+bool respell_dim(ir::Graph& graph, ir::Node& node) {
+  return make_non_negative(node.args[1], rank_of_self(graph, node));
+}
 
 bool respell_unsqueeze(ir::Graph& graph, ir::Node& node) {
   return make_non_negative(node.args[1], rank_of_self(graph, node) + 1);
@@ -134,14 +136,10 @@ using Rule = bool (*)(ir::Graph&, ir::Node&);
 
 const std::unordered_map<const ir::Op*, Rule>& rules() {
   static const std::unordered_map<const ir::Op*, Rule> rules = {
-      {row("aten.view"), respell_reshape},
-      {row("aten._unsafe_view"), respell_reshape},
-      {row("aten.reshape"), respell_reshape},
-      {row("aten.transpose.int"), respell_transpose},
-      {row("aten.permute"), respell_permute},
-      {row("aten.unsqueeze"), respell_unsqueeze},
-      {row("aten.squeeze.dim"), respell_dim},
-      {row("aten.select.int"), respell_select},
+      {row("aten.view"), respell_reshape},       {row("aten._unsafe_view"), respell_reshape},
+      {row("aten.reshape"), respell_reshape},    {row("aten.transpose.int"), respell_transpose},
+      {row("aten.permute"), respell_permute},    {row("aten.unsqueeze"), respell_unsqueeze},
+      {row("aten.squeeze.dim"), respell_dim},    {row("aten.select.int"), respell_select},
       {row("aten.slice.Tensor"), respell_slice},
   };
   return rules;
