@@ -10,6 +10,8 @@ from benchmarks.model_case import allowed_error, flatten_outputs, reference64, r
 from tests.python.models import model_measurements as m
 
 BATCHES = (1, 3)
+# Dynamo takes equal sizes for one symbol, so neither is the size of a dimension that stays.
+DYNAMIC_BATCHES = (5, 2)
 ARENA_BOUND = 1.02
 
 
@@ -29,7 +31,7 @@ def test_one_compile_serves_other_batch_sizes(name: str) -> None:
     case = m.MODELS[name]
     model = case.build()
     compiled = torch.compile(model, backend=m.BACKEND, dynamic=True)
-    for batch in (3, 2):
+    for batch in DYNAMIC_BATCHES:
         eager = relative_errors(flatten_outputs(model(**case.inputs(batch))), reference64(case, batch))
         errors = relative_errors(flatten_outputs(compiled(**case.inputs(batch))), reference64(case, batch))
         assert all(error <= allowed_error(other) for error, other in zip(errors, eager, strict=True))
