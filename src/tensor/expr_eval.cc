@@ -45,15 +45,18 @@ Applied product(std::span<const Scalar> args) {
   return narrow(total);
 }
 
-int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0); }
-
 Applied divide(ExprOp op, int64_t a, int64_t b) {
   if (b == 0) return fail(kDivisionByZero);
   if (b == -1) return op == ExprOp::kMod ? ok(0) : narrow(-Wide{a});
-  const int64_t quotient = floor_quotient(a, b);
-  if (op == ExprOp::kFloorDiv) return ok(quotient);
-  if (op == ExprOp::kMod) return ok(a - quotient * b);
-  return ok(quotient + (a % b != 0 ? 1 : 0));
+  const int64_t quotient = a / b;
+  const int64_t remainder = a % b;
+  const bool between = remainder != 0;                            // the quotient lies between two integers
+  const bool below_zero = between && (remainder < 0) != (b < 0);  // so that truncation rounded it up
+  switch (op) {
+    case ExprOp::kFloorDiv: return ok(quotient - (below_zero ? 1 : 0));
+    case ExprOp::kMod: return ok(remainder + (below_zero ? b : 0));
+    default: return ok(quotient + (between && !below_zero ? 1 : 0));
+  }
 }
 
 Applied power(int64_t base, int64_t exponent) {

@@ -43,6 +43,8 @@ TEST(ExprEval, IntegerDivisionFollowsPython) {
   EXPECT_EQ(of_ints("ceildiv", -7, 2), -3);
   EXPECT_EQ(of_ints("ceildiv", 7, -2), -3);
   EXPECT_EQ(of_ints("floordiv", 5, kMin), -1);
+  EXPECT_EQ(of_ints("mod", 5, kMin), kMin + 5);
+  EXPECT_EQ(of_ints("ceildiv", 5, kMin), 0);
 }
 
 TEST(ExprEval, IntegerOperators) {
