@@ -76,7 +76,8 @@ class Registry final : public ir::OpResolver {
       RegisteredOp& op = ops_.emplace_back();
       op.schema = parse_schema(entry.row->schema);
       op.name = op.schema.name;
-      op.traits = entry.row->traits.bits | traits_of(op.schema);
+      // A schema cannot tell a view from an operator that returns its argument in some cases (contiguous): the row does.
+      op.traits = entry.row->traits.bits | (traits_of(op.schema) & ~static_cast<ir::Traits>(kView));
       if (entry.row->inplace_twin != nullptr) op.inplace_twin = entry.row->inplace_twin;
       op.in_table = true;
       op.row = entry.row;
