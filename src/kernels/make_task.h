@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel class as an ng_task. The class has a default-constructible State and
+//   bool bind(const ng_call& call, State& state) const;    // false: these sizes cannot be bound
+//   ng_status run(const State& state, ng_call& call) const;
+// neither of which throws.
+#pragma once
+
+#include <memory>
+
+#include "abi/task.h"
+
+namespace npugraph::kernels {
+
+template <typename Kernel>
+ng_task make_task(std::unique_ptr<Kernel> kernel) {
+  using State = typename Kernel::State;
+  return {
+      .context = kernel.release(),
+      .run =
+          [](void* context, void* state, ng_call* call) {
+            return static_cast<const Kernel*>(context)->run(*static_cast<const State*>(state), *call);
+          },
+      .bind =
+          [](void* context, const ng_call* call, void** state) {
+            if (*state == nullptr) *state = new State;
+            return static_cast<const Kernel*>(context)->bind(*call, *static_cast<State*>(*state)) ? NG_OK : NG_ERROR;
+          },
+      .unbind = [](void*, void* state) { delete static_cast<State*>(state); },
+      .workspace = nullptr,
+      .destroy = [](void* context) { delete static_cast<Kernel*>(context); },
+  };
+}
+
+}  // namespace npugraph::kernels

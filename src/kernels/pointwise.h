@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise kernels: y[i] = f(a[i], b[i], c[i]) over broadcast windows, with scalars in the place of inputs.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "kernels/arguments.h"
+#include "kernels/strided_loop.h"
+
+namespace npugraph::kernels {
+
+// What `f` is over elements of certain types.
+struct PointwiseOp {
+  // A row of elements; the result is the last window. `attribute` is alpha and the like, of the inputs' type.
+  void (*row)(const Row& row, const void* attribute);
+  // One element.
+  void (*element)(const std::array<const char*, kMaxWindows>& inputs, char* result, const void* attribute);
+  std::vector<DType> inputs;
+  DType result;
+};
+
+class Pointwise {
+ public:
+  struct State {
+    StridedLoop loop;
+    // Scalars, converted to the type of their input; the last one is the attribute.
+    alignas(8) std::array<std::array<char, 8>, kMaxWindows> scalars{};
+  };
+
+  // UserError when the operands do not fit `op`. The attribute follows the inputs and is 1 where there is none.
+  Pointwise(const program::Task& task, PointwiseOp op);
+
+  bool bind(const ng_call& call, State& state) const;
+  ng_status run(const State& state, ng_call& call) const;
+  // The same by plain loops over indices.
+  ng_status run_reference(const ng_call& call) const;
+
+ private:
+  void convert_scalars(const ng_call& call, State& state) const;
+
+  PointwiseOp op_;
+  std::vector<Argument> inputs_;
+  Argument attribute_;
+  int32_t result_;  // operand
+};
+
+}  // namespace npugraph::kernels

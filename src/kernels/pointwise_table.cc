@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The elementwise operations. Each result is the correctly rounded one, and equal to ATen's bit for bit.
+#include <cmath>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "base/error.h"
+#include "kernels/element.h"
+#include "kernels/make_task.h"
+#include "kernels/pointwise.h"
+#include "kernels/pointwise_rows.h"
+#include "kernels/rows.h"
+
+namespace npugraph::kernels {
+namespace {
+
+// Integers wrap around.
+template <typename T>
+auto wrapping(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::make_unsigned_t<T>>(x);
+  } else {
+    return x;
+  }
+}
+
+struct Neg {
+  template <typename T>
+  static T apply(T x, T) { return static_cast<T>(-wrapping(x)); }
+};
+struct Abs {
+  template <typename T>
+  static T apply(T x, T) {
+    if constexpr (std::is_integral_v<T>) {
+      return x < 0 ? static_cast<T>(-wrapping(x)) : x;
+    } else {
+      return std::fabs(x);
+    }
+  }
+};
+struct Relu {  // keeps NaN and -0
+  template <typename T>
+  static T apply(T x, T) { return T{0} > x ? T{0} : x; }
+};
+struct Sqrt {
+  static float apply(float x, float) { return std::sqrt(x); }
+};
+struct Rsqrt {
+  static float apply(float x, float) { return 1.0f / std::sqrt(x); }
+};
+struct Reciprocal {
+  static float apply(float x, float) { return 1.0f / x; }
+};
+struct Square {
+  template <typename T>
+  static T apply(T x, T) { return static_cast<T>(wrapping(x) * wrapping(x)); }
+};
+struct LogicalNot {
+  static bool apply(bool x, bool) { return !x; }
+};
+
+struct Add {
+  template <typename T>
+  static T apply(T a, T b, T alpha) { return static_cast<T>(wrapping(a) + wrapping(alpha) * wrapping(b)); }
+};
+struct Sub {
+  template <typename T>
+  static T apply(T a, T b, T alpha) { return static_cast<T>(wrapping(a) - wrapping(alpha) * wrapping(b)); }
+};
+struct Mul {
+  template <typename T>
+  static T apply(T a, T b, T) { return static_cast<T>(wrapping(a) * wrapping(b)); }
+};
+struct Div {
+  static float apply(float a, float b, float) { return a / b; }
+};
+struct Maximum {  // NaN where an input is NaN
+  template <typename T>
+  static T apply(T a, T b, T) { return a > b || a != a ? a : b; }
+};
+struct Minimum {
+  template <typename T>
+  static T apply(T a, T b, T) { return a < b || a != a ? a : b; }
+};
+struct Eq {
+  template <typename T>
+  static bool apply(T a, T b, T) { return a == b; }
+};
+struct Ne {
+  template <typename T>
+  static bool apply(T a, T b, T) { return a != b; }
+};
+struct Lt {
+  template <typename T>
+  static bool apply(T a, T b, T) { return a < b; }
+};
+struct Le {
+  template <typename T>
+  static bool apply(T a, T b, T) { return a <= b; }
+};
+struct Gt {
+  template <typename T>
+  static bool apply(T a, T b, T) { return a > b; }
+};
+struct Ge {
+  template <typename T>
+  static bool apply(T a, T b, T) { return a >= b; }
+};
+struct LogicalAnd {
+  static bool apply(bool a, bool b, bool) { return a && b; }
+};
+struct LogicalOr {
+  static bool apply(bool a, bool b, bool) { return a || b; }
+};
+struct LogicalXor {
+  static bool apply(bool a, bool b, bool) { return a != b; }
+};
+struct Where {
+  template <typename T>
+  static T apply(bool condition, T a, T b, T) { return condition ? a : b; }
+};
+
+using program::Task;
+
+// The type of the first tensor among the arguments from `first` on, else that of the result.
+DType input_type(const Task& task, size_t first = 0) {
+  const Arguments arguments(task);
+  for (size_t i = first; i < task.args.size(); ++i) {
+    const Argument argument = arguments[i];
+    if (argument.is_tensor() && argument.operand < static_cast<int32_t>(task.operands.size())) {
+      return task.operands[argument.operand].dtype;
+    }
+  }
+  if (task.operands.empty()) refuse(task, "has no operands");
+  return task.operands.back().dtype;
+}
+
+[[noreturn]] void refuse_type(const Task& task, DType dtype) { refuse(task, cat("does not take ", name_of(dtype))); }
+
+template <typename Op>
+PointwiseOp unary_f32(const Task&) {
+  return PointwiseRows<Op, float, float>::op({DType::kF32}, DType::kF32);
+}
+template <typename Op>
+PointwiseOp unary_f32_i64(const Task& task) {
+  if (input_type(task) == DType::kI64) return PointwiseRows<Op, int64_t, int64_t>::op({DType::kI64}, DType::kI64);
+  return unary_f32<Op>(task);
+}
+template <typename Op>
+PointwiseOp unary_bool(const Task&) {
+  return PointwiseRows<Op, bool, bool>::op({DType::kBool}, DType::kBool);
+}
+template <typename Op>
+PointwiseOp binary_f32(const Task&) {
+  return PointwiseRows<Op, float, float, float>::op({DType::kF32, DType::kF32}, DType::kF32);
+}
+template <typename Op>
+PointwiseOp binary_f32_i64(const Task& task) {
+  if (input_type(task) != DType::kI64) return binary_f32<Op>(task);
+  return PointwiseRows<Op, int64_t, int64_t, int64_t>::op({DType::kI64, DType::kI64}, DType::kI64);
+}
+template <typename Op>
+PointwiseOp comparison(const Task& task) {
+  switch (const DType dtype = input_type(task)) {
+    case DType::kF32: return PointwiseRows<Op, bool, float, float>::op({dtype, dtype}, DType::kBool);
+    case DType::kI64: return PointwiseRows<Op, bool, int64_t, int64_t>::op({dtype, dtype}, DType::kBool);
+    default: refuse_type(task, dtype);
+  }
+}
+template <typename Op>
+PointwiseOp binary_bool(const Task&) {
+  return PointwiseRows<Op, bool, bool, bool>::op({DType::kBool, DType::kBool}, DType::kBool);
+}
+PointwiseOp where(const Task& task) {
+  const DType dtype = task.operands.empty() ? DType::kF32 : task.operands.back().dtype;
+  switch (dtype) {
+    case DType::kF32: return PointwiseRows<Where, float, bool, float, float>::op({DType::kBool, dtype, dtype}, dtype);
+    case DType::kI64: return PointwiseRows<Where, int64_t, bool, int64_t, int64_t>::op({DType::kBool, dtype, dtype}, dtype);
+    default: refuse_type(task, dtype);
+  }
+}
+
+template <PointwiseOp (*choose)(const Task&)>
+ng_task build(const Task& task) {
+  return make_task(std::make_unique<Pointwise>(task, choose(task)));
+}
+template <PointwiseOp (*choose)(const Task&)>
+ng_status reference(const Task& task, ng_call* call) {
+  return Pointwise(task, choose(task)).run_reference(*call);
+}
+
+template <PointwiseOp (*choose)(const Task&)>
+constexpr Kernel row(const char* name, const char* signature) {
+  return {name, signature, build<choose>, reference<choose>};
+}
+
+constexpr Kernel kRows[] = {
+    row<unary_f32_i64<Neg>>("kernel.unary_neg", "(x: f32 or i64) -> y = -x"),
+    row<unary_f32_i64<Abs>>("kernel.unary_abs", "(x: f32 or i64) -> y = |x|"),
+    row<unary_f32_i64<Relu>>("kernel.unary_relu", "(x: f32 or i64) -> y = x where x is not below 0, else 0"),
+    row<unary_f32<Sqrt>>("kernel.unary_sqrt", "(x: f32) -> y = sqrt(x)"),
+    row<unary_f32<Rsqrt>>("kernel.unary_rsqrt", "(x: f32) -> y = 1 / sqrt(x), rounded twice"),
+    row<unary_f32<Reciprocal>>("kernel.unary_reciprocal", "(x: f32) -> y = 1 / x"),
+    row<unary_f32_i64<Square>>("kernel.unary_square", "(x: f32 or i64) -> y = x * x"),
+    row<unary_bool<LogicalNot>>("kernel.unary_logical_not", "(x: bool) -> y = not x"),
+    row<binary_f32_i64<Add>>("kernel.binary_add", "(a, b: f32 or i64 [, alpha]) -> y = a + alpha * b, rounded twice"),
+    row<binary_f32_i64<Sub>>("kernel.binary_sub", "(a, b: f32 or i64 [, alpha]) -> y = a - alpha * b, rounded twice"),
+    row<binary_f32_i64<Mul>>("kernel.binary_mul", "(a, b: f32 or i64) -> y = a * b"),
+    row<binary_f32<Div>>("kernel.binary_div", "(a, b: f32) -> y = a / b"),
+    row<binary_f32_i64<Maximum>>("kernel.binary_maximum", "(a, b: f32 or i64) -> y = the larger, NaN if any is"),
+    row<binary_f32_i64<Minimum>>("kernel.binary_minimum", "(a, b: f32 or i64) -> y = the smaller, NaN if any is"),
+    row<comparison<Eq>>("kernel.binary_eq", "(a, b: f32 or i64) -> y: bool = a == b"),
+    row<comparison<Ne>>("kernel.binary_ne", "(a, b: f32 or i64) -> y: bool = a != b"),
+    row<comparison<Lt>>("kernel.binary_lt", "(a, b: f32 or i64) -> y: bool = a < b"),
+    row<comparison<Le>>("kernel.binary_le", "(a, b: f32 or i64) -> y: bool = a <= b"),
+    row<comparison<Gt>>("kernel.binary_gt", "(a, b: f32 or i64) -> y: bool = a > b"),
+    row<comparison<Ge>>("kernel.binary_ge", "(a, b: f32 or i64) -> y: bool = a >= b"),
+    row<binary_bool<LogicalAnd>>("kernel.binary_logical_and", "(a, b: bool) -> y = a and b"),
+    row<binary_bool<LogicalOr>>("kernel.binary_logical_or", "(a, b: bool) -> y = a or b"),
+    row<binary_bool<LogicalXor>>("kernel.binary_logical_xor", "(a, b: bool) -> y = a != b"),
+    row<where>("kernel.where", "(condition: bool, a, b: f32 or i64) -> y = a where condition, else b"),
+};
+
+}  // namespace
+
+std::span<const Kernel> pointwise_kernels() { return kRows; }
+
+}  // namespace npugraph::kernels

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random calls of kernels: a task over windows of any strides, the memory behind them, and the ng_call.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/element.h"
+#include "kernels/registry.h"
+
+namespace npugraph::kernels {
+
+using Sizes = std::vector<int64_t>;
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
+  bool one_in(int64_t n) { return below(n) == 0; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// Zeros of both signs, infinities, NaN, large numbers, and small ones that meet each other.
+inline double interesting_number(Random& random) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kSpecial[] = {0.0, -0.0, kInf, -kInf, std::numeric_limits<double>::quiet_NaN(), 1e30, -3e9, 65519.9, 1e-7};
+  if (random.one_in(8)) return kSpecial[random.below(9)];
+  return static_cast<double>(random.below(41) - 20) / (random.one_in(2) ? 1.0 : 7.0);
+}
+
+inline void fill_random(Random& random, DType dtype, bool moderate, std::vector<char>& memory) {
+  with_type(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (size_t i = 0; i + sizeof(T) <= memory.size(); i += sizeof(T)) {
+      const double number = moderate ? static_cast<double>(random.below(2001) - 1000) / 1000 : interesting_number(random);
+      const T value = std::is_same_v<T, int64_t> && random.one_in(9) ? convert<T>(std::numeric_limits<int64_t>::min())
+                                                                     : convert<T>(number);
+      std::memcpy(&memory[i], &value, sizeof(T));
+    }
+  });
+}
+
+// Dense, permuted, padded or, for what is only read, repeated.
+inline Sizes random_strides(Random& random, const Sizes& sizes, bool input) {
+  Sizes order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (random.one_in(3)) {
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(static_cast<int64_t>(i))]);
+  }
+  Sizes strides(sizes.size());
+  int64_t next = random.one_in(4) ? 2 : 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const auto d = static_cast<size_t>(order[i]);
+    strides[d] = next;
+    if (input && random.one_in(8)) {
+      strides[d] = 0;
+      continue;
+    }
+    next *= std::max<int64_t>(sizes[d], 1);
+    if (random.one_in(6)) next += 3;
+  }
+  return strides;
+}
+
+class KernelCase {
+ public:
+  explicit KernelCase(std::string name) { task_.name = std::move(name); }
+
+  bool moderate = false;  // values between -1 and 1
+
+  void add_input(Random& random, DType dtype, const Sizes& sizes) {
+    task_.args.push_back(TensorRef{static_cast<int32_t>(operands_.size())});
+    add_operand(random, dtype, sizes, program::Access::kRead);
+  }
+  void add_result(Random& random, DType dtype, const Sizes& sizes) {
+    add_operand(random, dtype, sizes, program::Access::kWrite);
+  }
+  // A constant, or a symbol whose value comes with the call.
+  void add_scalar(Random& random, Scalar value) {
+    if (random.one_in(2)) {
+      task_.args.push_back(Expr::constant(value));
+      return;
+    }
+    task_.args.push_back(Expr::symbol("s" + std::to_string(scalars_.size()), value.kind));
+    scalars_.push_back(value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i});
+  }
+  void add_flag(bool value) { task_.args.push_back(Expr::constant(Scalar::of_bool(value))); }
+
+  const program::Task& task() const { return task_; }
+  DType result_type() const { return task_.operands.back().dtype; }
+
+  // The bytes of the result's memory after the kernel has run, with ranges cut as `workers` threads would.
+  std::vector<char> run(const Kernel& kernel, int32_t workers) {
+    Call call(*this);
+    const ng_task made = kernel.build(task_);
+    void* state = nullptr;
+    call.call.host = nullptr;
+    EXPECT_EQ(made.bind(made.context, &call.call, &state), NG_OK) << task_.name;
+    std::vector<char> workspace(made.workspace ? made.workspace(made.context, &call.call) : 0);
+    const ng_host host{.self = nullptr, .workers = workers, .parallel_for = cut, .set_error = nullptr};
+    call.call.host = &host;
+    call.call.workspace = workspace.data();
+    EXPECT_EQ(made.run(made.context, state, &call.call), NG_OK) << task_.name;
+    made.unbind(made.context, state);
+    made.destroy(made.context);
+    return call.memory.back();
+  }
+
+  std::vector<char> run_reference(const Kernel& kernel) {
+    Call call(*this);
+    EXPECT_EQ(kernel.reference(task_, &call.call), NG_OK) << task_.name;
+    return call.memory.back();
+  }
+
+ private:
+  struct Memory {
+    std::vector<char> bytes;
+    Sizes sizes;
+    Sizes strides;
+  };
+
+  // One call on copies of the memory.
+  struct Call {
+    explicit Call(const KernelCase& source) {
+      for (const Memory& operand : source.operands_) memory.push_back(operand.bytes);
+      for (size_t i = 0; i < memory.size(); ++i) {
+        const Memory& operand = source.operands_[i];
+        buffers.push_back({memory[i].data(), nullptr, operand.sizes.data(), operand.strides.data(),
+                           static_cast<int32_t>(operand.sizes.size()),
+                           static_cast<int32_t>(source.task_.operands[i].dtype)});
+      }
+      call.buffers = buffers.data();
+      call.num_buffers = static_cast<uint32_t>(buffers.size());
+      call.scalars = source.scalars_.data();
+      call.num_scalars = static_cast<uint32_t>(source.scalars_.size());
+      call.abi_version = NG_TASK_ABI_VERSION;
+    }
+    std::vector<std::vector<char>> memory;
+    std::vector<ng_buffer> buffers;
+    ng_call call{};
+  };
+
+  static void cut(const ng_host* host, int64_t begin, int64_t end, int64_t grain, void (*body)(void*, int64_t, int64_t),
+                  void* arg) {
+    const int64_t length = std::max(grain, (end - begin + host->workers - 1) / host->workers);
+    for (int64_t at = begin; at < end; at += length) body(arg, at, std::min(at + length, end));
+  }
+
+  void add_operand(Random& random, DType dtype, const Sizes& sizes, program::Access access) {
+    const Sizes strides = random_strides(random, sizes, access == program::Access::kRead);
+    int64_t elements = 1;
+    for (size_t d = 0; d < sizes.size(); ++d) elements += std::max<int64_t>(sizes[d] - 1, 0) * strides[d];
+    Memory memory{std::vector<char>(elements * size_of(dtype)), sizes, strides};
+    fill_random(random, dtype, moderate, memory.bytes);
+    program::Operand operand{.buffer = static_cast<int32_t>(operands_.size()), .access = access, .dtype = dtype};
+    for (const int64_t size : sizes) operand.sizes.push_back({size});
+    for (const int64_t stride : strides) operand.strides.push_back({stride});
+    task_.operands.push_back(operand);
+    operands_.push_back(std::move(memory));
+  }
+
+  program::Task task_;
+  std::vector<Memory> operands_;
+  std::vector<ng_scalar> scalars_;
+};
+
+}  // namespace npugraph::kernels

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel of the table against its reference, over random shapes, strides and values.
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "kernels/kernel_case.h"
+
+namespace npugraph::kernels {
+namespace {
+
+constexpr int kRounds = 150;
+constexpr DType kNumbers[] = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
+                              DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+
+Sizes random_shape(Random& random) {
+  Sizes sizes(random.below(6));
+  for (int64_t& size : sizes) size = random.one_in(25) ? 0 : 1 + random.below(random.one_in(4) ? 40 : 5);
+  return sizes;
+}
+
+// A shape that broadcasts to `sizes`.
+Sizes narrower(Random& random, Sizes sizes) {
+  if (random.one_in(2)) return sizes;
+  for (int64_t& size : sizes) {
+    if (random.one_in(3)) size = 1;
+  }
+  const auto dropped = std::min<int64_t>(random.below(3), static_cast<int64_t>(sizes.size()));
+  sizes.erase(sizes.begin(), sizes.begin() + dropped);
+  return sizes;
+}
+
+Scalar random_scalar(Random& random, DType dtype) {
+  if (dtype == DType::kBool) return Scalar::of_bool(random.one_in(2));
+  if (is_floating(dtype) && random.one_in(2)) return Scalar::of_float(interesting_number(random));
+  return Scalar::of_int(random.below(9) - 4);
+}
+
+struct Elementwise {
+  std::vector<DType> inputs;
+  DType result;
+  bool attribute = false;
+};
+
+std::vector<Elementwise> numeric(size_t inputs, std::initializer_list<DType> types, bool attribute = false) {
+  std::vector<Elementwise> all;
+  for (const DType type : types) all.push_back({std::vector<DType>(inputs, type), type, attribute});
+  return all;
+}
+
+// What an elementwise kernel takes, by its name; empty for other kernels.
+std::vector<Elementwise> elementwise_types(std::string_view name) {
+  constexpr DType kF32 = DType::kF32;
+  constexpr DType kI64 = DType::kI64;
+  constexpr DType kBool = DType::kBool;
+  const auto in = [&](std::initializer_list<std::string_view> names) { return std::ranges::count(names, name) > 0; };
+  if (name == "kernel.where") return {{{kBool, kF32, kF32}, kF32}, {{kBool, kI64, kI64}, kI64}};
+  if (name == "kernel.unary_logical_not") return numeric(1, {kBool});
+  if (name.starts_with("kernel.binary_logical_")) return numeric(2, {kBool});
+  if (in({"kernel.unary_neg", "kernel.unary_abs", "kernel.unary_relu", "kernel.unary_square"})) return numeric(1, {kF32, kI64});
+  if (in({"kernel.unary_sqrt", "kernel.unary_rsqrt", "kernel.unary_reciprocal"})) return numeric(1, {kF32});
+  if (in({"kernel.binary_add", "kernel.binary_sub"})) return numeric(2, {kF32, kI64}, true);
+  if (in({"kernel.binary_mul", "kernel.binary_maximum", "kernel.binary_minimum"})) return numeric(2, {kF32, kI64});
+  if (name == "kernel.binary_div") return numeric(2, {kF32});
+  if (name.starts_with("kernel.binary_")) return {{{kF32, kF32}, kBool}, {{kI64, kI64}, kBool}};
+  return {};
+}
+
+void expect_same_bits(KernelCase& test, const Kernel& kernel) {
+  const auto expected = test.run_reference(kernel);
+  for (const int32_t workers : {1, 2, 3}) {
+    EXPECT_EQ(test.run(kernel, workers), expected) << kernel.name << " with " << workers << " threads";
+  }
+}
+
+bool test_elementwise(const Kernel& kernel, Random& random) {
+  const auto types = elementwise_types(kernel.name);
+  for (const Elementwise& type : types) {
+    for (int round = 0; round < kRounds; ++round) {
+      KernelCase test(kernel.name);
+      const Sizes sizes = random_shape(random);
+      // At least one tensor: the last input.
+      for (size_t i = 0; i < type.inputs.size(); ++i) {
+        const bool may_be_scalar = i > 0 || type.inputs.size() == 2;
+        if (may_be_scalar && i + 1 < type.inputs.size() && random.one_in(5)) {
+          test.add_scalar(random, random_scalar(random, type.inputs[i]));
+        } else {
+          test.add_input(random, type.inputs[i], narrower(random, sizes));
+        }
+      }
+      if (type.attribute && random.one_in(2)) test.add_scalar(random, random_scalar(random, type.inputs[0]));
+      test.add_result(random, type.result, sizes);
+      expect_same_bits(test, kernel);
+    }
+  }
+  return !types.empty();
+}
+
+bool test_memory(const Kernel& kernel, Random& random) {
+  const std::string_view name = kernel.name;
+  if (name != "kernel.copy" && name != "kernel.cast" && name != "kernel.fill" && name != "kernel.arange") return false;
+  for (const DType from : kNumbers) {
+    for (const DType to : kNumbers) {
+      if (name == "kernel.copy" && size_of(from) != size_of(to)) continue;
+      for (int round = 0; round < 12; ++round) {
+        KernelCase test(kernel.name);
+        const Sizes sizes = name == "kernel.arange" ? Sizes{random.below(50)} : random_shape(random);
+        if (name == "kernel.copy" || name == "kernel.cast") {
+          test.add_input(random, from, narrower(random, sizes));
+        } else {
+          test.add_scalar(random, random_scalar(random, from));
+        }
+        if (name == "kernel.arange" && random.one_in(2)) test.add_scalar(random, random_scalar(random, from));
+        test.add_result(random, to, sizes);
+        expect_same_bits(test, kernel);
+      }
+    }
+  }
+  return true;
+}
+
+// The bound on the rounding errors of a sum of k products of numbers up to 1.
+void expect_close(const std::vector<char>& actual, const std::vector<char>& expected, int64_t k) {
+  ASSERT_EQ(actual.size(), expected.size());
+  const double bound = 0x1p-24 * static_cast<double>((k + 1) * (k + 1));
+  for (size_t i = 0; i < actual.size(); i += 4) {
+    float a = 0;
+    float e = 0;
+    std::memcpy(&a, &actual[i], 4);
+    std::memcpy(&e, &expected[i], 4);
+    EXPECT_NEAR(a, e, bound);
+  }
+}
+
+bool test_product(const Kernel& kernel, Random& random) {
+  const bool transposed = kernel.name == std::string_view("kernel.linear_f32");
+  if (!transposed && kernel.name != std::string_view("kernel.mm_f32")) return false;
+  for (int round = 0; round < 400; ++round) {
+    const auto size = [&] { return random.one_in(20) ? 0 : 1 + random.below(random.one_in(4) ? 150 : 20); };
+    const int64_t m = size(), n = size(), k = size();
+    KernelCase test(kernel.name);
+    test.moderate = true;
+    test.add_input(random, DType::kF32, {m, k});
+    test.add_input(random, DType::kF32, transposed ? Sizes{n, k} : Sizes{k, n});
+    if (random.one_in(2)) test.add_input(random, DType::kF32, {n});
+    if (random.one_in(2)) test.add_flag(random.one_in(2));
+    test.add_result(random, DType::kF32, {m, n});
+    const auto result = test.run(kernel, 1);
+    expect_close(result, test.run_reference(kernel), k);
+    EXPECT_EQ(test.run(kernel, 2), result) << "m=" << m << " n=" << n << " k=" << k;
+    EXPECT_EQ(test.run(kernel, 3), result) << "m=" << m << " n=" << n << " k=" << k;
+  }
+  return true;
+}
+
+// A kernel without a case here fails.
+TEST(Kernels, EveryKernelAgreesWithItsReference) {
+  Random random(1);
+  for (const Kernel& kernel : table()) {
+    SCOPED_TRACE(kernel.name);
+    const bool tested = test_elementwise(kernel, random) || test_memory(kernel, random) || test_product(kernel, random);
+    EXPECT_TRUE(tested) << "no test for " << kernel.name;
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Kernels, NamesAreFoundAndUnique) {
+  std::set<std::string_view> names;
+  for (const Kernel& kernel : table()) {
+    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name;
+    EXPECT_EQ(find(kernel.name), &kernel);
+  }
+  EXPECT_EQ(find("kernel.nothing"), nullptr);
+}
+
+std::string message_of(KernelCase& test) {
+  try {
+    find(test.task().name)->build(test.task());
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Kernels, OperandsThatDoNotFitAreNamed) {
+  Random random(1);
+  KernelCase add("kernel.binary_add");
+  add.add_input(random, DType::kF32, {2});
+  add.add_input(random, DType::kF64, {2});
+  add.add_result(random, DType::kF32, {2});
+  EXPECT_EQ(message_of(add), "kernel.binary_add: input 1 is f64, not f32");
+
+  KernelCase alone("kernel.binary_mul");
+  alone.add_input(random, DType::kF32, {2});
+  alone.add_result(random, DType::kF32, {2});
+  EXPECT_EQ(message_of(alone), "kernel.binary_mul: takes 2 inputs");
+
+  KernelCase cast("kernel.cast");
+  cast.add_input(random, DType::kC64, {2});
+  cast.add_result(random, DType::kF32, {2});
+  EXPECT_EQ(message_of(cast), "kernel.cast: does not convert c64 to f32");
+
+  KernelCase mm("kernel.mm_f32");
+  mm.add_input(random, DType::kF32, {2});
+  mm.add_input(random, DType::kF32, {2, 2});
+  mm.add_result(random, DType::kF32, {2, 2});
+  EXPECT_EQ(message_of(mm), "kernel.mm_f32: operand 0 has 1 dimensions");
+}
+
+}  // namespace
+}  // namespace npugraph::kernels
