@@ -7,24 +7,10 @@
 
 #include "base/error.h"
 #include "program/names.h"
-#include "program/program.h"
+#include "program/verifier.h"
 
 namespace npugraph::program {
 namespace {
-
-struct Violation {
-  std::string message;
-};
-
-template <typename T>
-bool has(const std::vector<T>& list, int32_t index) {
-  return index >= 0 && static_cast<size_t>(index) < list.size();
-}
-
-template <typename T>
-int32_t count(const std::vector<T>& list) {
-  return static_cast<int32_t>(list.size());
-}
 
 // Bytes from the start of the buffer to the end of the window when all is constant; kOverflow when that does not fit.
 constexpr int64_t kOverflow = -1;
@@ -34,13 +20,12 @@ std::optional<int64_t> window_end(const Operand& operand) {
     return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
   };
   if (!operand.byte_offset.is_constant() || !constant(operand.sizes) || !constant(operand.strides)) return {};
+  if (std::find(operand.sizes.begin(), operand.sizes.end(), Dim{0}) != operand.sizes.end()) return 0;
 
   int64_t last = 0;  // of the elements touched, from the first
   for (size_t i = 0; i < operand.sizes.size(); ++i) {
-    const int64_t size = operand.sizes[i].constant;
-    if (size == 0) return 0;
     int64_t step = 0;
-    if (__builtin_mul_overflow(size - 1, operand.strides[i].constant, &step)) return kOverflow;
+    if (__builtin_mul_overflow(operand.sizes[i].constant - 1, operand.strides[i].constant, &step)) return kOverflow;
     if (__builtin_add_overflow(last, step, &last)) return kOverflow;
   }
   int64_t end = 0;
@@ -50,10 +35,9 @@ std::optional<int64_t> window_end(const Operand& operand) {
   return end;
 }
 
-// Each method throws a Violation at the first broken rule; `place_` says where, for the message.
-class Verifier {
+class StructureVerifier : Verifier {
  public:
-  explicit Verifier(const Program& program) : program_(program) {}
+  explicit StructureVerifier(const Program& program) : Verifier(program) {}
 
   void check() {
     check_symbols();
@@ -63,24 +47,9 @@ class Verifier {
     check_buffers();
     for (int32_t i = 0; i < count(program_.tasks); ++i) check_task(i);
     for (int32_t i = 0; i < count(program_.outputs); ++i) check_output(i);
-    check_segments();
-    check_lives();
-    check_releases();
-    check_mutated();
   }
 
  private:
-  template <typename... Args>
-  [[noreturn]] void fail(const Args&... args) const {
-    throw Violation{cat(place_, ": ", args...)};
-  }
-
-  void at(std::string_view what, int32_t index) {
-    place_.assign(what);
-    place_ += ' ';
-    place_ += std::to_string(index);
-  }
-
   void check_symbols();
   void check_symbol_origin(const Symbol& symbol, int32_t index);
   void check_exprs();
@@ -94,22 +63,15 @@ class Verifier {
   void check_operand(const Operand& operand, int32_t last_definition);
   void check_window(const Operand& operand);
   void check_output(int32_t index);
-  void check_segments();
-  void check_lives();
-  void check_releases();
-  void check_mutated();
   bool allocates(const Operand& operand) const;
-  std::vector<bool> returned_buffers() const;
 
   // A size, stride or offset; its symbols are defined by `last_definition` at the latest (kNone: by inputs alone).
   void check_size(const Dim& dim, int32_t last_definition, std::string_view what) const;
 
-  const Program& program_;
-  std::string place_;
   std::vector<int32_t> defined_by_;  // per expression, see defining_tasks()
 };
 
-void Verifier::check_symbols() {
+void StructureVerifier::check_symbols() {
   std::unordered_map<std::string_view, int32_t> index_of;
   for (int32_t i = 0; i < count(program_.symbols); ++i) {
     at("symbol", i);
@@ -120,7 +82,7 @@ void Verifier::check_symbols() {
   }
 }
 
-void Verifier::check_symbol_origin(const Symbol& symbol, int32_t index) {
+void StructureVerifier::check_symbol_origin(const Symbol& symbol, int32_t index) {
   if ((symbol.input == kNone) == (symbol.task == kNone)) fail("must come from an input or from a task");
   if (symbol.task != kNone) {
     if (!has(program_.tasks, symbol.task)) fail("no task ", symbol.task);
@@ -142,7 +104,7 @@ void Verifier::check_symbol_origin(const Symbol& symbol, int32_t index) {
   if (symbol.kind != ScalarKind::kInt) fail("a size is an int");
 }
 
-void Verifier::check_exprs() {
+void StructureVerifier::check_exprs() {
   std::unordered_map<std::string_view, ScalarKind> kind_of;
   for (const Symbol& symbol : program_.symbols) kind_of.emplace(symbol.name, symbol.kind);
   std::vector<std::string> names;
@@ -157,7 +119,7 @@ void Verifier::check_exprs() {
   defined_by_ = defining_tasks(program_);
 }
 
-void Verifier::check_size(const Dim& dim, int32_t last_definition, std::string_view what) const {
+void StructureVerifier::check_size(const Dim& dim, int32_t last_definition, std::string_view what) const {
   if (dim.is_constant()) {
     if (dim.constant < 0) fail(what, " is negative: ", dim.constant);
     return;
@@ -169,7 +131,7 @@ void Verifier::check_size(const Dim& dim, int32_t last_definition, std::string_v
   if (task > last_definition) fail(what, " ", e.str(), " is used before task ", task, " defines it");
 }
 
-void Verifier::check_inputs() {
+void StructureVerifier::check_inputs() {
   for (int32_t i = 0; i < count(program_.inputs); ++i) {
     at("input", i);
     const Input& input = program_.inputs[i];
@@ -188,7 +150,7 @@ void Verifier::check_inputs() {
   }
 }
 
-void Verifier::check_constants() {
+void StructureVerifier::check_constants() {
   for (int32_t i = 0; i < count(program_.constants); ++i) {
     at("constant", i);
     const Constant& constant = program_.constants[i];
@@ -208,7 +170,7 @@ void Verifier::check_constants() {
   }
 }
 
-void Verifier::check_buffers() {
+void StructureVerifier::check_buffers() {
   for (int32_t i = 0; i < count(program_.buffers); ++i) {
     at("buffer", i);
     const Buffer& buffer = program_.buffers[i];
@@ -226,7 +188,7 @@ void Verifier::check_buffers() {
   }
 }
 
-void Verifier::check_buffer_source(const Buffer& buffer, int32_t index) {
+void StructureVerifier::check_buffer_source(const Buffer& buffer, int32_t index) {
   switch (buffer.cls) {
     case BufferClass::kInput:
     case BufferClass::kParameter:
@@ -249,12 +211,12 @@ void Verifier::check_buffer_source(const Buffer& buffer, int32_t index) {
   fail("unknown class ", static_cast<int>(buffer.cls));
 }
 
-bool Verifier::allocates(const Operand& operand) const {
+bool StructureVerifier::allocates(const Operand& operand) const {
   const Buffer& buffer = program_.buffers[operand.buffer];
   return buffer.cls == BufferClass::kHeap && !buffer.preallocated && operand.access == Access::kWrite;
 }
 
-void Verifier::check_operand(const Operand& operand, int32_t last_definition) {
+void StructureVerifier::check_operand(const Operand& operand, int32_t last_definition) {
   if (!has(program_.buffers, operand.buffer)) fail("no buffer ", operand.buffer);
   if (operand.sizes.size() != operand.strides.size())
     fail("has ", operand.sizes.size(), " sizes, ", operand.strides.size(), " strides");
@@ -264,7 +226,7 @@ void Verifier::check_operand(const Operand& operand, int32_t last_definition) {
   check_window(operand);
 }
 
-void Verifier::check_window(const Operand& operand) {
+void StructureVerifier::check_window(const Operand& operand) {
   const Buffer& buffer = program_.buffers[operand.buffer];
   const bool ours = buffer.cls == BufferClass::kConstant || buffer.cls == BufferClass::kArena ||
                     buffer.cls == BufferClass::kOutput || buffer.preallocated;
@@ -276,7 +238,7 @@ void Verifier::check_window(const Operand& operand) {
   }
 }
 
-void Verifier::check_task(int32_t index) {
+void StructureVerifier::check_task(int32_t index) {
   const Task& task = program_.tasks[index];
   at("task", index);
   if (task.name.empty()) fail("has no name");
@@ -296,7 +258,7 @@ void Verifier::check_task(int32_t index) {
   check_defines(task, index);
 }
 
-void Verifier::check_task_arguments(const Task& task, int32_t index) {
+void StructureVerifier::check_task_arguments(const Task& task, int32_t index) {
   size_t next = 0;
   for (const Attr& arg : task.args) {
     for_each_tensor(arg, [&](TensorRef ref) {
@@ -322,7 +284,7 @@ void Verifier::check_task_arguments(const Task& task, int32_t index) {
   }
 }
 
-void Verifier::check_defines(const Task& task, int32_t index) {
+void StructureVerifier::check_defines(const Task& task, int32_t index) {
   for (const Defined& defined : task.defines) {
     if (!has(program_.symbols, defined.symbol)) fail("defines symbol ", defined.symbol, " that is not there");
     const Symbol& symbol = program_.symbols[defined.symbol];
@@ -336,13 +298,16 @@ void Verifier::check_defines(const Task& task, int32_t index) {
   }
 }
 
-void Verifier::check_output(int32_t index) {
+void StructureVerifier::check_output(int32_t index) {
   at("output", index);
   const Output& output = program_.outputs[index];
   switch (output.kind) {
     case Output::Kind::kTensor: {
       check_operand(output.tensor, count(program_.tasks) - 1);
       const Buffer& buffer = program_.buffers[output.tensor.buffer];
+      if (buffer.first_task == kNone && !has_source(buffer.cls)) {
+        fail("returns buffer ", output.tensor.buffer, ", which no task writes");
+      }
       if (buffer.cls == BufferClass::kArena) fail("returns a window into the arena, buffer ", output.tensor.buffer);
       const bool of_input = buffer.cls == BufferClass::kInput || buffer.cls == BufferClass::kParameter;
       if (output.input != (of_input ? buffer.source : kNone)) fail("names input ", output.input);
@@ -364,98 +329,12 @@ void Verifier::check_output(int32_t index) {
   fail("unknown kind ", static_cast<int>(output.kind));
 }
 
-void Verifier::check_segments() {
-  place_ = "segments";
-  std::vector<bool> ends(program_.tasks.size() + 1, false);
-  int32_t begin = program_.tasks.empty() ? -1 : 0;
-  for (const int32_t end : program_.segments) {
-    if (end <= begin || end > count(program_.tasks)) fail("one ends at ", end, " after one that ends at ", begin);
-    ends[end] = true;
-    begin = end;
-  }
-  if (!ends[program_.tasks.size()]) fail("the last one does not end with the last task");
-  for (int32_t i = 0; i < count(program_.tasks); ++i) {
-    if (!program_.tasks[i].defines.empty() && !ends[i + 1])
-      fail("none ends after task ", i, ", which defines a symbol");
-  }
-}
-
-std::vector<bool> Verifier::returned_buffers() const {
-  std::vector<bool> returned(program_.buffers.size(), false);
-  for (const Output& output : program_.outputs) {
-    if (output.kind == Output::Kind::kTensor) returned[output.tensor.buffer] = true;
-  }
-  return returned;
-}
-
-void Verifier::check_lives() {
-  for (int32_t i = 0; i < count(program_.buffers); ++i) {
-    at("buffer", i);
-    const Buffer& buffer = program_.buffers[i];
-    if (buffer.first_task == kNone && buffer.last_task == kNone) continue;
-    if (!has(program_.tasks, buffer.first_task) || !has(program_.tasks, buffer.last_task) ||
-        buffer.first_task > buffer.last_task) {
-      fail("its life is (", buffer.first_task, ", ", buffer.last_task, ")");
-    }
-  }
-  std::vector<bool> touched(program_.buffers.size(), false);
-  for (int32_t i = 0; i < count(program_.tasks); ++i) {
-    at("task", i);
-    for (const Operand& operand : program_.tasks[i].operands) {
-      const Buffer& buffer = program_.buffers[operand.buffer];
-      if (i < buffer.first_task || i > buffer.last_task) {
-        fail("touches buffer ", operand.buffer, ", whose life is (", buffer.first_task, ", ", buffer.last_task, ")");
-      }
-      const bool defined_by_task = buffer.cls == BufferClass::kHeap && !buffer.preallocated;
-      if (defined_by_task && !touched[operand.buffer] && (operand.access != Access::kWrite || i != buffer.first_task)) {
-        fail("uses heap buffer ", operand.buffer, " before a task has written it");
-      }
-      touched[operand.buffer] = true;
-    }
-  }
-}
-
-void Verifier::check_releases() {
-  std::vector<bool> settled = returned_buffers();
-  for (int32_t i = 0; i < count(program_.tasks); ++i) {
-    at("task", i);
-    for (const int32_t released : program_.tasks[i].releases) {
-      if (!has(program_.buffers, released)) fail("releases buffer ", released, " that is not there");
-      const Buffer& buffer = program_.buffers[released];
-      if (buffer.cls != BufferClass::kHeap || buffer.last_task != i)
-        fail("releases buffer ", released, " that does not die there");
-      if (settled[released]) fail("releases buffer ", released, " that is returned or released before");
-      settled[released] = true;
-    }
-  }
-  for (int32_t i = 0; i < count(program_.buffers); ++i) {
-    at("buffer", i);
-    const Buffer& buffer = program_.buffers[i];
-    if (buffer.cls == BufferClass::kHeap && buffer.first_task != kNone && !settled[i]) fail("is never released");
-  }
-}
-
-void Verifier::check_mutated() {
-  std::vector<bool> written(program_.buffers.size(), false);
-  for (const Task& task : program_.tasks) {
-    for (const Operand& operand : task.operands) {
-      if (operand.access != Access::kRead) written[operand.buffer] = true;
-    }
-  }
-  for (int32_t i = 0; i < count(program_.inputs); ++i) {
-    at("input", i);
-    const Input& input = program_.inputs[i];
-    if (input.buffer != kNone && input.mutated != written[input.buffer]) {
-      fail(input.mutated ? "is marked as mutated, but no task writes it" : "is written, but not marked as mutated");
-    }
-  }
-}
-
 }  // namespace
 
 std::string verify(const Program& program) {
   try {
-    Verifier(program).check();
+    StructureVerifier(program).check();
+    verify_plan(program);
     return {};
   } catch (const Violation& violation) {
     return violation.message;

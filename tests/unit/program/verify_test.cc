@@ -82,8 +82,8 @@ TEST(ProgramVerify, Operands) {
 
 TEST(ProgramVerify, AWindowWithoutElementsFitsEverywhere) {
   EXPECT_EQ(violation([](Program& p) {
-              p.tasks[0].operands[1].sizes[0] = {0};
-              p.tasks[0].operands[1].strides[0] = {INT64_MAX};
+              p.tasks[0].operands[1].sizes = {{INT64_MAX}, {0}};
+              p.tasks[0].operands[1].strides = {{INT64_MAX}, {1}};
             }),
             "");
 }
@@ -143,6 +143,13 @@ TEST(ProgramVerify, Releases) {
 TEST(ProgramVerify, Outputs) {
   EXPECT_EQ(violation([](Program& p) { p.outputs[0].tensor.buffer = 3; }),
             "output 0: returns a window into the arena, buffer 3");
+  EXPECT_EQ(violation([](Program& p) {
+              p.buffers.push_back({});
+              p.buffers.back().cls = BufferClass::kOutput;
+              p.outputs[0].tensor.buffer = 8;
+              p.outputs[0].tensor.sizes[0] = {0};
+            }),
+            "output 0: returns buffer 8, which no task writes");
   EXPECT_EQ(violation([](Program& p) { p.outputs[1].input = kNone; }), "output 1: names input -1");
   EXPECT_EQ(violation([](Program& p) { p.outputs[2].input = 1; }), "output 2: input 1 is not a tensor");
   EXPECT_EQ(violation([](Program& p) { p.outputs[3].scalar_kind = ScalarKind::kFloat; }),
