@@ -65,6 +65,7 @@ class Sweep {
     }
     if (!has_definitions_) return;
     for (const Attr& arg : node.args) for_each_expr(arg, [this](const Expr& expr) { need_symbols(expr); });
+    for (const ir::View& view : node.views) need_symbols(view.offset);
     for (const ir::ValueId result : node.results) {
       if (result != ir::kNone) need_symbols_of(result);
     }

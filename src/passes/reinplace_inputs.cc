@@ -13,6 +13,7 @@ namespace npugraph::passes {
 namespace {
 
 using Kind = MemoryTrace::Kind;
+constexpr int32_t kNever = MemoryTrace::kNever;
 
 // Nested slices need one round for each level; deeper nests keep a copy.
 constexpr int kMaxRounds = 16;
@@ -57,17 +58,14 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   const int32_t computed = trace.position(sink.producer);
   const int32_t copied = trace.position(sink.copy);
   if (trace.root(form.target) != trace.root(sink.destination)) return "the new value is not computed from the old one";
-  if (!lands_on_destination(trace, graph, sink, form))
-    return "the new value has other strides or covers other elements";
+  if (!lands_on_destination(trace, graph, sink, form)) return "the new value has other strides or other elements";
   if (graph.node(sink.producer).stream != graph.node(sink.copy).stream) return "written on another stream";
   if (!operands_permit(trace, graph, sink.producer, form)) return "another operand overlaps what is written";
   if (trace.is_accessed(form.target, computed, copied, Kind::kAny)) return "the old value is used after the write";
   if (trace.is_returned(sink.result)) return "the new value is returned as well";
-  if (trace.is_accessed(sink.result, copied, MemoryTrace::kNever, Kind::kWrite))
-    return "the new value is overwritten later";
+  if (trace.is_accessed(sink.result, copied, kNever, Kind::kWrite)) return "the new value is overwritten later";
   const int32_t next_write = trace.first_access(sink.destination, copied, Kind::kWrite);
-  if (next_write != MemoryTrace::kNever &&
-      trace.is_accessed(sink.result, next_write - 1, MemoryTrace::kNever, Kind::kAny)) {
+  if (next_write != kNever && trace.is_accessed(sink.result, next_write - 1, kNever, Kind::kAny)) {
     return "the new value is read after the next write";
   }
   // An error loses fresh memory anyway.
@@ -152,24 +150,26 @@ class Round {
   std::vector<bool> touched_;  // per root
 };
 
-// Every copy_ of the graph. Epilogues are the copies into inputs behind the last node that does anything else.
+// Every copy_ of the graph. Epilogues are the copies into inputs behind the last node that does anything else, in a graph that
+// writes its inputs nowhere before.
 std::vector<PendingCopy> find_copies(const ir::Graph& graph, bool has_epilogues) {
   const ir::Op* copy_op = row("aten.copy_");
   const ir::AliasInfo aliases(graph);
+  const auto is_input = [&](ir::ValueId id) { return graph.value(aliases.root(id)).def == ir::kNone; };
   std::vector<PendingCopy> copies;
   bool in_epilogue = has_epilogues;
+  bool is_functional = true;
   for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
     const ir::Node& node = graph.node(*id);
     if (node.dead || is_free_view(node)) continue;
-    if (node.op != copy_op) {
-      in_epilogue = false;
-      continue;
-    }
-    const ir::ValueId root = aliases.root(as_value(argument(node, "self")));
-    in_epilogue = in_epilogue && graph.value(root).def == ir::kNone;
-    copies.push_back({*id, in_epilogue});
+    const auto written = ir::written_operands(node);
+    const bool writes_input = std::any_of(written.begin(), written.end(), is_input);
+    in_epilogue = in_epilogue && node.op == copy_op && writes_input;
+    is_functional = is_functional && (in_epilogue || !writes_input);
+    if (node.op == copy_op) copies.push_back({*id, in_epilogue});
   }
   std::reverse(copies.begin(), copies.end());
+  for (PendingCopy& copy : copies) copy.is_epilogue = copy.is_epilogue && is_functional;
   return copies;
 }
 
