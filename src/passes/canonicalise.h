@@ -7,16 +7,17 @@
 //   %u = aten.alias(%t)
 //   %m = aten.mm(%b, %u)
 //
-// - views: _unsafe_view, and reshape where it is a view, become view with explicit sizes; an exchange of two dimensions is t in
-//   two dimensions and transpose.int with rising, non-negative dimensions elsewhere; dimensions of select, slice, unsqueeze and
-//   squeeze are not negative, bounds of slices lie inside of the dimension;
-// - a view that gives its base, or an earlier base, back (alias, detach, full slices, transposing twice) is replaced by it; a
-//   view of a view reads the first base;
+// - views: _unsafe_view, and reshape where it is a view, become view with explicit sizes; an exchange of two dimensions
+//   is t in two dimensions and transpose.int with rising, non-negative dimensions elsewhere; dimensions of select,
+//   slice, unsqueeze and squeeze are not negative, bounds of slices lie inside of the dimension;
+// - a view that gives its base, or an earlier base, back (alias, detach, full slices, transposing twice) is replaced by
+//   it; a view of a view reads the first base;
 // - operands of commutative operators: a constant stands second;
-// - x * 1, x / 1, x - 0 and, for integers, x + 0 are x, where dtype, strides and memory allow it. x + 0.0 is not: it makes 0.0
-//   of -0.0.
+// - x * 1, x / 1, x - 0 and, for integers, x + 0 are x, where dtype, strides and memory allow it. x + 0.0 is not: it
+//   makes 0.0 of -0.0.
 //
-// Guarantees: types, places of views and values to the bit (NaN payloads aside). What the graph returns is never replaced.
+// Guarantees: types, places of views and values to the bit (NaN payloads aside). What the graph returns is never
+// replaced.
 // Must not: touch copies (remove_copies does), or the place of a write (a functional copy stays).
 #pragma once
 

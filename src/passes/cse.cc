@@ -12,8 +12,8 @@ namespace {
 
 void mix(size_t& seed, size_t value) { seed ^= value + 0x9e3779b97f4a7c15 + (seed << 6) + (seed >> 2); }
 
-// Tensor arguments count without their order, so that exchanged operands meet in one bucket; other kinds that rarely tell two
-// nodes of one operator apart are left to the comparison.
+// Tensor arguments count without their order, so that exchanged operands meet in one bucket; other kinds that rarely
+// tell two nodes of one operator apart are left to the comparison.
 size_t hash_of(const ir::Node& node) {
   size_t seed = std::hash<const void*>()(node.op);
   size_t tensors = 0;

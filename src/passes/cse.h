@@ -5,12 +5,12 @@
 //   %b = aten.add.Tensor(%y, %x)             ->    %m = aten.mul.Tensor(%a, %a)
 //   %m = aten.mul.Tensor(%a, %b)
 //
-// Two nodes are equal when operator, arguments and stream agree (the stream of a view does not matter, operands of commutative
-// operators of one type may be exchanged), and no operand was written between them. Numbers memory by alias root: a write
-// anywhere in a memory separates the reads around it.
+// Two nodes are equal when operator, arguments and stream agree (the stream of a view does not matter, operands of
+// commutative operators of one type may be exchanged), and no operand was written between them. Numbers memory by alias
+// root: a write anywhere in a memory separates the reads around it.
 //
-// Guarantees: types of results agree exactly; a result that is written anywhere is never shared, nor are two that the graph
-// returns; the first of equal nodes stays, in its place.
+// Guarantees: types of results agree exactly; a result that is written anywhere is never shared, nor are two that the
+// graph returns; the first of equal nodes stays, in its place.
 // Must not: merge random, side-effecting, writing or opaque nodes, or nodes that define symbols.
 #pragma once
 

@@ -5,12 +5,14 @@
 //   %m = aten.mul.Tensor(%r, 2)              ->    const %m : i64[8] derived = [...]
 //   %a = aten.add.Tensor(%x, %m)                   %a = aten.add.Tensor(%x, %m)
 //
-// Folds nodes whose tensor operands are constants, and creation operators with known sizes. PassContext::evaluate runs them;
-// results of up to kMaxFoldedBytes each become derived constants. Views of constants are folded when a node that reads them is.
+// Folds nodes whose tensor operands are constants, and creation operators with known sizes. PassContext::evaluate runs
+// them; results of up to kMaxFoldedBytes each become derived constants. Views of constants are folded when a node that
+// reads them is.
 //
 // Requires: nothing. Without an evaluator it does nothing.
-// Must not: fold random, side-effecting, writing or opaque nodes; memory that is written, returned (an output is fresh memory)
-// or handed to an opaque callable (which may write or keep it); uninitialised tensors; symbolic sizes or scalars.
+// Must not: fold random, side-effecting, writing or opaque nodes; memory that is written, returned (an output is fresh
+// memory) or handed to an opaque callable (which may write or keep it); uninitialised tensors; symbolic sizes or
+// scalars.
 #pragma once
 
 #include "passes/pass.h"

@@ -12,8 +12,8 @@
 
 namespace npugraph::passes {
 
-// `copies` are copy_ nodes in program order. Each comes right behind the last node that makes or writes its source, or uses its
-// destination. Views that it needs come along. Returns how many changed place.
+// `copies` are copy_ nodes in program order. Each comes right behind the last node that makes or writes its source, or
+// uses its destination. Views that it needs come along. Returns how many changed place.
 int hoist_copies(ir::Graph& graph, const std::vector<ir::NodeId>& copies);
 
 }  // namespace npugraph::passes

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a functional node writes its result into its operand instead, when its operator can. Shared by the passes that decide
-// when that is right.
+// How a functional node writes its result into its operand instead, when its operator can. Shared by the passes that
+// decide when that is right.
 //
-//   %r = aten.index_copy(%x, 2, %i, %s)          ->  %r = aten.index_copy_(%x, 2, %i, %s)
-//   %r = aten.slice_scatter(%x, %s, 0, 2, 4)     ->  %v = aten.slice.Tensor(%x, 0, 2, 4) view(...)
-//                                                    aten.copy_(%v, %s)                      (uses of %r become uses of %x)
+//   %r = aten.index_copy(%x, 2, %i, %s)        ->  %r = aten.index_copy_(%x, 2, %i, %s)
+//   %r = aten.slice_scatter(%x, %s, 0, 2, 4)   ->  %v = aten.slice.Tensor(%x, 0, 2, 4) view(...)
+//                                                  aten.copy_(%v, %s)             (%r becomes %x)
 #pragma once
 
 #include <optional>
@@ -24,13 +24,13 @@ struct InPlaceForm {
   bool same_strides = true;        // the result has exactly the type of the target
 };
 
-// The in-place form of a node, when there is one and the result has dtype, sizes and device of the operand that it would
-// overwrite, no two elements of which share memory. Where strides differ, the node's result may change its type only if nobody
-// keeps it. Says nothing about who else reads the operand.
+// The in-place form of a node, when there is one and the result has dtype, sizes and device of the operand that it
+// would overwrite, no two elements of which share memory. Where strides differ, the node's result may change its type
+// only if nobody keeps it. Says nothing about who else reads the operand.
 std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node& node);
 
-// Whether the other operands permit the write: elementwise operators may read the very view that they write, others must not
-// read a byte of it.
+// Whether the other operands permit the write: elementwise operators may read the very view that they write, others
+// must not read a byte of it.
 bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form);
 
 // Carries it out; the result takes the type of the target. Returns the copy_ that a scatter became, else kNone.

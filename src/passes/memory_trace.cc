@@ -2,6 +2,7 @@
 #include "passes/memory_trace.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "passes/rewrite.h"
 #include "tensor/shape.h"
@@ -16,6 +17,26 @@ bool may_fail(const ir::Op& op) {
 }
 
 bool is_before(const MemoryTrace::Access& access, int32_t position) { return access.position < position; }
+
+// A buffer of which thousands of disjoint parts are used must not make questions about each part slow.
+constexpr int kMaxComparisons = 256;
+
+// Whether an access is of the kind asked for and may overlap a value.
+class OverlapTest {
+ public:
+  OverlapTest(const MemoryTrace& trace, ir::ValueId id, MemoryTrace::Kind kind) : trace_(trace), id_(id), kind_(kind) {}
+
+  bool operator()(const MemoryTrace::Access& access) {
+    if (kind_ == MemoryTrace::Kind::kWrite && !access.write) return false;
+    return ++comparisons_ > kMaxComparisons || trace_.may_overlap(access.value, id_);
+  }
+
+ private:
+  const MemoryTrace& trace_;
+  ir::ValueId id_;
+  MemoryTrace::Kind kind_;
+  int comparisons_ = 0;
+};
 
 }  // namespace
 
@@ -80,32 +101,26 @@ bool MemoryTrace::is_whole(ir::ValueId id) const {
 
 bool MemoryTrace::is_only_on(ir::ValueId id, int32_t stream) const { return stream_[root(id)] == stream; }
 
-bool MemoryTrace::matches(const Access& access, ir::ValueId id, Kind kind) const {
-  if (kind == Kind::kWrite && !access.write) return false;
-  return may_overlap(access.value, id);
-}
-
 bool MemoryTrace::is_accessed(ir::ValueId id, int32_t after, int32_t before, Kind kind) const {
   return first_access(id, after, kind) < before;
 }
 
 int32_t MemoryTrace::first_access(ir::ValueId id, int32_t after, Kind kind) const {
   const auto all = accesses(id);
-  auto access = after == kStart ? all.begin() : std::lower_bound(all.begin(), all.end(), after + 1, is_before);
-  while (access != all.end() && !matches(*access, id, kind)) ++access;
-  return access == all.end() ? kNever : access->position;
+  const auto begin = after == kStart ? all.begin() : std::lower_bound(all.begin(), all.end(), after + 1, is_before);
+  const auto found = std::find_if(begin, all.end(), OverlapTest(*this, id, kind));
+  return found == all.end() ? kNever : found->position;
 }
 
 int32_t MemoryTrace::last_access(ir::ValueId id, int32_t before, Kind kind) const {
   const auto all = accesses(id);
-  auto access = std::lower_bound(all.begin(), all.end(), before, is_before);
-  while (access != all.begin()) {
-    if (matches(*--access, id, kind)) return access->position;
-  }
-  return kStart;
+  const auto end = std::lower_bound(all.begin(), all.end(), before, is_before);
+  const auto found = std::find_if(std::reverse_iterator(end), all.rend(), OverlapTest(*this, id, kind));
+  return found == all.rend() ? kStart : found->position;
 }
 
 bool MemoryTrace::may_overlap(ir::ValueId a, ir::ValueId b) const {
+  if (a == b) return true;
   if (aliases_.root(a) == aliases_.root(b)) return aliases_.may_overlap(a, b);
   return root(a) == root(b);
 }

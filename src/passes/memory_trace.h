@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who touches which memory, and when: the question behind every rewrite that lets two values share memory.
 //
-// A snapshot of a Graph, like AliasInfo on which it stands: ids of nodes and values added later must not be asked for. A pass
-// that makes two memories one while it walks the graph says so with unite(); from then on questions about either see the
-// accesses of both. The graph must outlive the trace. Positions are indices in Graph::order(). Building is linear; a question costs the accesses in its window.
+// A snapshot of a Graph, like AliasInfo on which it stands: ids of nodes and values added later must not be asked for.
+// A pass that makes two memories one while it walks the graph says so with unite(); from then on questions about either
+// see the accesses of both. The graph must outlive the trace. Positions are indices in Graph::order(). Building is
+// linear; a question costs the accesses in its window, of which it compares a bounded number and takes the rest to
+// overlap.
 #pragma once
 
 #include <span>
@@ -36,8 +38,8 @@ class MemoryTrace {
   int32_t position(ir::NodeId id) const { return position_[id]; }
   // The value that stands for the memory of `id`, after unite().
   ir::ValueId root(ir::ValueId id) const;
-  // Whether the memory was made by a node of this graph that hands it over: neither input nor constant, and not the result of
-  // an opaque callable, which may keep it.
+  // Whether the memory was made by a node of this graph that hands it over: neither input nor constant, and not the
+  // result of an opaque callable, which may keep it.
   bool is_fresh(ir::ValueId id) const { return fresh_[root(id)]; }
   // Whether the graph returns the memory of `id` or a part of it.
   bool is_returned(ir::ValueId id) const;
@@ -48,8 +50,8 @@ class MemoryTrace {
 
   // All accesses to the memory of `id`, in program order.
   std::span<const Access> accesses(ir::ValueId id) const { return accesses_[root(id)]; }
-  // Accesses that may overlap `id`: is there one strictly between two positions; the first after one; the last before one
-  // (kNever and kStart when there is none).
+  // Accesses that may overlap `id`: is there one strictly between two positions; the first after one; the last before
+  // one (kNever and kStart when there is none).
   bool is_accessed(ir::ValueId id, int32_t after, int32_t before, Kind kind) const;
   int32_t first_access(ir::ValueId id, int32_t after, Kind kind) const;
   int32_t last_access(ir::ValueId id, int32_t before, Kind kind) const;
@@ -66,7 +68,6 @@ class MemoryTrace {
 
  private:
   void add_accesses(int32_t position, ir::NodeId id);
-  bool matches(const Access& access, ir::ValueId id, Kind kind) const;
 
   const ir::Graph& graph_;
   ir::AliasInfo aliases_;
@@ -78,9 +79,9 @@ class MemoryTrace {
   std::vector<std::vector<Access>> accesses_;  // per root
 };
 
-// Whether `result`, the fresh result of a node at `position` that holds the same elements as `source`, may be `source`'s memory
-// instead: no write to either is seen by a later read of the other, nothing is written into an input or constant that was not
-// before, and what the graph returns stays fresh, whole memory.
+// Whether `result`, the fresh result of a node at `position` that holds the same elements as `source`, may be
+// `source`'s memory instead: no write to either is seen by a later read of the other, nothing is written into an input
+// or constant that was not before, and what the graph returns stays fresh, whole memory.
 bool can_share(const MemoryTrace& trace, ir::ValueId source, ir::ValueId result, int32_t position);
 
 }  // namespace npugraph::passes

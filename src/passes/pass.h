@@ -13,8 +13,8 @@
 
 namespace npugraph::passes {
 
-// Evaluates one node whose operands are all constants; results in order, empty when it cannot. Injected by the host, because
-// only the host can run an ATen operator.
+// Evaluates one node whose operands are all constants; results in order, empty when it cannot. Injected by the host,
+// because only the host can run an ATen operator.
 using ConstantEvaluator =
     std::function<std::vector<std::shared_ptr<const ir::ConstantData>>(const ir::Graph& graph, ir::NodeId node)>;
 
@@ -29,7 +29,8 @@ struct PassContext {
   ConstantEvaluator evaluate;  // empty: fold nothing that needs the host
   bool training = false;       // grad is on: nothing may be derived from values that change
   // The copy_ nodes at the end of the graph come from functionalisation: the user's program wrote where the value was
-  // computed. False for graphs whose in-place operators stand where the user's program has them; reinplace_inputs clears it.
+  // computed. False for graphs whose in-place operators stand where the user's program has them; reinplace_inputs
+  // clears it.
   bool copy_epilogues = true;
   std::vector<Remark> remarks;
 
@@ -60,8 +61,8 @@ struct DriverOptions {
   std::function<void(const Pass&, const ir::Graph&, const PassRecord&)> after;  // dumps; may be empty
 };
 
-// Runs `pipeline` in order. InternalError with the text IR when a pass breaks the graph. UserError for an unknown name in
-// `disabled`.
+// Runs `pipeline` in order. InternalError with the text IR when a pass breaks the graph. UserError for an unknown name
+// in `disabled`.
 std::vector<PassRecord> run_passes(ir::Graph& graph, const std::vector<Pass>& pipeline, PassContext& context,
                                    const DriverOptions& options);
 

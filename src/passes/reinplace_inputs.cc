@@ -40,7 +40,8 @@ bool is_only_copied(const MemoryTrace& trace, const Sink& sink) {
          trace.accesses(sink.result).size() == 1;
 }
 
-// Whether `source`, seen in the producer's result, names the same elements as `destination` once the result is the target.
+// Whether `source`, seen in the producer's result, names the same elements as `destination` once the result is the
+// target.
 bool lands_on_destination(const MemoryTrace& trace, const ir::Graph& graph, const Sink& sink, const InPlaceForm& form) {
   const auto& aliases = trace.aliases();
   const ir::ValueId target = form.target;
@@ -74,8 +75,8 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   return nullptr;
 }
 
-// One walk over the copies that are left, against one snapshot. Memory that a rewrite of this round touched is left for the
-// next one.
+// One walk over the copies that are left, against one snapshot. Memory that a rewrite of this round touched is left for
+// the next one.
 class Round {
  public:
   Round(ir::Graph& graph, PassContext& context)
@@ -150,8 +151,8 @@ class Round {
   std::vector<bool> touched_;  // per root
 };
 
-// Every copy_ of the graph. Epilogues are the copies into inputs behind the last node that does anything else, in a graph that
-// writes its inputs nowhere before.
+// Every copy_ of the graph. Epilogues are the copies into inputs behind the last node that does anything else, in a
+// graph that writes its inputs nowhere before.
 std::vector<PendingCopy> find_copies(const ir::Graph& graph, bool has_epilogues) {
   const ir::Op* copy_op = row("aten.copy_");
   const ir::AliasInfo aliases(graph);

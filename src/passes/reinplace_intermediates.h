@@ -6,12 +6,13 @@
 //   %c = aten.relu(%b)                             %c = aten.relu_(%b)
 //   return %c                                      return %c
 //
-// For the index family and the scatters this saves a copy of the whole operand; for elementwise operators it saves arena.
-// It also shortens chains of updates of an input to one link, which is what reinplace_inputs knows how to handle.
+// For the index family and the scatters this saves a copy of the whole operand; for elementwise operators it saves
+// arena. It also shortens chains of updates of an input to one link, which is what reinplace_inputs knows how to
+// handle.
 //
 // Requires: nothing. Run it before reinplace_inputs.
-// Guarantees: the written memory is fresh, has exactly the type of the result, lives on the node's stream alone, and no later
-// node and no output reads what was overwritten. The node keeps its place.
+// Guarantees: the written memory is fresh, has exactly the type of the result, lives on the node's stream alone, and no
+// later node and no output reads what was overwritten. The node keeps its place.
 // Must not: write inputs, constants or results of opaque callables; touch random operators.
 #pragma once
 

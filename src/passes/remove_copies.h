@@ -5,12 +5,14 @@
 //   %r = aten.mul.Tensor(%c, 2)              ->
 //   %s = aten.copy_(%x, %x)
 //
-// Handles copy_ of a view onto itself, and clone, _to_copy, lift_fresh_copy and (once reinplace_inputs has run) copy whose result
-// has exactly the type of its source: dtype, sizes, strides, device.
+// Handles copy_ of a view onto itself, and clone, _to_copy, lift_fresh_copy and (once reinplace_inputs has run) copy
+// whose result has exactly the type of its source: dtype, sizes, strides, device.
 //
-// Guarantees: no write to the one memory is seen by a later read of the other; what the graph returns stays fresh memory.
-// Must not: make an output share memory with an input, a constant or another output; keep a large buffer alive for a returned
-// part of it; give up the in-place update of an input for a clone of its old value (reinplace_inputs decides that first).
+// Guarantees: no write to the one memory is seen by a later read of the other; what the graph returns stays fresh
+// memory.
+// Must not: make an output share memory with an input, a constant or another output; keep a large buffer alive for a
+// returned part of it; give up the in-place update of an input for a clone of its old value (reinplace_inputs decides
+// that first).
 #pragma once
 
 #include "passes/pass.h"

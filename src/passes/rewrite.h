@@ -33,15 +33,15 @@ ir::ValueId as_value(const Attr& attr);
 std::optional<int64_t> as_int(const Attr& attr);
 const std::vector<Expr>* as_ints(const Attr& attr);
 
-// Arguments of `op` taken by name from `node`, the others by default. Nothing when `node` has an argument of which `op` does not
-// know and whose value is not the default, or leaves one open that `op` requires.
+// Arguments of `op` taken by name from `node`, the others by default. Nothing when `node` has an argument of which `op`
+// does not know and whose value is not the default, or leaves one open that `op` requires.
 std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::Node& node);
 
 // The operator `name`; it must be in the table.
 const ir::Op* row(std::string_view name);
 
-// Which values take the place of which, while a pass walks the graph. Applied to operands as the walk meets them, and to the
-// whole graph at the end.
+// Which values take the place of which, while a pass walks the graph. Applied to operands as the walk meets them, and
+// to the whole graph at the end.
 class Replacements {
  public:
   explicit Replacements(ir::Graph& graph) : graph_(graph), by_(graph.num_values(), ir::kNone) {}

@@ -6,7 +6,8 @@
 
 namespace npugraph::passes {
 
-// One spelling for an operator: _unsafe_view -> view, permute -> transpose.int -> t, non-negative dimensions, explicit sizes.
+// One spelling for an operator: _unsafe_view -> view, permute -> transpose.int -> t, non-negative dimensions, explicit
+// sizes.
 bool respell_view(ir::Graph& graph, ir::Node& node);
 
 // view(view(x)) -> view(x), where that has the same meaning.
