@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// npugraph-run: runs a saved Program on NumPy files, with neither Python nor torch in the process.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "program/file.h"
+#include "program/text.h"
+#include "runtime/executable.h"
+#include "runtime/malloc_host.h"
+#include "runtime/sizes.h"
+#include "tools/npy.h"
+
+namespace npugraph::tools {
+namespace {
+
+using program::BufferClass;
+using program::kNone;
+using program::Output;
+using Values = std::map<std::string, Scalar>;
+
+struct Arguments {
+  std::string program;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  int repeat = 1;
+  bool time = false;
+};
+
+// A Program in text form when the file ends in .program, else a saved one.
+std::shared_ptr<const program::Program> load_program(const std::string& path) {
+  if (!path.ends_with(".program")) return std::make_shared<program::Program>(program::load(path).program);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError(cat("cannot read '", path, "'"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  auto parsed = std::make_shared<program::Program>(program::parse(text, path));
+  if (!parsed->constants.empty()) throw UserError(cat("'", path, "' has constants, whose bytes the text form does not carry"));
+  return parsed;
+}
+
+std::string shape_text(DType dtype, std::span<const int64_t> sizes) {
+  std::string text = cat(name_of(dtype), "[");
+  for (size_t d = 0; d < sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", sizes[d]);
+  return text + "]";
+}
+
+std::string shape_text(const program::Program& program, const program::Input& input) {
+  std::string text = cat(name_of(input.dtype), "[");
+  for (size_t d = 0; d < input.sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", program.expr(input.sizes[d]).str());
+  return text + "]";
+}
+
+Scalar parse_scalar(const std::string& text, ScalarKind kind, const std::string& what) {
+  const char* end = text.data() + text.size();
+  Scalar value{.kind = kind};
+  std::from_chars_result result{text.data(), std::errc()};
+  if (kind == ScalarKind::kBool) {
+    value.i = text == "true";
+    result.ptr = text == "true" || text == "false" ? end : text.data();
+  } else if (kind == ScalarKind::kInt) {
+    result = std::from_chars(text.data(), end, value.i);
+  } else {
+    result = std::from_chars(text.data(), end, value.f);
+  }
+  if (text.empty() || result.ptr != end || result.ec != std::errc()) {
+    constexpr const char* kKinds[] = {"an integer", "a number", "true or false"};
+    throw UserError(cat(what, " is ", kKinds[static_cast<int>(kind)], ", got '", text, "'"));
+  }
+  return value;
+}
+
+// The inputs of one call, checked against the Program and laid out as it wants them.
+class Inputs {
+ public:
+  Inputs(const program::Program& program, const std::vector<std::string>& arguments) : program_(program) {
+    if (arguments.size() != program.inputs.size()) fail_count(arguments.size());
+    arrays_.resize(arguments.size());
+    strides_.resize(arguments.size());
+    bound_.resize(arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (program.inputs[i].buffer != kNone) arrays_[i] = read_npy(arguments[i]);
+    }
+    find_symbols(arguments);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (program.inputs[i].buffer != kNone) lay_out(i);
+    }
+    check_windows();
+  }
+
+  std::span<const runtime::BoundInput> bound() const { return bound_; }
+
+  // Tensor input `i` as it is now, in the form of a result.
+  runtime::BoundOutput current(size_t i) const {
+    return {.kind = Output::Kind::kInput,
+            .data = bound_[i].data,
+            .sizes = arrays_[i].sizes,
+            .strides = strides_[i],
+            .dtype = arrays_[i].dtype,
+            .input = static_cast<int32_t>(i)};
+  }
+
+ private:
+  std::string name(size_t i) const { return cat("input ", i, " (", program_.inputs[i].source, ")"); }
+
+  [[noreturn]] void fail_count(size_t got) const {
+    std::string wanted;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const auto& input = program_.inputs[i];
+      wanted += cat("\n  ", name(i), ": ", input.buffer == kNone ? "a scalar" : shape_text(program_, input));
+    }
+    throw UserError(cat("the Program takes ", program_.inputs.size(), " inputs, got ", got, ":", wanted));
+  }
+
+  void find_symbols(const std::vector<std::string>& arguments) {
+    for (const program::Symbol& symbol : program_.symbols) {
+      if (symbol.input == kNone) continue;
+      Scalar value;
+      if (symbol.dim == kNone) {
+        value = parse_scalar(arguments[symbol.input], symbol.kind, name(symbol.input));
+        bound_[symbol.input].scalar = value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
+      } else {
+        check_rank(symbol.input);
+        value = Scalar::of_int(arrays_[symbol.input].sizes[symbol.dim]);
+      }
+      values_.emplace(symbol.name, value);
+    }
+  }
+
+  void check_rank(size_t i) const {
+    const program::Input& input = program_.inputs[i];
+    if (arrays_[i].dtype == input.dtype && arrays_[i].sizes.size() == input.sizes.size()) return;
+    fail_shape(i);
+  }
+
+  [[noreturn]] void fail_shape(size_t i) const {
+    std::string symbols;
+    for (const auto& [symbol, value] : values_) symbols += cat(symbols.empty() ? " with " : ", ", symbol, "=", Expr::constant(value).str());
+    throw UserError(cat(name(i), " is ", shape_text(program_, program_.inputs[i]), symbols, ", got ",
+                        shape_text(arrays_[i].dtype, arrays_[i].sizes)));
+  }
+
+  int64_t value(const program::Dim& dim) const {
+    if (dim.is_constant()) return dim.constant;
+    return evaluate(program_.exprs[dim.expr], [&](const std::string& symbol) { return values_.at(symbol); }).as_int();
+  }
+
+  std::vector<int64_t> values(const std::vector<program::Dim>& dims) const {
+    std::vector<int64_t> result;
+    for (const auto& dim : dims) result.push_back(value(dim));
+    return result;
+  }
+
+  // Copies the row-major array to the strides that the Program was compiled for.
+  void lay_out(size_t i) {
+    check_rank(i);
+    const program::Input& input = program_.inputs[i];
+    NpyArray& array = arrays_[i];
+    if (values(input.sizes) != array.sizes) fail_shape(i);
+    const auto& strides = strides_[i] = values(input.strides);
+    const int64_t bytes = size_of(array.dtype);
+    std::vector<char> laid(runtime::extent_bytes(array.sizes, strides, array.dtype));
+    std::vector<int64_t> index(array.sizes.size(), 0);
+    for (size_t at = 0; at < array.data.size(); at += bytes) {
+      int64_t offset = 0;
+      for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
+      std::memcpy(&laid[offset * bytes], &array.data[at], bytes);
+      for (size_t d = index.size(); d-- > 0 && ++index[d] == array.sizes[d];) index[d] = 0;
+    }
+    array.data = std::move(laid);
+    bound_[i].data = array.data.data();
+    bound_[i].sizes = array.sizes.data();
+  }
+
+  // The runtime trusts windows into inputs, because a tensor may be a part of a larger storage. Files are not trusted.
+  void check_windows() const {
+    const auto defined_by = program::defining_tasks(program_);
+    const auto is_late = [&](const program::Dim& dim) { return !dim.is_constant() && defined_by[dim.expr] != kNone; };
+    const auto check = [&](const program::Operand& operand) {
+      const program::Buffer& buffer = program_.buffers[operand.buffer];
+      if (buffer.cls != BufferClass::kInput && buffer.cls != BufferClass::kParameter) return;
+      const bool late = is_late(operand.byte_offset) || std::ranges::any_of(operand.sizes, is_late) ||
+                        std::ranges::any_of(operand.strides, is_late);
+      const int64_t extent = late ? 0 : runtime::extent_bytes(values(operand.sizes), values(operand.strides), operand.dtype);
+      const auto room = static_cast<int64_t>(arrays_[buffer.source].data.size());
+      if (late || (extent > 0 && value(operand.byte_offset) > room - extent)) {
+        throw UserError(cat("the Program reaches outside of ", name(buffer.source), ": it is damaged or needs torch"));
+      }
+    };
+    for (const auto& task : program_.tasks) std::ranges::for_each(task.operands, check);
+    for (const auto& output : program_.outputs) {
+      if (output.kind == Output::Kind::kTensor) check(output.tensor);
+    }
+  }
+
+  const program::Program& program_;
+  std::vector<NpyArray> arrays_;
+  std::vector<std::vector<int64_t>> strides_;
+  std::vector<runtime::BoundInput> bound_;
+  Values values_;
+};
+
+// A tensor result, row-major.
+NpyArray gather(const runtime::BoundOutput& output) {
+  NpyArray array{output.dtype, {output.sizes.begin(), output.sizes.end()}, {}};
+  int64_t elements = 1;
+  for (const int64_t size : array.sizes) elements *= size;
+  const int64_t bytes = size_of(output.dtype);
+  array.data.resize(elements * bytes);
+  std::vector<int64_t> index(array.sizes.size(), 0);
+  for (size_t at = 0; at < array.data.size(); at += bytes) {
+    int64_t offset = 0;
+    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * output.strides[d];
+    std::memcpy(&array.data[at], static_cast<const char*>(output.data) + offset * bytes, bytes);
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == array.sizes[d];) index[d] = 0;
+  }
+  return array;
+}
+
+Scalar scalar_of(const runtime::BoundOutput& output) {
+  Scalar value{.kind = output.scalar_kind};
+  value.i = output.scalar.i;  // the bits of a float too
+  return value;
+}
+
+std::string describe(const runtime::BoundOutput& output) {
+  switch (output.kind) {
+    case Output::Kind::kTensor: return shape_text(output.dtype, output.sizes);
+    case Output::Kind::kInput: return cat("input ", output.input, ", ", shape_text(output.dtype, output.sizes));
+    case Output::Kind::kScalar: return Expr::constant(scalar_of(output)).str();
+    case Output::Kind::kNone: return "none";
+  }
+  return "";
+}
+
+void write(const runtime::BoundOutput& output, const std::string& path) {
+  if (output.kind != Output::Kind::kTensor && output.kind != Output::Kind::kInput) {
+    throw UserError(cat("cannot write '", path, "': the output is no tensor but ", describe(output)));
+  }
+  const NpyArray array = gather(output);
+  write_npy(path, array.dtype, array.sizes, array.data);
+}
+
+void release(runtime::Host& host, std::vector<runtime::BoundOutput>& outputs) {
+  for (runtime::BoundOutput& output : outputs) {
+    if (output.object != nullptr) host.release(output.object);
+    output.object = nullptr;
+  }
+}
+
+void print_times(std::vector<int64_t> times) {
+  std::ranges::sort(times);
+  const auto us = [](int64_t ns) { return static_cast<double>(ns) / 1e3; };
+  std::printf("%zu runs: median %.1f us, min %.1f us, max %.1f us\n", times.size(), us(times[times.size() / 2]),
+              us(times.front()), us(times.back()));
+}
+
+void run(const Arguments& arguments) {
+  const auto program = load_program(arguments.program);
+  if (arguments.outputs.size() > program->outputs.size()) {
+    throw UserError(cat("the Program has ", program->outputs.size(), " outputs, got ", arguments.outputs.size(), " files"));
+  }
+  runtime::MallocHost host;
+  runtime::Executable executable(program, host, {}, program->name);
+  const Inputs inputs(*program, arguments.inputs);
+  std::vector<runtime::BoundOutput> outputs(program->outputs.size());
+  std::vector<int64_t> times;
+  for (int i = 0; i < arguments.repeat; ++i) {
+    release(host, outputs);
+    const int64_t start = now_ns();
+    const runtime::RunResult result = executable.run(inputs.bound(), outputs);
+    times.push_back(now_ns() - start);
+    if (result.status == runtime::RunStatus::kInputsOverlap) throw UserError("an input that is written overlaps another one");
+    if (result.status != runtime::RunStatus::kOk) throw UserError(result.error);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto output = outputs[i].kind == Output::Kind::kInput ? inputs.current(outputs[i].input) : outputs[i];
+    std::cout << "output " << i << ": " << describe(output) << "\n";
+    if (i < arguments.outputs.size()) write(output, arguments.outputs[i]);
+  }
+  release(host, outputs);
+  if (arguments.time) print_times(times);
+}
+
+}  // namespace
+}  // namespace npugraph::tools
+
+int main(int argc, char** argv) {
+  CLI::App app{"Runs a saved Program on NumPy files, with neither Python nor torch."};
+  npugraph::tools::Arguments arguments;
+  app.add_option("program", arguments.program, "what artifact.save() wrote, or a text form ending in .program")->required();
+  app.add_option("-i,--input", arguments.inputs, "the next input: a .npy file, or a number, true or false for a scalar")
+      ->allow_extra_args(false);
+  app.add_option("-o,--output", arguments.outputs, "where to write the next output, a .npy file")->allow_extra_args(false);
+  app.add_option("--repeat", arguments.repeat, "how many times to run")->check(CLI::PositiveNumber);
+  app.add_flag("--time", arguments.time, "print the times of the runs");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    npugraph::tools::run(arguments);
+  } catch (const std::exception& error) {
+    std::cerr << "npugraph-run: " << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}

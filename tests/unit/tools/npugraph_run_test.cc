@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// npugraph-run as a user starts it.
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tools/npy.h"
+
+namespace npugraph::tools {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string text;  // stdout and stderr
+};
+
+class NpugraphRun : public testing::Test {
+ protected:
+  NpugraphRun() {
+    std::string name = (std::filesystem::temp_directory_path() / "npugraph_run_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~NpugraphRun() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name)) << text;
+    return path(name);
+  }
+
+  template <typename T>
+  std::string write(const std::string& name, DType dtype, const std::vector<int64_t>& sizes, const std::vector<T>& values) const {
+    std::vector<char> bytes(values.size() * sizeof(T));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    write_npy(path(name), dtype, sizes, bytes);
+    return path(name);
+  }
+
+  std::vector<float> floats(const std::string& name) const {
+    const NpyArray array = read_npy(path(name));
+    std::vector<float> values(array.data.size() / 4);
+    std::memcpy(values.data(), array.data.data(), array.data.size());
+    return values;
+  }
+
+  Outcome run(const std::string& arguments) const {
+    FILE* pipe = popen((std::string(NPUGRAPH_RUN) + " " + arguments + " 2>&1").c_str(), "r");
+    Outcome outcome;
+    std::array<char, 4096> buffer;
+    while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) outcome.text.append(buffer.data(), n);
+    outcome.status = pclose(pipe);
+    return outcome;
+  }
+
+  std::filesystem::path folder_;
+};
+
+// y = x . w^T + x0 * f, with x dense in its first dimension; the second result is the input that was doubled in place.
+constexpr const char* kLinear = R"(npugraph.program 1 @linear {
+  symbol s0 : int = size(0, 0)
+  symbol f0 : float = input(2)
+  buffer b0 input(0) live(0, 1)
+  buffer b1 input(1) live(0, 0)
+  buffer b2 arena bytes(12*s0) live(0, 1)
+  buffer b3 output bytes(12*s0) live(1, 1)
+  input 0 "L['x']" b0 : f32[s0, 2]{1, s0}
+  input 1 "L['w']" b1 : f32[3, 2]{2, 1}
+  input 2 "L['f']" scalar
+  task 0 kernel "kernel.linear_f32" {
+    read b0+0 : f32[s0, 2]{1, s0}
+    read b1+0 : f32[3, 2]{2, 1}
+    write b2+0 : f32[s0, 3]{3, 1}
+    args(%0, %1)
+  }
+  task 1 kernel "kernel.binary_add" {
+    read b2+0 : f32[s0, 3]{3, 1}
+    read b0+0 : f32[s0, 1]{1, s0}
+    write b3+0 : f32[s0, 3]{3, 1}
+    args(%0, %1, f0)
+  }
+  segment 2
+  output tensor b3+0 : f32[s0, 3]{3, 1}
+  output tensor b3+0 : f32[3, s0]{1, 3}
+  output scalar 2*s0 : int
+})";
+
+TEST_F(NpugraphRun, RunsAProgramOnFiles) {
+  const auto program = write("linear.program", kLinear);
+  const auto x = write<float>("x.npy", DType::kF32, {2, 2}, {1, 2, 3, 4});
+  const auto w = write<float>("w.npy", DType::kF32, {3, 2}, {1, 0, 0, 1, 1, 1});
+  const Outcome outcome = run(program + " -i " + x + " -i " + w + " -i 0.5 -o " + path("y.npy") + " -o " + path("t.npy") +
+                              " --repeat 3 --time");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(floats("y.npy"), std::vector<float>({1.5, 2.5, 3.5, 4.5, 5.5, 8.5}));
+  EXPECT_EQ(floats("t.npy"), std::vector<float>({1.5, 4.5, 2.5, 5.5, 3.5, 8.5}));
+  EXPECT_TRUE(outcome.text.starts_with("output 0: f32[2, 3]\noutput 1: f32[3, 2]\noutput 2: 4\n3 runs: median")) << outcome.text;
+}
+
+TEST_F(NpugraphRun, WrongInputsAreNamed) {
+  const auto program = write("linear.program", kLinear);
+  const auto x = write<float>("x.npy", DType::kF32, {2, 2}, {1, 2, 3, 4});
+  const auto w = write<float>("w.npy", DType::kF32, {3, 2}, {1, 0, 0, 1, 1, 1});
+  const auto narrow = write<float>("n.npy", DType::kF32, {3, 1}, {1, 0, 0});
+  const auto wide = write<double>("d.npy", DType::kF64, {1, 2}, {1, 2});
+  const auto expect = [&](const std::string& arguments, const std::string& message) {
+    const Outcome outcome = run(program + " " + arguments);
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_EQ(outcome.text, "npugraph-run: " + message + "\n");
+  };
+  expect("-i " + x, "the Program takes 3 inputs, got 1:\n  input 0 (L['x']): f32[s0, 2]\n  input 1 (L['w']): f32[3, 2]\n"
+                    "  input 2 (L['f']): a scalar");
+  expect("-i " + x + " -i " + narrow + " -i 1", "input 1 (L['w']) is f32[3, 2] with f0=1.0, s0=2, got f32[3, 1]");
+  expect("-i " + wide + " -i " + w + " -i 1", "input 0 (L['x']) is f32[s0, 2], got f64[1, 2]");
+  expect("-i " + x + " -i " + w + " -i high", "input 2 (L['f']) is a number, got 'high'");
+  expect("-i " + x + " -i " + path("no.npy") + " -i 1", "cannot read '" + path("no.npy") + "'");
+  expect("-i " + x + " -i " + program + " -i 1", "'" + program + "' is not a NumPy file");
+}
+
+TEST_F(NpugraphRun, MutatedInputsCanBeWritten) {
+  const auto program = write("double.program", R"(npugraph.program 1 @double {
+    buffer b0 input(0) live(0, 0)
+    input 0 "x" b0 : i64[3]{1} mutated
+    task 0 kernel "kernel.binary_add" {
+      readwrite b0+0 : i64[3]{1}
+      read b0+0 : i64[3]{1}
+      write b0+0 : i64[3]{1}
+      args(%0, %1)
+    }
+    segment 1
+    output input 0
+  })");
+  const auto x = write<int64_t>("x.npy", DType::kI64, {3}, {1, 2, 3});
+  const Outcome outcome = run(program + " -i " + x + " -o " + path("y.npy"));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(outcome.text, "output 0: input 0, i64[3]\n");
+  const NpyArray y = read_npy(path("y.npy"));
+  std::vector<int64_t> values(3);
+  std::memcpy(values.data(), y.data.data(), 24);
+  EXPECT_EQ(values, std::vector<int64_t>({2, 4, 6}));
+}
+
+TEST_F(NpugraphRun, OperatorsOfTorchAreRefusedByName) {
+  const auto program = write("aten.program", R"(npugraph.program 1 @aten {
+    buffer b0 input(0) live(0, 0)
+    buffer b1 output bytes(4) live(0, 0)
+    input 0 "x" b0 : f32[1]{1}
+    task 0 aten "aten.erf.out" {
+      read b0+0 : f32[1]{1}
+      write b1+0 : f32[1]{1}
+      args(%0, %1)
+      source "model.py:12 in forward"
+    }
+    segment 1
+    output tensor b1+0 : f32[1]{1}
+  })");
+  const Outcome outcome = run(program);
+  EXPECT_EQ(outcome.text,
+            "npugraph-run: this process has no torch and cannot run aten.erf.out (model.py:12 in forward); it runs kernels only\n");
+}
+
+TEST_F(NpugraphRun, WindowsOutsideOfInputsAreRefused) {
+  const auto program = write("outside.program", R"(npugraph.program 1 @outside {
+    buffer b0 input(0) live(0, 0)
+    buffer b1 output bytes(400) live(0, 0)
+    input 0 "x" b0 : f32[4]{1}
+    task 0 kernel "kernel.copy" {
+      read b0+0 : f32[100]{1}
+      write b1+0 : f32[100]{1}
+      args(%0)
+    }
+    segment 1
+    output tensor b1+0 : f32[100]{1}
+  })");
+  const auto x = write<float>("x.npy", DType::kF32, {4}, {1, 2, 3, 4});
+  const Outcome outcome = run(program + " -i " + x);
+  EXPECT_EQ(outcome.text, "npugraph-run: the Program reaches outside of input 0 (x): it is damaged or needs torch\n");
+}
+
+TEST_F(NpugraphRun, DamagedFilesAreRefused) {
+  const auto file = write("damaged.ngp", "npugraph or not");
+  const Outcome outcome = run(file);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.text.find(file), std::string::npos) << outcome.text;
+}
+
+TEST_F(NpugraphRun, NumpyFilesComeBack) {
+  const std::vector<char> bytes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  for (const auto& [dtype, sizes] : std::vector<std::pair<DType, std::vector<int64_t>>>{
+           {DType::kBool, {12}}, {DType::kBF16, {2, 3}}, {DType::kF32, {3, 1}}, {DType::kF32, {1, 1, 3}}, {DType::kI16, {6}}}) {
+    write_npy(path("a.npy"), dtype, sizes, bytes);
+    const NpyArray array = read_npy(path("a.npy"));
+    EXPECT_EQ(array.dtype, dtype);
+    EXPECT_EQ(array.sizes, sizes);
+    EXPECT_EQ(array.data, bytes);
+  }
+  write_npy(path("s.npy"), DType::kF32, {}, std::span(bytes).first(4));
+  EXPECT_TRUE(read_npy(path("s.npy")).sizes.empty());
+  EXPECT_THROW(write_npy(path("a.npy"), DType::kF8E4M3FN, std::vector<int64_t>{12}, bytes), UserError);
+}
+
+TEST_F(NpugraphRun, NumpyFilesThatLieAreRefused) {
+  const auto expect = [&](const std::string& dictionary, const std::string& data, const std::string& message) {
+    const auto length = static_cast<char>(dictionary.size());
+    std::ofstream(path("x.npy"), std::ios::binary) << "\x93NUMPY\x01" << '\0' << length << '\0' << dictionary << data;
+    try {
+      read_npy(path("x.npy"));
+      ADD_FAILURE() << "no error: " << message;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what(), "'" + path("x.npy") + "' " + message);
+    }
+  };
+  expect("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234", "has 4 bytes of data, its shape needs 8");
+  expect("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }", "12345678",
+         "is in Fortran order; save numpy.ascontiguousarray(x) instead");
+  expect("{'descr': '>f4', 'fortran_order': False, 'shape': (), }", "1234", "has elements of type '>f4', which are not taken");
+  expect("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "", "has a shape that cannot be read");
+  expect("{'descr': '<f4', 'shape': (1,), }", "", "is not a NumPy file: its header has no 'fortran_order'");
+}
+
+}  // namespace
+}  // namespace npugraph::tools
