@@ -9,7 +9,7 @@
 //     constant c0 "name" : i64[3]{1} derived bytes(24)
 //     input 0 "L['x']" b0 : f32[4, s0]{s0, 1} mutated
 //     input 1 "L['n']" scalar
-//     task 0 aten "aten.mm.out" stream(1) copy_like {        // kernel, aten, python, copy; callable(3)
+//     task 0 aten "aten.mm.out" stream(1) copy_like {        // kernel, aten, python; callable(3)
 //       read b0+0 : f32[4, s0]{s0, 1}                        // buffer and offset in bytes; write, readwrite
 //       write b1+0 : f32[4, 64]{64, 1}
 //       args(%0, [%0, none], 4*s0, "text") results(1, none)  // %1 is operand 1
