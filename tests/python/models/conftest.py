@@ -13,7 +13,7 @@ import torch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from tests.python.models.model_measurements import MEASURED, table
+from tests.python.models.model_measurements import ALLOCATIONS, MEASURED, allocation_table, table
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +41,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if MEASURED:
         terminalreporter.section("model set")
         terminalreporter.write_line(table(MEASURED))
+    if ALLOCATIONS:
+        terminalreporter.section("allocations of one decode step by operator")
+        terminalreporter.write_line(allocation_table())

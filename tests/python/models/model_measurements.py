@@ -50,6 +50,8 @@ class Measurement:
 
 
 MEASURED: list[Measurement] = []
+# Of one decode step: task (empty outside tasks), allocations on torch's CPU allocator, bytes.
+ALLOCATIONS: list[tuple[str, int, int]] = []
 
 
 def artifacts() -> list[Any]:
@@ -124,3 +126,7 @@ def table_line(entry: Measurement) -> str:
         f"{entry.model:<16} {entry.batch:>5} {entry.graphs:>6} {entry.breaks:>6} {len(entry.partitions):>5} "
         f"{max(entry.errors):>7.1e} {max(entry.eager_errors):>7.1e} {entry.copied_bytes:>9} {ratio:>12}  {tasks}"
     )
+
+
+def allocation_table() -> str:
+    return "\n".join(f"{count:>6} {size:>10} B  {name or 'outside tasks'}" for name, count, size in ALLOCATIONS)

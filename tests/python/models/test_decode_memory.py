@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +25,33 @@ def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
         generate.next_token(compiled, cache, torch.tensor([[token]]))
     for artifact in m.artifacts():
         assert artifact.memory["copied_bytes_per_replay"] == 0, copies(artifact)
+
+
+def test_every_decode_step_allocates_the_same() -> None:
+    """Counted on torch's CPU allocator; the table at the end of the run lists a step's allocations by operator."""
+    m.reset()
+    case = SPECIAL["decoder28"]
+    compiled = torch.compile(case.build(), backend=m.BACKEND)
+    inputs = case.inputs()
+    for _ in range(5):
+        compiled(**inputs)
+    steps = [allocations(lambda: compiled(**inputs)) for _ in range(3)]
+    assert steps[0] == steps[1] == steps[2]
+    m.ALLOCATIONS[:] = steps[0]
+
+
+def allocations(call: Callable[[], Any]) -> list[tuple[str, int, int]]:
+    """Task, number and bytes of allocations during ``call``."""
+    if m.BACKEND != m.OURS:
+        return []
+    from npugraph import _C
+
+    _C.allocations_start()
+    try:
+        call()
+    finally:
+        rows = _C.allocations_stop()
+    return rows
 
 
 def copies(artifact: Any) -> str:
