@@ -161,11 +161,23 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObje
   END_HANDLE_TH_ERRORS
 }
 
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(reinterpret_cast<CallableObject*>(self)->attributes);
+  return 0;
+}
+
+int clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<CallableObject*>(self)->attributes);
+  return 0;
+}
+
 void dealloc(PyObject* self) {
   auto* object = reinterpret_cast<CallableObject*>(self);
+  PyObject_GC_UnTrack(self);
   if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  clear(self);
   delete object->call;
-  Py_XDECREF(object->owner);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -173,29 +185,38 @@ void dealloc(PyObject* self) {
 
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallableObject, vectorcall), READONLY, nullptr},
-    {"owner", T_OBJECT, offsetof(CallableObject, owner), 0, "What lives as long as this callable."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(CallableObject, weak_references), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(CallableObject, attributes), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
+
+PyGetSetDef properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
                        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(clear)},
                        {Py_tp_members, members},
-                       {Py_tp_doc, const_cast<char*>("callable(args: list) -> tuple\n\nRuns a compiled graph. Empties `args`.")},
+                       {Py_tp_getset, properties},
+                       {Py_tp_doc, const_cast<char*>("callable(args: list) -> tuple\n\nRuns a compiled graph. Empties `args`. Takes attributes.")},
                        {0, nullptr}};
 
 PyType_Spec spec = {"npugraph._C.Callable", sizeof(CallableObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                    slots};
 
 }  // namespace
 
 PyObject* make_callable(std::shared_ptr<runtime::Executable> executable) {
   auto call = std::make_unique<Call>(std::move(executable));
-  auto* object = PyObject_New(CallableObject, callable_type);
+  auto* object = PyObject_GC_New(CallableObject, callable_type);
   if (object == nullptr) throw pybind11::error_already_set();
   object->vectorcall = vectorcall;
   object->weak_references = nullptr;
+  object->attributes = nullptr;
   object->owner = nullptr;
   object->call = call.release();
+  PyObject_GC_Track(reinterpret_cast<PyObject*>(object));
   return reinterpret_cast<PyObject*>(object);
 }
 

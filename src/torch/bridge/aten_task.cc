@@ -48,7 +48,7 @@ class AtenTask {
  public:
   AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op);
 
-  std::unique_ptr<State> bind(const ng_call* call, std::unique_ptr<State> state) const;
+  void bind(State& state, const ng_call* call) const;
   void run(State& state, ng_call* call) const;
   // To be called after a run, whether it succeeded or threw.
   void finish(State& state) const noexcept;
@@ -63,10 +63,11 @@ class AtenTask {
   void note_arg(const program::Program& program, const program::Task& task, size_t arg, int32_t& next_scalar);
   template <typename FindTensor>
   c10::IValue make_arg(const Variable& variable, const ng_scalar* scalars, FindTensor find) const;
-  void refresh_scalars(State& state, const ng_call* call) const;
+  void make_tensors(State& state) const;
+  void make_args(State& state, const ng_call* call, bool only_with_scalars) const;
   void push_args(State& state, const ng_call* call) const;
   void store_results(State& state, ng_call* call) const;
-  void check_written(const State& state, const ng_call* call) const;
+  void check_written(State& state, const ng_call* call) const;
 
   c10::OperatorHandle op_;
   Declared declared_;
@@ -83,6 +84,7 @@ class AtenTask {
 
 AtenTask::AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op)
     : op_(std::move(op)), declared_(program, task), attrs_(task.args), constants_(task.args.size()) {
+  const BelowAutograd below;
   const size_t count = op_.schema().arguments().size();
   if (task.args.size() != count) {
     throw UserError(cat("operator ", task.name, " takes ", count, " arguments and was given ", task.args.size()));
@@ -147,34 +149,33 @@ c10::IValue AtenTask::make_arg(const Variable& variable, const ng_scalar* scalar
   return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar});
 }
 
-std::unique_ptr<State> AtenTask::bind(const ng_call* call, std::unique_ptr<State> state) const {
-  if (!state) {
-    state = std::make_unique<State>();
-    state->tensors.resize(declared_.operands().size());
-    state->args = constants_;
-    state->stack.reserve(std::max<size_t>(state->args.size(), op_.schema().returns().size()));
-    for (const int32_t i : moving_) state->tensors[i].emplace(declared_.operands()[i].dtype);
+void AtenTask::make_tensors(State& state) const {
+  state.tensors.clear();
+  state.tensors.resize(declared_.operands().size());
+  for (const int32_t i : moving_) state.tensors[i].emplace(declared_.operands()[i].dtype);
+}
+
+void AtenTask::bind(State& state, const ng_call* call) const {
+  const BelowAutograd below;
+  if (state.args.empty()) {
+    state.args = constants_;
+    state.stack.reserve(std::max(constants_.size(), op_.schema().returns().size()));
+    make_tensors(state);
   }
   for (const int32_t i : moving_) {
     const ng_buffer& buffer = call->buffers[i];
     const auto rank = static_cast<size_t>(buffer.rank);
-    state->tensors[i]->set_shape({buffer.sizes, rank}, {buffer.strides, rank});
+    state.tensors[i]->set_shape({buffer.sizes, rank}, {buffer.strides, rank});
   }
-  state->scalars.assign(call->scalars, call->scalars + call->num_scalars);
-  if (fresh_tensors_) return state;
-  for (const Variable& variable : variables_) {
-    state->args[variable.arg] =
-        make_arg(variable, call->scalars, [&](TensorRef ref) { return state->tensors[tensor_of_[ref.id]]->tensor(); });
-  }
-  return state;
+  make_args(state, call, false);
 }
 
-// Scalars that are not part of an Instance's key change without a new bind.
-void AtenTask::refresh_scalars(State& state, const ng_call* call) const {
-  if (std::memcmp(state.scalars.data(), call->scalars, state.scalars.size() * sizeof(ng_scalar)) == 0) return;
+// Makes the arguments that have tensors or symbolic scalars in them, or only the latter.
+void AtenTask::make_args(State& state, const ng_call* call, bool only_with_scalars) const {
   state.scalars.assign(call->scalars, call->scalars + call->num_scalars);
+  if (fresh_tensors_) return;
   for (const Variable& variable : variables_) {
-    if (!variable.has_scalars) continue;
+    if (only_with_scalars && !variable.has_scalars) continue;
     state.args[variable.arg] =
         make_arg(variable, call->scalars, [&](TensorRef ref) { return state.tensors[tensor_of_[ref.id]]->tensor(); });
   }
@@ -182,7 +183,9 @@ void AtenTask::refresh_scalars(State& state, const ng_call* call) const {
 
 void AtenTask::push_args(State& state, const ng_call* call) const {
   if (!fresh_tensors_) {
-    if (!state.scalars.empty()) refresh_scalars(state, call);
+    // Scalars that are not part of an Instance's key change without a new bind.
+    const size_t bytes = state.scalars.size() * sizeof(ng_scalar);
+    if (bytes != 0 && std::memcmp(state.scalars.data(), call->scalars, bytes) != 0) make_args(state, call, true);
     state.stack.insert(state.stack.end(), state.args.begin(), state.args.end());
     return;
   }
@@ -196,12 +199,14 @@ void AtenTask::push_args(State& state, const ng_call* call) const {
   }
 }
 
-void AtenTask::check_written(const State& state, const ng_call* call) const {
+// An operator that gives a tensor another shape or storage has not written where it should.
+void AtenTask::check_written(State& state, const ng_call* call) const {
   for (const int32_t i : written_) {
     const ng_buffer& buffer = call->buffers[i];
-    if (state.tensors[i]->is_disturbed({buffer.sizes, static_cast<size_t>(buffer.rank)})) {
-      throw InternalError(cat("operator ", declared_.name(), " resized a tensor that it was to write"));
-    }
+    if (!state.tensors[i]->is_disturbed({buffer.sizes, static_cast<size_t>(buffer.rank)})) continue;
+    make_tensors(state);
+    bind(state, call);
+    throw InternalError(cat("operator ", declared_.name(), " resized a tensor that it was to write"));
   }
 }
 
@@ -264,8 +269,8 @@ ng_status run_task(void* context, void* state, ng_call* call) {
 
 ng_status bind_task(void* context, const ng_call* call, void** state) {
   try {
-    std::unique_ptr<State> old(static_cast<State*>(std::exchange(*state, nullptr)));
-    *state = static_cast<const AtenTask*>(context)->bind(call, std::move(old)).release();
+    if (*state == nullptr) *state = new State;
+    static_cast<const AtenTask*>(context)->bind(*static_cast<State*>(*state), call);
     return NG_OK;
   } catch (...) {
     return report_current_exception(call);

@@ -54,7 +54,7 @@ Declared::Declared(const program::Program& program, const program::Task& task) :
     declared.dtype = operand.dtype;
     declared.opaque = buffer.opaque;
     declared.written = operand.access != Access::kRead;
-    declared.adopted = operand.access == Access::kWrite && buffer.cls == BufferClass::kHeap;
+    declared.adopted = operand.access == Access::kWrite && buffer.cls == BufferClass::kHeap && !buffer.preallocated;
     declared.sized_late = mentions(program, operand.sizes, own_symbols);
     if (declared.sized_late) {
       declared.contiguous = npugraph::is_contiguous(exprs_of(program, operand.sizes), exprs_of(program, operand.strides));
@@ -89,6 +89,11 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
   }
   if (operand.adopted) {
     adopt(buffer, operand, std::move(result));
+  } else if (own == nullptr) {
+    BorrowedTensor memory(operand.dtype);
+    memory.set_shape(promised, {buffer.strides, promised.size()});
+    memory.point_to(buffer.data);
+    memory.tensor().copy_(result);
   } else if (!own->shares_storage_with(result)) {
     own->tensor().copy_(result);
   }

@@ -40,7 +40,7 @@ class Declared {
 
   // Stores result `number`, which must be kept: into the operand's own memory when that is planned, else by adopting the
   // tensor, of which a copy is made if anybody else holds it or its strides are not those declared. InternalError when the
-  // tensor is not what was declared.
+  // tensor is not what was declared. `own` is a tensor over the operand's memory where the caller has one, else null.
   void store(ng_call* call, size_t number, at::Tensor result, const BorrowedTensor* own) const;
   // Notes the `position`-th returned scalar, counted over scalars. Scalars that no symbol wants are ignored.
   void store_scalar(ng_call* call, size_t position, const at::Scalar& value) const;
