@@ -56,7 +56,8 @@ Interval minimum(const Interval& a, const Interval& b) {
 Interval negate(const Interval& a) { return multiply({-1, -1}, a); }
 
 Interval symbol_bounds(const Expr& e, const std::vector<Symbol>& symbols) {
-  const auto symbol = std::find_if(symbols.begin(), symbols.end(), [&](const Symbol& s) { return s.name == e.symbol_name(); });
+  const auto symbol =
+      std::find_if(symbols.begin(), symbols.end(), [&](const Symbol& s) { return s.name == e.symbol_name(); });
   Interval bounds;
   if (symbol == symbols.end()) return bounds;
   if (symbol->min != INT64_MIN) bounds.low = symbol->min;

@@ -54,13 +54,14 @@ NodeId Graph::add_node(Node node, std::vector<Type> result_types, std::string_vi
   const NodeId id = num_nodes();
   if (node.results.empty()) node.results.assign(result_types.size(), 0);
   const auto defined = node.results.size() - std::count(node.results.begin(), node.results.end(), kNone);
-  NG_CHECK(defined == result_types.size(), node.op ? node.op->name : "?", ": ", result_types.size(), " types for ", defined,
-           " results");
+  NG_CHECK(defined == result_types.size(), node.op ? node.op->name : "?", ": ", result_types.size(), " types for ",
+           defined, " results");
   auto type = result_types.begin();
   for (size_t i = 0; i < node.results.size(); ++i) {
     if (node.results[i] == kNone) continue;
     const bool only_one = node.results.size() == 1;
-    const ValueId result = add_value(std::move(*type++), only_one ? std::string(name) : with_number(name, static_cast<int32_t>(i)));
+    const ValueId result =
+        add_value(std::move(*type++), only_one ? std::string(name) : with_number(name, static_cast<int32_t>(i)));
     values_[result].def = id;
     values_[result].result = static_cast<int32_t>(i);
     node.results[i] = result;
@@ -101,7 +102,8 @@ void Graph::reorder(std::vector<NodeId> order) {
   for (const NodeId id : order) {
     for (const ValueId operand : operands(nodes_[id])) {
       const NodeId def = values_[operand].def;
-      NG_CHECK(def == kNone || position[def] < position[id], "%", values_[operand].name, " would be used before its definition");
+      NG_CHECK(def == kNone || position[def] < position[id], "%", values_[operand].name,
+               " would be used before its definition");
     }
   }
   order_ = std::move(order);
@@ -116,7 +118,8 @@ void Graph::replace_uses(ValueId from, ValueId to) {
 void Graph::replace_uses(const std::vector<ValueId>& replacement) {
   const auto replace = [&](TensorRef& ref) {
     const ValueId from = ref.id;
-    while (static_cast<size_t>(ref.id) < replacement.size() && replacement[ref.id] != kNone && replacement[ref.id] != ref.id) {
+    while (static_cast<size_t>(ref.id) < replacement.size() && replacement[ref.id] != kNone &&
+           replacement[ref.id] != ref.id) {
       ref.id = replacement[ref.id];
     }
     NG_CHECK(ref.id == from || values_[ref.id].type == values_[from].type, "%", values_[from].name, " and %",
@@ -137,8 +140,8 @@ bool Graph::is_input(ValueId id) const {
 }
 
 bool Graph::is_constant(ValueId id) const {
-  return values_[id].def == kNone &&
-         std::any_of(constants.begin(), constants.end(), [id](const Constant& constant) { return constant.value == id; });
+  return values_[id].def == kNone && std::any_of(constants.begin(), constants.end(),
+                                                 [id](const Constant& constant) { return constant.value == id; });
 }
 
 std::vector<ValueId> operands(const Node& node) {
@@ -186,7 +189,9 @@ std::vector<ValueId> returned_operands(const Node& node) {
   std::vector<size_t> taken(schema.args.size(), 0);  // elements of a list argument that earlier results are
   for (size_t i = 0; i < owner.size(); ++i) {
     if (owner[i] == kNone || !schema.returns[owner[i]].is_write) continue;
-    const auto same_alias = [&](const SchemaArg& arg) { return arg.is_write && arg.alias == schema.returns[owner[i]].alias; };
+    const auto same_alias = [&](const SchemaArg& arg) {
+      return arg.is_write && arg.alias == schema.returns[owner[i]].alias;
+    };
     const auto arg = std::find_if(schema.args.begin(), schema.args.end(), same_alias);
     if (arg == schema.args.end()) continue;
     const auto index = static_cast<size_t>(arg - schema.args.begin());

@@ -57,9 +57,9 @@ struct Origin {
 
 struct Value {
   Type type;
-  std::string name;           // unique in the graph; change it with Graph::rename
-  NodeId def = kNone;         // kNone: an input or a constant
-  int32_t result = 0;         // which result of `def`
+  std::string name;    // unique in the graph; change it with Graph::rename
+  NodeId def = kNone;  // kNone: an input or a constant
+  int32_t result = 0;  // which result of `def`
 
   bool is_tensor() const { return std::holds_alternative<TensorType>(type); }
   const TensorType& tensor() const { return std::get<TensorType>(type); }
@@ -86,10 +86,10 @@ struct Node {
   // One per schema argument, defaults filled in; TensorRef ids are ValueIds. A scalar where the schema says Tensor is a number
   // of the user's program ("aten.mul.Tensor(%x, 0.5)"): it takes part in type promotion as numbers do.
   std::vector<Attr> args;
-  std::vector<ValueId> results;     // tensor and opaque results; kNone where the schema returns one that is undefined
-  std::vector<View> views;          // one per result when op is a view
+  std::vector<ValueId> results;  // tensor and opaque results; kNone where the schema returns one that is undefined
+  std::vector<View> views;       // one per result when op is a view
   std::vector<SymbolDef> defines;
-  int32_t callable = kNone;         // Trait::kOpaque: which callable of the host
+  int32_t callable = kNone;  // Trait::kOpaque: which callable of the host
   int32_t stream = 0;
   Origin origin;
   bool dead = false;
@@ -99,10 +99,10 @@ enum class InputKind : uint8_t { kUser, kParameter, kBuffer, kStatic };
 
 // A graph input: a tensor value, or a scalar symbol.
 struct Input {
-  ValueId value = kNone;            // kNone for a scalar
-  Expr scalar;                      // the symbol, or the constant that the scalar was specialised to
+  ValueId value = kNone;  // kNone for a scalar
+  Expr scalar;            // the symbol, or the constant that the scalar was specialised to
   InputKind kind = InputKind::kUser;
-  std::string source;               // Dynamo's source, "L['x']"
+  std::string source;  // Dynamo's source, "L['x']"
 };
 
 // Immutable bytes or a host object behind a constant. `owner` keeps `data` alive; `data` is null for an opaque constant, whose
@@ -116,7 +116,7 @@ struct ConstantData {
 struct Constant {
   ValueId value = kNone;
   std::shared_ptr<const ConstantData> data;
-  bool derived = false;             // computed by folding, counted in derived_constant_bytes
+  bool derived = false;  // computed by folding, counted in derived_constant_bytes
 };
 
 // What the graph returns: a value, a scalar expression, or nothing.
@@ -126,7 +126,7 @@ using Output = std::variant<None, TensorRef, Expr>;
 struct Symbol {
   std::string name;
   ScalarKind kind = ScalarKind::kInt;
-  int64_t min = INT64_MIN;          // inclusive bounds that the front end guards
+  int64_t min = INT64_MIN;  // inclusive bounds that the front end guards
   int64_t max = INT64_MAX;
 };
 
@@ -139,7 +139,7 @@ class Graph {
   std::vector<Output> outputs;
 
   Graph() = default;
-  Graph(const Graph&) = default;    // a deep copy; rows, constant bytes and expressions are shared
+  Graph(const Graph&) = default;  // a deep copy; rows, constant bytes and expressions are shared
   Graph& operator=(const Graph&) = default;
   Graph(Graph&&) = default;
   Graph& operator=(Graph&&) = default;
@@ -185,7 +185,8 @@ class Graph {
   std::deque<Value> values_;
   std::deque<Node> nodes_;
   std::vector<NodeId> order_;
-  std::unordered_map<std::string, int32_t> names_;  // names in use, each with the suffix to try first when it is wished again
+  std::unordered_map<std::string, int32_t>
+      names_;  // names in use, each with the suffix to try first when it is wished again
 };
 
 // Operand values of a node, in argument order; absent optional tensors are left out. A value used twice stands twice.

@@ -17,18 +17,18 @@ namespace npugraph::ir {
 // Facts that passes ask for. An operator that is not in the table gets those that its schema and tags prove, and is
 // otherwise assumed to be able to throw.
 enum class Trait : uint32_t {
-  kElementwise = 1u << 0,      // each result element depends on the broadcast-corresponding elements only
+  kElementwise = 1u << 0,  // each result element depends on the broadcast-corresponding elements only
   kReduction = 1u << 1,
-  kView = 1u << 2,             // every result is a strided view of the first operand; Node::views says which
-  kProduct = 1u << 3,          // matrix products and convolutions
-  kRandom = 1u << 4,           // draws from a generator: runs in program order, never merged, folded or removed
-  kSideEffect = 1u << 5,       // does something besides its results (assert, print): kept and kept in order
-  kMutates = 1u << 6,          // writes an argument; derived from the schema
-  kCommutative = 1u << 7,      // the first two operands may be exchanged
-  kMayThrow = 1u << 8,         // may raise for some values of its inputs (index out of range, singular matrix)
-  kCopyLike = 1u << 9,         // moves data without computing: copy_, clone, _to_copy, cat, index_copy of whole buffers, ...
-  kOpaque = 1u << 10,          // not an ATen operator: a Python callable (higher-order operators, Python custom operators)
-  kCreation = 1u << 11,        // a fresh tensor from sizes and scalars only
+  kView = 1u << 2,         // every result is a strided view of the first operand; Node::views says which
+  kProduct = 1u << 3,      // matrix products and convolutions
+  kRandom = 1u << 4,       // draws from a generator: runs in program order, never merged, folded or removed
+  kSideEffect = 1u << 5,   // does something besides its results (assert, print): kept and kept in order
+  kMutates = 1u << 6,      // writes an argument; derived from the schema
+  kCommutative = 1u << 7,  // the first two operands may be exchanged
+  kMayThrow = 1u << 8,     // may raise for some values of its inputs (index out of range, singular matrix)
+  kCopyLike = 1u << 9,   // moves data without computing: copy_, clone, _to_copy, cat, index_copy of whole buffers, ...
+  kOpaque = 1u << 10,    // not an ATen operator: a Python callable (higher-order operators, Python custom operators)
+  kCreation = 1u << 11,  // a fresh tensor from sizes and scalars only
 };
 
 using Traits = uint32_t;
@@ -38,12 +38,13 @@ constexpr bool has(Traits traits, Trait trait) { return (traits & static_cast<Tr
 
 struct SchemaArg {
   std::string name;
-  std::string type;          // "Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "SymInt", "SymInt[2]", "Scalar", "ScalarType?", ...
-  std::string alias;         // alias set letters ("a"), empty when none
-  bool is_write = false;     // "(a!)"
+  std::string
+      type;  // "Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "SymInt", "SymInt[2]", "Scalar", "ScalarType?", ...
+  std::string alias;      // alias set letters ("a"), empty when none
+  bool is_write = false;  // "(a!)"
   bool keyword_only = false;
   bool has_default = false;
-  Attr default_value;        // meaningful when has_default
+  Attr default_value;  // meaningful when has_default
 };
 
 struct SchemaReturn {
@@ -53,15 +54,15 @@ struct SchemaReturn {
 };
 
 struct Schema {
-  std::string name;          // "aten.add.Tensor"
-  std::string text;          // as given
+  std::string name;  // "aten.add.Tensor"
+  std::string text;  // as given
   std::vector<SchemaArg> args;
   std::vector<SchemaReturn> returns;
 };
 
 // One operator. Rows are immutable and live as long as the process; equal operators are the same row.
 struct Op {
-  std::string name;          // "aten.add.Tensor"
+  std::string name;  // "aten.add.Tensor"
   Schema schema;
   Traits traits = 0;
   std::string inplace_twin;  // "aten.add_.Tensor", or empty

@@ -158,11 +158,13 @@ std::optional<std::string> print_elements(const Type& type, const ConstantData& 
 std::shared_ptr<const ConstantData> parse_elements(Lexer& lexer, const Type& type) {
   const auto count = constant_elements(type);
   if (!count || *count > kMaxPrintedElements) {
-    lexer.fail(cat("'external': only tensors of known size with at most ", kMaxPrintedElements, " elements have values"));
+    lexer.fail(
+        cat("'external': only tensors of known size with at most ", kMaxPrintedElements, " elements have values"));
   }
   const DType dtype = std::get<TensorType>(type).dtype;
   auto bytes = std::make_shared<std::vector<std::byte>>(*count * size_of(dtype));
-  const ParseContext no_names{[](std::string_view) { return ScalarKind::kInt; }, [](const std::string&) { return TensorRef{}; }};
+  const ParseContext no_names{[](std::string_view) { return ScalarKind::kInt; },
+                              [](const std::string&) { return TensorRef{}; }};
   lexer.expect("[");
   for (int64_t i = 0; i < *count; ++i) {
     if (i > 0) lexer.expect(",");

@@ -55,7 +55,8 @@ class Parser {
       lexer_.fail_at(at, cat("version ", version, " of the text form; this build reads version ", kGraphTextVersion));
     }
     lexer_.expect("@");
-    graph_.name = lexer_.peek().kind == TokenKind::kString ? lexer_.next().text : lexer_.expect_identifier("the name of the graph");
+    graph_.name = lexer_.peek().kind == TokenKind::kString ? lexer_.next().text
+                                                           : lexer_.expect_identifier("the name of the graph");
     lexer_.expect("{");
   }
 
@@ -162,7 +163,8 @@ class Parser {
   Trait parse_trait() {
     const Token at = lexer_.peek();
     const std::string word = lexer_.expect_identifier("the name of a trait");
-    const auto known = std::find_if(kTraitNames.begin(), kTraitNames.end(), [&](const auto& t) { return t.second == word; });
+    const auto known =
+        std::find_if(kTraitNames.begin(), kTraitNames.end(), [&](const auto& t) { return t.second == word; });
     if (known == kTraitNames.end()) lexer_.fail_at(at, cat("unknown trait '", word, "'"));
     return known->first;
   }
@@ -333,14 +335,16 @@ class Parser {
       if (!first) lexer_.expect(",");
       const Token at = lexer_.peek();
       const size_t index = argument_index(node, position);
-      if (given[index]) lexer_.fail_at(at, cat("argument '", schema[index].name, "' of ", node.op->name, " is given twice"));
+      if (given[index])
+        lexer_.fail_at(at, cat("argument '", schema[index].name, "' of ", node.op->name, " is given twice"));
       given[index] = true;
       node.args[index] = parse_attr(lexer_, context_);
       coerce(node.args[index], schema[index].type);
     }
     for (size_t i = 0; i < schema.size(); ++i) {
       if (given[i]) continue;
-      if (!schema[i].has_default) lexer_.fail_at(statement_, cat(node.op->name, " needs argument '", schema[i].name, "'"));
+      if (!schema[i].has_default)
+        lexer_.fail_at(statement_, cat(node.op->name, " needs argument '", schema[i].name, "'"));
       node.args[i] = schema[i].default_value;
     }
   }
@@ -431,10 +435,10 @@ class Parser {
   OpResolver& ops_;
   ParseContext context_;
   Graph graph_;
-  Token statement_;                                      // first token of the statement that is being read
+  Token statement_;  // first token of the statement that is being read
   std::unordered_map<std::string, ValueId> values_;
   std::unordered_map<std::string, ScalarKind> symbols_;
-  std::vector<std::string> pending_;                     // symbols of this statement that nothing declared so far
+  std::vector<std::string> pending_;  // symbols of this statement that nothing declared so far
   std::unordered_map<std::string, const Op*> declared_ops_;
 };
 

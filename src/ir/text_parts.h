@@ -15,18 +15,19 @@
 
 namespace npugraph::ir {
 
-inline constexpr std::array<std::pair<Trait, std::string_view>, 12> kTraitNames = {{{Trait::kElementwise, "elementwise"},
-                                                                                    {Trait::kReduction, "reduction"},
-                                                                                    {Trait::kView, "view"},
-                                                                                    {Trait::kProduct, "product"},
-                                                                                    {Trait::kRandom, "random"},
-                                                                                    {Trait::kSideEffect, "side_effect"},
-                                                                                    {Trait::kMutates, "mutates"},
-                                                                                    {Trait::kCommutative, "commutative"},
-                                                                                    {Trait::kMayThrow, "may_throw"},
-                                                                                    {Trait::kCopyLike, "copy_like"},
-                                                                                    {Trait::kOpaque, "opaque"},
-                                                                                    {Trait::kCreation, "creation"}}};
+inline constexpr std::array<std::pair<Trait, std::string_view>, 12> kTraitNames = {
+    {{Trait::kElementwise, "elementwise"},
+     {Trait::kReduction, "reduction"},
+     {Trait::kView, "view"},
+     {Trait::kProduct, "product"},
+     {Trait::kRandom, "random"},
+     {Trait::kSideEffect, "side_effect"},
+     {Trait::kMutates, "mutates"},
+     {Trait::kCommutative, "commutative"},
+     {Trait::kMayThrow, "may_throw"},
+     {Trait::kCopyLike, "copy_like"},
+     {Trait::kOpaque, "opaque"},
+     {Trait::kCreation, "creation"}}};
 
 inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
 inline constexpr std::array<std::string_view, 4> kInputKindNames = {"user", "parameter", "buffer", "static"};

@@ -68,7 +68,10 @@ class Printer {
   }
 
   void write_symbol(const Symbol& symbol) {
-    out_.append("  symbol ").append(symbol.name).append(" : ").append(kScalarKindNames[static_cast<size_t>(symbol.kind)]);
+    out_.append("  symbol ")
+        .append(symbol.name)
+        .append(" : ")
+        .append(kScalarKindNames[static_cast<size_t>(symbol.kind)]);
     if (symbol.min != INT64_MIN || symbol.max != INT64_MAX) {
       const std::string low = symbol.min == INT64_MIN ? "-inf" : std::to_string(symbol.min);
       const std::string high = symbol.max == INT64_MAX ? "inf" : std::to_string(symbol.max);

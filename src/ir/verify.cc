@@ -23,7 +23,8 @@ bool fits_element(const Attr& arg, std::string_view type) {
   if (type == "Scalar" || type == "complex") {
     return std::holds_alternative<Expr>(arg) || std::holds_alternative<std::complex<double>>(arg);
   }
-  if (type == "SymInt" || type == "int" || type == "float" || type == "bool" || type == "SymFloat" || type == "SymBool") {
+  if (type == "SymInt" || type == "int" || type == "float" || type == "bool" || type == "SymFloat" ||
+      type == "SymBool") {
     const auto* e = std::get_if<Expr>(&arg);
     return e != nullptr && (type.ends_with("loat") || e->kind() != ScalarKind::kFloat);
   }
@@ -41,9 +42,8 @@ bool fits_list(const Attr& arg, std::string_view element) {
   if (optional) element.remove_suffix(1);
   if (element == "Tensor") {
     const auto* refs = std::get_if<std::vector<TensorRef>>(&arg);
-    return refs != nullptr && (optional || std::none_of(refs->begin(), refs->end(), [](TensorRef ref) {
-                                 return ref.id == TensorRef::kAbsent;
-                               }));
+    return refs != nullptr && (optional || std::none_of(refs->begin(), refs->end(),
+                                                        [](TensorRef ref) { return ref.id == TensorRef::kAbsent; }));
   }
   if (element == "str") return std::holds_alternative<std::vector<std::string>>(arg);
   const auto* list = std::get_if<std::vector<Expr>>(&arg);
@@ -100,7 +100,8 @@ class Verifier {
   // Symbols that nodes define become known where they are defined; the others are known from the start.
   void check_symbols() {
     for (const Symbol& symbol : graph_.symbols) {
-      if (!symbols_.emplace(symbol.name, SymbolState{&symbol, true}).second) fail("symbol '", symbol.name, "' is declared twice");
+      if (!symbols_.emplace(symbol.name, SymbolState{&symbol, true}).second)
+        fail("symbol '", symbol.name, "' is declared twice");
       if (symbol.min > symbol.max) fail("symbol '", symbol.name, "' has no values");
     }
     for (const NodeId id : graph_.order()) {
@@ -134,7 +135,8 @@ class Verifier {
       for (const Expr& e : *list) {
         check_expr(e);
         if (e.kind() != ScalarKind::kInt) fail("%", graph_.value(id).name, " has a size or stride that is no integer");
-        if (const auto value = e.as_int(); value && *value < 0) fail("%", graph_.value(id).name, " has a negative size or stride");
+        if (const auto value = e.as_int(); value && *value < 0)
+          fail("%", graph_.value(id).name, " has a negative size or stride");
       }
     }
   }
@@ -196,7 +198,8 @@ class Verifier {
     check_views(node);
     check_returned(node);
     check_defined_sizes(node);
-    if (node.op->is(Trait::kOpaque) != (node.callable != kNone)) fail("an opaque operator, and no other, has a callable");
+    if (node.op->is(Trait::kOpaque) != (node.callable != kNone))
+      fail("an opaque operator, and no other, has a callable");
     if (node.stream < 0) fail("stream ", node.stream);
     node_ = nullptr;
   }
@@ -255,7 +258,8 @@ class Verifier {
     const bool is_view = node.op->is(Trait::kView);
     if (!is_view && !node.views.empty()) return fail("view offsets on an operator that is no view");
     if (!is_view) return;
-    if (node.views.size() != node.results.size()) return fail(node.views.size(), " view offsets for ", node.results.size(), " results");
+    if (node.views.size() != node.results.size())
+      return fail(node.views.size(), " view offsets for ", node.results.size(), " results");
     if (operands(node).empty()) return fail("a view of nothing");
     for (const View& view : node.views) {
       check_expr(view.offset);
@@ -271,8 +275,8 @@ class Verifier {
       const Value& result = graph_.value(node.results[i]);
       const Value& operand = graph_.value(returned[i]);
       if (result.type != operand.type) {
-        fail("%", result.name, " is %", operand.name, " after the write, but its type is ", to_text(result.type), ", not ",
-             to_text(operand.type));
+        fail("%", result.name, " is %", operand.name, " after the write, but its type is ", to_text(result.type),
+             ", not ", to_text(operand.type));
       }
     }
   }
@@ -285,12 +289,14 @@ class Verifier {
         }
         continue;
       }
-      const bool known = def.result >= 0 && static_cast<size_t>(def.result) < node.results.size() && node.results[def.result] != kNone;
+      const bool known =
+          def.result >= 0 && static_cast<size_t>(def.result) < node.results.size() && node.results[def.result] != kNone;
       const auto* type = known ? std::get_if<TensorType>(&graph_.value(node.results[def.result]).type) : nullptr;
       if (type == nullptr || def.dim < 0 || static_cast<size_t>(def.dim) >= type->sizes.size()) {
         fail("symbol '", def.symbol, "': result ", def.result, " has no dimension ", def.dim);
       } else if (type->sizes[def.dim] != Expr::symbol(def.symbol)) {
-        fail("symbol '", def.symbol, "': the size of result ", def.result, " in dimension ", def.dim, " is ", type->sizes[def.dim].str());
+        fail("symbol '", def.symbol, "': the size of result ", def.result, " in dimension ", def.dim, " is ",
+             type->sizes[def.dim].str());
       }
     }
   }
@@ -316,7 +322,7 @@ class Verifier {
   std::unordered_map<std::string_view, const Op*> operators_;
   const Node* node_ = nullptr;  // the node at hand
   bool at_outputs_ = false;
-  std::string error_;           // the first violation
+  std::string error_;  // the first violation
 };
 
 }  // namespace

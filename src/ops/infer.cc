@@ -88,7 +88,8 @@ std::string verify_node(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const ir::Op& op, const std::vector<Attr>& args) {
+std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const ir::Op& op,
+                                                 const std::vector<Attr>& args) {
   const Row* row = row_of(op);
   if (row == nullptr) return std::nullopt;
   const Call call{graph, op, args};
@@ -97,7 +98,8 @@ std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const i
   return op.is(ir::Trait::kMutates) ? types_of_returned(call) : std::nullopt;
 }
 
-std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const ir::Op& op, const std::vector<Attr>& args) {
+std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const ir::Op& op,
+                                                   const std::vector<Attr>& args) {
   const Row* row = row_of(op);
   if (row == nullptr || row->view == nullptr) return std::nullopt;
   return row->view(Call{graph, op, args});

@@ -49,7 +49,8 @@ std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> l
   if (!higher || !lower) return higher ? higher : lower;
   if (is_complex(*higher)) return higher;
   if (is_floating(*higher)) return is_complex(*lower) ? complex_of(*higher) : higher;
-  if (class_of(*lower) > class_of(*higher) && (class_of(*lower) >= 2 || *higher == DType::kBool)) return promote(*higher, *lower);
+  if (class_of(*lower) > class_of(*higher) && (class_of(*lower) >= 2 || *higher == DType::kBool))
+    return promote(*higher, *lower);
   return higher;
 }
 

@@ -43,9 +43,9 @@ struct TraitSet {
 
 struct Row {
   const char* schema;
-  TraitSet traits;                 // those of the schema come on top
+  TraitSet traits;  // those of the schema come on top
   const char* inplace_twin = nullptr;
-  ShapeRule shape = nullptr;       // not needed where a view rule or the returned operand says the type
+  ShapeRule shape = nullptr;  // not needed where a view rule or the returned operand says the type
   ViewRule view = nullptr;
 };
 

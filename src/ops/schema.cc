@@ -147,7 +147,8 @@ class SchemaParser {
       parsed.type = cat("(", until_closing(), ")");
     } else {
       parsed.type = word();
-      if ((parsed.type == "Dict" || parsed.type == "Future" || parsed.type == "Await" || parsed.type == "RRef") && accept("(")) {
+      if ((parsed.type == "Dict" || parsed.type == "Future" || parsed.type == "Await" || parsed.type == "RRef") &&
+          accept("(")) {
         parsed.type = cat(parsed.type, "(", until_closing(), ")");
       }
     }

@@ -28,8 +28,10 @@ Types copy_of_self(const Call& call) {
   const auto* self = call.tensor(0);
   if (self == nullptr || named_or(call, "layout", Layout::kStrided) != Layout::kStrided) return std::nullopt;
   const auto format = named_or(call, "memory_format", MemoryFormat::kPreserve);
-  auto strides = format == MemoryFormat::kPreserve ? preserved_strides(call.graph, *self) : format_strides(self->sizes, format);
-  return fresh(named_or(call, "dtype", self->dtype), self->sizes, std::move(strides), named_or(call, "device", self->device));
+  auto strides =
+      format == MemoryFormat::kPreserve ? preserved_strides(call.graph, *self) : format_strides(self->sizes, format);
+  return fresh(named_or(call, "dtype", self->dtype), self->sizes, std::move(strides),
+               named_or(call, "device", self->device));
 }
 
 // What a creation operator is asked to make; nothing without an explicit dtype, which torch's default would give.
@@ -46,10 +48,12 @@ std::optional<std::vector<const ir::TensorType*>> tensor_list(const Call& call, 
   if (refs == nullptr || refs->empty()) return std::nullopt;
   std::vector<const ir::TensorType*> types;
   for (const TensorRef ref : *refs) {
-    const auto* type = ref.id == TensorRef::kAbsent ? nullptr : std::get_if<ir::TensorType>(&call.graph.value(ref.id).type);
+    const auto* type =
+        ref.id == TensorRef::kAbsent ? nullptr : std::get_if<ir::TensorType>(&call.graph.value(ref.id).type);
     // Other layouts may give another memory format; other element types are promoted.
     if (type == nullptr || !is_contiguous(type->sizes, type->strides)) return std::nullopt;
-    if (!types.empty() && (type->sizes.size() != types.front()->sizes.size() || type->dtype != types.front()->dtype)) return std::nullopt;
+    if (!types.empty() && (type->sizes.size() != types.front()->sizes.size() || type->dtype != types.front()->dtype))
+      return std::nullopt;
     types.push_back(type);
   }
   return types;

@@ -48,7 +48,9 @@ Types elementwise(const Call& call, std::optional<DType> dtype) {
   return std::vector<ir::Type>{ir::TensorType{*dtype, std::move(*sizes), std::move(*strides), device}};
 }
 
-std::optional<DType> only_float(std::optional<DType> dtype) { return dtype && !is_integral(*dtype) ? dtype : std::nullopt; }
+std::optional<DType> only_float(std::optional<DType> dtype) {
+  return dtype && !is_integral(*dtype) ? dtype : std::nullopt;
+}
 
 std::optional<DType> self_dtype(const Call& call) {
   const auto* self = call.tensor(0);

@@ -11,11 +11,13 @@ Types product(const Call& call, size_t left, size_t right, size_t rank) {
   const auto* b = call.tensor(right);
   if (a == nullptr || b == nullptr) return std::nullopt;
   if (a->sizes.size() != rank || b->sizes.size() != rank) {
-    throw UserError(npugraph::cat(call.op.name, ": tensors of rank ", a->sizes.size(), " and ", b->sizes.size(), ", not ", rank));
+    throw UserError(
+        npugraph::cat(call.op.name, ": tensors of rank ", a->sizes.size(), " and ", b->sizes.size(), ", not ", rank));
   }
   const Expr difference = a->sizes[rank - 1] - b->sizes[rank - 2];
   if (difference.as_int() && !difference.is_int(0)) {
-    throw UserError(npugraph::cat(call.op.name, ": inner sizes ", a->sizes[rank - 1].str(), " and ", b->sizes[rank - 2].str()));
+    throw UserError(
+        npugraph::cat(call.op.name, ": inner sizes ", a->sizes[rank - 1].str(), " and ", b->sizes[rank - 2].str()));
   }
   auto sizes = a->sizes;
   sizes.back() = b->sizes.back();

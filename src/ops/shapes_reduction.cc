@@ -100,7 +100,8 @@ Types reduce_bool(const Call& call) {
 Types softmax(const Call& call) {
   const auto* self = call.tensor(0);
   const auto half_to_float = call.boolean(2);
-  if (self == nullptr || !half_to_float || *half_to_float || !is_contiguous(self->sizes, self->strides)) return std::nullopt;
+  if (self == nullptr || !half_to_float || *half_to_float || !is_contiguous(self->sizes, self->strides))
+    return std::nullopt;
   return contiguous(self->dtype, self->sizes, self->device);
 }
 

@@ -66,7 +66,7 @@ class Registry final : public ir::OpResolver {
  private:
   struct Entry {
     const Row* row = nullptr;
-    mutable const RegisteredOp* op = nullptr;    // of `row`, made on first use: most programs use few rows
+    mutable const RegisteredOp* op = nullptr;  // of `row`, made on first use: most programs use few rows
     std::vector<const RegisteredOp*> interned;
   };
 
@@ -100,7 +100,8 @@ ir::OpResolver& registry() {
 
 const ir::Op& require(std::string_view name) {
   const ir::Op* op = registry().find(name);
-  if (op == nullptr) throw UserError(cat("unknown operator '", name, "': it is neither in the operator table nor declared"));
+  if (op == nullptr)
+    throw UserError(cat("unknown operator '", name, "': it is neither in the operator table nor declared"));
   return *op;
 }
 

@@ -27,7 +27,8 @@ ir::Traits traits_of(const ir::Schema& schema);
 
 // Shape and dtype rule of the table's rows: types of the results for these arguments, with eager's strides. Nothing when the
 // row has no rule. UserError when the arguments do not fit.
-std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const ir::Op& op, const std::vector<Attr>& args);
+std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const ir::Op& op,
+                                                 const std::vector<Attr>& args);
 
 // Affine meaning of view rows: for result i, sizes, strides and offset in the base. Nothing when the row has none.
 struct ViewResult {
@@ -35,6 +36,7 @@ struct ViewResult {
   std::vector<Expr> strides;
   Expr offset;
 };
-std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const ir::Op& op, const std::vector<Attr>& args);
+std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const ir::Op& op,
+                                                   const std::vector<Attr>& args);
 
 }  // namespace npugraph::ops

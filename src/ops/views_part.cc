@@ -81,7 +81,8 @@ Views drop_ones(const Call& call, const std::vector<bool>& asked) {
 
 Views expanded(const Call& call, const ir::TensorType& base, const std::vector<Expr>& target) {
   const size_t rank = base.sizes.size();
-  if (target.size() < rank) throw UserError(cat(call.op.name, ": ", target.size(), " sizes for a tensor of rank ", rank));
+  if (target.size() < rank)
+    throw UserError(cat(call.op.name, ": ", target.size(), " sizes for a tensor of rank ", rank));
   ViewResult result{target, std::vector<Expr>(target.size()), 0};
   const size_t added = target.size() - rank;
   for (size_t i = target.size(); i-- > 0;) {
@@ -150,7 +151,8 @@ Views slice(const Call& call) {
   if (!dim || !step) return std::nullopt;
   if (*step <= 0) throw UserError(cat(call.op.name, ": step ", *step, "; it must be positive"));
   const auto start = slice_bound(call, call.integer(2).value_or(0), dim->size());
-  const auto end = slice_bound(call, call.is_none(3) ? Expr(INT64_MAX) : call.integer(3).value_or(INT64_MAX), dim->size());
+  const auto end =
+      slice_bound(call, call.is_none(3) ? Expr(INT64_MAX) : call.integer(3).value_or(INT64_MAX), dim->size());
   if (!start || !end) return std::nullopt;
   if (proven(call, *start - *end)) return one(part(*dim, 0, *start, *step));
   if (!proven(call, *end - *start)) return std::nullopt;

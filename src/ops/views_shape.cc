@@ -46,7 +46,9 @@ Views swapped(const Call& call, int64_t a, int64_t b) {
 std::optional<std::vector<Expr>> fill_in(const Call& call, const ir::TensorType& base, std::vector<Expr> sizes) {
   const Expr elements = numel(base.sizes);
   const auto open = std::find_if(sizes.begin(), sizes.end(), [](const Expr& size) { return size.is_int(-1); });
-  const auto mismatch = [&] { return UserError(cat(call.op.name, ": the sizes do not fit ", elements.str(), " elements")); };
+  const auto mismatch = [&] {
+    return UserError(cat(call.op.name, ": the sizes do not fit ", elements.str(), " elements"));
+  };
   if (open == sizes.end()) {
     const Expr difference = numel(sizes) - elements;
     if (difference.as_int() && !difference.is_int(0)) throw mismatch();
@@ -165,7 +167,8 @@ Views alias(const Call& call) {
 Views t(const Call& call) {
   const auto* base = call.tensor(0);
   if (base == nullptr) return std::nullopt;
-  if (base->sizes.size() > 2) throw UserError(cat(call.op.name, ": a tensor of rank ", base->sizes.size(), "; at most 2 is allowed"));
+  if (base->sizes.size() > 2)
+    throw UserError(cat(call.op.name, ": a tensor of rank ", base->sizes.size(), "; at most 2 is allowed"));
   return base->sizes.size() < 2 ? alias(call) : swapped(call, 0, 1);
 }
 
@@ -266,7 +269,8 @@ Views view_as_real(const Call& call) {
 
 Views view_as_complex(const Call& call) {
   const auto* base = call.tensor(0);
-  if (base == nullptr || base->sizes.empty() || !base->sizes.back().is_int(2) || !base->strides.back().is_int(1)) return std::nullopt;
+  if (base == nullptr || base->sizes.empty() || !base->sizes.back().is_int(2) || !base->strides.back().is_int(1))
+    return std::nullopt;
   std::vector<Expr> strides;
   for (size_t i = 0; i + 1 < base->strides.size(); ++i) {
     const auto stride = divided(base->strides[i], 2);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph-opt: runs named passes on graphs in text form. The tests of the text form and of every pass are its main users.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "ir/alias.h"
@@ -153,7 +154,8 @@ void list_passes() {
 }
 
 void declare(CLI::App& app, Options& options) {
-  app.add_option("input", options.input, "file of graphs in text form, '-' for standard input; '// -----' lines separate graphs");
+  app.add_option("input", options.input,
+                 "file of graphs in text form, '-' for standard input; '// -----' lines separate graphs");
   app.add_option("-o,--output", options.output, "where to write, '-' for standard output");
   app.add_option("--passes", options.passes, "passes to run, in this order")->delimiter(',');
   app.add_flag("--verify-each", options.verify_each, "verify after each pass that hit");

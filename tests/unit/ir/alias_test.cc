@@ -118,10 +118,12 @@ TEST(Alias, SymbolicSlicesAreCompared) {
   const Aliases a(
       "symbol s0 : int [2, 1024]  symbol s1 : int\n"
       "input %x : f32[s0, 2*s0, 64]\n"
-      "%a, %b : f32[s0, s0, 64]{128*s0, 64, 1}, f32[s0, s0, 64]{128*s0, 64, 1} = aten.split_with_sizes(%x, [s0, s0], 1) "
+      "%a, %b : f32[s0, s0, 64]{128*s0, 64, 1}, f32[s0, s0, 64]{128*s0, 64, 1} = aten.split_with_sizes(%x, [s0, s0], "
+      "1) "
       "view(0; 64*s0)\n"
       "%c : f32[s0, s1, 64]{128*s0, 64, 1} = aten.slice.Tensor(%x, 1, 0, s1) view(0)\n"
-      "%h, %i : f32[s0, 2*s0, 32]{128*s0, 64, 1}, f32[s0, 2*s0, 32]{128*s0, 64, 1} = aten.split.Tensor(%x, 32, 2) view(0; 32)\n"
+      "%h, %i : f32[s0, 2*s0, 32]{128*s0, 64, 1}, f32[s0, 2*s0, 32]{128*s0, 64, 1} = aten.split.Tensor(%x, 32, 2) "
+      "view(0; 32)\n"
       "return %a");
   EXPECT_FALSE(a.overlap("a", "b"));
   EXPECT_TRUE(a.overlap("b", "c")) << "s1 may exceed s0";

@@ -50,7 +50,8 @@ TEST(Graph, ResultsKnowTheirDefinition) {
   const ValueId y = graph.node(relu).results.at(0);
   EXPECT_EQ(graph.value(y).name, "relu");
   EXPECT_EQ(graph.value(y).def, relu);
-  const NodeId split = graph.append(call("aten.split.Tensor", {TensorRef{y}, Expr(2), Expr(0)}), {f32({2}, {1}), f32({2}, {1})}, "s");
+  const NodeId split =
+      graph.append(call("aten.split.Tensor", {TensorRef{y}, Expr(2), Expr(0)}), {f32({2}, {1}), f32({2}, {1})}, "s");
   EXPECT_EQ(names(graph, graph.node(split).results), (Names{"s_0", "s_1"}));
   EXPECT_EQ(graph.value(graph.node(split).results[1]).result, 1);
 }
@@ -78,8 +79,7 @@ TEST(Graph, InsertBeforePutsANodeIntoTheOrder) {
 }
 
 TEST(Graph, ReplaceUsesReachesListsAndOutputs) {
-  Graph graph = graph_of(
-      "input %x : f32[4]  input %y : f32[4]  %c : f32[8] = aten.cat([%x, %x])  return %c, %x");
+  Graph graph = graph_of("input %x : f32[4]  input %y : f32[4]  %c : f32[8] = aten.cat([%x, %x])  return %c, %x");
   graph.replace_uses(value_named(graph, "x"), value_named(graph, "y"));
   EXPECT_EQ(names(graph, operands(def_of(graph, "c"))), (Names{"y", "y"}));
   EXPECT_EQ(std::get<TensorRef>(graph.outputs[1]).id, value_named(graph, "y"));
@@ -101,7 +101,8 @@ TEST(Graph, ReplaceUsesRefusesAnotherType) {
 
 TEST(Graph, ReorderKeepsDefinitionsBeforeUses) {
   Graph graph = graph_of(
-      "input %x : f32[4]  %a : f32[4] = aten.relu(%x)  %b : f32[4] = aten.neg(%x)  %c : f32[4] = aten.neg(%a)  return %c");
+      "input %x : f32[4]  %a : f32[4] = aten.relu(%x)  %b : f32[4] = aten.neg(%x)  %c : f32[4] = aten.neg(%a)  return "
+      "%c");
   auto order = graph.order();
   std::swap(order[0], order[1]);
   graph.reorder(order);
@@ -142,7 +143,8 @@ TEST(Graph, KnowsInputsAndConstants) {
 
 TEST(Uses, UsersStandOnceAndInOrder) {
   const Graph graph = graph_of(
-      "input %x : f32[4]  %a : f32[4] = aten.add.Tensor(%x, %x)  %b : f32[4] = aten.mul.Tensor(%a, %x)  return %b, %b, %x");
+      "input %x : f32[4]  %a : f32[4] = aten.add.Tensor(%x, %x)  %b : f32[4] = aten.mul.Tensor(%a, %x)  return %b, %b, "
+      "%x");
   const Uses uses = find_uses(graph);
   EXPECT_EQ(uses.users[value_named(graph, "x")], graph.order());
   EXPECT_EQ(uses.output_uses[value_named(graph, "b")], 2);

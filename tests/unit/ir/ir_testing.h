@@ -2,10 +2,10 @@
 // Graphs from text and values by name, for the tests of ir/.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <string_view>
+
+#include <gtest/gtest.h>
 
 #include "ir/graph.h"
 #include "ir/text.h"

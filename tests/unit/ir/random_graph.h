@@ -87,7 +87,8 @@ class RandomGraph {
   }
 
   void add_constants() {
-    const std::array dtypes = {DType::kF32, DType::kI64, DType::kBool, DType::kF16, DType::kC64, DType::kI8, DType::kBF16, DType::kF64};
+    const std::array dtypes = {DType::kF32, DType::kI64, DType::kBool, DType::kF16,
+                               DType::kC64, DType::kI8,  DType::kBF16, DType::kF64};
     for (const DType dtype : dtypes) {
       const int64_t elements = below(4) == 0 ? 65 : below(5);
       auto bytes = std::make_shared<std::vector<uint8_t>>(elements * size_of(dtype));
@@ -104,8 +105,10 @@ class RandomGraph {
   void add_node() {
     switch (below(12)) {
       case 0: return add_unary();
-      case 1: case 2: return add_binary();
-      case 3: case 4: return add_view();
+      case 1:
+      case 2: return add_binary();
+      case 3:
+      case 4: return add_view();
       case 5: return add_write();
       case 6: return add_reduction();
       case 7: return add_product();
@@ -120,7 +123,8 @@ class RandomGraph {
   void add(std::string_view name, std::vector<Attr> args) {
     Node node;
     node.op = &ops::require(name);
-    for (size_t i = args.size(); i < node.op->schema.args.size(); ++i) args.push_back(node.op->schema.args[i].default_value);
+    for (size_t i = args.size(); i < node.op->schema.args.size(); ++i)
+      args.push_back(node.op->schema.args[i].default_value);
     node.args = std::move(args);
     auto types = ops::infer_types(graph_, *node.op, node.args);
     if (!types || (types->empty() && !node.op->schema.returns.empty())) return;
@@ -149,13 +153,15 @@ class RandomGraph {
   }
 
   void add_unary() {
-    const std::array names = {"aten.relu", "aten.exp", "aten.neg", "aten.rsqrt", "aten.silu", "aten.isnan", "aten.tanh", "aten.abs"};
+    const std::array names = {"aten.relu", "aten.exp",   "aten.neg",  "aten.rsqrt",
+                              "aten.silu", "aten.isnan", "aten.tanh", "aten.abs"};
     const ValueId x = find_tensor(is_float);
     if (x != kNone) add(pick(names), {ref(x)});
   }
 
   void add_binary() {
-    const std::array names = {"aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.eq.Tensor", "aten.maximum"};
+    const std::array names = {"aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.eq.Tensor",
+                              "aten.maximum"};
     const ValueId a = any_tensor();
     const ValueId b = find_tensor([&](const TensorType& t) { return t.sizes == type(a).sizes || t.sizes.empty(); });
     const std::string_view name = pick(names);
@@ -173,8 +179,11 @@ class RandomGraph {
     switch (below(9)) {
       case 0: return add("aten.transpose.int", {ref(x), dim, Expr(below(rank) - rank)});
       case 1: return add("aten.view", {ref(x), std::vector<Expr>{-1}});
-      case 2: return add("aten.slice.Tensor", {ref(x), dim, Expr(below(3)), chance(2) ? Expr(INT64_MAX) : Expr(-1), Expr(1 + below(2))});
-      case 3: return type(x).sizes[dim.as_int().value()].is_int(0) ? void() : add("aten.select.int", {ref(x), dim, Expr(0)});
+      case 2:
+        return add("aten.slice.Tensor",
+                   {ref(x), dim, Expr(below(3)), chance(2) ? Expr(INT64_MAX) : Expr(-1), Expr(1 + below(2))});
+      case 3:
+        return type(x).sizes[dim.as_int().value()].is_int(0) ? void() : add("aten.select.int", {ref(x), dim, Expr(0)});
       case 4: return add("aten.unsqueeze", {ref(x), Expr(below(rank + 1))});
       case 5: return add("aten.expand", {ref(x), wide});
       case 6: return add("aten.split.Tensor", {ref(x), Expr(2), dim});
@@ -256,8 +265,10 @@ class RandomGraph {
     Node node;
     switch (below(4)) {
       case 0:
-        node.op = ops::registry().intern("test::scale(Tensor x, *, float scale=1.0, str mode=\"a\", Tensor? y=None) -> Tensor", 0);
-        node.args = {ref(x), Expr::constant(Scalar::of_float(chance(2) ? 1.0 : 2.5)), std::string(chance(2) ? "a" : "b\n\""), None{}};
+        node.op = ops::registry().intern(
+            "test::scale(Tensor x, *, float scale=1.0, str mode=\"a\", Tensor? y=None) -> Tensor", 0);
+        node.args = {ref(x), Expr::constant(Scalar::of_float(chance(2) ? 1.0 : 2.5)),
+                     std::string(chance(2) ? "a" : "b\n\""), None{}};
         return append(std::move(node), {type(x)});
       case 1:
         node.op = ops::registry().intern("test::call(Tensor[] args) -> Tensor[]", static_cast<Traits>(Trait::kOpaque));

@@ -7,7 +7,8 @@ namespace npugraph::ir {
 namespace {
 
 Graph relu() {
-  return graph_of("symbol s0 : int  input %x : f32[s0]  const %c : f32[2] = [1.0, 2.0]  %a : f32[s0] = aten.relu(%x)  return %a");
+  return graph_of(
+      "symbol s0 : int  input %x : f32[s0]  const %c : f32[2] = [1.0, 2.0]  %a : f32[s0] = aten.relu(%x)  return %a");
 }
 
 TEST(Verify, AcceptsAValidGraph) { EXPECT_EQ(verify(relu()), ""); }

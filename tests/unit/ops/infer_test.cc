@@ -73,7 +73,8 @@ TEST(Infer, ElementwiseBroadcasts) {
 
 TEST(Infer, TypesArePromotedAsInTorch) {
   EXPECT_EQ(infer("aten.add.Tensor(%h, %x)"), "f32[2, 3, 4]{12, 4, 1}");
-  EXPECT_EQ(infer("aten.add.Tensor(%h, %d)"), "bf16[2, 3, 4]{12, 4, 1}") << "a tensor without dimensions is of lower rank";
+  EXPECT_EQ(infer("aten.add.Tensor(%h, %d)"), "bf16[2, 3, 4]{12, 4, 1}")
+      << "a tensor without dimensions is of lower rank";
   EXPECT_EQ(infer("aten.add.Tensor(%h, 1.5)"), "bf16[2, 3, 4]{12, 4, 1}");
   EXPECT_EQ(infer("aten.add.Tensor(%i, %d)"), "f64[2, 3, 4]{12, 4, 1}") << "but of a higher class";
   EXPECT_EQ(infer("aten.add.Tensor(%i, 1.5)"), "?") << "torch's default dtype decides";
@@ -105,7 +106,8 @@ TEST(Infer, Reductions) {
   EXPECT_EQ(infer("aten.max.dim(%h, 1)"), "bf16[2, 4]{4, 1}; i64[2, 4]{4, 1}");
   EXPECT_EQ(infer("aten.argmax(%x, 2)"), "i64[2, 3]{3, 1}");
   EXPECT_EQ(infer("aten.any.dim(%x, 0)"), "bool[3, 4]{4, 1}");
-  EXPECT_EQ(infer("aten.sum.dim_IntList(%x, [3])"), "aten.sum.dim_IntList: dimension 3 is out of range for a tensor of rank 3");
+  EXPECT_EQ(infer("aten.sum.dim_IntList(%x, [3])"),
+            "aten.sum.dim_IntList: dimension 3 is out of range for a tensor of rank 3");
 }
 
 TEST(Infer, Products) {
@@ -186,7 +188,8 @@ TEST(Infer, Parts) {
   EXPECT_EQ(infer("aten.unbind.int(%col)"), "f32[1]{1} at 0; f32[1]{1} at 1; f32[1]{1} at 2");
   EXPECT_EQ(infer("aten.narrow(%m, 1, -2, 2)"), "f32[4, 2]{5, 1} at 3");
   EXPECT_EQ(infer("aten.as_strided(%m, [2, 2], [1, 1])"), "f32[2, 2]{1, 1} at 0");
-  EXPECT_EQ(infer("aten.as_strided(%m, [2, 2], [1, 1], 3)"), "?") << "where the storage of an input starts is not known";
+  EXPECT_EQ(infer("aten.as_strided(%m, [2, 2], [1, 1], 3)"), "?")
+      << "where the storage of an input starts is not known";
 }
 
 TEST(Infer, OtherElementTypes) {

@@ -32,7 +32,8 @@ TEST(Schema, TheDefaultOverloadIsNotWritten) {
 
 TEST(Schema, AliasesStandBeforeOrBehindTheBrackets) {
   const auto schema = parse_schema(
-      "my::op(Tensor(a!) x, Tensor(b!)[] y, Tensor(c -> *) z, Tensor(d)? w, Tensor[](e) v) -> (Tensor(a!) out, Tensor(c)[])");
+      "my::op(Tensor(a!) x, Tensor(b!)[] y, Tensor(c -> *) z, Tensor(d)? w, Tensor[](e) v) -> (Tensor(a!) out, "
+      "Tensor(c)[])");
   EXPECT_TRUE(schema.args[0].is_write);
   EXPECT_EQ(schema.args[0].alias, "a");
   EXPECT_EQ(schema.args[1].type, "Tensor[]");
@@ -48,8 +49,10 @@ TEST(Schema, AliasesStandBeforeOrBehindTheBrackets) {
 
 TEST(Schema, DefaultsHaveTheKindOfTheirType) {
   const auto schema = parse_schema(
-      "my::op(int a=-1, float b=2, float c=1.0000000000000001e-05, bool d=True, str e=\"x\\n\", Scalar f=0.5, int? g=None, "
-      "int[2] h=1, int[] i=[0, -2], SymInt[1]? j=None, Tensor[] k=[], ScalarType l=6, MemoryFormat m=contiguous_format, "
+      "my::op(int a=-1, float b=2, float c=1.0000000000000001e-05, bool d=True, str e=\"x\\n\", Scalar f=0.5, int? "
+      "g=None, "
+      "int[2] h=1, int[] i=[0, -2], SymInt[1]? j=None, Tensor[] k=[], ScalarType l=6, MemoryFormat "
+      "m=contiguous_format, "
       "MemoryFormat n=2, Layout o=strided, float p=inf, bool[2] q=[True, False], str r='y', Device? s=None) -> Tensor");
   const auto value = [&](size_t i) { return schema.args[i].default_value; };
   EXPECT_EQ(value(0), Attr(Expr(-1)));
@@ -68,7 +71,8 @@ TEST(Schema, DefaultsHaveTheKindOfTheirType) {
   EXPECT_EQ(value(13), Attr(MemoryFormat::kChannelsLast));
   EXPECT_EQ(value(14), Attr(Layout::kStrided));
   EXPECT_EQ(value(15), Attr(real(HUGE_VAL)));
-  EXPECT_EQ(value(16), Attr(std::vector<Expr>{Expr::constant(Scalar::of_bool(true)), Expr::constant(Scalar::of_bool(false))}));
+  EXPECT_EQ(value(16),
+            Attr(std::vector<Expr>{Expr::constant(Scalar::of_bool(true)), Expr::constant(Scalar::of_bool(false))}));
   EXPECT_EQ(value(17), Attr(std::string("y")));
 }
 
@@ -81,9 +85,10 @@ TEST(Schema, TypesOfOtherLanguagesAreKept) {
 }
 
 TEST(Schema, MalformedTextIsRefusedWithThePlace) {
-  for (const char* text : {"", "add", "aten::add", "aten::add(", "aten::add()", "aten::add(Tensor) -> Tensor", "a::b(Tensor x",
-                           "a::b(Tensor x) ->", "a::b(Tensor x) -> Tensor extra", "a::b(int x=) -> ()", "a::b(Tensor(a x) -> ()",
-                           "a::b(*, *, int x) -> ()", "a::b(int[ x) -> ()", "a::b(str x=\"y) -> ()", "a::b(int x=1.2.3) -> ()"}) {
+  for (const char* text :
+       {"", "add", "aten::add", "aten::add(", "aten::add()", "aten::add(Tensor) -> Tensor", "a::b(Tensor x",
+        "a::b(Tensor x) ->", "a::b(Tensor x) -> Tensor extra", "a::b(int x=) -> ()", "a::b(Tensor(a x) -> ()",
+        "a::b(*, *, int x) -> ()", "a::b(int[ x) -> ()", "a::b(str x=\"y) -> ()", "a::b(int x=1.2.3) -> ()"}) {
     EXPECT_THROW(parse_schema(text), UserError) << text;
   }
   try {

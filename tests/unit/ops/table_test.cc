@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/table.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 
@@ -76,7 +76,8 @@ TEST(Table, FindsTheDefaultOverload) {
     require("aten.no_such_operator");
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "unknown operator 'aten.no_such_operator': it is neither in the operator table nor declared");
+    EXPECT_STREQ(error.what(),
+                 "unknown operator 'aten.no_such_operator': it is neither in the operator table nor declared");
   }
 }
 
@@ -106,7 +107,8 @@ TEST(Table, ManyThreadsFindTheSameRows) {
   std::vector<std::thread> threads;
   for (auto& list : found) {
     threads.emplace_back([&list] {
-      for (const char* name : {"aten.cumsum", "aten.cumprod", "aten.tril", "aten.triu", "aten.flip"}) list.push_back(registry().find(name));
+      for (const char* name : {"aten.cumsum", "aten.cumprod", "aten.tril", "aten.triu", "aten.flip"})
+        list.push_back(registry().find(name));
       list.push_back(registry().intern("table_test::g(Tensor x) -> Tensor", 0));
     });
   }
