@@ -40,6 +40,7 @@ class Lowering {
   void add_symbols();
   program::Symbol find_source(const ir::Symbol& symbol) const;
   void lower_node(const ir::Node& node);
+  void lower_kernel(const ir::Node& node, KernelChoice choice);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant);
   void lower_functional(const ir::Node& node);
   program::Output lower_output(const ir::Output& output);
@@ -174,22 +175,22 @@ void Lowering::lower_functional(const ir::Node& node) {
   finish_task(node, std::move(task));
 }
 
+// Operands are the references of the arguments in order, then the result. An in-place node writes the window that it reads.
+void Lowering::lower_kernel(const ir::Node& node, KernelChoice choice) {
+  Task task = start_task(node);
+  task.kind = TaskKind::kKernel;
+  task.name = std::move(choice.name);
+  task.schema.clear();
+  task.args = std::move(choice.args);
+  add_reads(node, task);
+  const ir::ValueId result = node.results[0];
+  if (ir::returned_operands(node)[0] == ir::kNone) buffers_->add_result(result, true);
+  task.operands.push_back(buffers_->operand(result, Access::kWrite));
+  finish_task(node, std::move(task));
+}
+
 void Lowering::lower_node(const ir::Node& node) {
-  if (const auto kernel = choose_kernel(graph_, node)) {
-    Task task = start_task(node);
-    task.kind = TaskKind::kKernel;
-    task.args = kernel->args;
-    add_reads(node, task);
-    for (const ir::ValueId result : node.results) {
-      if (ir::returned_operands(node)[0] != ir::kNone) break;
-      buffers_->add_result(result, true);
-      task.operands.push_back(buffers_->operand(result, Access::kWrite));
-    }
-    task.name = kernel->name;
-    task.schema.clear();
-    finish_task(node, std::move(task));
-    return;
-  }
+  if (auto kernel = choose_kernel(graph_, node)) return lower_kernel(node, std::move(*kernel));
   const ir::Op& op = *node.op;
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
     throw UserError(cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host"));

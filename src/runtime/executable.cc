@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/registry.h"
 #include "runtime/blueprint.h"
 #include "runtime/instance.h"
 #include "runtime/instance_cache.h"
@@ -27,13 +28,20 @@ using program::kNone;
 
 namespace {
 
+// Our own kernels are built here; all else is the host's.
+ng_task build_task(Host& host, const program::Program& program, const program::Task& task) {
+  const bool is_kernel = task.kind == program::TaskKind::kKernel;
+  const kernels::Kernel* kernel = is_kernel ? kernels::find(task.name) : nullptr;
+  return kernel != nullptr ? kernel->build(task) : host.build(program, task);
+}
+
 // The tasks of a Program, destroyed together.
 class BuiltTasks {
  public:
   BuiltTasks(const program::Program& program, Host& host) {
     tasks_.reserve(program.tasks.size());
     try {
-      for (const auto& task : program.tasks) tasks_.push_back(host.build(program, task));
+      for (const auto& task : program.tasks) tasks_.push_back(build_task(host, program, task));
     } catch (...) {
       destroy();
       throw;

@@ -15,7 +15,7 @@ class Host {
  public:
   virtual ~Host() = default;
 
-  // Makes the task of one Program entry. UserError when this host cannot (an ATen task without torch).
+  // Makes the task of one Program entry that is not one of our kernels. UserError when this host cannot.
   virtual ng_task build(const program::Program& program, const program::Task& task) = 0;
 
   // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to `*data`.

@@ -140,7 +140,7 @@ struct CallableObject {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   PyObject* weak_references;
-  PyObject* owner;
+  PyObject* attributes;
   Call* call;
 };
 
@@ -214,7 +214,6 @@ PyObject* make_callable(std::shared_ptr<runtime::Executable> executable) {
   object->vectorcall = vectorcall;
   object->weak_references = nullptr;
   object->attributes = nullptr;
-  object->owner = nullptr;
   object->call = call.release();
   PyObject_GC_Track(reinterpret_cast<PyObject*>(object));
   return reinterpret_cast<PyObject*>(object);

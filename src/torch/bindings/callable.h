@@ -5,7 +5,7 @@
 //
 // `args` has one tensor, int, float or bool per Program input; it is emptied at once, so that its tensors may die as soon as
 // the run no longer needs them (`_boxed_call` is True, AOTAutograd's sign for this). The tuple has one entry per Program
-// output. The attribute `owner`, None at first, keeps any object alive as long as the callable. Runs below autograd: gradients of inputs are ignored and results require none.
+// output. Runs below autograd: gradients of inputs are ignored and results require none.
 //
 // ValueError names the input that is not what was compiled for; InputsOverlap says that a written input overlaps another one in
 // a way that was not seen at compile time, and that nothing has run. What an operator raises passes through unchanged.

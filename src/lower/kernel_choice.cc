@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/kernel_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "tensor/shape.h"
+
+namespace npugraph::lower {
+
+namespace {
+
+// A call of a host operator costs about a microsecond: that many elements, or multiplications, a kernel does meanwhile.
+constexpr int64_t kMaxElements = 16 * 1024;
+constexpr int64_t kMaxMultiplications = 64 * 64 * 64;
+
+// Element types of the tensors that a rule takes, all equal.
+enum class Accepts : uint8_t { kF32, kF32OrI64, kBool };
+
+// One operator that a kernel computes. `inputs` arguments come first and go to the kernel as they are, then `attributes` more;
+// the operator's remaining arguments must have their default values.
+struct Rule {
+  std::string_view op;
+  std::string_view kernel;
+  Accepts accepts;
+  uint8_t inputs;
+  uint8_t attributes = 0;
+};
+
+constexpr std::array kRules = {
+    Rule{"aten.neg", "kernel.unary_neg", Accepts::kF32OrI64, 1},
+    Rule{"aten.abs", "kernel.unary_abs", Accepts::kF32OrI64, 1},
+    Rule{"aten.relu", "kernel.unary_relu", Accepts::kF32OrI64, 1},
+    Rule{"aten.relu_", "kernel.unary_relu", Accepts::kF32OrI64, 1},
+    Rule{"aten.neg_", "kernel.unary_neg", Accepts::kF32OrI64, 1},
+    Rule{"aten.sqrt", "kernel.unary_sqrt", Accepts::kF32, 1},
+    Rule{"aten.rsqrt", "kernel.unary_rsqrt", Accepts::kF32, 1},
+    Rule{"aten.rsqrt_", "kernel.unary_rsqrt", Accepts::kF32, 1},
+    Rule{"aten.reciprocal", "kernel.unary_reciprocal", Accepts::kF32, 1},
+    Rule{"aten.logical_not", "kernel.unary_logical_not", Accepts::kBool, 1},
+    Rule{"aten.add.Tensor", "kernel.binary_add", Accepts::kF32OrI64, 2, 1},
+    Rule{"aten.add_.Tensor", "kernel.binary_add", Accepts::kF32OrI64, 2, 1},
+    Rule{"aten.sub.Tensor", "kernel.binary_sub", Accepts::kF32OrI64, 2, 1},
+    Rule{"aten.sub_.Tensor", "kernel.binary_sub", Accepts::kF32OrI64, 2, 1},
+    Rule{"aten.mul.Tensor", "kernel.binary_mul", Accepts::kF32OrI64, 2},
+    Rule{"aten.mul_.Tensor", "kernel.binary_mul", Accepts::kF32OrI64, 2},
+    Rule{"aten.div.Tensor", "kernel.binary_div", Accepts::kF32, 2},
+    Rule{"aten.div_.Tensor", "kernel.binary_div", Accepts::kF32, 2},
+    Rule{"aten.maximum", "kernel.binary_maximum", Accepts::kF32OrI64, 2},
+    Rule{"aten.minimum", "kernel.binary_minimum", Accepts::kF32OrI64, 2},
+    Rule{"aten.eq.Tensor", "kernel.binary_eq", Accepts::kF32OrI64, 2},
+    Rule{"aten.ne.Tensor", "kernel.binary_ne", Accepts::kF32OrI64, 2},
+    Rule{"aten.lt.Tensor", "kernel.binary_lt", Accepts::kF32OrI64, 2},
+    Rule{"aten.le.Tensor", "kernel.binary_le", Accepts::kF32OrI64, 2},
+    Rule{"aten.gt.Tensor", "kernel.binary_gt", Accepts::kF32OrI64, 2},
+    Rule{"aten.ge.Tensor", "kernel.binary_ge", Accepts::kF32OrI64, 2},
+    Rule{"aten.logical_and", "kernel.binary_logical_and", Accepts::kBool, 2},
+    Rule{"aten.logical_or", "kernel.binary_logical_or", Accepts::kBool, 2},
+};
+
+bool accepts(Accepts rule, DType dtype) {
+  switch (rule) {
+    case Accepts::kF32: return dtype == DType::kF32;
+    case Accepts::kF32OrI64: return dtype == DType::kF32 || dtype == DType::kI64;
+    case Accepts::kBool: return dtype == DType::kBool;
+  }
+  return false;
+}
+
+const ir::TensorType* tensor_type(const ir::Graph& graph, const Attr& arg) {
+  const auto* ref = std::get_if<TensorRef>(&arg);
+  if (ref == nullptr || ref->id == TensorRef::kAbsent || !graph.value(ref->id).is_tensor()) return nullptr;
+  return &graph.value(ref->id).tensor();
+}
+
+// The number of elements where every size is known and small enough.
+bool is_small(const ir::TensorType& type) {
+  const auto elements = numel(type.sizes).as_int();
+  return elements && *elements <= kMaxElements;
+}
+
+// A number that the kernel can take in place of a tensor of `dtype` without changing the result's type.
+bool is_plain_number(const Attr& arg, DType dtype) {
+  const auto* number = std::get_if<Expr>(&arg);
+  if (number == nullptr || !number->is_constant()) return false;
+  return number->kind() == ScalarKind::kInt || (number->kind() == ScalarKind::kFloat && dtype == DType::kF32);
+}
+
+bool inputs_fit(const ir::Graph& graph, const ir::Node& node, const Rule& rule) {
+  const ir::TensorType* first = tensor_type(graph, node.args[0]);
+  if (first == nullptr || !accepts(rule.accepts, first->dtype)) return false;
+  for (size_t i = 0; i < rule.inputs; ++i) {
+    const ir::TensorType* type = tensor_type(graph, node.args[i]);
+    if (type == nullptr ? !is_plain_number(node.args[i], first->dtype) : type->dtype != first->dtype) return false;
+  }
+  for (size_t i = rule.inputs; i < node.args.size(); ++i) {
+    const bool attribute = i < rule.inputs + size_t{rule.attributes};
+    if (attribute ? !is_plain_number(node.args[i], first->dtype) : node.args[i] != node.op->schema.args[i].default_value) return false;
+  }
+  return is_small(graph.value(node.results[0]).tensor());
+}
+
+std::optional<KernelChoice> choose_elementwise(const ir::Graph& graph, const ir::Node& node) {
+  const auto rule = std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.op == node.op->name; });
+  if (rule == kRules.end() || !inputs_fit(graph, node, *rule)) return std::nullopt;
+  KernelChoice choice{.name = std::string(rule->kernel), .args = node.args};
+  choice.args.resize(rule->inputs + size_t{rule->attributes});
+  return choice;
+}
+
+// aten.mm(x, w) and aten.addmm(bias, x, w) with both factors 1.
+std::optional<KernelChoice> choose_product(const ir::Graph& graph, const ir::Node& node) {
+  const bool has_bias = node.op->name == "aten.addmm";
+  if (!has_bias && node.op->name != "aten.mm") return std::nullopt;
+  const size_t at = has_bias ? 1 : 0;
+  const ir::TensorType* x = tensor_type(graph, node.args[at]);
+  const ir::TensorType* w = tensor_type(graph, node.args[at + 1]);
+  if (x == nullptr || w == nullptr || x->dtype != DType::kF32 || w->dtype != DType::kF32) return std::nullopt;
+  const auto work = (numel(x->sizes) * w->sizes[1]).as_int();
+  if (!work || *work > kMaxMultiplications) return std::nullopt;
+  KernelChoice choice{.name = "kernel.mm_f32", .args = {node.args[at], node.args[at + 1]}};
+  if (has_bias) {
+    const ir::TensorType* bias = tensor_type(graph, node.args[0]);
+    const auto is_one = [](const Attr& arg) { return std::holds_alternative<Expr>(arg) && std::get<Expr>(arg).is_int(1); };
+    if (bias == nullptr || bias->sizes.size() != 1 || bias->sizes[0] != w->sizes[1]) return std::nullopt;
+    if (!is_one(node.args[3]) || !is_one(node.args[4])) return std::nullopt;
+    choice.args.push_back(node.args[0]);
+  }
+  return choice;
+}
+
+}  // namespace
+
+std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node& node) {
+  if (node.results.size() != 1 || node.results[0] == ir::kNone || !graph.value(node.results[0]).is_tensor()) return std::nullopt;
+  if (node.args.empty() || !node.defines.empty()) return std::nullopt;
+  if (auto choice = choose_elementwise(graph, node)) return choice;
+  return choose_product(graph, node);
+}
+
+}  // namespace npugraph::lower
