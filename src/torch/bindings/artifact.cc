@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/artifact.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -61,6 +62,11 @@ py::list instances(const Artifact& artifact) {
   return list;
 }
 
+bool writes_inputs(const Artifact& artifact) {
+  const auto& inputs = artifact.executable()->program().inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [](const program::Input& input) { return input.mutated; });
+}
+
 }  // namespace
 
 void init_artifact(py::module_& module) {
@@ -111,6 +117,7 @@ void init_artifact(py::module_& module) {
              return phases;
            })
       .def("explain", &Artifact::explain)
+      .def("writes_inputs", &writes_inputs)
       .def("save", &Artifact::save)
       .def("refresh", &Artifact::refresh)
       .def("callable", [](const std::shared_ptr<Artifact>& a) {
