@@ -13,10 +13,11 @@ import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters as dynamo_counters
+from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph import _C
 from npugraph.artifact import Artifact, registry
-from npugraph.fx.importer import InputInfo, import_graph
+from npugraph.fx.importer import Imported, InputInfo, import_graph
 from npugraph.fx.prepare import prepare
 from npugraph.options import Options
 
@@ -88,14 +89,10 @@ class _Compile:
 
     def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], training: bool) -> Callable[..., Any]:
         entered = time.perf_counter()
-        imported = import_graph(prepare(gm), name, inputs)
-        front_end = [("aot_autograd", (entered - self.started) * 1e3), ("import", (time.perf_counter() - entered) * 1e3)]
-        try:
-            core = _C.Artifact.compile(imported.graph, self.core_options(name, training), imported.partitions, front_end)
-        finally:
-            # Tasks hold their callables themselves.
-            for callable_id in imported.callables:
-                _C.unregister_callable(callable_id)
+        # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
+        with _disable_current_modes():
+            imported = import_graph(prepare(gm), name, inputs)
+            core = self.compile_imported(imported, name, training, entered)
         artifact = Artifact(core, self.options.as_dict(), imported.callables)
         registry.add(artifact)
         self.writes_inputs |= core.writes_inputs()
@@ -106,6 +103,15 @@ class _Compile:
         if imported.object_inputs:
             return _with_objects(run, imported.objects, imported.object_inputs)
         return run
+
+    def compile_imported(self, imported: Imported, name: str, training: bool, entered: float) -> Any:
+        front_end = [("aot_autograd", (entered - self.started) * 1e3), ("import", (time.perf_counter() - entered) * 1e3)]
+        try:
+            return _C.Artifact.compile(imported.graph, self.core_options(name, training), imported.partitions, front_end)
+        finally:
+            # Tasks hold their callables themselves.
+            for callable_id in imported.callables:
+                _C.unregister_callable(callable_id)
 
     def core_options(self, name: str, training: bool) -> Any:
         options = _C.CompileOptions()
