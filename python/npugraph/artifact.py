@@ -63,7 +63,7 @@ class Artifact:
     @property
     def tasks(self) -> list[Any]:
         """Tasks in program order: name, kind, stream, origin (FX node), source (user's line), reason (why it is not generated
-        code), bytes_read and bytes_written (of the latest Instance), capture_ns."""
+        code), bytes_read and bytes_written (of the latest Instance), nanoseconds (of the second run of an Instance, 0 before)."""
         return self._core.tasks()
 
     @property

@@ -66,7 +66,7 @@ std::vector<TaskInfo> Artifact::tasks() const {
                      .reason = task.reason,
                      .bytes_read = traffic[i].bytes_read,
                      .bytes_written = traffic[i].bytes_written,
-                     .capture_ns = traffic[i].capture_ns});
+                     .nanoseconds = traffic[i].nanoseconds});
   }
   return infos;
 }

@@ -32,7 +32,7 @@ struct TaskInfo {
   std::string reason;
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
-  int64_t capture_ns = 0;  // duration in the run that captured the latest Instance; 0 before the first call
+  int64_t nanoseconds = 0;  // of the second run of an Instance, 0 before
 };
 
 class Artifact {

@@ -51,7 +51,7 @@ void print_shares(std::ostringstream& out, const std::map<std::string, Share>& s
         << percent(share.ns, total.ns) << " of the time " << std::setw(6) << percent(share.bytes, total.bytes) << " of the bytes ("
         << human_bytes(share.bytes) << ")\n";
   }
-  if (total.ns == 0) out << "  (not run yet: times and bytes appear after the first call)\n";
+  if (total.ns == 0) out << "  (not run yet: times appear after the second call)\n";
 }
 
 // "12x aten.add.out: why", the most time first, at most `most` lines.
@@ -61,7 +61,7 @@ void print_reasons(std::ostringstream& out, const std::vector<TaskInfo>& tasks, 
     if (task.reason.empty()) continue;
     Share& share = groups[{task.name, task.reason}];
     ++share.tasks;
-    share.ns += task.capture_ns;
+    share.ns += task.nanoseconds;
   }
   std::vector<std::pair<std::pair<std::string, std::string>, Share>> sorted(groups.begin(), groups.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
@@ -93,7 +93,7 @@ std::string Artifact::explain() const {
     Share& share = shares[task.kind];
     ++share.tasks;
     share.bytes += task.bytes_read + task.bytes_written;
-    share.ns += task.capture_ns;
+    share.ns += task.nanoseconds;
   }
   print_shares(out, shares);
 

@@ -112,6 +112,7 @@ struct Executable::State {
     std::unique_ptr<Instance> own;  // where Instances are not kept
     RunMode mode = RunMode::kReplay;
     bool rebound = false;
+    std::vector<int64_t> durations;  // of the tasks, when this run was timed
   };
 
   void acquire(Call& call);
@@ -134,6 +135,7 @@ struct Executable::State {
   InstanceCache cache;  // after the leases: Instances go first
   Counters counters;
   std::optional<std::vector<Scalar>> latest_symbols;
+  std::vector<int64_t> durations;
   int64_t scratch_bytes = 0;
   int64_t bound_bytes = 0;
 };
@@ -190,8 +192,9 @@ RunStatus Executable::State::replay(Call& call, std::span<const BoundInput> inpu
   call.instance->bind_memory(lease.arena, lease.scratch);
 
   std::optional<Observer> observer;
-  if (Observer::wanted()) [[unlikely]] {
-    observer.emplace(blueprint, *call.instance, lease, name, call.mode);
+  const bool timed = call.instance->replays == 1;
+  if (timed || Observer::wanted()) [[unlikely]] {
+    observer.emplace(blueprint, *call.instance, lease, name, call.mode, timed ? &call.durations : nullptr);
   }
   Replay replay(blueprint, *call.instance, lease, host);
   {
@@ -214,6 +217,7 @@ void Executable::State::count(const Call& call) {
   scratch_bytes = std::max(scratch_bytes, call.instance->scratch_bytes());
   bound_bytes = call.instance->input_bytes();
   latest_symbols = call.instance->sizes().symbols();
+  if (!call.durations.empty()) durations = call.durations;
 }
 
 void Executable::State::finish(Call& call, bool completed) {
@@ -311,7 +315,9 @@ std::vector<TaskTraffic> Executable::traffic() const {
   const State& state = *state_;
   std::lock_guard lock(state.mutex);
   if (!state.latest_symbols) return std::vector<TaskTraffic>(state.blueprint.program->tasks.size());
-  return task_traffic(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
+  auto traffic = task_traffic(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
+  for (size_t t = 0; t < state.durations.size(); ++t) traffic[t].nanoseconds = state.durations[t];
+  return traffic;
 }
 
 void Executable::trim() {

@@ -81,7 +81,7 @@ struct MemoryInfo {
 struct TaskTraffic {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
-  int64_t capture_ns = 0;  // duration of the task in the run that captured the Instance
+  int64_t nanoseconds = 0;  // of the task in the second run of an Instance: the first one warms caches; 0 before
 };
 
 struct Counters {

@@ -18,11 +18,12 @@ constexpr int kPoison = 0xff;
 bool Observer::wanted() { return TaskLog::instance().active() || npugraph::trace::enabled() || poison(); }
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
-                   RunMode mode)
+                   RunMode mode, std::vector<int64_t>* durations)
     : blueprint_(blueprint),
       instance_(instance),
       artifact_(artifact),
       mode_(mode),
+      durations_(durations),
       logs_(TaskLog::instance().active()),
       traces_(npugraph::trace::enabled()),
       poisons_(poison()) {
@@ -38,6 +39,7 @@ void Observer::before(int32_t) {
 
 void Observer::after(int32_t task) {
   const int64_t end_ns = now_ns();
+  if (durations_ != nullptr) durations_->push_back(end_ns - begin_ns_);
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
   if (poisons_) poison_deaths(task);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/instance.h"
 #include "runtime/lease.h"
@@ -18,7 +19,9 @@ class Observer {
   // Whether anybody looks at this moment.
   static bool wanted();
 
-  Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact, RunMode mode);
+  // `durations`, when not null, gets the nanoseconds of every task.
+  Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact, RunMode mode,
+           std::vector<int64_t>* durations);
 
   void before(int32_t task);
   void after(int32_t task);
@@ -32,6 +35,7 @@ class Observer {
   const Instance& instance_;
   const std::string& artifact_;
   const RunMode mode_;
+  std::vector<int64_t>* const durations_;
   const bool logs_;
   const bool traces_;
   const bool poisons_;

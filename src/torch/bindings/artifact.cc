@@ -97,7 +97,7 @@ void init_artifact(py::module_& module) {
       .def_readonly("reason", &compiler::TaskInfo::reason)
       .def_readonly("bytes_read", &compiler::TaskInfo::bytes_read)
       .def_readonly("bytes_written", &compiler::TaskInfo::bytes_written)
-      .def_readonly("capture_ns", &compiler::TaskInfo::capture_ns);
+      .def_readonly("nanoseconds", &compiler::TaskInfo::nanoseconds);
   py::class_<Artifact, std::shared_ptr<Artifact>>(module, "Artifact")
       .def_static("compile", &compile)
       .def_property_readonly("name", &Artifact::name)
