@@ -85,7 +85,14 @@ class _Compile:
     def backward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self.started = time.perf_counter()
         infos = [InputInfo("user", node.name) for node in gm.graph.nodes if node.op == "placeholder"]
-        return self.compile(gm, f"{self.name}.backward", infos, training=True)
+        run = self.compile(gm, f"{self.name}.backward", infos, training=True)
+
+        # AOTAutograd wraps what it gets here, and the wrapper copies attributes of Python functions only.
+        def call(args: list[Any]) -> Any:
+            return run(args)
+
+        call._boxed_call = True
+        return call
 
     def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], training: bool) -> Callable[..., Any]:
         entered = time.perf_counter()
