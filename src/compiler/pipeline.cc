@@ -19,19 +19,24 @@ const std::vector<passes::Pass>& graph_passes() {
   static const std::vector<passes::Pass> pipeline = {
       // One spelling for each thing first: every later pass then matches fewer forms.
       passes::find_pass("canonicalise"),
-      // Equal computations once, before anything becomes in-place and so harder to merge.
+      // Equal computations once, so that the host folds equal creation operators once, and before anything becomes in-place
+      // and so harder to merge.
       passes::find_pass("cse"),
       // What depends on no input is computed now.
       passes::find_pass("fold_constants"),
       passes::find_pass("dce"),
-      // Grouped-query repeats vanish while key and value are still functional: afterwards their caches look like other buffers.
+      // Grouped-query repeats vanish while caches are still functional. The dead repeats go at once: they would count as
+      // readers of the old cache.
       passes::find_pass("fold_repeat_kv"),
-      // Clones that nobody needs go before re-inplacing: a clone that still stands is a reader of the old value and blocks it.
+      passes::find_pass("dce"),
+      // A clone that still stands is a reader of the old value and keeps its source from being updated in place.
       passes::find_pass("remove_copies"),
-      // Inputs before intermediates: writing the caller's memory directly removes whole copies, the other only arena bytes.
-      passes::find_pass("reinplace_inputs"),
+      // Intermediates before inputs: chains of updates shrink to the one link that reinplace_inputs resolves.
       passes::find_pass("reinplace_intermediates"),
-      // Re-inplacing leaves copy_(x, x), and clones whose source now dies.
+      passes::find_pass("reinplace_inputs"),
+      // In-place forms of scatters leave equal views behind; and copies of x to x, and of functional copies.
+      passes::find_pass("canonicalise"),
+      passes::find_pass("cse"),
       passes::find_pass("remove_copies"),
       passes::find_pass("dce"),
   };
