@@ -114,19 +114,22 @@ at::Tensor Declared::with_strides(const ng_buffer& buffer, const DeclaredOperand
 
 void Declared::store_scalar(ng_call* call, size_t position, const at::Scalar& value) const {
   for (size_t i = 0; i < defines_.size(); ++i) {
-    if (defines_[i].dim != program::kNone || position-- != 0) continue;
-    switch (defines_[i].kind) {
-      case ScalarKind::kInt:
-        call->defined[i].i = value.toLong();
-        break;
-      case ScalarKind::kFloat:
-        call->defined[i].f = value.toDouble();
-        break;
-      case ScalarKind::kBool:
-        call->defined[i].i = value.toBool() ? 1 : 0;
-        break;
-    }
-    return;
+    if (defines_[i].dim == program::kNone && position-- == 0) return store_symbol(call, i, value);
+  }
+}
+
+void Declared::store_symbol(ng_call* call, size_t index, const at::Scalar& value) const {
+  if (index >= defines_.size()) return;
+  switch (defines_[index].kind) {
+    case ScalarKind::kInt:
+      call->defined[index].i = value.toLong();
+      break;
+    case ScalarKind::kFloat:
+      call->defined[index].f = value.toDouble();
+      break;
+    case ScalarKind::kBool:
+      call->defined[index].i = value.toBool() ? 1 : 0;
+      break;
   }
 }
 

@@ -3,8 +3,7 @@
 // Immutable once made, so thread-safe.
 //
 // Results are numbered as the operator returns them: every return is one result, a list of tensors is one result per tensor,
-// and scalars and absent tensors count. Task::results is indexed by that number. The i-th scalar that an operator returns
-// is the value of the i-th symbol that the task defines without naming an operand.
+// and scalars and absent tensors count. Task::results is indexed by that number.
 #pragma once
 
 #include <string>
@@ -42,8 +41,11 @@ class Declared {
   // tensor, of which a copy is made if anybody else holds it or its strides are not those declared. InternalError when the
   // tensor is not what was declared. `own` is a tensor over the operand's memory where the caller has one, else null.
   void store(ng_call* call, size_t number, at::Tensor result, const BorrowedTensor* own) const;
-  // Notes the `position`-th returned scalar, counted over scalars. Scalars that no symbol wants are ignored.
+  // Notes the `position`-th scalar that an operator returns: the value of the `position`-th symbol that is defined without
+  // naming an operand. Scalars that no symbol wants are ignored.
   void store_scalar(ng_call* call, size_t position, const at::Scalar& value) const;
+  // Notes the value of the task's `index`-th symbol, if there is one.
+  void store_symbol(ng_call* call, size_t index, const at::Scalar& value) const;
 
  private:
   struct DefinedSymbol {

@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/declared.h"
-#include "torch/bridge/python_builder.h"
 #include "torch/bridge/task_error.h"
 #include "torch/bridge/task_scope.h"
 #include "torch/bridge/torch_host.h"
@@ -80,7 +79,7 @@ class PythonTask {
  private:
   Reference make_arguments(State& state, const ng_call* call) const;
   void store_results(ng_call* call, Reference returned) const;
-  void store_result(ng_call* call, PyObject* item, size_t number, size_t& scalars) const;
+  void store_result(ng_call* call, PyObject* item, size_t number, size_t& symbols) const;
 
   PyObject* callable_;
   Declared declared_;
@@ -139,18 +138,18 @@ Reference PythonTask::make_arguments(State& state, const ng_call* call) const {
   return arguments;
 }
 
-void PythonTask::store_result(ng_call* call, PyObject* item, size_t number, size_t& scalars) const {
+void PythonTask::store_result(ng_call* call, PyObject* item, size_t number, size_t& symbols) const {
   if (THPVariable_Check(item)) {
     // The tensor counts its Python object as a holder until that object goes.
     if (declared_.keeps(number)) declared_.store(call, number, THPVariable_Unpack(item), nullptr);
   } else if (PyBool_Check(item)) {
-    declared_.store_scalar(call, scalars++, item == Py_True);
+    declared_.store_symbol(call, symbols++, item == Py_True);
   } else if (PyLong_Check(item)) {
     const long long value = PyLong_AsLongLong(item);
     if (value == -1 && PyErr_Occurred() != nullptr) throw_python_error();
-    declared_.store_scalar(call, scalars++, static_cast<int64_t>(value));
+    declared_.store_symbol(call, symbols++, static_cast<int64_t>(value));
   } else if (PyFloat_Check(item)) {
-    declared_.store_scalar(call, scalars++, PyFloat_AS_DOUBLE(item));
+    declared_.store_symbol(call, symbols++, PyFloat_AS_DOUBLE(item));
   } else if (item != Py_None) {
     throw UserError(cat(declared_.name(), " returned a ", Py_TYPE(item)->tp_name,
                         "; allowed are tensors, numbers and None, alone or in a list or tuple"));
@@ -158,15 +157,15 @@ void PythonTask::store_result(ng_call* call, PyObject* item, size_t number, size
 }
 
 void PythonTask::store_results(ng_call* call, Reference returned) const {
-  size_t scalars = 0;
+  size_t symbols = 0;
   if (!PyTuple_Check(returned.get()) && !PyList_Check(returned.get())) {
-    store_result(call, returned.get(), 0, scalars);
+    store_result(call, returned.get(), 0, symbols);
     return;
   }
   const Py_ssize_t count = PySequence_Size(returned.get());
   for (Py_ssize_t i = 0; i < count; ++i) {
     const Reference item = checked(PySequence_GetItem(returned.get(), i));
-    store_result(call, item.get(), static_cast<size_t>(i), scalars);
+    store_result(call, item.get(), static_cast<size_t>(i), symbols);
   }
 }
 
@@ -228,7 +227,6 @@ ng_task build_python_task(const program::Program& program, const program::Task& 
 }
 
 int32_t register_callable(void* python_object) {
-  set_python_builder(&build_python_task);
   const Gil gil;
   auto* object = static_cast<PyObject*>(python_object);
   Py_INCREF(object);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bridge/torch_host.h"
 
-#include <atomic>
 #include <utility>
 
 #include <c10/core/CPUAllocator.h>
@@ -9,16 +8,10 @@
 
 #include "base/error.h"
 #include "torch/bridge/aten_task.h"
-#include "torch/bridge/python_builder.h"
+#include "torch/bridge/python_task.h"
 #include "torch/bridge/task_error.h"
 
 namespace npugraph::bridge {
-
-namespace {
-std::atomic<TaskBuilder> python_builder{nullptr};
-}
-
-void set_python_builder(TaskBuilder builder) { python_builder = builder; }
 
 TorchHost& TorchHost::instance() {
   static auto* host = new TorchHost;  // tasks may outlive static destruction
@@ -26,11 +19,7 @@ TorchHost& TorchHost::instance() {
 }
 
 ng_task TorchHost::build(const program::Program& program, const program::Task& task) {
-  if (task.kind == program::TaskKind::kPython) {
-    const TaskBuilder builder = python_builder;
-    if (builder == nullptr) throw UserError(cat("no Python callable is registered for ", task.name, " (", task.source, ")"));
-    return builder(program, task);
-  }
+  if (task.kind == program::TaskKind::kPython) return build_python_task(program, task);
   NG_CHECK(task.kind == program::TaskKind::kAten, "task ", task.name, " is not the host's");
   return build_aten_task(program, task);
 }
