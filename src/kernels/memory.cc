@@ -172,6 +172,12 @@ ng_status reference_cast(const Task& task, ng_call* call) {
   return NG_OK;
 }
 
+// A step of 0 keeps the sign of a zero.
+template <typename Number>
+Number ramp_at(Number start, Number step, int64_t i) {
+  return step == Number{0} ? start : start + static_cast<Number>(i) * step;
+}
+
 // Writes y[i] = start + i * step in row-major order of y's elements.
 class Ramp {
  public:
@@ -211,7 +217,7 @@ class Ramp {
       return;
     }
     for (int64_t i = 0; i < count; ++i) {
-      *reinterpret_cast<T*>(element_at(y, i, sizeof(T))) = convert<T>(start + static_cast<Number>(i) * step);
+      *reinterpret_cast<T*>(element_at(y, i, sizeof(T))) = convert<T>(ramp_at(start, step, i));
     }
   }
 
@@ -259,8 +265,8 @@ ng_status reference_ramp(const Task& task, ng_call* call) {
     ng_buffer element{element_at(call->buffers[0], i, bytes), nullptr, nullptr, nullptr, 0, call->buffers[0].dtype};
     ng_call one = *call;
     one.buffers = &element;
-    const Scalar value = real ? Scalar::of_float(state.start.as_float() + static_cast<double>(i) * state.step.as_float())
-                              : Scalar::of_int(state.start.i + i * state.step.i);
+    const Scalar value = real ? Scalar::of_float(ramp_at(state.start.as_float(), state.step.as_float(), i))
+                              : Scalar::of_int(ramp_at(state.start.i, state.step.i, i));
     ramp->run({value, Scalar::of_int(0)}, one);
   }
   return NG_OK;

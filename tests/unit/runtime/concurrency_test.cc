@@ -12,6 +12,9 @@
 #include "runtime/runtime_test_util.h"
 #include "runtime/worker_pool.h"
 
+// The thread sanitizer refuses new threads in a forked child unless told otherwise; nothing else reads this.
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() { return "die_after_fork=0"; }
+
 namespace npugraph::runtime {
 namespace {
 
