@@ -41,7 +41,8 @@ at::Tensor find_constant(const ir::Graph& graph, ir::ValueId id) {
   return tensor_over(constant->data->data, *sizes, *strides, type.dtype, constant->data->owner);
 }
 
-// `tensor` as a constant of exactly this type with memory of its own, or null when it is of another one.
+// `tensor` as a constant of exactly this type, or null when it is of another one. A view of a constant shares its memory: nobody
+// writes it.
 std::shared_ptr<const ir::ConstantData> as_constant(at::Tensor tensor, const ir::Type& type) {
   const auto* strided = std::get_if<ir::TensorType>(&type);
   if (strided == nullptr || !tensor.defined() || tensor.layout() != at::kStrided) return nullptr;
