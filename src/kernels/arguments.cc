@@ -57,7 +57,8 @@ void refuse(const program::Task& task, const std::string& message) { throw UserE
 
 void check_operands(const program::Task& task, size_t inputs) {
   bool fits = task.operands.size() == inputs + 1;
-  for (size_t i = 0; fits && i <= inputs; ++i) fits = task.operands[i].access != (i < inputs ? Access::kWrite : Access::kRead);
+  for (size_t i = 0; fits && i <= inputs; ++i)
+    fits = task.operands[i].access != (i < inputs ? Access::kWrite : Access::kRead);
   if (!fits) refuse(task, cat("takes ", inputs, " operands to read and then one to write"));
 }
 

@@ -14,8 +14,8 @@ namespace npugraph::kernels {
 struct Argument {
   int32_t operand = program::kNone;  // of a TensorRef
   bool is_scalar = false;
-  Scalar constant;                   // its kind holds for symbolic scalars too
-  int32_t symbolic = program::kNone; // index into ng_call::scalars
+  Scalar constant;                    // its kind holds for symbolic scalars too
+  int32_t symbolic = program::kNone;  // index into ng_call::scalars
 
   bool is_tensor() const { return operand != program::kNone; }
   bool present() const { return is_tensor() || is_scalar; }

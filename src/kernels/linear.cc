@@ -37,7 +37,8 @@ class Linear {
     for (size_t i = 0; i < task.operands.size(); ++i) {
       const bool is_bias = has_bias_ && i == 2;
       if (task.operands[i].dtype != DType::kF32) refuse(task, cat("operand ", i, " is not f32"));
-      if (task.operands[i].sizes.size() != (is_bias ? 1 : 2)) refuse(task, cat("operand ", i, " has ", task.operands[i].sizes.size(), " dimensions"));
+      if (task.operands[i].sizes.size() != (is_bias ? 1 : 2))
+        refuse(task, cat("operand ", i, " has ", task.operands[i].sizes.size(), " dimensions"));
     }
   }
 
@@ -109,7 +110,8 @@ class Linear {
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < p.n; ++j) {
         double sum = 0;
-        for (int64_t l = 0; l < p.k; ++l) sum += static_cast<double>(x[i * p.x_m + l * p.x_k]) * w[l * p.w_k + j * p.w_n];
+        for (int64_t l = 0; l < p.k; ++l)
+          sum += static_cast<double>(x[i * p.x_m + l * p.x_k]) * w[l * p.w_k + j * p.w_n];
         if (bias != nullptr) sum += bias[j * p.bias_n];
         y[i * p.y_m + j * p.y_n] = static_cast<float>(relu_ && 0 > sum ? 0 : sum);
       }
@@ -128,7 +130,8 @@ class Linear {
     state.gather_x = !by_columns && p.x_k != 1;
   }
 
-  static void gather(const float* from, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, float* to) {
+  static void gather(const float* from, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride,
+                     float* to) {
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) *to++ = from[i * row_stride + j * column_stride];
     }
@@ -160,7 +163,9 @@ class Linear {
 template <bool transposed>
 ng_task build(const Task& task) {
   ng_task made = make_task(std::make_unique<Linear>(task, transposed));
-  made.workspace = [](void* context, const ng_call* call) { return static_cast<const Linear*>(context)->workspace(*call); };
+  made.workspace = [](void* context, const ng_call* call) {
+    return static_cast<const Linear*>(context)->workspace(*call);
+  };
   return made;
 }
 
@@ -170,8 +175,10 @@ ng_status reference(const Task& task, ng_call* call) {
 }
 
 constexpr Kernel kRows[] = {
-    {"kernel.linear_f32", "(x[m, k], w[n, k] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w^T + bias", build<true>, reference<true>},
-    {"kernel.mm_f32", "(x[m, k], w[k, n] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w + bias", build<false>, reference<false>},
+    {"kernel.linear_f32", "(x[m, k], w[n, k] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w^T + bias", build<true>,
+     reference<true>},
+    {"kernel.mm_f32", "(x[m, k], w[k, n] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w + bias", build<false>,
+     reference<false>},
 };
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace npugraph::kernels {
 
 struct Product {
   int64_t m, n, k;
-  const float* x;     // dense in k, or at any stride when w is dense in n
-  int64_t x_m, x_k;   // strides, in elements
+  const float* x;    // dense in k, or at any stride when w is dense in n
+  int64_t x_m, x_k;  // strides, in elements
   const float* w;
   int64_t w_k, w_n;   // one of them is 1
   const float* bias;  // null for none

@@ -87,7 +87,8 @@ void copy_row(const Row& row) {
     std::memmove(to, from, row.count * bytes);  // x and y may be the same memory
     return;
   }
-  for (int64_t i = 0; i < row.count; ++i, from += row.strides[0], to += row.strides[1]) std::memcpy(to, from, sizeof(T));
+  for (int64_t i = 0; i < row.count; ++i, from += row.strides[0], to += row.strides[1])
+    std::memcpy(to, from, sizeof(T));
 }
 
 struct Bytes16 {
@@ -145,9 +146,8 @@ void cast_row(const Row& row) {
 Move::RowFunction find_cast(const Task& task) {
   Move::RowFunction row = nullptr;
   with_type(task.operands[0].dtype, [&](auto from) {
-    with_type(task.operands[1].dtype, [&](auto to) {
-      row = cast_row<typename decltype(to)::type, typename decltype(from)::type>;
-    });
+    with_type(task.operands[1].dtype,
+              [&](auto to) { row = cast_row<typename decltype(to)::type, typename decltype(from)::type>; });
   });
   if (row == nullptr) {
     refuse(task, cat("does not convert ", name_of(task.operands[0].dtype), " to ", name_of(task.operands[1].dtype)));
@@ -276,7 +276,8 @@ constexpr Kernel kRows[] = {
     {"kernel.copy", "(x) -> y = x, any strides, elements of one size", build_copy, reference_copy},
     {"kernel.cast", "(x) -> y = x in the type of y: bool, integers, f16, bf16, f32, f64", build_cast, reference_cast},
     {"kernel.fill", "(value: scalar) -> y = value", build_ramp<make_fill>, reference_ramp<make_fill>},
-    {"kernel.arange", "(start, step: scalar) -> y[i] = start + i * step", build_ramp<make_arange>, reference_ramp<make_arange>},
+    {"kernel.arange", "(start, step: scalar) -> y[i] = start + i * step", build_ramp<make_arange>,
+     reference_ramp<make_arange>},
 };
 
 }  // namespace

@@ -47,7 +47,8 @@ Pointwise::Pointwise(const program::Task& task, PointwiseOp op) : op_(std::move(
     const Argument input = arguments[i];
     if (!input.present()) refuse(task, cat("takes ", op_.inputs.size(), " inputs"));
     if (input.is_tensor() && task.operands[input.operand].dtype != op_.inputs[i]) {
-      refuse(task, cat("input ", i, " is ", name_of(task.operands[input.operand].dtype), ", not ", name_of(op_.inputs[i])));
+      refuse(task,
+             cat("input ", i, " is ", name_of(task.operands[input.operand].dtype), ", not ", name_of(op_.inputs[i])));
     }
     if (input.is_scalar && input.constant.kind == ScalarKind::kFloat && is_integral(op_.inputs[i])) {
       refuse(task, cat("input ", i, " is a float, not ", name_of(op_.inputs[i])));
@@ -120,9 +121,8 @@ ng_status Pointwise::run_reference(const ng_call& call) const {
   do {
     std::array<const char*, kMaxWindows> elements{};
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      elements[i] = inputs_[i].is_scalar
-                        ? state.scalars[i].data()
-                        : element_at(call.buffers[inputs_[i].operand], index, size_of(op_.inputs[i]));
+      elements[i] = inputs_[i].is_scalar ? state.scalars[i].data()
+                                         : element_at(call.buffers[inputs_[i].operand], index, size_of(op_.inputs[i]));
     }
     op_.element(elements, element_at(result, index, size_of(op_.result)), state.scalars.back().data());
   } while (next_index(index, result.sizes));

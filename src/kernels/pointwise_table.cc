@@ -27,7 +27,9 @@ auto wrapping(T x) {
 
 struct Neg {
   template <typename T>
-  static T apply(T x, T) { return static_cast<T>(-wrapping(x)); }
+  static T apply(T x, T) {
+    return static_cast<T>(-wrapping(x));
+  }
 };
 struct Abs {
   template <typename T>
@@ -41,7 +43,9 @@ struct Abs {
 };
 struct Relu {  // keeps NaN and -0
   template <typename T>
-  static T apply(T x, T) { return T{0} > x ? T{0} : x; }
+  static T apply(T x, T) {
+    return T{0} > x ? T{0} : x;
+  }
 };
 struct Sqrt {
   static float apply(float x, float) { return std::sqrt(x); }
@@ -54,7 +58,9 @@ struct Reciprocal {
 };
 struct Square {
   template <typename T>
-  static T apply(T x, T) { return static_cast<T>(wrapping(x) * wrapping(x)); }
+  static T apply(T x, T) {
+    return static_cast<T>(wrapping(x) * wrapping(x));
+  }
 };
 struct LogicalNot {
   static bool apply(bool x, bool) { return !x; }
@@ -62,50 +68,72 @@ struct LogicalNot {
 
 struct Add {
   template <typename T>
-  static T apply(T a, T b, T alpha) { return static_cast<T>(wrapping(a) + wrapping(alpha) * wrapping(b)); }
+  static T apply(T a, T b, T alpha) {
+    return static_cast<T>(wrapping(a) + wrapping(alpha) * wrapping(b));
+  }
 };
 struct Sub {
   template <typename T>
-  static T apply(T a, T b, T alpha) { return static_cast<T>(wrapping(a) - wrapping(alpha) * wrapping(b)); }
+  static T apply(T a, T b, T alpha) {
+    return static_cast<T>(wrapping(a) - wrapping(alpha) * wrapping(b));
+  }
 };
 struct Mul {
   template <typename T>
-  static T apply(T a, T b, T) { return static_cast<T>(wrapping(a) * wrapping(b)); }
+  static T apply(T a, T b, T) {
+    return static_cast<T>(wrapping(a) * wrapping(b));
+  }
 };
 struct Div {
   static float apply(float a, float b, float) { return a / b; }
 };
 struct Maximum {  // NaN where an input is NaN
   template <typename T>
-  static T apply(T a, T b, T) { return a > b || a != a ? a : b; }
+  static T apply(T a, T b, T) {
+    return a > b || a != a ? a : b;
+  }
 };
 struct Minimum {
   template <typename T>
-  static T apply(T a, T b, T) { return a < b || a != a ? a : b; }
+  static T apply(T a, T b, T) {
+    return a < b || a != a ? a : b;
+  }
 };
 struct Eq {
   template <typename T>
-  static bool apply(T a, T b, T) { return a == b; }
+  static bool apply(T a, T b, T) {
+    return a == b;
+  }
 };
 struct Ne {
   template <typename T>
-  static bool apply(T a, T b, T) { return a != b; }
+  static bool apply(T a, T b, T) {
+    return a != b;
+  }
 };
 struct Lt {
   template <typename T>
-  static bool apply(T a, T b, T) { return a < b; }
+  static bool apply(T a, T b, T) {
+    return a < b;
+  }
 };
 struct Le {
   template <typename T>
-  static bool apply(T a, T b, T) { return a <= b; }
+  static bool apply(T a, T b, T) {
+    return a <= b;
+  }
 };
 struct Gt {
   template <typename T>
-  static bool apply(T a, T b, T) { return a > b; }
+  static bool apply(T a, T b, T) {
+    return a > b;
+  }
 };
 struct Ge {
   template <typename T>
-  static bool apply(T a, T b, T) { return a >= b; }
+  static bool apply(T a, T b, T) {
+    return a >= b;
+  }
 };
 struct LogicalAnd {
   static bool apply(bool a, bool b, bool) { return a && b; }
@@ -118,7 +146,9 @@ struct LogicalXor {
 };
 struct Where {
   template <typename T>
-  static T apply(bool condition, T a, T b, T) { return condition ? a : b; }
+  static T apply(bool condition, T a, T b, T) {
+    return condition ? a : b;
+  }
 };
 
 using program::Task;
@@ -176,7 +206,8 @@ PointwiseOp where(const Task& task) {
   const DType dtype = task.operands.empty() ? DType::kF32 : task.operands.back().dtype;
   switch (dtype) {
     case DType::kF32: return PointwiseRows<Where, float, bool, float, float>::op({DType::kBool, dtype, dtype}, dtype);
-    case DType::kI64: return PointwiseRows<Where, int64_t, bool, int64_t, int64_t>::op({DType::kBool, dtype, dtype}, dtype);
+    case DType::kI64:
+      return PointwiseRows<Where, int64_t, bool, int64_t, int64_t>::op({DType::kBool, dtype, dtype}, dtype);
     default: refuse_type(task, dtype);
   }
 }

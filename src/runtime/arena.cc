@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+
+#include <sys/mman.h>
 
 #include "base/error.h"
 #include "program/offsets.h"
@@ -27,7 +27,8 @@ void touch_pages(std::byte* data, int64_t bytes) {
 
 }  // namespace
 
-Arena::Arena(std::string name, std::string owner) : record_(std::make_unique<PoolRecord>(std::move(name), std::move(owner))) {}
+Arena::Arena(std::string name, std::string owner)
+    : record_(std::make_unique<PoolRecord>(std::move(name), std::move(owner))) {}
 
 Arena::~Arena() { free(); }
 

@@ -192,15 +192,13 @@ bool Blueprint::is_whole(int32_t window) const {
   };
   switch (buffer.cls) {
     case BufferClass::kInput:
-    case BufferClass::kParameter:
-      return operand.byte_offset == program::Dim{} && same(program->inputs[buffer.source]);
+    case BufferClass::kParameter: return operand.byte_offset == program::Dim{} && same(program->inputs[buffer.source]);
     case BufferClass::kHeap: {
       if (buffer.preallocated) return false;
       const program::Operand& made = *windows[windows_of_buffer[operand.buffer].front()].operand;
       return operand.byte_offset == made.byte_offset && same(made);
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 

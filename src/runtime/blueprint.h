@@ -68,7 +68,7 @@ struct Blueprint {
 
   std::shared_ptr<const program::Program> program;
   std::vector<Window> windows;
-  std::vector<int32_t> first_window;   // per task, and one more
+  std::vector<int32_t> first_window;  // per task, and one more
   std::vector<OutputPlan> outputs;
   int32_t output_dims = 0;             // sizes and strides of all tensor outputs
   std::vector<int32_t> bytes_slot;     // per buffer

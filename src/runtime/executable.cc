@@ -170,8 +170,8 @@ void Executable::State::acquire(Call& call) {
 
 void Executable::State::capture(Call& call) {
   call.mode = RunMode::kCapture;
-  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, &call.lease->service,
-                                         symbols_of(blueprint, call.key));
+  auto made =
+      std::make_unique<Instance>(blueprint, tasks.all(), host, &call.lease->service, symbols_of(blueprint, call.key));
   call.instance = made.get();
   std::lock_guard lock(mutex);
   ++counters.captures;

@@ -22,7 +22,7 @@ namespace npugraph::runtime {
 // One bound input. For scalars only `scalar` is set.
 struct BoundInput {
   void* data = nullptr;
-  void* object = nullptr;   // borrowed: the host's tensor
+  void* object = nullptr;  // borrowed: the host's tensor
   ng_scalar scalar{};
   const int64_t* sizes = nullptr;  // read only for inputs that define symbols
 };
@@ -32,47 +32,47 @@ struct BoundInput {
 struct BoundOutput {
   program::Output::Kind kind = program::Output::Kind::kNone;
   void* object = nullptr;
-  void* data = nullptr;     // the first element of the window
+  void* data = nullptr;  // the first element of the window
   int64_t byte_offset = 0;
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;
   DType dtype = DType::kF32;
   ng_scalar scalar{};
   ScalarKind scalar_kind = ScalarKind::kInt;
-  int32_t input = -1;       // the caller's tensor that this output is, or is a window of
-  bool whole = false;       // the window is the whole object: it can be returned as it is
+  int32_t input = -1;  // the caller's tensor that this output is, or is a window of
+  bool whole = false;  // the window is the whole object: it can be returned as it is
 };
 
 struct Options {
-  int64_t max_instances = 64;   // least recently used ones are dropped beyond
+  int64_t max_instances = 64;  // least recently used ones are dropped beyond
   int64_t max_concurrent = 4;
-  bool capture = true;          // false: bind anew before each run, keep no Instance
+  bool capture = true;  // false: bind anew before each run, keep no Instance
 };
 
 enum class RunStatus : uint8_t {
   kOk,
-  kTaskFailed,      // RunResult::error says what; the host may hold an exception
-  kInputsOverlap,   // a written input overlaps another one in a way not seen at compile time; nothing has run
+  kTaskFailed,     // RunResult::error says what; the host may hold an exception
+  kInputsOverlap,  // a written input overlaps another one in a way not seen at compile time; nothing has run
 };
 
 struct RunResult {
   RunStatus status = RunStatus::kOk;
   std::string error;
-  int32_t task = -1;            // the task that failed
+  int32_t task = -1;  // the task that failed
 };
 
 struct InstanceInfo {
-  std::string key;              // "s0=4, s1=128"
+  std::string key;  // "s0=4, s1=128"
   std::vector<std::pair<std::string, Scalar>> symbols;
   int64_t captures = 0;
   int64_t replays = 0;
 };
 
 struct MemoryInfo {
-  int64_t arena_bytes = 0;          // largest bound Instance
-  int64_t lower_bound_bytes = 0;    // of that Instance: maximum of live arena bytes
-  int64_t heap_bytes = 0;           // peak of adopted and output memory of the last replay
-  int64_t scratch_bytes = 0;        // largest workspace
+  int64_t arena_bytes = 0;        // largest bound Instance
+  int64_t lower_bound_bytes = 0;  // of that Instance: maximum of live arena bytes
+  int64_t heap_bytes = 0;         // peak of adopted and output memory of the last replay
+  int64_t scratch_bytes = 0;      // largest workspace
   int64_t derived_constant_bytes = 0;
   int64_t copied_bytes_per_replay = 0;
   int64_t bound_bytes_per_call = 0;  // bytes of the inputs bound by the last call
@@ -90,9 +90,9 @@ struct Counters {
   int64_t instance_hits = 0;
   int64_t instance_misses = 0;
   // Recaptures by reason.
-  int64_t recaptured_new_symbols = 0;   // a size defined by a task differed from the last replay
-  int64_t recaptured_evicted = 0;       // the key had been captured before and was dropped from the cache
-  int64_t recaptured_forced = 0;        // capture is off
+  int64_t recaptured_new_symbols = 0;  // a size defined by a task differed from the last replay
+  int64_t recaptured_evicted = 0;      // the key had been captured before and was dropped from the cache
+  int64_t recaptured_forced = 0;       // capture is off
 };
 
 class Executable {

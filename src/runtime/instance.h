@@ -97,11 +97,11 @@ class Instance {
   std::vector<ng_scalar> defined_;
   std::vector<ng_call> calls_;
   std::vector<Step> steps_;
-  std::vector<int64_t> bound_at_;   // per task: the evaluation of sizes_ that it was bound to
+  std::vector<int64_t> bound_at_;  // per task: the evaluation of sizes_ that it was bound to
   size_t stages_bound_ = 0;
 
-  std::vector<void*> bases_;        // per buffer: its first byte
-  std::vector<void*> objects_;      // per buffer
+  std::vector<void*> bases_;                                // per buffer: its first byte
+  std::vector<void*> objects_;                              // per buffer
   std::vector<std::pair<int32_t, int64_t>> arena_offsets_;  // (buffer, offset)
   int64_t arena_bytes_ = 0;
   int64_t lower_bound_bytes_ = 0;
@@ -112,9 +112,9 @@ class Instance {
   uint64_t scratch_generation_ = 0;
 
   std::vector<TensorInput> inputs_;
-  std::vector<Address> bound_;      // where each of inputs_ is bound now; apart, because every call looks at all of it
-  std::vector<int32_t> moved_;      // room for the indices into inputs_, and one more
-  bool inputs_checked_ = false;     // what is bound has passed every check
+  std::vector<Address> bound_;   // where each of inputs_ is bound now; apart, because every call looks at all of it
+  std::vector<int32_t> moved_;   // room for the indices into inputs_, and one more
+  bool inputs_checked_ = false;  // what is bound has passed every check
   int64_t input_bytes_ = 0;
   OverlapCheck overlap_;
 };

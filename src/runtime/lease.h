@@ -23,9 +23,9 @@ struct Lease {
   Arena arena;
   Arena scratch;
   ng_host service;
-  std::string error;             // what a task of the call in progress said last
+  std::string error;  // what a task of the call in progress said last
   bool busy = false;
-  std::thread::id holder;        // while busy
+  std::thread::id holder;  // while busy
 };
 
 }  // namespace npugraph::runtime

@@ -17,20 +17,20 @@ enum class RunMode : uint8_t { kEager, kCapture, kReplay };
 
 // One launch of a task.
 struct TaskRecord {
-  int64_t sequence = 0;     // order of completion in the process; set by TaskLog::add
+  int64_t sequence = 0;  // order of completion in the process; set by TaskLog::add
   std::string artifact;
-  std::string instance;     // key of the Instance
+  std::string instance;  // key of the Instance
   int32_t task = 0;
   std::string name;
   std::string kind;
   RunMode mode = RunMode::kReplay;
   int32_t stream = 0;
-  std::vector<int32_t> workers;              // ids of the threads that took part; 0 is the caller
-  std::vector<std::pair<std::string, int64_t>> limits;   // core limits in force
+  std::vector<int32_t> workers;                         // ids of the threads that took part; 0 is the caller
+  std::vector<std::pair<std::string, int64_t>> limits;  // core limits in force
   std::vector<std::string> scopes;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  std::vector<int32_t> waits;                // tasks whose events it waited for
+  std::vector<int32_t> waits;  // tasks whose events it waited for
 };
 
 class TaskLog {
@@ -46,23 +46,23 @@ class TaskLog {
   TaskLog() = default;
   std::atomic<bool> active_{false};
   std::mutex mutex_;
-  std::vector<size_t> starts_;       // where the records of each open start begin
+  std::vector<size_t> starts_;  // where the records of each open start begin
   std::vector<TaskRecord> records_;
   int64_t next_sequence_ = 0;
 };
 
 struct PoolEvent {
   int64_t ns = 0;
-  std::string what;         // "lease" when the pool is made, then "grow"
-  int64_t bytes = 0;        // of the pool afterwards
+  std::string what;   // "lease" when the pool is made, then "grow"
+  int64_t bytes = 0;  // of the pool afterwards
 };
 
 struct PoolInfo {
-  std::string name;         // "arena forward#0"
+  std::string name;                 // "arena forward#0"
   std::vector<std::string> owners;  // artifacts
   int64_t live_bytes = 0;           // held now
   int64_t peak_bytes = 0;
-  std::vector<PoolEvent> history;   // the last 256
+  std::vector<PoolEvent> history;  // the last 256
 };
 
 // The pools of the process in the order in which they were made; a pool that was given back is gone.

@@ -22,7 +22,8 @@ struct alignas(kAlignment) Block {
 
 ng_task MallocHost::build(const program::Program&, const program::Task& task) {
   const std::string where = task.source.empty() ? "" : cat(" (", task.source, ")");
-  if (task.kind == program::TaskKind::kKernel) throw UserError(cat("this build has no kernel \"", task.name, "\"", where));
+  if (task.kind == program::TaskKind::kKernel)
+    throw UserError(cat("this build has no kernel \"", task.name, "\"", where));
   throw UserError(cat("this process has no torch and cannot run ", task.name, where, "; it runs kernels only"));
 }
 

@@ -17,8 +17,8 @@ constexpr int kPoison = 0xff;
 
 bool Observer::wanted() { return TaskLog::instance().active() || npugraph::trace::enabled() || poison(); }
 
-Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
-                   RunMode mode, std::vector<int64_t>* durations)
+Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
+                   const std::string& artifact, RunMode mode, std::vector<int64_t>* durations)
     : blueprint_(blueprint),
       instance_(instance),
       artifact_(artifact),
@@ -47,15 +47,13 @@ void Observer::after(int32_t task) {
 
 void Observer::trace(int32_t t, int64_t end_ns) const {
   const program::Task& task = blueprint_.program->tasks[t];
-  npugraph::trace::record({.name = task.name,
-                           .category = "task",
-                           .begin_ns = begin_ns_,
-                           .end_ns = end_ns,
-                           .thread = npugraph::trace::thread_id(),
-                           .args = {{"artifact", artifact_},
-                                    {"task", int64_t{t}},
-                                    {"origin", task.origin},
-                                    {"source", task.source}}});
+  npugraph::trace::record(
+      {.name = task.name,
+       .category = "task",
+       .begin_ns = begin_ns_,
+       .end_ns = end_ns,
+       .thread = npugraph::trace::thread_id(),
+       .args = {{"artifact", artifact_}, {"task", int64_t{t}}, {"origin", task.origin}, {"source", task.source}}});
 }
 
 void Observer::log(int32_t t, int64_t end_ns) const {

@@ -20,8 +20,8 @@ class Observer {
   static bool wanted();
 
   // `durations`, when not null, gets the nanoseconds of every task.
-  Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact, RunMode mode,
-           std::vector<int64_t>* durations);
+  Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
+           RunMode mode, std::vector<int64_t>* durations);
 
   void before(int32_t task);
   void after(int32_t task);

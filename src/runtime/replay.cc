@@ -57,7 +57,8 @@ void Replay::run_tasks(int32_t begin, int32_t end, Observer* observer) {
     const Step& step = steps[t];
     if (step.prepares) prepare(t);
     if constexpr (kObserved) observer->before(t);
-    if (step.run(step.context, step.state, step.call) != NG_OK) [[unlikely]] fail(t);
+    if (step.run(step.context, step.state, step.call) != NG_OK) [[unlikely]]
+      fail(t);
     if constexpr (kObserved) observer->after(t);
     if (step.finishes) finish(t);
   }
@@ -94,7 +95,8 @@ void Replay::finish(int32_t task) {
 void Replay::adopt(int32_t task, int32_t window) {
   const ng_buffer made = instance_.window(window);
   if (made.object == nullptr) {
-    throw TaskError(cat("task ", task, " (", blueprint_.program->tasks[task].name, ") stored no object for a result"), task);
+    throw TaskError(cat("task ", task, " (", blueprint_.program->tasks[task].name, ") stored no object for a result"),
+                    task);
   }
   void* base = made.data;
   if (base != nullptr) base = static_cast<std::byte*>(base) - instance_.sizes().offset(window);
@@ -135,16 +137,11 @@ void Replay::hand_out_tensor(const OutputPlan& plan, BoundOutput& result) {
   result.whole = plan.whole;
   switch (buffer.cls) {
     case BufferClass::kInput:
-    case BufferClass::kParameter:
-      result.data = instance_.window(plan.window).data;
-      return;
+    case BufferClass::kParameter: result.data = instance_.window(plan.window).data; return;
     case BufferClass::kConstant:
-    case BufferClass::kArena:
-      hand_out_copy(plan, result);
-      return;
+    case BufferClass::kArena: hand_out_copy(plan, result); return;
     case BufferClass::kOutput:
-    case BufferClass::kHeap:
-      break;
+    case BufferClass::kHeap: break;
   }
   if (instance_.object(b) == nullptr) allocate(b);  // no task touches it: it has no elements
   result.data = instance_.window(plan.window).data;

@@ -55,7 +55,9 @@ int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes) {
     const program::Buffer& buffer = program.buffers[b];
     const int64_t bytes = buffer_bytes(blueprint, sizes, b);
     change[buffer.first_task == kNone ? tasks : buffer.first_task] += bytes;
-    const auto returned = [&](const OutputPlan& o) { return o.window != kNone && blueprint.windows[o.window].operand->buffer == b; };
+    const auto returned = [&](const OutputPlan& o) {
+      return o.window != kNone && blueprint.windows[o.window].operand->buffer == b;
+    };
     const bool dies = buffer.cls == BufferClass::kHeap && buffer.last_task != kNone;
     if (dies && std::ranges::none_of(blueprint.outputs, returned)) change[buffer.last_task + 1] -= bytes;
   }

@@ -64,8 +64,9 @@ std::span<const int64_t> Sizes::strides(int32_t window) const {
 void Sizes::check_window(int32_t w) const {
   const Window& window = blueprint_.windows[w];
   const auto place = [&] {
-    return window.task == program::kNone ? std::string("an output")
-                                         : cat("task ", window.task, " (", blueprint_.program->tasks[window.task].name, ")");
+    return window.task == program::kNone
+               ? std::string("an output")
+               : cat("task ", window.task, " (", blueprint_.program->tasks[window.task].name, ")");
   };
   const auto negative = [](int64_t v) { return v < 0; };
   if (std::ranges::any_of(sizes(w), negative) || std::ranges::any_of(strides(w), negative) || offset(w) < 0) {
@@ -79,8 +80,8 @@ void Sizes::check_window(int32_t w) const {
   const int64_t extent = extent_bytes(sizes(w), strides(w), window.operand->dtype);
   int64_t end = 0;
   if (extent > 0 && (__builtin_add_overflow(offset(w), extent, &end) || end > bytes(b))) {
-    throw UserError(cat("a window of ", place(), " ends at byte ", end, " of buffer ", b, ", which has ", bytes(b), ", for ",
-                        key_text(blueprint_, symbols_)));
+    throw UserError(cat("a window of ", place(), " ends at byte ", end, " of buffer ", b, ", which has ", bytes(b),
+                        ", for ", key_text(blueprint_, symbols_)));
   }
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/worker_pool.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -13,6 +10,9 @@
 #include <string>
 #include <system_error>
 #include <thread>
+
+#include <pthread.h>
+#include <sched.h>
 
 #include "base/clock.h"
 #include "base/env.h"
@@ -78,7 +78,7 @@ struct WorkerPool::Impl {
   void take_ranges(int32_t id);
   void wake();
 
-  std::atomic<int32_t> wanted;              // threads, the caller included
+  std::atomic<int32_t> wanted;                 // threads, the caller included
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;  // one region at a time
   std::atomic<int32_t> replays{0};
 

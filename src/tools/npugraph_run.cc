@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph-run: runs a saved Program on NumPy files, with neither Python nor torch in the process.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -12,6 +11,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -45,7 +46,8 @@ std::shared_ptr<const program::Program> load_program(const std::string& path) {
   if (!file) throw UserError(cat("cannot read '", path, "'"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   auto parsed = std::make_shared<program::Program>(program::parse(text, path));
-  if (!parsed->constants.empty()) throw UserError(cat("'", path, "' has constants, whose bytes the text form does not carry"));
+  if (!parsed->constants.empty())
+    throw UserError(cat("'", path, "' has constants, whose bytes the text form does not carry"));
   return parsed;
 }
 
@@ -128,7 +130,8 @@ class Inputs {
       Scalar value;
       if (symbol.dim == kNone) {
         value = parse_scalar(arguments[symbol.input], symbol.kind, name(symbol.input));
-        bound_[symbol.input].scalar = value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
+        bound_[symbol.input].scalar =
+            value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
       } else {
         check_rank(symbol.input);
         value = Scalar::of_int(arrays_[symbol.input].sizes[symbol.dim]);
@@ -145,7 +148,8 @@ class Inputs {
 
   [[noreturn]] void fail_shape(size_t i) const {
     std::string symbols;
-    for (const auto& [symbol, value] : values_) symbols += cat(symbols.empty() ? " with " : ", ", symbol, "=", Expr::constant(value).str());
+    for (const auto& [symbol, value] : values_)
+      symbols += cat(symbols.empty() ? " with " : ", ", symbol, "=", Expr::constant(value).str());
     throw UserError(cat(name(i), " is ", shape_text(program_, program_.inputs[i]), symbols, ", got ",
                         shape_text(arrays_[i].dtype, arrays_[i].sizes)));
   }
@@ -191,7 +195,8 @@ class Inputs {
       if (buffer.cls != BufferClass::kInput && buffer.cls != BufferClass::kParameter) return;
       const bool late = is_late(operand.byte_offset) || std::ranges::any_of(operand.sizes, is_late) ||
                         std::ranges::any_of(operand.strides, is_late);
-      const int64_t extent = late ? 0 : runtime::extent_bytes(values(operand.sizes), values(operand.strides), operand.dtype);
+      const int64_t extent =
+          late ? 0 : runtime::extent_bytes(values(operand.sizes), values(operand.strides), operand.dtype);
       const auto room = static_cast<int64_t>(arrays_[buffer.source].data.size());
       if (late || (extent > 0 && value(operand.byte_offset) > room - extent)) {
         throw UserError(cat("the Program reaches outside of ", name(buffer.source), ": it is damaged or needs torch"));
@@ -268,7 +273,8 @@ void print_times(std::vector<int64_t> times) {
 void run(const Arguments& arguments) {
   const auto program = load_program(arguments.program);
   if (arguments.outputs.size() > program->outputs.size()) {
-    throw UserError(cat("the Program has ", program->outputs.size(), " outputs, got ", arguments.outputs.size(), " files"));
+    throw UserError(
+        cat("the Program has ", program->outputs.size(), " outputs, got ", arguments.outputs.size(), " files"));
   }
   runtime::MallocHost host;
   runtime::Executable executable(program, host, {}, program->name);
@@ -280,7 +286,8 @@ void run(const Arguments& arguments) {
     const int64_t start = now_ns();
     const runtime::RunResult result = executable.run(inputs.bound(), outputs);
     times.push_back(now_ns() - start);
-    if (result.status == runtime::RunStatus::kInputsOverlap) throw UserError("an input that is written overlaps another one");
+    if (result.status == runtime::RunStatus::kInputsOverlap)
+      throw UserError("an input that is written overlaps another one");
     if (result.status != runtime::RunStatus::kOk) throw UserError(result.error);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -298,10 +305,12 @@ void run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   CLI::App app{"Runs a saved Program on NumPy files, with neither Python nor torch."};
   npugraph::tools::Arguments arguments;
-  app.add_option("program", arguments.program, "what artifact.save() wrote, or a text form ending in .program")->required();
+  app.add_option("program", arguments.program, "what artifact.save() wrote, or a text form ending in .program")
+      ->required();
   app.add_option("-i,--input", arguments.inputs, "the next input: a .npy file, or a number, true or false for a scalar")
       ->allow_extra_args(false);
-  app.add_option("-o,--output", arguments.outputs, "where to write the next output, a .npy file")->allow_extra_args(false);
+  app.add_option("-o,--output", arguments.outputs, "where to write the next output, a .npy file")
+      ->allow_extra_args(false);
   app.add_option("--repeat", arguments.repeat, "how many times to run")->check(CLI::PositiveNumber);
   app.add_flag("--time", arguments.time, "print the times of the runs");
   CLI11_PARSE(app, argc, argv);

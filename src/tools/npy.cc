@@ -18,10 +18,23 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr int64_t kMaxHeader = 1 << 20;
 
 constexpr std::array<std::pair<std::string_view, DType>, 17> kTypes{{
-    {"|b1", DType::kBool}, {"|u1", DType::kU8},  {"|i1", DType::kI8},  {"<i2", DType::kI16}, {"<i4", DType::kI32},
-    {"<i8", DType::kI64},  {"<u2", DType::kU16}, {"<u4", DType::kU32}, {"<u8", DType::kU64}, {"<f2", DType::kF16},
-    {"<V2", DType::kBF16}, {"|V2", DType::kBF16}, {"<f4", DType::kF32}, {"<f8", DType::kF64}, {"<c8", DType::kC64},
-    {"<c16", DType::kC128}, {"<b1", DType::kBool},
+    {"|b1", DType::kBool},
+    {"|u1", DType::kU8},
+    {"|i1", DType::kI8},
+    {"<i2", DType::kI16},
+    {"<i4", DType::kI32},
+    {"<i8", DType::kI64},
+    {"<u2", DType::kU16},
+    {"<u4", DType::kU32},
+    {"<u8", DType::kU64},
+    {"<f2", DType::kF16},
+    {"<V2", DType::kBF16},
+    {"|V2", DType::kBF16},
+    {"<f4", DType::kF32},
+    {"<f8", DType::kF64},
+    {"<c8", DType::kC64},
+    {"<c16", DType::kC128},
+    {"<b1", DType::kBool},
 }};
 
 // Reads the header's dictionary, {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, whose keys NumPy sorts but

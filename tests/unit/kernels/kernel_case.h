@@ -34,7 +34,8 @@ class Random {
 // Zeros of both signs, infinities, NaN, large numbers, and small ones that meet each other.
 inline double interesting_number(Random& random) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  constexpr double kSpecial[] = {0.0, -0.0, kInf, -kInf, std::numeric_limits<double>::quiet_NaN(), 1e30, -3e9, 65519.9, 1e-7};
+  constexpr double kSpecial[] = {0.0,  -0.0, kInf,    -kInf, std::numeric_limits<double>::quiet_NaN(),
+                                 1e30, -3e9, 65519.9, 1e-7};
   if (random.one_in(8)) return kSpecial[random.below(9)];
   return static_cast<double>(random.below(41) - 20) / (random.one_in(2) ? 1.0 : 7.0);
 }
@@ -43,7 +44,8 @@ inline void fill_random(Random& random, DType dtype, bool moderate, std::vector<
   with_type(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (size_t i = 0; i + sizeof(T) <= memory.size(); i += sizeof(T)) {
-      const double number = moderate ? static_cast<double>(random.below(2001) - 1000) / 1000 : interesting_number(random);
+      const double number =
+          moderate ? static_cast<double>(random.below(2001) - 1000) / 1000 : interesting_number(random);
       const T value = std::is_same_v<T, int64_t> && random.one_in(9) ? convert<T>(std::numeric_limits<int64_t>::min())
                                                                      : convert<T>(number);
       std::memcpy(&memory[i], &value, sizeof(T));

@@ -60,7 +60,8 @@ std::vector<Elementwise> elementwise_types(std::string_view name) {
   if (name == "kernel.where") return {{{kBool, kF32, kF32}, kF32}, {{kBool, kI64, kI64}, kI64}};
   if (name == "kernel.unary_logical_not") return numeric(1, {kBool});
   if (name.starts_with("kernel.binary_logical_")) return numeric(2, {kBool});
-  if (in({"kernel.unary_neg", "kernel.unary_abs", "kernel.unary_relu", "kernel.unary_square"})) return numeric(1, {kF32, kI64});
+  if (in({"kernel.unary_neg", "kernel.unary_abs", "kernel.unary_relu", "kernel.unary_square"}))
+    return numeric(1, {kF32, kI64});
   if (in({"kernel.unary_sqrt", "kernel.unary_rsqrt", "kernel.unary_reciprocal"})) return numeric(1, {kF32});
   if (in({"kernel.binary_add", "kernel.binary_sub"})) return numeric(2, {kF32, kI64}, true);
   if (in({"kernel.binary_mul", "kernel.binary_maximum", "kernel.binary_minimum"})) return numeric(2, {kF32, kI64});

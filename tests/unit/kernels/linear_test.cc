@@ -21,7 +21,8 @@ void check(const ProductFunctions& functions, int64_t m, int64_t n, int64_t k, b
   const auto w = integers(n * k, 2);
   const auto bias = integers(n, 3);
   std::vector<float> y(m * n, -1.0f);
-  const Product p{m, n, k, x.data(), k, 1, w.data(), dense_k ? 1 : n, dense_k ? k : 1, bias.data(), 1, y.data(), n, 1, true};
+  const Product p{m,           n, k,        x.data(), k, 1,   w.data(), dense_k ? 1 : n, dense_k ? k : 1,
+                  bias.data(), 1, y.data(), n,        1, true};
   const ProductFunction run = dense_k ? functions.dense_k : functions.dense_n;
   run(p, 0, n / 3);
   run(p, n / 3, n);

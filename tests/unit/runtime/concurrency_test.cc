@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls at the same time, calls inside calls, calls after a fork.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <barrier>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/ledger.h"
 #include "runtime/runtime_test_util.h"
@@ -35,7 +34,8 @@ TEST(Concurrency, ManyThreadsOnOneExecutable) {
   define_chain(host);
   const auto executable = make(host, kChain, {.max_instances = 6, .max_concurrent = 3});
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) threads.emplace_back(call_many_times, std::ref(*executable), std::ref(host), t, kCalls);
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back(call_many_times, std::ref(*executable), std::ref(host), t, kCalls);
   for (int i = 0; i < 100; ++i) {
     EXPECT_LE(executable->instances().size(), 6u);
     EXPECT_GE(executable->memory().arena_bytes, 0);

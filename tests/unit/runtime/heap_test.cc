@@ -62,13 +62,13 @@ TEST(Heap, TaskAllocatesAndTheRuntimeReleases) {
     const Results r(*executable, host, {x.bound()});
     ASSERT_EQ(r.result.status, RunStatus::kOk) << r.result.error;
     EXPECT_EQ(r.values(0), Floats({5, 7}));
-    EXPECT_TRUE(r.outputs[0].whole);   // the object is exactly the result
+    EXPECT_TRUE(r.outputs[0].whole);  // the object is exactly the result
     EXPECT_FALSE(r.outputs[1].whole);
     EXPECT_EQ(r.outputs[1].object, r.outputs[0].object);
   }
   EXPECT_EQ(live, std::vector<int>({0, 1, 0, 1}));  // b1 is gone when task 2 starts
   EXPECT_EQ(host.live, 0);
-  EXPECT_EQ(executable->memory().heap_bytes, 16);   // at most two of 8 bytes
+  EXPECT_EQ(executable->memory().heap_bytes, 16);  // at most two of 8 bytes
 }
 
 TEST(Heap, NothingLeaksWhenALaterTaskFails) {

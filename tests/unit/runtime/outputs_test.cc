@@ -33,7 +33,8 @@ constexpr const char* kMany = R"(npugraph.program 1 @many {
 TEST(Outputs, EveryKind) {
   TestHost host;
   host.define("twice", [](ng_call& call) {
-    for (int64_t i = 0; i < 2 * call.buffers[0].sizes[0]; ++i) floats(call.buffers[1])[i] = floats(call.buffers[0])[i / 2] + i % 2;
+    for (int64_t i = 0; i < 2 * call.buffers[0].sizes[0]; ++i)
+      floats(call.buffers[1])[i] = floats(call.buffers[0])[i / 2] + i % 2;
     return NG_OK;
   });
   const auto executable = make(host, kMany);
@@ -81,7 +82,8 @@ TEST(Outputs, ConstantsAreCopied) {
     constant c0 "two" : f32[2]{1} bytes(8)
     segment 0
     output tensor b0+4 : f32[1]{1}
-  })", "test"));
+  })",
+                                                                   "test"));
   const auto values = std::make_shared<Floats>(Floats{1, 2});
   program->constants[0].owner = values;
   program->constants[0].data = values->data();

@@ -41,7 +41,12 @@ class TestHost : public Host {
   ng_task build(const program::Program&, const program::Task& task) override {
     const auto found = functions_.find(task.name);
     if (found == functions_.end()) throw UserError("no task " + task.name);
-    return {.context = &found->second, .run = run, .bind = bind, .unbind = unbind, .workspace = workspace_of, .destroy = nullptr};
+    return {.context = &found->second,
+            .run = run,
+            .bind = bind,
+            .unbind = unbind,
+            .workspace = workspace_of,
+            .destroy = nullptr};
   }
 
   void* allocate(int64_t bytes, void** data) override {

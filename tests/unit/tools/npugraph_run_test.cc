@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph-run as a user starts it.
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "tools/npy.h"
@@ -39,7 +38,8 @@ class NpugraphRun : public testing::Test {
   }
 
   template <typename T>
-  std::string write(const std::string& name, DType dtype, const std::vector<int64_t>& sizes, const std::vector<T>& values) const {
+  std::string write(const std::string& name, DType dtype, const std::vector<int64_t>& sizes,
+                    const std::vector<T>& values) const {
     std::vector<char> bytes(values.size() * sizeof(T));
     std::memcpy(bytes.data(), values.data(), bytes.size());
     write_npy(path(name), dtype, sizes, bytes);
@@ -98,12 +98,13 @@ TEST_F(NpugraphRun, RunsAProgramOnFiles) {
   const auto program = write("linear.program", kLinear);
   const auto x = write<float>("x.npy", DType::kF32, {2, 2}, {1, 2, 3, 4});
   const auto w = write<float>("w.npy", DType::kF32, {3, 2}, {1, 0, 0, 1, 1, 1});
-  const Outcome outcome = run(program + " -i " + x + " -i " + w + " -i 0.5 -o " + path("y.npy") + " -o " + path("t.npy") +
-                              " --repeat 3 --time");
+  const Outcome outcome = run(program + " -i " + x + " -i " + w + " -i 0.5 -o " + path("y.npy") + " -o " +
+                              path("t.npy") + " --repeat 3 --time");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(floats("y.npy"), std::vector<float>({1.5, 2.5, 3.5, 4.5, 5.5, 8.5}));
   EXPECT_EQ(floats("t.npy"), std::vector<float>({1.5, 4.5, 2.5, 5.5, 3.5, 8.5}));
-  EXPECT_TRUE(outcome.text.starts_with("output 0: f32[2, 3]\noutput 1: f32[3, 2]\noutput 2: 4\n3 runs: median")) << outcome.text;
+  EXPECT_TRUE(outcome.text.starts_with("output 0: f32[2, 3]\noutput 1: f32[3, 2]\noutput 2: 4\n3 runs: median"))
+      << outcome.text;
 }
 
 TEST_F(NpugraphRun, WrongInputsAreNamed) {
@@ -117,8 +118,9 @@ TEST_F(NpugraphRun, WrongInputsAreNamed) {
     EXPECT_NE(outcome.status, 0);
     EXPECT_EQ(outcome.text, "npugraph-run: " + message + "\n");
   };
-  expect("-i " + x, "the Program takes 3 inputs, got 1:\n  input 0 (L['x']): f32[s0, 2]\n  input 1 (L['w']): f32[3, 2]\n"
-                    "  input 2 (L['f']): a scalar");
+  expect("-i " + x,
+         "the Program takes 3 inputs, got 1:\n  input 0 (L['x']): f32[s0, 2]\n  input 1 (L['w']): f32[3, 2]\n"
+         "  input 2 (L['f']): a scalar");
   expect("-i " + x + " -i " + narrow + " -i 1", "input 1 (L['w']) is f32[3, 2] with f0=1.0, s0=2, got f32[3, 1]");
   expect("-i " + wide + " -i " + w + " -i 1", "input 0 (L['x']) is f32[s0, 2], got f64[1, 2]");
   expect("-i " + x + " -i " + w + " -i high", "input 2 (L['f']) is a number, got 'high'");
@@ -165,7 +167,8 @@ TEST_F(NpugraphRun, OperatorsOfTorchAreRefusedByName) {
   })");
   const Outcome outcome = run(program);
   EXPECT_EQ(outcome.text,
-            "npugraph-run: this process has no torch and cannot run aten.erf.out (model.py:12 in forward); it runs kernels only\n");
+            "npugraph-run: this process has no torch and cannot run aten.erf.out (model.py:12 in forward); it runs "
+            "kernels only\n");
 }
 
 TEST_F(NpugraphRun, WindowsOutsideOfInputsAreRefused) {
@@ -195,8 +198,11 @@ TEST_F(NpugraphRun, DamagedFilesAreRefused) {
 
 TEST_F(NpugraphRun, NumpyFilesComeBack) {
   const std::vector<char> bytes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-  for (const auto& [dtype, sizes] : std::vector<std::pair<DType, std::vector<int64_t>>>{
-           {DType::kBool, {12}}, {DType::kBF16, {2, 3}}, {DType::kF32, {3, 1}}, {DType::kF32, {1, 1, 3}}, {DType::kI16, {6}}}) {
+  for (const auto& [dtype, sizes] : std::vector<std::pair<DType, std::vector<int64_t>>>{{DType::kBool, {12}},
+                                                                                        {DType::kBF16, {2, 3}},
+                                                                                        {DType::kF32, {3, 1}},
+                                                                                        {DType::kF32, {1, 1, 3}},
+                                                                                        {DType::kI16, {6}}}) {
     write_npy(path("a.npy"), dtype, sizes, bytes);
     const NpyArray array = read_npy(path("a.npy"));
     EXPECT_EQ(array.dtype, dtype);
@@ -222,7 +228,8 @@ TEST_F(NpugraphRun, NumpyFilesThatLieAreRefused) {
   expect("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234", "has 4 bytes of data, its shape needs 8");
   expect("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }", "12345678",
          "is in Fortran order; save numpy.ascontiguousarray(x) instead");
-  expect("{'descr': '>f4', 'fortran_order': False, 'shape': (), }", "1234", "has elements of type '>f4', which are not taken");
+  expect("{'descr': '>f4', 'fortran_order': False, 'shape': (), }", "1234",
+         "has elements of type '>f4', which are not taken");
   expect("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "", "has a shape that cannot be read");
   expect("{'descr': '<f4', 'shape': (1,), }", "", "is not a NumPy file: its header has no 'fortran_order'");
 }
