@@ -92,7 +92,7 @@ typedef struct ng_call {
 
 typedef struct ng_task {
   void* context;
-  // Required. Runs the task.
+  // Required. Runs the task. On NG_ERROR nothing that it stored in ng_buffer::object is taken over: it frees that itself.
   ng_status (*run)(void* context, void* state, ng_call* call);
   // Optional. Makes or updates `*state` (null the first time) for the sizes, strides and scalars in `call`; data pointers
   // may still change between runs.
