@@ -138,7 +138,9 @@ bool store_element(DType dtype, const Attr& element, std::byte* at) {
 
 std::optional<int64_t> constant_elements(const Type& type) {
   const auto* tensor = std::get_if<TensorType>(&type);
-  return tensor == nullptr ? std::nullopt : extent(tensor->sizes, tensor->strides).as_int();
+  if (tensor == nullptr) return std::nullopt;
+  const auto count = extent(tensor->sizes, tensor->strides).as_int();
+  return count && *count >= 0 ? count : std::nullopt;  // negative strides can be written, and hold nothing
 }
 
 std::optional<std::string> print_elements(const Type& type, const ConstantData& data) {
