@@ -46,7 +46,8 @@ class CountingAllocator final : public c10::Allocator {
     c10::SetAllocator(c10::kCPU, inner_, kPriority);
     std::vector<Row> rows;
     for (const auto& [name, count] : counts_) rows.emplace_back(name, count.allocations, count.bytes);
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return std::get<2>(a) > std::get<2>(b); });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Row& a, const Row& b) { return std::get<2>(a) > std::get<2>(b); });
     return rows;
   }
 
@@ -61,7 +62,9 @@ class CountingAllocator final : public c10::Allocator {
     return inner_->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
-  void copy_data(void* dest, const void* source, std::size_t bytes) const override { inner_->copy_data(dest, source, bytes); }
+  void copy_data(void* dest, const void* source, std::size_t bytes) const override {
+    inner_->copy_data(dest, source, bytes);
+  }
 
  private:
   struct Count {

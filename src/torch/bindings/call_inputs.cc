@@ -22,7 +22,8 @@ std::vector<int64_t> known_dims(const std::vector<program::Dim>& dims) {
 
 // Dense memory of the CPU, whatever the state of autograd and autocast.
 bool is_plain(const c10::TensorImpl& tensor) {
-  constexpr c10::DispatchKeySet kHarmless = c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+  constexpr c10::DispatchKeySet kHarmless =
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
   return tensor.key_set() - kHarmless == c10::DispatchKeySet(c10::DispatchKey::CPU);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bindings/call_outputs.h"
 
+#include <utility>
+
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/object_ptr.h>
-
-#include <utility>
 
 #include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
@@ -25,7 +25,8 @@ at::Tensor take_object(BoundOutput& output) {
 // In elements of the output, from the start of `storage`.
 int64_t offset_in(const c10::Storage& storage, const BoundOutput& output) {
   if (output.data == nullptr) return 0;
-  return (static_cast<const std::byte*>(output.data) - static_cast<const std::byte*>(storage.data())) / size_of(output.dtype);
+  return (static_cast<const std::byte*>(output.data) - static_cast<const std::byte*>(storage.data())) /
+         size_of(output.dtype);
 }
 
 at::Tensor window_of(const at::Tensor& whole, const BoundOutput& output) {
@@ -45,7 +46,8 @@ at::Tensor result_of(BoundOutput& output) {
   if (is_exactly(tensor, output, offset) && tensor.use_count() == 1) return tensor;
   if (tensor.use_count() != 1) return window_of(tensor, output);
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  impl->set_storage_and_dtype(c10::Storage(tensor.storage()), c10::scalarTypeToTypeMeta(bridge::to_torch(output.dtype)));
+  impl->set_storage_and_dtype(c10::Storage(tensor.storage()),
+                              c10::scalarTypeToTypeMeta(bridge::to_torch(output.dtype)));
   impl->set_sizes_and_strides(output.sizes, output.strides, offset);
   return tensor;
 }
@@ -64,26 +66,20 @@ PyObject* wrap_tensor(const program::Program& program, const program::Output& de
 
 PyObject* wrap_scalar(const BoundOutput& output) {
   switch (output.scalar_kind) {
-    case ScalarKind::kInt:
-      return PyLong_FromLongLong(output.scalar.i);
-    case ScalarKind::kFloat:
-      return PyFloat_FromDouble(output.scalar.f);
-    case ScalarKind::kBool:
-      return PyBool_FromLong(output.scalar.i != 0);
+    case ScalarKind::kInt: return PyLong_FromLongLong(output.scalar.i);
+    case ScalarKind::kFloat: return PyFloat_FromDouble(output.scalar.f);
+    case ScalarKind::kBool: return PyBool_FromLong(output.scalar.i != 0);
   }
   NG_CHECK(false, "scalar kind ", static_cast<int>(output.scalar_kind));
 }
 
-PyObject* wrap(const program::Program& program, const program::Output& declared, BoundOutput& output, const CallInputs& inputs) {
+PyObject* wrap(const program::Program& program, const program::Output& declared, BoundOutput& output,
+               const CallInputs& inputs) {
   switch (declared.kind) {
-    case program::Output::Kind::kTensor:
-      return wrap_tensor(program, declared, output, inputs);
-    case program::Output::Kind::kInput:
-      return Py_NewRef(inputs.object(static_cast<size_t>(declared.input)));
-    case program::Output::Kind::kScalar:
-      return wrap_scalar(output);
-    case program::Output::Kind::kNone:
-      break;
+    case program::Output::Kind::kTensor: return wrap_tensor(program, declared, output, inputs);
+    case program::Output::Kind::kInput: return Py_NewRef(inputs.object(static_cast<size_t>(declared.input)));
+    case program::Output::Kind::kScalar: return wrap_scalar(output);
+    case program::Output::Kind::kNone: break;
   }
   return Py_NewRef(Py_None);
 }

@@ -14,6 +14,7 @@
 namespace npugraph::bindings {
 
 // A tuple with one entry per output: a new reference. Takes over the references that `outputs` hold, also when it throws.
-PyObject* wrap_outputs(const program::Program& program, std::span<runtime::BoundOutput> outputs, const CallInputs& inputs);
+PyObject* wrap_outputs(const program::Program& program, std::span<runtime::BoundOutput> outputs,
+                       const CallInputs& inputs);
 
 }  // namespace npugraph::bindings

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bindings/callable.h"
 
-#include <structmember.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/utils/object_ptr.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <structmember.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/object_ptr.h>
 
 #include "base/error.h"
 #include "torch/bindings/call_inputs.h"
@@ -90,7 +90,9 @@ class Call::FrameLease {
 };
 
 Call::Call(std::shared_ptr<runtime::Executable> executable)
-    : executable_(std::move(executable)), program_(executable_->program()), may_call_python_(may_call_python(program_)) {
+    : executable_(std::move(executable)),
+      program_(executable_->program()),
+      may_call_python_(may_call_python(program_)) {
   for (size_t i = 0; i < program_.inputs.size(); ++i) specs_.emplace_back(program_, program_.inputs[i], i);
 }
 
@@ -115,30 +117,30 @@ void Call::fail(const RunResult& result) const {
   if (original) std::rethrow_exception(original);
   if (result.task == program::kNone) throw std::runtime_error(result.error);
   const program::Task& task = program_.tasks[result.task];
-  throw std::runtime_error(cat(result.error, "\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")"));
+  throw std::runtime_error(
+      cat(result.error, "\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")"));
 }
 
 PyObject* Call::run(PyObject* list) {
-  if (!PyList_Check(list)) throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
+  if (!PyList_Check(list))
+    throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
   const FrameLease lease(*this);
   Frame& frame = *lease;
   frame.inputs.take(list, specs_);
   const RunResult result = run_executable(frame);
   switch (result.status) {
-    case RunStatus::kOk:
-      return wrap_outputs(program_, frame.outputs, frame.inputs);
+    case RunStatus::kOk: return wrap_outputs(program_, frame.outputs, frame.inputs);
     case RunStatus::kInputsOverlap:
-      PyErr_SetString(inputs_overlap_error, "a written input overlaps another input in a way that was not seen at compile time");
+      PyErr_SetString(inputs_overlap_error,
+                      "a written input overlaps another input in a way that was not seen at compile time");
       return nullptr;
-    case RunStatus::kTaskFailed:
-      break;
+    case RunStatus::kTaskFailed: break;
   }
   fail(result);
 }
 
 struct CallableObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* weak_references;
   PyObject* attributes;
   Call* call;
@@ -192,18 +194,20 @@ PyMemberDef members[] = {
 PyGetSetDef properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                       {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-                       {Py_tp_clear, reinterpret_cast<void*>(clear)},
-                       {Py_tp_members, members},
-                       {Py_tp_getset, properties},
-                       {Py_tp_doc, const_cast<char*>("callable(args: list) -> tuple\n\nRuns a compiled graph. Empties `args`. Takes attributes.")},
-                       {0, nullptr}};
+PyType_Slot slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_members, members},
+    {Py_tp_getset, properties},
+    {Py_tp_doc,
+     const_cast<char*>("callable(args: list) -> tuple\n\nRuns a compiled graph. Empties `args`. Takes attributes.")},
+    {0, nullptr}};
 
-PyType_Spec spec = {"npugraph._C.Callable", sizeof(CallableObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                    slots};
+PyType_Spec spec = {
+    "npugraph._C.Callable", sizeof(CallableObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 }  // namespace
 
@@ -220,8 +224,9 @@ PyObject* make_callable(std::shared_ptr<runtime::Executable> executable) {
 }
 
 void init_callable(pybind11::module_& module) {
-  inputs_overlap_error = PyErr_NewExceptionWithDoc(
-      "npugraph._C.InputsOverlap", "A written input overlaps another one; nothing has run.", PyExc_RuntimeError, nullptr);
+  inputs_overlap_error =
+      PyErr_NewExceptionWithDoc("npugraph._C.InputsOverlap", "A written input overlaps another one; nothing has run.",
+                                PyExc_RuntimeError, nullptr);
   PyObject* type = PyType_FromSpec(&spec);
   if (inputs_overlap_error == nullptr || type == nullptr) throw pybind11::error_already_set();
   if (PyObject_SetAttrString(type, "_boxed_call", Py_True) != 0) throw pybind11::error_already_set();

@@ -27,7 +27,8 @@ using torch::jit::Stack;
 bool may_keep_arguments(std::string_view name) { return !name.starts_with("aten.") && !name.starts_with("prims."); }
 
 bool same_window(const program::Operand& a, const program::Operand& b) {
-  return a.buffer == b.buffer && a.dtype == b.dtype && a.byte_offset == b.byte_offset && a.sizes == b.sizes && a.strides == b.strides;
+  return a.buffer == b.buffer && a.dtype == b.dtype && a.byte_offset == b.byte_offset && a.sizes == b.sizes &&
+         a.strides == b.strides;
 }
 
 int32_t first_equal_window(const program::Task& task, int32_t operand) {
@@ -72,14 +73,14 @@ class AtenTask {
   c10::OperatorHandle op_;
   Declared declared_;
   std::vector<Attr> attrs_;
-  std::vector<c10::IValue> constants_;   // per argument; None where it is variable
-  std::vector<Variable> variables_;      // arguments with tensors or symbolic scalars
+  std::vector<c10::IValue> constants_;  // per argument; None where it is variable
+  std::vector<Variable> variables_;     // arguments with tensors or symbolic scalars
   std::vector<ScalarKind> scalar_kinds_;
-  std::vector<int32_t> tensor_of_;       // per operand: whose BorrowedTensor it uses, kNone when it needs none
-  std::vector<int32_t> moving_;          // operands whose pointer is set before each run
-  std::vector<int32_t> written_;         // those of them that the operator writes
-  bool direct_ = false;                  // straight to the CPU kernel
-  bool fresh_tensors_ = false;           // arguments are made anew for each run: opaque ones, or ones that may be kept
+  std::vector<int32_t> tensor_of_;  // per operand: whose BorrowedTensor it uses, kNone when it needs none
+  std::vector<int32_t> moving_;     // operands whose pointer is set before each run
+  std::vector<int32_t> written_;    // those of them that the operator writes
+  bool direct_ = false;             // straight to the CPU kernel
+  bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
 AtenTask::AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op)
@@ -93,7 +94,8 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   tensor_of_.assign(task.operands.size(), program::kNone);
   int32_t next_scalar = 0;
   for (size_t i = 0; i < count; ++i) note_arg(program, task, i, next_scalar);
-  NG_CHECK(next_scalar == static_cast<int32_t>(scalar_kinds_.size()), task.name, " declares ", scalar_kinds_.size(), " scalars");
+  NG_CHECK(next_scalar == static_cast<int32_t>(scalar_kinds_.size()), task.name, " declares ", scalar_kinds_.size(),
+           " scalars");
 
   // A planned result of a functional operator is copied into its memory.
   const auto& operands = declared_.operands();
@@ -138,12 +140,9 @@ c10::IValue AtenTask::make_arg(const Variable& variable, const ng_scalar* scalar
   const auto scalar = [&](const Expr&) {
     const ng_scalar value = scalars[next];
     switch (scalar_kinds_[next++]) {
-      case ScalarKind::kFloat:
-        return Scalar::of_float(value.f);
-      case ScalarKind::kBool:
-        return Scalar::of_bool(value.i != 0);
-      default:
-        return Scalar::of_int(value.i);
+      case ScalarKind::kFloat: return Scalar::of_float(value.f);
+      case ScalarKind::kBool: return Scalar::of_bool(value.i != 0);
+      default: return Scalar::of_int(value.i);
     }
   };
   return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar});
@@ -287,7 +286,12 @@ ng_task build_aten_task(const program::Program& program, const program::Task& ta
   const auto op = find_operator(task.name);
   if (!op) throw UserError(cat("torch has no operator ", task.name, " (", task.source, ")"));
   auto context = std::make_unique<AtenTask>(program, task, *op);
-  return {.context = context.release(), .run = run_task, .bind = bind_task, .unbind = unbind_task, .workspace = nullptr, .destroy = destroy_task};
+  return {.context = context.release(),
+          .run = run_task,
+          .bind = bind_task,
+          .unbind = unbind_task,
+          .workspace = nullptr,
+          .destroy = destroy_task};
 }
 
 }  // namespace npugraph::bridge

@@ -19,7 +19,8 @@ void BorrowedTensor::make() {
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
                                                        at::DataPtr(nullptr, c10::Device(c10::kCPU)), nullptr, false);
   storage_ = storage.get();
-  tensor_ = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
+  tensor_ = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                                     c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                      c10::scalarTypeToTypeMeta(to_torch(dtype_)));
 }
 

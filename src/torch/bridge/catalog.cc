@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which operators torch has, and which of them write straight into memory that they are given.
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -15,6 +17,10 @@ namespace npugraph::bridge {
 
 namespace {
 
+// Their out-variants have a kernel, but one that uses the result as scratch of another size, or is for sparse tensors.
+constexpr std::array<std::string_view, 5> kUnfit = {"aten::binary_cross_entropy", "aten::huber_loss", "aten::mse_loss",
+                                                    "aten::smooth_l1_loss", "aten::sspaddmm"};
+
 bool is_tensor(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
 bool is_written(const c10::AliasInfo* alias) { return alias != nullptr && alias->isWrite(); }
 
@@ -22,10 +28,12 @@ bool is_written(const c10::AliasInfo* alias) { return alias != nullptr && alias-
 bool is_functional(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   const auto writes = [](const c10::Argument& arg) { return is_written(arg.alias_info()); };
-  const auto fresh = [](const c10::Argument& result) { return is_tensor(result.type()) && result.alias_info() == nullptr; };
+  const auto fresh = [](const c10::Argument& result) {
+    return is_tensor(result.type()) && result.alias_info() == nullptr;
+  };
   return std::none_of(schema.arguments().begin(), schema.arguments().end(), writes) && !schema.returns().empty() &&
-         std::all_of(schema.returns().begin(), schema.returns().end(), fresh) && !op.hasTag(at::Tag::dynamic_output_shape) &&
-         !op.hasTag(at::Tag::data_dependent_output);
+         std::all_of(schema.returns().begin(), schema.returns().end(), fresh) &&
+         !op.hasTag(at::Tag::dynamic_output_shape) && !op.hasTag(at::Tag::data_dependent_output);
 }
 
 // Where `out` has its out arguments, if it takes the arguments of `functional` and one tensor to write per result.
@@ -67,7 +75,9 @@ class Catalog final : public lower::OperatorCatalog {
   std::optional<lower::OutVariant> find_out_variant(const std::string& name) const {
     const auto functional = find_operator(name);
     if (!functional || !is_functional(*functional)) return std::nullopt;
-    for (const c10::OperatorName& overload : overloads_of(functional->operator_name().name)) {
+    const std::string& base = functional->operator_name().name;
+    if (std::find(kUnfit.begin(), kUnfit.end(), base) != kUnfit.end()) return std::nullopt;
+    for (const c10::OperatorName& overload : overloads_of(base)) {
       const auto out = c10::Dispatcher::singleton().findSchema(overload);
       // Composite out-variants compute a fresh result and copy it; only these kernels are registered for the CPU itself.
       if (!out || !out->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
@@ -81,7 +91,8 @@ class Catalog final : public lower::OperatorCatalog {
   // Overloads that libraries register later are not seen; out-variants come with torch.
   const std::vector<c10::OperatorName>& overloads_of(const std::string& name) const {
     if (overloads_.empty()) {
-      for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames()) overloads_[op.name].push_back(op);
+      for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames())
+        overloads_[op.name].push_back(op);
     }
     return overloads_[name];
   }

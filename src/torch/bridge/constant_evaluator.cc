@@ -32,7 +32,8 @@ std::optional<std::vector<int64_t>> integers(const std::vector<Expr>& exprs) {
 
 // The constant behind `id`; an undefined tensor when it is none, or not strided memory.
 at::Tensor find_constant(const ir::Graph& graph, ir::ValueId id) {
-  const auto constant = std::find_if(graph.constants.begin(), graph.constants.end(), [&](const auto& c) { return c.value == id; });
+  const auto constant =
+      std::find_if(graph.constants.begin(), graph.constants.end(), [&](const auto& c) { return c.value == id; });
   if (constant == graph.constants.end() || !graph.value(id).is_tensor()) return {};
   const ir::TensorType& type = graph.value(id).tensor();
   const auto sizes = integers(type.sizes);
@@ -58,7 +59,8 @@ std::shared_ptr<const ir::ConstantData> as_constant(at::Tensor tensor, const ir:
 }
 
 // All arguments of the node, or nothing when one of them is not constant.
-std::optional<torch::jit::Stack> make_arguments(const ir::Graph& graph, const ir::Node& node, const c10::OperatorHandle& op) {
+std::optional<torch::jit::Stack> make_arguments(const ir::Graph& graph, const ir::Node& node,
+                                                const c10::OperatorHandle& op) {
   bool constant = node.args.size() == op.schema().arguments().size();
   const auto tensor = [&](TensorRef ref) {
     at::Tensor found = find_constant(graph, ref.id);

@@ -17,10 +17,10 @@ using c10::TypeKind;
 
 // Indexed by DType.
 constexpr std::array<at::ScalarType, kNumDTypes> kScalarTypes = {
-    at::kBool,          at::kByte,          at::kChar,           at::kShort,          at::kInt,
-    at::kLong,          at::kHalf,          at::kBFloat16,       at::kFloat,          at::kDouble,
-    at::kComplexHalf,   at::kComplexFloat,  at::kComplexDouble,  at::kUInt16,         at::kUInt32,
-    at::kUInt64,        at::kFloat8_e4m3fn, at::kFloat8_e5m2,    at::kFloat8_e4m3fnuz, at::kFloat8_e5m2fnuz,
+    at::kBool,          at::kByte,          at::kChar,          at::kShort,           at::kInt,
+    at::kLong,          at::kHalf,          at::kBFloat16,      at::kFloat,           at::kDouble,
+    at::kComplexHalf,   at::kComplexFloat,  at::kComplexDouble, at::kUInt16,          at::kUInt32,
+    at::kUInt64,        at::kFloat8_e4m3fn, at::kFloat8_e5m2,   at::kFloat8_e4m3fnuz, at::kFloat8_e5m2fnuz,
     at::kFloat8_e8m0fnu};
 
 // Indexed by Layout and MemoryFormat.
@@ -49,7 +49,8 @@ class Converter {
 
  private:
   [[noreturn]] void fail() const {
-    throw UserError(cat("argument ", argument_.name(), " takes ", argument_.real_type()->str(), " and was given something else"));
+    throw UserError(
+        cat("argument ", argument_.name(), " takes ", argument_.real_type()->str(), " and was given something else"));
   }
 
   Scalar value_of(const Expr& e) const { return e.is_constant() ? e.value() : source_.scalar(e); }
@@ -112,10 +113,8 @@ class Converter {
   // An empty list says nothing of its kind, and a number stands for a list of a declared length ("int[2] stride=1").
   c10::IValue list(const Attr& attr, const c10::Type& element) const {
     switch (element.kind()) {
-      case TypeKind::TensorType:
-        return tensors(attr);
-      case TypeKind::OptionalType:
-        return optional_tensors(attr, element);
+      case TypeKind::TensorType: return tensors(attr);
+      case TypeKind::OptionalType: return optional_tensors(attr, element);
       case TypeKind::NumberType: {
         c10::impl::GenericList numbers(c10::NumberType::get());
         for (const Expr& e : exprs(attr)) numbers.emplace_back(to_torch(value_of(e)));
@@ -123,9 +122,8 @@ class Converter {
       }
       case TypeKind::StringType:
         return std::holds_alternative<std::vector<std::string>>(attr) ? std::get<std::vector<std::string>>(attr)
-                                                                       : no_items<std::string>(attr);
-      default:
-        break;
+                                                                      : no_items<std::string>(attr);
+      default: break;
     }
     if (is_int(element.kind())) return numbers<int64_t>(attr, [](const Scalar& s) { return s.as_int(); });
     if (is_float(element.kind())) return numbers<double>(attr, [](const Scalar& s) { return s.as_float(); });
@@ -200,10 +198,8 @@ bool is_convertible(const c10::Type& type) {
     case TypeKind::ScalarTypeType:
     case TypeKind::LayoutType:
     case TypeKind::MemoryFormatType:
-    case TypeKind::DeviceObjType:
-      return true;
-    case TypeKind::OptionalType:
-      return true;  // at least as None
+    case TypeKind::DeviceObjType: return true;
+    case TypeKind::OptionalType: return true;  // at least as None
     case TypeKind::ListType: {
       const c10::Type& element = *type.castRaw<c10::ListType>()->getElementType();
       if (element.kind() == TypeKind::OptionalType) {
@@ -211,8 +207,7 @@ bool is_convertible(const c10::Type& type) {
       }
       return element.kind() != TypeKind::ListType && is_convertible(element);
     }
-    default:
-      return is_int(type.kind()) || is_float(type.kind()) || is_bool(type.kind());
+    default: return is_int(type.kind()) || is_float(type.kind()) || is_bool(type.kind());
   }
 }
 
@@ -229,12 +224,9 @@ std::optional<DType> from_torch(at::ScalarType dtype) {
 
 at::Scalar to_torch(const Scalar& value) {
   switch (value.kind) {
-    case ScalarKind::kInt:
-      return value.i;
-    case ScalarKind::kFloat:
-      return value.f;
-    case ScalarKind::kBool:
-      return value.as_bool();
+    case ScalarKind::kInt: return value.i;
+    case ScalarKind::kFloat: return value.f;
+    case ScalarKind::kBool: return value.as_bool();
   }
   NG_CHECK(false, "scalar kind ", static_cast<int>(value.kind));
 }
@@ -307,8 +299,9 @@ ir::ConstantData constant_of(at::Tensor tensor) {
 
 at::Tensor tensor_over(const void* data, at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype,
                        std::shared_ptr<void> owner) {
-  return at::from_blob(const_cast<void*>(data), sizes, strides, [owner = std::move(owner)](void*) {},
-                       at::TensorOptions().dtype(to_torch(dtype)));
+  return at::from_blob(
+      const_cast<void*>(data), sizes, strides, [owner = std::move(owner)](void*) {},
+      at::TensorOptions().dtype(to_torch(dtype)));
 }
 
 int64_t extent_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype) {

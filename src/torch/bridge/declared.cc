@@ -40,7 +40,8 @@ bool same_strides(const at::Tensor& tensor, const int64_t* strides) {
 
 }  // namespace
 
-Declared::Declared(const program::Program& program, const program::Task& task) : name_(task.name), results_(task.results) {
+Declared::Declared(const program::Program& program, const program::Task& task)
+    : name_(task.name), results_(task.results) {
   std::vector<std::string> own_symbols;
   for (const program::Defined& defined : task.defines) {
     const program::Symbol& symbol = program.symbols.at(defined.symbol);
@@ -57,7 +58,8 @@ Declared::Declared(const program::Program& program, const program::Task& task) :
     declared.adopted = operand.access == Access::kWrite && buffer.cls == BufferClass::kHeap && !buffer.preallocated;
     declared.sized_late = mentions(program, operand.sizes, own_symbols);
     if (declared.sized_late) {
-      declared.contiguous = npugraph::is_contiguous(exprs_of(program, operand.sizes), exprs_of(program, operand.strides));
+      declared.contiguous =
+          npugraph::is_contiguous(exprs_of(program, operand.sizes), exprs_of(program, operand.strides));
     }
   }
 }
@@ -74,7 +76,8 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
     buffer.object = result.unsafeReleaseTensorImpl();
     return;
   }
-  if (result.layout() != at::kStrided || !result.device().is_cpu()) fail(cat("returned ", result.toString(), " as result ", number));
+  if (result.layout() != at::kStrided || !result.device().is_cpu())
+    fail(cat("returned ", result.toString(), " as result ", number));
   if (result.scalar_type() != to_torch(operand.dtype)) {
     fail(cat("returned ", result.scalar_type(), " where ", name_of(operand.dtype), " was promised"));
   }
@@ -84,7 +87,8 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
   }
   if (defines_sizes_) {
     for (size_t i = 0; i < defines_.size(); ++i) {
-      if (defines_[i].operand == index && defines_[i].dim != program::kNone) call->defined[i].i = result.size(defines_[i].dim);
+      if (defines_[i].operand == index && defines_[i].dim != program::kNone)
+        call->defined[i].i = result.size(defines_[i].dim);
     }
   }
   if (operand.adopted) {
@@ -108,7 +112,8 @@ void Declared::adopt(ng_buffer& buffer, const DeclaredOperand& operand, at::Tens
 at::Tensor Declared::with_strides(const ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const {
   if (operand.sized_late) return operand.contiguous ? result.contiguous() : result;
   if (result.numel() == 0 || same_strides(result, buffer.strides)) return result;
-  at::Tensor exact = at::empty_strided(result.sizes(), {buffer.strides, static_cast<size_t>(buffer.rank)}, result.options());
+  at::Tensor exact =
+      at::empty_strided(result.sizes(), {buffer.strides, static_cast<size_t>(buffer.rank)}, result.options());
   return exact.copy_(result);
 }
 
@@ -121,15 +126,9 @@ void Declared::store_scalar(ng_call* call, size_t position, const at::Scalar& va
 void Declared::store_symbol(ng_call* call, size_t index, const at::Scalar& value) const {
   if (index >= defines_.size()) return;
   switch (defines_[index].kind) {
-    case ScalarKind::kInt:
-      call->defined[index].i = value.toLong();
-      break;
-    case ScalarKind::kFloat:
-      call->defined[index].f = value.toDouble();
-      break;
-    case ScalarKind::kBool:
-      call->defined[index].i = value.toBool() ? 1 : 0;
-      break;
+    case ScalarKind::kInt: call->defined[index].i = value.toLong(); break;
+    case ScalarKind::kFloat: call->defined[index].f = value.toDouble(); break;
+    case ScalarKind::kBool: call->defined[index].i = value.toBool() ? 1 : 0; break;
   }
 }
 
@@ -138,7 +137,8 @@ at::Tensor claim(at::Tensor tensor) {
   if (tensor.use_count() != 1 || tensor.requires_grad()) {
     // A Python object counts as a holder of the tensor; it dies with our reference unless Python keeps it, and then the
     // storage has a second holder.
-    tensor = tensor_in_storage(tensor.storage(), tensor.scalar_type(), tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    tensor = tensor_in_storage(tensor.storage(), tensor.scalar_type(), tensor.sizes(), tensor.strides(),
+                               tensor.storage_offset());
   }
   return tensor.storage().use_count() == 1 ? tensor : tensor.clone();
 }

@@ -21,7 +21,7 @@ namespace npugraph::bridge {
 struct DeclaredOperand {
   DType dtype = DType::kF32;
   bool opaque = false;
-  bool adopted = false;     // a heap buffer that this task writes: it keeps the memory that the operator made
+  bool adopted = false;  // a heap buffer that this task writes: it keeps the memory that the operator made
   bool written = false;
   bool sized_late = false;  // its sizes are known only when the task has run
   bool contiguous = false;  // declared so; asked only of operands that are sized late

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bridge/python_task.h"
 
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +9,8 @@
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
@@ -217,13 +216,19 @@ ng_task build_python_task(const program::Program& program, const program::Task& 
     const std::lock_guard lock(table().mutex);
     const auto found = table().callables.find(task.callable);
     if (found == table().callables.end()) {
-      throw UserError(cat("Python callable ", task.callable, " of ", task.name, " (", task.source, ") is not registered"));
+      throw UserError(
+          cat("Python callable ", task.callable, " of ", task.name, " (", task.source, ") is not registered"));
     }
     Py_INCREF(found->second);
     callable.reset(found->second);
   }
   auto context = std::make_unique<PythonTask>(program, task, std::move(callable));
-  return {.context = context.release(), .run = run_task, .bind = bind_task, .unbind = unbind_task, .workspace = nullptr, .destroy = destroy_task};
+  return {.context = context.release(),
+          .run = run_task,
+          .bind = bind_task,
+          .unbind = unbind_task,
+          .workspace = nullptr,
+          .destroy = destroy_task};
 }
 
 int32_t register_callable(void* python_object) {

@@ -11,10 +11,12 @@ namespace npugraph::bridge {
 class TaskScope {
  public:
   explicit TaskScope(const std::string& name) {
-    if (tracked_.load(std::memory_order_relaxed)) [[unlikely]] enter(name);
+    if (tracked_.load(std::memory_order_relaxed)) [[unlikely]]
+      enter(name);
   }
   ~TaskScope() {
-    if (entered_) [[unlikely]] leave();
+    if (entered_) [[unlikely]]
+      leave();
   }
   TaskScope(const TaskScope&) = delete;
   TaskScope& operator=(const TaskScope&) = delete;

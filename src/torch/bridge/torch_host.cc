@@ -25,9 +25,11 @@ ng_task TorchHost::build(const program::Program& program, const program::Task& t
 }
 
 void* TorchHost::allocate(int64_t bytes, void** data) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, c10::GetCPUAllocator(), true);
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, c10::GetCPUAllocator(), true);
   *data = storage->mutable_data();
-  return c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
+  return c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                              c10::DispatchKeySet(c10::DispatchKey::CPU),
                                               caffe2::TypeMeta::Make<uint8_t>())
       .release();
 }

@@ -35,13 +35,16 @@ std::string functional(const std::string& name, const std::string& strides = "{3
   buffer b0 input(0) live(0, 0)
   buffer b1 heap live(0, 0)
   input 0 "x" b0 : f32[2, 3]{3, 1}
-  task 0 aten ")" + name + R"(" {
+  task 0 aten ")" +
+         name + R"(" {
     read b0+0 : f32[2, 3]{3, 1}
-    write b1+0 : f32[2, 3])" + strides + R"(
+    write b1+0 : f32[2, 3])" +
+         strides + R"(
     args(%0)  results(1)
   }
   segment 1
-  output tensor b1+0 : f32[2, 3])" + strides + R"(
+  output tensor b1+0 : f32[2, 3])" +
+         strides + R"(
 })";
 }
 

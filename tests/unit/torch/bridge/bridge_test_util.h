@@ -19,7 +19,8 @@ namespace npugraph::bridge {
 class TorchProgram {
  public:
   explicit TorchProgram(const std::string& text)
-      : executable_(std::make_shared<program::Program>(program::parse(text, "test")), TorchHost::instance(), {}, "test") {}
+      : executable_(std::make_shared<program::Program>(program::parse(text, "test")), TorchHost::instance(), {},
+                    "test") {}
 
   // The tensor outputs; none when the run failed, and then `error` says why.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) {
@@ -47,8 +48,9 @@ class TorchProgram {
   static at::Tensor take(const runtime::BoundOutput& output) {
     at::Tensor object(c10::intrusive_ptr<c10::TensorImpl>::reclaim(static_cast<c10::TensorImpl*>(output.object)));
     if (output.data == nullptr) return object;
-    return at::from_blob(output.data, output.sizes, output.strides, [object](void*) {},
-                         at::TensorOptions().dtype(to_torch(output.dtype)));
+    return at::from_blob(
+        output.data, output.sizes, output.strides, [object](void*) {},
+        at::TensorOptions().dtype(to_torch(output.dtype)));
   }
 
   runtime::Executable executable_;
