@@ -17,7 +17,7 @@ setup:  ## install what is missing: Debian packages, .venv, Python packages
 build: setup  ## build the C++ half incrementally
 	@scripts/build release
 
-demo: build  ## a language model answers: make demo ARGS="--prompt 'What is a compiler?'"
+demo: build  ## a language model answers: make demo ARGS='"What is a compiler?"'
 	@$(PYTHON) -m npugraph.demo $(ARGS)
 
 test: build  ## what CI runs; ARGS go to pytest
