@@ -14,6 +14,7 @@ __version__ = _C.version
 
 __all__ = [
     "Artifact",
+    "DefectWarning",
     "Instance",
     "NpugraphWarning",
     "artifacts",
@@ -27,7 +28,7 @@ __all__ = [
 
 def __getattr__(name: str):
     # The backend imports torch._dynamo, which costs most of a second: only those who use it pay.
-    if name in ("NpugraphWarning", "reset"):
+    if name in ("DefectWarning", "NpugraphWarning", "reset"):
         from npugraph import backend
 
         return getattr(backend, name)

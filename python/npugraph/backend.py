@@ -12,18 +12,24 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._dynamo.utils import counters as dynamo_counters
+from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph import _C
 from npugraph.artifact import Artifact, registry
-from npugraph.fx.importer import Imported, InputInfo, import_graph
+from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
 from npugraph.options import Options
 
 
 class NpugraphWarning(UserWarning):
     """Something works, but not as fast as it could, or not captured."""
+
+
+class DefectWarning(NpugraphWarning):
+    """A graph could not be compiled because of a defect of ours, and runs as torch made it. Please report it."""
 
 
 def npugraph_ex(
@@ -96,10 +102,15 @@ class _Compile:
 
     def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], training: bool) -> Callable[..., Any]:
         entered = time.perf_counter()
-        # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
-        with _disable_current_modes():
-            imported = import_graph(prepare(gm), name, inputs)
-            core = self.compile_imported(imported, name, training, entered)
+        try:
+            # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
+            with _disable_current_modes():
+                imported = import_graph(prepare(gm), name, inputs)
+                core = self.compile_imported(imported, name, training, entered)
+        except TorchDynamoException:
+            raise  # asks the front end to start again
+        except Exception as error:
+            return _run_as_it_is(gm, name, error)
         artifact = Artifact(core, self.options.as_dict(), imported.callables)
         registry.add(artifact)
         self.writes_inputs |= core.writes_inputs()
@@ -107,14 +118,17 @@ class _Compile:
         _warn_partitions(imported.partitions)
         run = core.callable()
         run.owner = artifact
-        if imported.object_inputs:
-            return _with_objects(run, imported.objects, imported.object_inputs)
-        return run
+        return run if imported.objects is None else _with_objects(run, imported)
 
     def compile_imported(self, imported: Imported, name: str, training: bool, entered: float) -> Any:
-        front_end = [("aot_autograd", (entered - self.started) * 1e3), ("import", (time.perf_counter() - entered) * 1e3)]
+        front_end = [
+            ("aot_autograd", (entered - self.started) * 1e3),
+            ("import", (time.perf_counter() - entered) * 1e3),
+        ]
         try:
-            return _C.Artifact.compile(imported.graph, self.core_options(name, training), imported.partitions, front_end)
+            return _C.Artifact.compile(
+                imported.graph, self.core_options(name, training), imported.partitions, front_end
+            )
         finally:
             # Tasks hold their callables themselves.
             for callable_id in imported.callables:
@@ -154,13 +168,17 @@ def _describe_input(node: fx.Node, is_static: bool) -> InputInfo:
 
 
 def _name_of(gm: fx.GraphModule) -> str:
-    """The function or module that Dynamo was compiling."""
-    context = torch._guards.CompileContext.try_get()
-    frame = getattr(context, "compile_id", None)
+    """The class of the outermost module, or else the function, that Dynamo was compiling."""
     for node in gm.graph.nodes:
-        for module, _ in reversed(list((node.meta.get("nn_module_stack") or {}).values())[:1]):
-            return f"{module.split('.')[-1].strip(chr(39))}" or "graph"
-    return "graph" if frame is None else "graph"
+        modules = list((node.meta.get("nn_module_stack") or {}).values())
+        if modules:
+            kind = modules[0][1]
+            return kind.rsplit(".", 1)[-1] if isinstance(kind, str) else kind.__name__
+    for node in gm.graph.nodes:
+        source = source_line(node, outermost=True)
+        if source:
+            return source.rsplit(" in ", 1)[-1]
+    return "graph"
 
 
 def _count(name: str) -> None:
@@ -180,13 +198,28 @@ def _warn_partitions(partitions: Sequence[Any]) -> None:
     )
 
 
-def _with_objects(run: Any, objects: Any, object_inputs: list[tuple[int, str]]) -> Callable[..., Any]:
-    """Takes inputs that no task can carry out of the list; Python tasks find them in ``objects``."""
+def _run_as_it_is(gm: fx.GraphModule, name: str, error: Exception) -> Callable[..., Any]:
+    _count("fallbacks")
+    warnings.warn(
+        f"npugraph_ex: {name} runs uncaptured, operator by operator, because compiling it failed. Please report this: "
+        f"{type(error).__name__}: {error}",
+        DefectWarning,
+        stacklevel=2,
+    )
+    return make_boxed_func(gm.forward)
+
+
+def _with_objects(run: Any, imported: Imported) -> Callable[..., Any]:
+    """Takes inputs that no task can carry out of the list, for Python tasks to find, and puts such outputs into the result."""
 
     def call(args: list[Any]) -> Any:
-        for index, name in reversed(object_inputs):
-            objects.values[name] = args.pop(index)
-        return run(args)
+        with imported.objects.of_one_run() as values:
+            for index, name in reversed(imported.object_inputs):
+                values[name] = args.pop(index)
+            results = list(run(args))
+            for index, name in imported.object_outputs:
+                results[index] = values[name]
+            return results
 
     call._boxed_call = True
     return call

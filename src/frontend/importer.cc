@@ -13,10 +13,13 @@ using ir::Trait;
 
 namespace {
 
-// Operators whose result is a lazy marker on the same memory in eager, and the operator that computes it.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kLazyOperators = {{
-    {"aten._conj", "aten._conj_physical"},
-    {"aten._neg_view", "aten.neg"},
+// Operators whose result is a lazy marker on the same memory in eager, or that resolve one, and the operator that computes the
+// same values into fresh memory.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kLazyOperators = {{
+    {"aten._conj", "aten::_conj_physical(Tensor self) -> Tensor"},
+    {"aten._neg_view", "aten::neg(Tensor self) -> Tensor"},
+    {"aten.resolve_conj", "aten::lift_fresh_copy(Tensor self) -> Tensor"},
+    {"aten.resolve_neg", "aten::lift_fresh_copy(Tensor self) -> Tensor"},
 }};
 
 std::string name_of_schema(std::string_view schema) {
@@ -62,9 +65,9 @@ ir::ValueId Importer::add_constant(const TensorDescription& tensor, std::string 
 }
 
 const ir::Op& Importer::op_for(const std::string& schema, ir::Traits traits) {
-  std::string name = name_of_schema(schema);
+  const std::string name = name_of_schema(schema);
   for (const auto& [lazy, computed] : kLazyOperators) {
-    if (name == lazy) name = computed;
+    if (name == lazy) return *ops_.intern(computed, 0);
   }
   if (const ir::Op* op = ops_.find(name)) return *op;
   return *ops_.intern(schema, traits);

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, DivideByKey, resolve_unbacked_bindings
+from torch._higher_order_ops.effects import with_effects
+from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, resolve_unbacked_bindings
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
 from npugraph.fx.python_node import Objects, attribute, make_callable
-from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_symbolic
+from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +39,18 @@ class Imported:
     graph: Any
     partitions: list[Any]
     callables: dict[int, Callable[..., Any]]  # of Python nodes, registered
-    objects: Objects
+    objects: Objects | None  # None when no value of the graph needs them
     object_inputs: list[tuple[int, str]]  # inputs that no task can carry: position, name
+    object_outputs: list[tuple[int, str]]  # the same for outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """A symbol that a node defines: for the core, and as a function of the node's real result."""
+
+    core: Any
+    read: Callable[[Any], Any]
+    only_in_python: bool = False  # the core cannot read it
 
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
@@ -69,6 +80,7 @@ class _Importer:
         self.callables: dict[int, Callable[..., Any]] = {}
         self.objects = Objects()
         self.object_inputs: list[tuple[int, str]] = []
+        self.object_outputs: list[tuple[int, str]] = []
         self.constants: dict[fx.Node, Any] = {}
         self.stored: set[fx.Node] = set()
         self.scalars: dict[fx.Node, Any] = {}
@@ -78,7 +90,10 @@ class _Importer:
     def finish(self) -> Imported:
         for name, (kind, symbol) in self.convert.symbols.items():
             self.core.add_symbol(name, kind, *bounds(self.shape_env, symbol))
-        return Imported(self.core.finish(), self.partitions, self.callables, self.objects, self.object_inputs)
+        objects = self.objects if self.stored else None
+        return Imported(
+            self.core.finish(), self.partitions, self.callables, objects, self.object_inputs, self.object_outputs
+        )
 
     def add(self, node: fx.Node, inputs: Sequence[InputInfo]) -> None:
         if node.op == "placeholder":
@@ -87,21 +102,25 @@ class _Importer:
         elif node.op == "get_attr":
             self.add_attribute(node)
         elif node.op == "output":
-            self.core.add_outputs(pytree.tree_leaves(node.args[0], is_leaf=lambda x: x is None))
+            self.add_outputs(pytree.tree_leaves(node.args[0], is_leaf=lambda x: x is None))
         else:
             self.add_call(node)
 
     def add_placeholder(self, node: fx.Node, info: InputInfo) -> None:
         value = node.meta.get("val")
         self.note_shape_env(value)
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and not is_effect_token(node):
             self.core.add_input(node, value, info.kind, info.source)
-        elif is_symbolic(value) or isinstance(value, (bool, int, float)):
+        elif (is_symbolic(value) and not is_nested_int(value)) or isinstance(value, (bool, int, float)):
             self.scalars[node] = self.convert(value)
             self.core.add_scalar_input(node, self.scalars[node], info.source)
         else:
             self.object_inputs.append((self.num_inputs, node.name))
             self.stored.add(node)
+
+    def add_outputs(self, outputs: Sequence[Any]) -> None:
+        self.object_outputs = [(i, node.name) for i, node in enumerate(outputs) if node in self.stored]
+        self.core.add_outputs([None if node in self.stored else node for node in outputs])
 
     def add_attribute(self, node: fx.Node) -> None:
         value = attribute(self.gm, node.target)
@@ -117,23 +136,33 @@ class _Importer:
             return
         if node.target is operator.getitem and self.core.bind_item(node, node.args[0], node.args[1]):
             return
+        if has_quantized_results(node):
+            node.meta["val"] = value = _map_tensors(value, lambda tensor: _C.Opaque("quantized"))
         reason = f"{node.target} is not an ATen operator"
+        defines: list[Definition] = []
         try:
             defines = self.definitions(node)
             if not defines and (is_symbolic(value) or isinstance(value, (bool, int, float))):
                 self.scalars[node] = self.convert(value)
                 self.core.bind_scalar(node, self.scalars[node])
                 return
-            if isinstance(node.target, torch._ops.OpOverload):
-                defs = [define for define, _ in defines]
-                reason = self.core.add_operator(node, defs, source_line(node))
+            if any(define.only_in_python for define in defines):
+                reason = "a size of its result follows from a symbol by computation"
+            elif isinstance(node.target, torch._ops.OpOverload):
+                reason = self.core.add_operator(node, [define.core for define in defines], source_line(node))
         except Unsupported as unsupported:
             reason = f"symbolic expression {unsupported}"
-            defines = []
+            if is_symbolic(value):
+                defines = [self.unknown_scalar(value)]
         if reason is not None:
             self.add_python(node, defines, reason)
         elif is_symbolic(value):
             self.scalars[node] = self.convert(value)
+
+    def unknown_scalar(self, value: Any) -> Definition:
+        """A scalar whose expression the core does not know becomes a symbol of its own, which its node defines."""
+        name, kind = self.convert.define(value)
+        return Definition(_C.SymbolDef(name, kind, 0, -1), lambda result: result)
 
     def note_shape_env(self, value: Any) -> None:
         if self.shape_env is None and is_symbolic(value):
@@ -141,32 +170,23 @@ class _Importer:
         elif self.shape_env is None and isinstance(value, torch.Tensor):
             self.shape_env = getattr(getattr(value, "fake_mode", None), "shape_env", None)
 
-    def definitions(self, node: fx.Node) -> list[tuple[Any, Callable[[Any], Any]]]:
-        """Symbols that the node defines, each with a function that reads its value from the node's real result."""
+    def definitions(self, node: fx.Node) -> list[Definition]:
+        """Symbols that the node defines."""
         bindings = node.meta.get("unbacked_bindings")
         if not bindings:
             return []
         resolved = resolve_unbacked_bindings(self.shape_env, bindings) or {}
         return [self.definition(symbol, path) for symbol, path in resolved.items()]
 
-    def definition(self, symbol: Any, path: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Any]]:
+    def definition(self, symbol: Any, path: tuple[Any, ...]) -> Definition:
         self.convert.symbol(symbol)
         kind = self.convert.symbols[symbol.name][0]
-        result, dim = 0, -1
-        for key in path:
-            if isinstance(key, pytree.SequenceKey) and dim == -1 and key is path[0]:
-                result = key.idx
-            elif isinstance(key, pytree.SequenceKey):
-                dim = key.idx
-            elif isinstance(key, CallMethodKey) and key.name == "size":
-                dim = -2
-            elif isinstance(key, CallMethodKey) and key.name == "item":
-                dim = -1
-            elif isinstance(key, (DivideByKey, ConvertIntKey)) or isinstance(key, CallMethodKey):
-                raise Unsupported(f"{symbol} read from a result by {path}")
-        return _C.SymbolDef(symbol.name, kind, result, dim), lambda value: pytree.key_get(value, path)
+        place = _place(path)
+        result, dim = place or (0, -1)
+        read = functools.partial(_get, path)
+        return Definition(_C.SymbolDef(symbol.name, kind, result, dim), read, only_in_python=place is None)
 
-    def add_python(self, node: fx.Node, defines: Sequence[Any], reason: str) -> None:
+    def add_python(self, node: fx.Node, defines: Sequence[Definition], reason: str) -> None:
         operands = [n for n in node.all_input_nodes if not self.is_known_otherwise(n)]
         stored = [n for n in node.all_input_nodes if n in self.stored]
         constants = {n: self.constants[n] for n in node.all_input_nodes if n in self.constants}
@@ -176,12 +196,14 @@ class _Importer:
         constants |= {n: _C.expr_value(expr) for n, expr in known.items() if expr.op == "constant"}
         source = source_line(node)
         label = _label(node)
+        mutates = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+        readers = [define.read for define in defines]
         for keep in (True, False):
-            run = make_callable(node, operands, scalars, constants, self.objects, stored, keep, [read for _, read in defines])
+            run = make_callable(node, operands, scalars, constants, self.objects, stored, keep, readers)
             callable_id = _C.register_callable(run)
             exprs = [self.scalars[n] for n in scalars]
-            defs = [define for define, _ in defines]
-            refusal = self.core.add_python(node, label, operands, exprs, defs, callable_id, keep, source)
+            defs = [define.core for define in defines]
+            refusal = self.core.add_python(node, label, operands, exprs, defs, callable_id, keep, mutates, source)
             if refusal is None:
                 self.callables[callable_id] = run
                 break
@@ -192,28 +214,85 @@ class _Importer:
             self.stored.add(node)
         elif is_symbolic(node.meta.get("val")):
             self.scalars[node] = self.convert(node.meta["val"])
-        self.partitions.append(_C.Partition(node.name, label, source, "python", reason))
+        self.partitions.append(_C.Partition(node.name, operator_name(node), source, "python", reason))
 
     def is_known_otherwise(self, node: fx.Node) -> bool:
         return node in self.scalars or node in self.stored or node in self.constants
 
 
+def _get(path: tuple[Any, ...], result: Any) -> Any:
+    return pytree.key_get(result, path)
+
+
+def is_effect_token(node: fx.Node) -> bool:
+    """Whether an input only orders effects; calls give None for it."""
+    return any(user.target is with_effects and user.args[0] is node for user in node.users)
+
+
+def _place(path: tuple[Any, ...]) -> tuple[int, int] | None:
+    """Where a symbol stands in a node's result: number of the tensor or scalar; dimension, -1 for the value itself."""
+    result, dim = 0, -1
+    for key in path:
+        if isinstance(key, pytree.SequenceKey) and key is path[0]:
+            result = key.idx
+        elif isinstance(key, pytree.SequenceKey):
+            dim = key.idx
+        elif isinstance(key, ConvertIntKey) or (isinstance(key, CallMethodKey) and key.name in ("size", "item")):
+            continue
+        else:
+            return None
+    return result, dim
+
+
+def operator_name(node: fx.Node) -> str:
+    """``aten.add.Tensor``, ``aten.mm`` for a default overload, ``cond``; of an ordered effect the operator that has it."""
+    target: Any = node.args[1] if node.target is with_effects else node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target).removesuffix(".default")
+    return target if isinstance(target, str) else getattr(target, "__name__", None) or str(target)
+
+
 def _label(node: fx.Node) -> str:
-    target = node.target
-    name = target if isinstance(target, str) else getattr(target, "__name__", None) or str(target)
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in str(name))
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in operator_name(node))
 
 
-def source_line(node: fx.Node) -> str:
-    """``file.py:12 in forward`` of the user's line that the node came from, as far as torch recorded it."""
+_QUANTIZED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+_LEAVES_QUANTIZED = {
+    "aten::dequantize",
+    "aten::int_repr",
+    "aten::q_per_channel_scales",
+    "aten::q_per_channel_zero_points",
+}
+
+
+def has_quantized_results(node: fx.Node) -> bool:
+    """Fake tensors do not show it: they claim the dtype of the values."""
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name in _LEAVES_QUANTIZED:
+        return False
+    if any(arg in _QUANTIZED for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, torch.dtype)):
+        return True
+    return any(_is_quantized(operand) for operand in node.all_input_nodes)
+
+
+def _is_quantized(node: fx.Node) -> bool:
+    return any(isinstance(leaf, _C.Opaque) for leaf in pytree.tree_leaves(node.meta.get("val")))
+
+
+def _map_tensors(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:
+    return pytree.tree_map_only(torch.Tensor, function, value)
+
+
+def source_line(node: fx.Node, *, outermost: bool = False) -> str:
+    """``file.py:12 in forward`` of the user's line that the node came from, as far as torch recorded it: the line itself, or the
+    outermost line that led there."""
     trace = node.meta.get("stack_trace")
-    return _last_frame(trace) if trace else ""
+    return _frame(trace, 0 if outermost else -1) if trace else ""
 
 
 @functools.lru_cache(maxsize=4096)
-def _last_frame(trace: str) -> str:
+def _frame(trace: str, index: int) -> str:
     frames = _FRAME.findall(trace)
     if not frames:
         return ""
-    file, line, function = frames[-1]
+    file, line, function = frames[index]
     return f"{file}:{line} in {function}"

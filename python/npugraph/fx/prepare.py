@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import fx
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
@@ -25,10 +27,27 @@ def _undo_auto_functionalized(gm: fx.GraphModule) -> None:
 
     values = [node.meta.get("val") for node in gm.graph.nodes]
     fake_mode = detect_fake_mode([value for value in values if isinstance(value, torch.Tensor)])
-    with V.set_fake_mode(fake_mode):
+    with V.set_fake_mode(fake_mode), fake_mode or contextlib.nullcontext():
         canonicalize_view_scatter_ops(gm.graph)
         reinplace_inplaceable_ops_core(gm.graph)
         decompose_generalized_scatter(gm.graph)
         decompose_auto_functionalized(gm.graph)
+        _refresh_values(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.recompile()
+
+
+def _refresh_values(graph: fx.Graph) -> None:
+    """The rewrite leaves nodes without a value, and views whose value has other memory than that of their base."""
+    for node in graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload) or node.meta.get("unbacked_bindings"):
+            continue
+        if "val" in node.meta and not _is_view(node.target):
+            continue
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+        node.meta["val"] = node.target(*args, **kwargs)
+
+
+def _is_view(operator: torch._ops.OpOverload) -> bool:
+    returned = [result.alias_info for result in operator._schema.returns]
+    return any(info is not None and not info.is_write for info in returned)

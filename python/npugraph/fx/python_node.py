@@ -4,13 +4,16 @@ and values that are neither tensors nor numbers."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
+
+from npugraph import _C
 
 
 class Objects(threading.local):
@@ -18,6 +21,15 @@ class Objects(threading.local):
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+
+    @contextlib.contextmanager
+    def of_one_run(self) -> Iterator[dict[str, Any]]:
+        """Empty values for a run on this thread, which may be inside another run of the same graph."""
+        outer, self.values = self.values, {}
+        try:
+            yield self.values
+        finally:
+            self.values = outer
 
 
 def attribute(gm: fx.GraphModule, target: str) -> Any:
@@ -51,7 +63,9 @@ def make_callable(
         values: dict[fx.Node, Any] = dict(constants)
         rest = iter(flat)
         for operand, shape in zip(operands, shapes):
-            values[operand] = [next(rest) if present else None for present in shape] if isinstance(shape, list) else next(rest)
+            values[operand] = (
+                [next(rest) if present else None for present in shape] if isinstance(shape, list) else next(rest)
+            )
         for scalar in scalars:
             values[scalar] = next(rest)
         for other in stored:
@@ -74,5 +88,5 @@ def _leaves(result: Any) -> list[Any]:
 def _is_tensor(value: Any) -> bool | list[bool]:
     """Whether a value is a tensor, for a list one answer per entry."""
     if isinstance(value, (list, tuple)):
-        return [isinstance(item, torch.Tensor) for item in value]
-    return isinstance(value, torch.Tensor)
+        return [isinstance(item, (torch.Tensor, _C.Opaque)) for item in value]
+    return isinstance(value, (torch.Tensor, _C.Opaque))

@@ -100,7 +100,9 @@ class _Raiser:
                     self.values[name] = self.fx.call_function(operator.getitem, (node, index))
         for symbol, result, dim in described["defines"]:
             tensor = self.values[results[result]] if dim >= 0 else node
-            self.symbols[symbol] = self.fx.call_function(torch.ops.aten.sym_size.int, (tensor, dim)) if dim >= 0 else tensor
+            self.symbols[symbol] = (
+                self.fx.call_function(torch.ops.aten.sym_size.int, (tensor, dim)) if dim >= 0 else tensor
+            )
 
     def argument(self, value: Any) -> Any:
         if isinstance(value, _C.Ref):

@@ -41,6 +41,13 @@ def _compose(outer: str, inner: str) -> Callable[..., Any]:
     return lambda *args: make(outer, [make(inner, list(args))])
 
 
+def _piecewise(*cases: Any) -> Any:
+    (value, _), *others = reversed(cases)
+    for case, condition in others:
+        value = make("where", [condition, case, value])
+    return value
+
+
 def _power(base: Any, exponent: Any) -> Any:
     return make("pow", [base, exponent])
 
@@ -75,6 +82,8 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "floor": _compose("to_int", "floor"),
     "ceiling": _compose("to_int", "ceil"),
     "Where": _call("where"),
+    "ExprCondPair": lambda value, condition: (value, condition),
+    "Piecewise": _piecewise,
     "Eq": _call("eq"),
     "Equality": _call("eq"),
     "Ne": _call("ne"),
@@ -100,7 +109,7 @@ class SymbolicConverter:
     """Converts the symbolic scalars of one graph and remembers which symbols they use."""
 
     def __init__(self) -> None:
-        self.symbols: dict[str, tuple[Any, Any]] = {}  # name -> (ScalarKind, sympy symbol)
+        self.symbols: dict[str, tuple[Any, Any]] = {}  # name -> (ScalarKind, sympy symbol or None)
         self._memo: dict[sympy.Basic, Any] = {}
 
     def __call__(self, value: Any) -> Any:
@@ -119,6 +128,16 @@ class SymbolicConverter:
         if known is None:
             known = self._memo[expr] = self._convert(expr)
         return known
+
+    def define(self, value: Any) -> tuple[str, Any]:
+        """Name and kind of a new symbol that from here stands for the expression of ``value``."""
+        kind = {torch.SymInt: _C.ScalarKind.int, torch.SymFloat: _C.ScalarKind.float}.get(
+            type(value), _C.ScalarKind.bool
+        )
+        name = f"defined{len(self.symbols)}"
+        self.symbols[name] = (kind, None)
+        self._memo[value.node.expr] = Expr.symbol(name, kind)
+        return name, kind
 
     def symbol(self, symbol: sympy.Symbol) -> Any:
         """Expr of one symbol, which is declared as used."""
@@ -149,10 +168,10 @@ def _kind_of(symbol: sympy.Symbol) -> Any:
     return _C.ScalarKind.float
 
 
-def bounds(shape_env: Any, symbol: sympy.Symbol) -> tuple[int, int]:
+def bounds(shape_env: Any, symbol: sympy.Symbol | None) -> tuple[int, int]:
     """Inclusive range of an integer symbol as the front end knows it, clipped to 64 bits."""
     known = shape_env.var_to_range.get(symbol) if shape_env is not None else None
-    if known is None or not symbol.is_integer:
+    if known is None or symbol is None or not symbol.is_integer:
         return _INT64_MIN, _INT64_MAX
     return _clip(known.lower), _clip(known.upper)
 
@@ -168,3 +187,8 @@ def _clip(bound: sympy.Basic) -> int:
 def is_symbolic(value: Any) -> bool:
     """Whether a value is one of torch's symbolic scalars."""
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def is_nested_int(value: torch.SymInt) -> bool:
+    """Whether a symbolic size stands for the ragged size of nested tensors, which is an object and no number."""
+    return isinstance(value, torch.SymInt) and isinstance(value.node.hint, torch.SymInt)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bindings/fx_importer.h"
 
+#include <pybind11/complex.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
@@ -165,7 +166,12 @@ Attr FxImporter::read_arg(py::handle value, const std::string& type) const {
     return tensors;
   }
   if (PyBool_Check(object)) return Expr::constant(Scalar::of_bool(object == Py_True));
-  if (PyLong_Check(object)) return Expr(py::cast<int64_t>(value));
+  if (PyLong_Check(object)) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow != 0) throw Refused{"takes a number that does not fit 64 bits"};
+    return Expr(static_cast<int64_t>(number));
+  }
   if (PyFloat_Check(object)) return Expr::constant(Scalar::of_float(PyFloat_AS_DOUBLE(object)));
   if (PyComplex_Check(object)) return py::cast<std::complex<double>>(value);
   if (PyUnicode_Check(object)) return py::cast<std::string>(value);
@@ -206,6 +212,7 @@ std::optional<TensorDescription> FxImporter::read_result(py::handle value, Item&
   PyObject* object = value.ptr();
   if (value.is_none()) return std::nullopt;
   if (THPVariable_Check(object)) return describe(THPVariable_Unpack(object));
+  if (py::isinstance<Opaque>(value)) return TensorDescription{.type = ir::OpaqueType{py::cast<Opaque>(value).what}, .storage_offset = {}};
   if (is_symbolic(value) || PyBool_Check(object) || PyLong_Check(object) || PyFloat_Check(object)) {
     item.scalar = std::get<Expr>(read_arg(value, "Scalar"));
     return std::nullopt;
@@ -257,7 +264,9 @@ std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector
     description.traits = target.traits;
     description.args = read_args(node, target.op->schema);
     description.defines = std::move(defines);
-    return add(node, std::move(description), value_of(node));
+    // What a rewrite of the FX graph left as the value of a node without results says nothing.
+    const bool returns = !target.op->schema.returns.empty();
+    return add(node, std::move(description), returns ? value_of(node) : py::none());
   } catch (const Refused& refused) {
     return refused.reason;
   } catch (const UserError& error) {
@@ -268,7 +277,7 @@ std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector
 std::optional<std::string> FxImporter::add_python(py::handle node, const std::string& label,
                                                   const std::vector<py::object>& operands, std::vector<Expr> scalars,
                                                   std::vector<ir::SymbolDef> defines, int32_t callable, bool keep_results,
-                                                  std::string source) {
+                                                  bool mutates, std::string source) {
   try {
     std::vector<TensorRef> tensors;
     for (const py::object& operand : operands) {
@@ -276,7 +285,8 @@ std::optional<std::string> FxImporter::add_python(py::handle node, const std::st
     }
     NodeDescription description;
     description.source = std::move(source);
-    description.schema = cat("python::", label, "(Tensor?[] tensors, Scalar[] scalars) -> Tensor[]");
+    const char* tensors_type = mutates ? "Tensor(a!)?[]" : "Tensor?[]";
+    description.schema = cat("python::", label, "(", tensors_type, " tensors, Scalar[] scalars) -> Tensor[]");
     description.traits = ir::Trait::kOpaque | ir::Trait::kMayThrow;
     description.args = {std::move(tensors), std::move(scalars)};
     description.defines = std::move(defines);
@@ -316,6 +326,7 @@ ir::SymbolDef make_symbol_def(std::string symbol, ScalarKind kind, int32_t resul
 
 void init_fx_importer(py::module_& module) {
   py::class_<ir::SymbolDef>(module, "SymbolDef").def(py::init(&make_symbol_def));
+  py::class_<Opaque>(module, "Opaque").def(py::init<std::string>()).def_readonly("what", &Opaque::what);
   py::class_<FxImporter>(module, "FxImporter")
       .def(py::init<std::string, py::function>())
       .def("add_symbol", &FxImporter::add_symbol)

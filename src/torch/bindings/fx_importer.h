@@ -16,6 +16,11 @@ namespace npugraph::bindings {
 
 namespace py = pybind11;
 
+// Stands in a node's meta["val"] for a tensor of which nothing is known but that it is one.
+struct Opaque {
+  std::string what;
+};
+
 // Hidden, as what pybind11 holds is.
 class __attribute__((visibility("hidden"))) FxImporter {
  public:
@@ -35,10 +40,10 @@ class __attribute__((visibility("hidden"))) FxImporter {
   // The node is entry `index` of `base`. False when `base` is not a list of tensors and scalars.
   bool bind_item(py::handle node, py::handle base, int64_t index);
   // A call of `callable` (registered) with the tensors of `operands` (nodes), then `scalars`. Without `keep_results` the results
-  // stay with the callable: they are neither tensors nor scalars.
+  // stay with the callable: they are neither tensors nor scalars. With `mutates` it may write any of its tensors.
   std::optional<std::string> add_python(py::handle node, const std::string& label, const std::vector<py::object>& operands,
                                         std::vector<Expr> scalars, std::vector<ir::SymbolDef> defines, int32_t callable,
-                                        bool keep_results, std::string source);
+                                        bool keep_results, bool mutates, std::string source);
   void add_outputs(py::handle outputs);
   ir::Graph finish() { return importer_.finish(); }
 
