@@ -99,7 +99,7 @@ void CallInputs::bind(PyObject* object, const InputSpec& spec, runtime::BoundInp
   } else if (spec.scalar_kind == ScalarKind::kFloat) {
     bound.scalar.f = PyFloat_AsDouble(object);
     if (bound.scalar.f == -1.0 && PyErr_Occurred() != nullptr) throw python_error();
-  } else {
+  } else if (spec.scalar_kind) {
     bound.scalar.i = PyLong_AsLongLong(object);
     if (bound.scalar.i == -1 && PyErr_Occurred() != nullptr) throw python_error();
   }

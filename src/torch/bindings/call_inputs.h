@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,7 @@ struct InputSpec {
   InputSpec(const program::Program& program, const program::Input& input, size_t index);
 
   bool is_scalar = false;
-  ScalarKind scalar_kind = ScalarKind::kInt;
+  std::optional<ScalarKind> scalar_kind;  // nothing when no symbol has the scalar's value
   bool opaque = false;
   bool mutated = false;
   caffe2::TypeMeta dtype;

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/record_function.h>
+
 #include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/convert.h"
@@ -124,7 +126,8 @@ void AtenTask::note_arg(const program::Program& program, const program::Task& ta
     has_tensors = true;
     const program::Operand& operand = task.operands.at(ref.id);
     if (program.buffers.at(operand.buffer).opaque) return;
-    tensor_of_[ref.id] = first_equal_window(task, ref.id);
+    const int32_t first = first_equal_window(task, ref.id);
+    tensor_of_[first] = tensor_of_[ref.id] = first;
   });
   if (has_tensors || variable.has_scalars) {
     variables_.push_back(variable);
@@ -237,7 +240,8 @@ void AtenTask::run(State& state, ng_call* call) const {
   const TaskScope scope(declared_.name());
   for (const int32_t i : moving_) state.tensors[i]->point_to(call->buffers[i].data);
   push_args(state, call);
-  if (direct_) {
+  // A profiler sees what goes through the dispatcher.
+  if (direct_ && !at::hasCallbacks()) {
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &state.stack);
   } else {
     op_.callBoxed(&state.stack);

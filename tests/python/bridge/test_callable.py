@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-import torch
-
 from npugraph import _C, artifacts, reset
 from npugraph.backend import npugraph_ex
+
+import torch
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +67,10 @@ def test_results_die_with_the_caller() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (torch.ones(2, 3, dtype=torch.float64), r"input 0 \(L\['x'\]\) has dtype double; the graph was compiled for float"),
+        (
+            torch.ones(2, 3, dtype=torch.float64),
+            r"input 0 \(L\['x'\]\) has dtype double; the graph was compiled for float",
+        ),
         (torch.ones(3, 2), r"has sizes \[3, 2\]; the graph was compiled for \[2, 3\]"),
         (torch.ones(6), r"has sizes \[6\]; the graph was compiled for \[2, 3\]"),
         (torch.ones(3, 2).t(), r"has strides \[1, 2\]; the graph was compiled for \[3, 1\]"),
@@ -125,7 +127,7 @@ def test_results_keep_the_strides_of_eager() -> None:
 
     run = compiled(fn, torch.ones(3, 4))
     x = torch.randn(3, 4)
-    for got, expected in zip(run([x]), fn(x)):
+    for got, expected in zip(run([x]), fn(x), strict=True):
         assert torch.equal(got, expected)
         assert got.stride() == expected.stride()
 
@@ -247,6 +249,13 @@ def test_callables_take_attributes() -> None:
     del run
     gc.collect()
     assert alive() is None
+
+
+def test_a_profiler_sees_the_operators() -> None:
+    run = compiled(lambda x: torch.logaddexp(x, x), torch.ones(3))
+    with torch.profiler.profile() as profile:
+        run([torch.ones(3)])
+    assert "aten::logaddexp" in {event.name for event in profile.events()}
 
 
 def test_allocations_by_operator() -> None:
