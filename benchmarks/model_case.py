@@ -145,12 +145,19 @@ def relative_error(y: torch.Tensor, y64: torch.Tensor) -> float:
         return 0.0 if torch.equal(y, y64) else float("inf")
     if y64.numel() == 0:
         return 0.0
-    if not torch.equal(torch.isfinite(y), torch.isfinite(y64)):
-        return float("inf")
     finite = torch.isfinite(y64)
+    if not torch.equal(torch.isfinite(y), finite) or not same_special_values(y[~finite], y64[~finite]):
+        return float("inf")
+    if not finite.any():
+        return 0.0
     difference = (y.double() - y64)[finite].abs().max().item()
     scale = y64[finite].abs().max().item()
     return difference / scale if scale else difference
+
+
+def same_special_values(y: torch.Tensor, y64: torch.Tensor) -> bool:
+    """NaN where NaN is expected, and infinities of the same sign."""
+    return torch.equal(y.double().nan_to_num(), y64.nan_to_num())
 
 
 def allowed_error(eager_error: float) -> float:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark harness: what its figures mean, and that a fast wrong result earns no ratio."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import torch
+from benchmarks import report
+from benchmarks.bars import Bar
+from benchmarks.harness import Result, Side, SideResult, measure
+from benchmarks.model_case import relative_error
+
+EAGER = SideResult("eager", [4.0, 2.0, 8.0], error=1e-7)
+
+
+def result(seconds: list[float], error: float) -> Result:
+    return Result("overhead", "model", [EAGER, SideResult("npugraph_ex", seconds, error)])
+
+
+def test_ratio_is_of_medians_with_the_extremes_of_rounds() -> None:
+    ratio = result([2.0, 2.0, 2.0], error=1e-7).ratio("npugraph_ex", "eager")
+    assert ratio is not None
+    assert (ratio.value, ratio.low, ratio.high, ratio.accurate) == (0.5, 0.25, 1.0, True)
+
+
+def test_a_wrong_side_shows_no_ratio_and_meets_no_bar() -> None:
+    bar = Bar("overhead", "model", limit=0.9)
+    right, wrong = result([2.0, 2.0, 2.0], error=9e-6), result([2.0, 2.0, 2.0], error=2e-5)
+    assert bar.verdict([right]).startswith("met")
+    assert bar.verdict([wrong]).startswith("NOT MET")
+    assert "wrong results" in report.table([wrong])
+    assert "0.5 (0.25-1)" in report.table([right])
+
+
+def test_a_bar_without_its_comparison_says_nothing() -> None:
+    assert Bar("overhead", "another model", limit=0.9).verdict([result([1.0, 1.0, 1.0], 0.0)]) is None
+
+
+def test_sides_take_turns_and_are_prepared_before_each_sample() -> None:
+    calls: list[str] = []
+    sides = [
+        Side(name, lambda name=name: calls.append(name), before=lambda name=name: calls.append(f"before {name}"))
+        for name in ("a", "b")
+    ]
+    measured = measure("overhead", "model", sides, samples=4, most_calls=1)
+    assert [len(side.seconds) for side in measured.sides] == [4, 4]
+    timed = [call for call in calls[8:] if not call.startswith("before")]
+    assert timed == ["a", "b", "b", "a"] * 2
+    assert calls[8:10] == ["before a", "a"]
+
+
+def test_json_holds_machine_results_and_ratios(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    report.write_json(file, {"processor": "any"}, [result([2.0, 2.0, 2.0], error=1e-7)])
+    record = json.loads(file.read_text())
+    assert record["machine"] == {"processor": "any"}
+    eager, ours = record["results"][0]["sides"]
+    assert (eager["median"], ours["ratio"]["value"]) == (4.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("y", "y64", "error"),
+    [
+        (torch.tensor([1.0, 3.0]), torch.tensor([1.0, 4.0]).double(), 0.25),
+        (torch.tensor([float("nan")]), torch.tensor([1.0]).double(), float("inf")),
+        (torch.tensor([float("-inf"), 2.0]), torch.tensor([float("-inf"), 2.0]).double(), 0.0),
+        (torch.tensor([float("-inf"), 2.0]), torch.tensor([float("inf"), 2.0]).double(), float("inf")),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), float("inf")),
+        (torch.zeros(2), torch.zeros(3).double(), float("inf")),
+        (torch.zeros(0), torch.zeros(0).double(), 0.0),
+    ],
+)
+def test_relative_error(y: torch.Tensor, y64: torch.Tensor, error: float) -> None:
+    assert relative_error(y, y64) == error
