@@ -99,6 +99,14 @@ struct Minimum {
     return a < b || a != a ? a : b;
   }
 };
+// Op in f32 on operands of which one is i64.
+template <typename Op>
+struct InF32 {
+  template <typename A, typename B>
+  static float apply(A a, B b, B) {
+    return Op::apply(static_cast<float>(a), static_cast<float>(b), 1.0f);
+  }
+};
 struct Eq {
   template <typename T>
   static bool apply(T a, T b, T) {
@@ -190,6 +198,20 @@ PointwiseOp binary_f32_i64(const Task& task) {
   if (input_type(task) != DType::kI64) return binary_f32<Op>(task);
   return PointwiseRows<Op, int64_t, int64_t, int64_t>::op({DType::kI64, DType::kI64}, DType::kI64);
 }
+// Has no attribute, and takes one f32 and one i64 too.
+template <typename Op, PointwiseOp (*same_types)(const Task&)>
+PointwiseOp mixed(const Task& task) {
+  const Arguments arguments(task);
+  const auto is_i64 = [&](size_t i) {
+    return arguments[i].is_tensor() && task.operands.at(arguments[i].operand).dtype == DType::kI64;
+  };
+  if (task.operands.empty() || task.operands.back().dtype != DType::kF32) return same_types(task);
+  constexpr DType kF32 = DType::kF32;
+  constexpr DType kI64 = DType::kI64;
+  if (is_i64(0)) return PointwiseRows<InF32<Op>, float, int64_t, float>::op({kI64, kF32}, kF32);
+  if (is_i64(1)) return PointwiseRows<InF32<Op>, float, float, int64_t>::op({kF32, kI64}, kF32);
+  return same_types(task);
+}
 template <typename Op>
 PointwiseOp comparison(const Task& task) {
   switch (const DType dtype = input_type(task)) {
@@ -237,8 +259,8 @@ constexpr Kernel kRows[] = {
     row<unary_bool<LogicalNot>>("kernel.unary_logical_not", "(x: bool) -> y = not x"),
     row<binary_f32_i64<Add>>("kernel.binary_add", "(a, b: f32 or i64 [, alpha]) -> y = a + alpha * b, rounded twice"),
     row<binary_f32_i64<Sub>>("kernel.binary_sub", "(a, b: f32 or i64 [, alpha]) -> y = a - alpha * b, rounded twice"),
-    row<binary_f32_i64<Mul>>("kernel.binary_mul", "(a, b: f32 or i64) -> y = a * b"),
-    row<binary_f32<Div>>("kernel.binary_div", "(a, b: f32) -> y = a / b"),
+    row<mixed<Mul, binary_f32_i64<Mul>>>("kernel.binary_mul", "(a, b: f32 or i64, or one of each) -> y = a * b"),
+    row<mixed<Div, binary_f32<Div>>>("kernel.binary_div", "(a, b: f32, or one of them i64) -> y = a / b"),
     row<binary_f32_i64<Maximum>>("kernel.binary_maximum", "(a, b: f32 or i64) -> y = the larger, NaN if any is"),
     row<binary_f32_i64<Minimum>>("kernel.binary_minimum", "(a, b: f32 or i64) -> y = the smaller, NaN if any is"),
     row<comparison<Eq>>("kernel.binary_eq", "(a, b: f32 or i64) -> y: bool = a == b"),

@@ -16,8 +16,9 @@ namespace {
 constexpr int64_t kMaxElements = 16 * 1024;
 constexpr int64_t kMaxMultiplications = 64 * 64 * 64;
 
-// Element types of the tensors that a rule takes, all equal.
-enum class Accepts : uint8_t { kF32, kF32OrI64, kBool };
+// Element types of the tensors that a rule takes, all equal; the last two take i64 tensors beside f32 ones too, for a result of
+// f32.
+enum class Accepts : uint8_t { kF32, kF32OrI64, kBool, kF32MixedWithI64, kF32OrI64OrMixed };
 
 // One operator that a kernel computes. `inputs` arguments come first and go to the kernel as they are, then `attributes` more;
 // the operator's remaining arguments must have their default values.
@@ -44,10 +45,10 @@ constexpr std::array kRules = {
     Rule{"aten.add_.Tensor", "kernel.binary_add", Accepts::kF32OrI64, 2, 1},
     Rule{"aten.sub.Tensor", "kernel.binary_sub", Accepts::kF32OrI64, 2, 1},
     Rule{"aten.sub_.Tensor", "kernel.binary_sub", Accepts::kF32OrI64, 2, 1},
-    Rule{"aten.mul.Tensor", "kernel.binary_mul", Accepts::kF32OrI64, 2},
-    Rule{"aten.mul_.Tensor", "kernel.binary_mul", Accepts::kF32OrI64, 2},
-    Rule{"aten.div.Tensor", "kernel.binary_div", Accepts::kF32, 2},
-    Rule{"aten.div_.Tensor", "kernel.binary_div", Accepts::kF32, 2},
+    Rule{"aten.mul.Tensor", "kernel.binary_mul", Accepts::kF32OrI64OrMixed, 2},
+    Rule{"aten.mul_.Tensor", "kernel.binary_mul", Accepts::kF32OrI64OrMixed, 2},
+    Rule{"aten.div.Tensor", "kernel.binary_div", Accepts::kF32MixedWithI64, 2},
+    Rule{"aten.div_.Tensor", "kernel.binary_div", Accepts::kF32MixedWithI64, 2},
     Rule{"aten.maximum", "kernel.binary_maximum", Accepts::kF32OrI64, 2},
     Rule{"aten.minimum", "kernel.binary_minimum", Accepts::kF32OrI64, 2},
     Rule{"aten.eq.Tensor", "kernel.binary_eq", Accepts::kF32OrI64, 2},
@@ -62,8 +63,10 @@ constexpr std::array kRules = {
 
 bool accepts(Accepts rule, DType dtype) {
   switch (rule) {
-    case Accepts::kF32: return dtype == DType::kF32;
-    case Accepts::kF32OrI64: return dtype == DType::kF32 || dtype == DType::kI64;
+    case Accepts::kF32:
+    case Accepts::kF32MixedWithI64: return dtype == DType::kF32;
+    case Accepts::kF32OrI64:
+    case Accepts::kF32OrI64OrMixed: return dtype == DType::kF32 || dtype == DType::kI64;
     case Accepts::kBool: return dtype == DType::kBool;
   }
   return false;
@@ -88,7 +91,17 @@ bool is_plain_number(const Attr& arg, DType dtype) {
   return number->kind() == ScalarKind::kInt || (number->kind() == ScalarKind::kFloat && dtype == DType::kF32);
 }
 
+// One tensor of f32 and one of i64, computed in f32.
+bool is_mixed(const ir::Graph& graph, const ir::Node& node, const Rule& rule) {
+  if (rule.accepts != Accepts::kF32MixedWithI64 && rule.accepts != Accepts::kF32OrI64OrMixed) return false;
+  const ir::TensorType* a = tensor_type(graph, node.args[0]);
+  const ir::TensorType* b = tensor_type(graph, node.args[1]);
+  if (a == nullptr || b == nullptr || graph.value(node.results[0]).tensor().dtype != DType::kF32) return false;
+  return (a->dtype == DType::kI64 && b->dtype == DType::kF32) || (a->dtype == DType::kF32 && b->dtype == DType::kI64);
+}
+
 bool inputs_fit(const ir::Graph& graph, const ir::Node& node, const Rule& rule) {
+  if (is_mixed(graph, node, rule)) return is_small(graph.value(node.results[0]).tensor());
   const ir::TensorType* first = tensor_type(graph, node.args[0]);
   if (first == nullptr || !accepts(rule.accepts, first->dtype)) return false;
   for (size_t i = 0; i < rule.inputs; ++i) {

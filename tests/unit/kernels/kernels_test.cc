@@ -64,8 +64,10 @@ std::vector<Elementwise> elementwise_types(std::string_view name) {
     return numeric(1, {kF32, kI64});
   if (in({"kernel.unary_sqrt", "kernel.unary_rsqrt", "kernel.unary_reciprocal"})) return numeric(1, {kF32});
   if (in({"kernel.binary_add", "kernel.binary_sub"})) return numeric(2, {kF32, kI64}, true);
-  if (in({"kernel.binary_mul", "kernel.binary_maximum", "kernel.binary_minimum"})) return numeric(2, {kF32, kI64});
-  if (name == "kernel.binary_div") return numeric(2, {kF32});
+  if (name == "kernel.binary_mul")
+    return {{{kF32, kF32}, kF32}, {{kI64, kI64}, kI64}, {{kF32, kI64}, kF32}, {{kI64, kF32}, kF32}};
+  if (name == "kernel.binary_div") return {{{kF32, kF32}, kF32}, {{kF32, kI64}, kF32}, {{kI64, kF32}, kF32}};
+  if (in({"kernel.binary_maximum", "kernel.binary_minimum"})) return numeric(2, {kF32, kI64});
   if (name.starts_with("kernel.binary_")) return {{{kF32, kF32}, kBool}, {{kI64, kI64}, kBool}};
   return {};
 }
