@@ -11,10 +11,11 @@ namespace npugraph::lower {
 using program::Buffer;
 using program::BufferClass;
 
-BufferMap::BufferMap(const ir::Graph& graph, program::Program& program)
+BufferMap::BufferMap(const ir::Graph& graph, program::Program& program, std::function<bool(const ir::Node&)> writes_into)
     : graph_(graph),
       program_(program),
       aliases_(graph),
+      places_(graph, aliases_, std::move(writes_into)),
       buffer_of_root_(graph.num_values(), program::kNone),
       input_of_root_(graph.num_values(), program::kNone),
       returned_(graph.num_values(), false) {
@@ -85,28 +86,39 @@ void BufferMap::add_constants() {
 
 void BufferMap::add_result(ir::ValueId id, bool planned) {
   NG_CHECK(aliases_.root(id) == id, "%", graph_.value(id).name, " is not fresh memory");
-  if (!planned) {
-    const int32_t index = add_buffer(id, {.cls = BufferClass::kHeap});
-    program_.buffers[index].bytes = {};
+  const ir::ValueId host = this->host(id);
+  if (buffer_of_root_[host] != program::kNone) return;  // another part of a concatenation came first
+  if (planned) {
+    add_buffer(host, {.cls = returned_[host] ? BufferClass::kOutput : BufferClass::kArena});
     return;
   }
-  add_buffer(id, {.cls = returned_[id] ? BufferClass::kOutput : BufferClass::kArena});
+  const int32_t index = add_buffer(host, {.cls = BufferClass::kHeap});
+  program_.buffers[index].bytes = {};
+}
+
+program::Operand BufferMap::window(ir::ValueId host, const ir::TensorType& type, const Window& window,
+                                   program::Access access) const {
+  program::Operand operand;
+  operand.access = access;
+  operand.buffer = buffer_of_root_[host];
+  operand.dtype = type.dtype;
+  operand.byte_offset = program_.dim(window.byte_offset);
+  for (const Expr& size : type.sizes) operand.sizes.push_back(program_.dim(size));
+  for (const Expr& stride : window.strides) operand.strides.push_back(program_.dim(stride));
+  return operand;
 }
 
 program::Operand BufferMap::operand(ir::ValueId id, program::Access access) const {
-  program::Operand operand;
-  operand.access = access;
-  operand.buffer = buffer_of_root_[aliases_.root(id)];
-  NG_CHECK(operand.buffer != program::kNone, "no buffer for %", graph_.value(id).name);
-  if (!graph_.value(id).is_tensor()) return operand;
-  const ir::TensorType& type = graph_.value(id).tensor();
-  const auto& placement = aliases_.placement(id);
-  NG_CHECK(placement.placed, "no place for %", graph_.value(id).name);
-  operand.dtype = type.dtype;
-  operand.byte_offset = program_.dim(placement.byte_offset);
-  for (const Expr& size : type.sizes) operand.sizes.push_back(program_.dim(size));
-  for (const Expr& stride : type.strides) operand.strides.push_back(program_.dim(stride));
-  return operand;
+  const ir::Value& value = graph_.value(id);
+  const ir::ValueId host = this->host(id);
+  NG_CHECK(buffer_of_root_[host] != program::kNone, "no buffer for %", value.name);
+  if (!value.is_tensor()) return {.buffer = buffer_of_root_[host], .access = access};
+  NG_CHECK(aliases_.placement(id).placed, "no place for %", value.name);
+  return window(host, value.tensor(), places_.window(id), access);
+}
+
+program::Operand BufferMap::operand(ir::NodeId cat, const Part& part) const {
+  return window(host(graph_.node(cat).results[0]), graph_.value(part.value).tensor(), part.window, program::Access::kWrite);
 }
 
 program::Output BufferMap::output(ir::ValueId id) const {

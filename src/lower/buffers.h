@@ -2,10 +2,12 @@
 // Where values live: the buffers of a Program under construction, and windows into them.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "ir/alias.h"
 #include "ir/graph.h"
+#include "lower/place_parts.h"
 #include "program/program.h"
 
 namespace npugraph::lower {
@@ -13,12 +15,17 @@ namespace npugraph::lower {
 // Makes the buffers of inputs and constants when constructed, those of results as nodes are lowered.
 class BufferMap {
  public:
-  BufferMap(const ir::Graph& graph, program::Program& program);
+  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given.
+  BufferMap(const ir::Graph& graph, program::Program& program, std::function<bool(const ir::Node&)> writes_into);
 
   // The window of a value whose buffer exists.
   program::Operand operand(ir::ValueId id, program::Access access) const;
+  // The window of a part in its concatenation, whose buffer exists, to be written.
+  program::Operand operand(ir::NodeId cat, const Part& part) const;
+  // The parts of a concatenation that computes some of them in place, see PartPlaces; else null.
+  const std::vector<Part>* parts(ir::NodeId cat) const { return places_.parts(cat); }
   // A buffer for the fresh result `id`. `planned`: its size is known before its task runs and the task writes into memory that
-  // it is given; otherwise the task allocates and the buffer is on the heap.
+  // it is given; otherwise the task allocates and the buffer is on the heap. Results in one memory have one buffer.
   void add_result(ir::ValueId id, bool planned);
   // The window that the graph's output `id` returns, or the input that it is.
   program::Output output(ir::ValueId id) const;
@@ -28,10 +35,13 @@ class BufferMap {
   void add_inputs();
   void add_constants();
   program::Input describe_input(const ir::Input& input) const;
+  ir::ValueId host(ir::ValueId id) const { return places_.host(aliases_.root(id)); }
+  program::Operand window(ir::ValueId host, const ir::TensorType& type, const Window& window, program::Access access) const;
 
   const ir::Graph& graph_;
   program::Program& program_;
   ir::AliasInfo aliases_;
+  PartPlaces places_;
   std::vector<int32_t> buffer_of_root_;
   std::vector<int32_t> input_of_root_;
   std::vector<bool> returned_;  // per root: the graph returns a value in its memory

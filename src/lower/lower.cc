@@ -24,13 +24,18 @@ class Lowering {
   Lowering(const ir::Graph& graph, const OperatorCatalog& catalog) : graph_(graph), catalog_(catalog) {
     program_.name = graph.name;
     add_symbols();
-    buffers_.emplace(graph, program_);
+    buffers_.emplace(graph, program_, [this](const ir::Node& node) { return writes_into_given_memory(node); });
   }
 
   program::Program run() && {
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
-      if (!node.dead && node.views.empty()) lower_node(node);
+      if (node.dead || !node.views.empty()) continue;
+      if (const auto* parts = buffers_->parts(id)) {
+        lower_parts(id, *parts);
+      } else {
+        lower_node(node);
+      }
     }
     for (const ir::Output& output : graph_.outputs) program_.outputs.push_back(lower_output(output));
     return std::move(program_);
@@ -39,7 +44,10 @@ class Lowering {
  private:
   void add_symbols();
   program::Symbol find_source(const ir::Symbol& symbol) const;
+  std::optional<OutVariant> find_out_variant(const ir::Node& node) const;
+  bool writes_into_given_memory(const ir::Node& node) const;
   void lower_node(const ir::Node& node);
+  void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
   void lower_kernel(const ir::Node& node, KernelChoice choice);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant);
   void lower_functional(const ir::Node& node);
@@ -189,19 +197,42 @@ void Lowering::lower_kernel(const ir::Node& node, KernelChoice choice) {
   finish_task(node, std::move(task));
 }
 
+// What stands in a concatenation already needs no task; the rest is copied.
+void Lowering::lower_parts(ir::NodeId cat, const std::vector<Part>& parts) {
+  const ir::Node& node = graph_.node(cat);
+  buffers_->add_result(node.results[0], true);
+  for (const Part& part : parts) {
+    if (part.placed) continue;
+    Task task = start_task(node);
+    task.kind = TaskKind::kKernel;
+    task.name = "kernel.copy";
+    task.schema.clear();
+    task.args = {TensorRef{0}};
+    task.operands = {buffers_->operand(part.value, Access::kRead), buffers_->operand(cat, part)};
+    finish_task(node, std::move(task));
+  }
+}
+
+std::optional<OutVariant> Lowering::find_out_variant(const ir::Node& node) const {
+  const ir::Op& op = *node.op;
+  const bool functional = !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
+  const bool strided = std::all_of(node.results.begin(), node.results.end(), [&](ir::ValueId id) {
+    return id != ir::kNone && graph_.value(id).is_tensor();
+  });
+  return functional && strided ? catalog_.out_variant(op) : std::nullopt;
+}
+
+bool Lowering::writes_into_given_memory(const ir::Node& node) const {
+  return choose_kernel(graph_, node).has_value() || find_out_variant(node).has_value();
+}
+
 void Lowering::lower_node(const ir::Node& node) {
   if (auto kernel = choose_kernel(graph_, node)) return lower_kernel(node, std::move(*kernel));
   const ir::Op& op = *node.op;
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
     throw UserError(cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host"));
   }
-  const bool functional = !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
-  const bool strided = std::all_of(node.results.begin(), node.results.end(), [&](ir::ValueId id) {
-    return id != ir::kNone && graph_.value(id).is_tensor();
-  });
-  if (functional && strided) {
-    if (const auto variant = catalog_.out_variant(op)) return lower_out_variant(node, *variant);
-  }
+  if (const auto variant = find_out_variant(node)) return lower_out_variant(node, *variant);
   lower_functional(node);
 }
 

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/place_parts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "ops/exact.h"
+#include "ops/table.h"
+
+namespace npugraph::lower {
+namespace {
+
+constexpr size_t kMaxRank = 8;  // of what kernel.copy moves
+constexpr int32_t kReturned = INT32_MAX;
+
+bool is_stack(const ir::Op* op) {
+  static const ir::Op* kStack = &ops::require("aten.stack");
+  return op == kStack;
+}
+
+bool is_concatenation(const ir::Op* op) {
+  static const ir::Op* kCat = &ops::require("aten.cat");
+  return op == kCat || is_stack(op);
+}
+
+// Moves or computes elements in the same way whatever the strides.
+bool is_indifferent(const ir::Node& node) { return ops::is_exact(node) || is_concatenation(node.op); }
+
+bool is_empty(const ir::TensorType& type) {
+  return std::any_of(type.sizes.begin(), type.sizes.end(), [](const Expr& size) { return size.is_int(0); });
+}
+
+// The strides of `view`, all of the elements of `part` in another arrangement of dimensions, when the elements of `part` lie
+// at `strides` instead of its own. Nothing when `view` is more than such an arrangement.
+std::optional<std::vector<Expr>> rearrange(const ir::TensorType& view, const ir::TensorType& part,
+                                           const std::vector<Expr>& strides) {
+  std::vector<Expr> arranged = view.strides;
+  std::vector<bool> taken(part.sizes.size(), false);
+  for (size_t i = 0; i < part.sizes.size(); ++i) taken[i] = part.sizes[i].is_int(1);
+  for (size_t i = 0; i < view.sizes.size(); ++i) {
+    if (view.sizes[i].is_int(1)) continue;
+    size_t from = 0;
+    while (from < taken.size() &&
+           (taken[from] || part.sizes[from] != view.sizes[i] || part.strides[from] != view.strides[i])) {
+      ++from;
+    }
+    if (from == taken.size()) return std::nullopt;
+    taken[from] = true;
+    arranged[i] = strides[from];
+  }
+  if (std::find(taken.begin(), taken.end(), false) != taken.end()) return std::nullopt;
+  return arranged;
+}
+
+bool same_layout(const ir::TensorType& type, const std::vector<Expr>& strides) {
+  for (size_t i = 0; i < type.sizes.size(); ++i) {
+    if (!type.sizes[i].is_int(1) && type.strides[i] != strides[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
+                       std::function<bool(const ir::Node&)> writes_into)
+    : graph_(graph), aliases_(aliases), writes_into_(std::move(writes_into)), uses_(ir::find_uses(graph)) {
+  find_last_uses();
+  // The outer one of nested concatenations first: it is the place of the inner one.
+  const auto& order = graph.order();
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    if (!graph.node(*id).dead && is_concatenation(graph.node(*id).op)) take_apart(*id);
+  }
+}
+
+void PartPlaces::find_last_uses() {
+  last_use_.assign(graph_.num_values(), ir::kNone);
+  for (ir::ValueId id = 0; id < graph_.num_values(); ++id) {
+    int32_t& last = last_use_[aliases_.root(id)];
+    if (!uses_.users[id].empty()) last = std::max(last, uses_.position[uses_.users[id].back()]);
+    if (uses_.output_uses[id] != 0) last = kReturned;
+  }
+  for (const ir::NodeId id : graph_.order()) {
+    if (graph_.node(id).dead) continue;
+    for (const ir::SymbolDef& def : graph_.node(id).defines) late_symbols_.push_back(def.symbol);
+  }
+}
+
+bool PartPlaces::has_late_sizes(ir::ValueId id) const {
+  if (late_symbols_.empty()) return false;
+  std::vector<std::string> symbols;
+  for (const Expr& size : graph_.value(id).tensor().sizes) collect_symbols(size, symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+    return std::find(late_symbols_.begin(), late_symbols_.end(), symbol) != late_symbols_.end();
+  });
+}
+
+ir::ValueId PartPlaces::host(ir::ValueId root) const {
+  const auto place = places_.find(root);
+  return place == places_.end() ? root : place->second.host;
+}
+
+Window PartPlaces::window(ir::ValueId id) const {
+  const ir::TensorType& type = graph_.value(id).tensor();
+  const auto place = places_.find(aliases_.root(id));
+  if (place == places_.end()) return {aliases_.placement(id).byte_offset, type.strides};
+  const Part& part = place->second.part;
+  return {part.window.byte_offset, *rearrange(type, graph_.value(part.value).tensor(), part.window.strides)};
+}
+
+const std::vector<Part>* PartPlaces::parts(ir::NodeId cat) const {
+  const auto found = parts_.find(cat);
+  return found == parts_.end() ? nullptr : &found->second;
+}
+
+// Nothing when the node converts, or takes operands of other ranks, as ATen allows for empty ones.
+std::vector<Part> PartPlaces::list_parts(ir::NodeId cat) const {
+  const ir::Node& node = graph_.node(cat);
+  const ir::TensorType& whole = graph_.value(node.results[0]).tensor();
+  const auto* operands = std::get_if<std::vector<TensorRef>>(&node.args[0]);
+  const auto* dim_arg = std::get_if<Expr>(&node.args[1]);
+  if (operands == nullptr || dim_arg == nullptr || !dim_arg->as_int() || whole.sizes.size() > kMaxRank) return {};
+  const bool stack = is_stack(node.op);
+  const int64_t known = *dim_arg->as_int();
+  const auto dim = static_cast<size_t>(known < 0 ? known + static_cast<int64_t>(whole.sizes.size()) : known);
+  Window window = this->window(node.results[0]);
+  const Expr step = window.strides[dim] * Expr(size_of(whole.dtype));
+  if (stack) window.strides.erase(window.strides.begin() + static_cast<std::ptrdiff_t>(dim));
+  std::vector<Part> parts;
+  for (const TensorRef ref : *operands) {
+    const auto* type = std::get_if<ir::TensorType>(&graph_.value(ref.id).type);
+    if (type == nullptr || type->dtype != whole.dtype || type->sizes.size() != window.strides.size()) return {};
+    if (!is_empty(*type)) parts.push_back({ref.id, window});
+    window.byte_offset = window.byte_offset + step * (stack ? Expr(1) : type->sizes[dim]);
+  }
+  return parts;
+}
+
+void PartPlaces::take_apart(ir::NodeId cat) {
+  if (!graph_.value(graph_.node(cat).results[0]).is_tensor() || has_late_sizes(graph_.node(cat).results[0])) return;
+  std::vector<Part> parts = list_parts(cat);
+  bool any = false;
+  for (Part& part : parts) any |= place(cat, part);
+  if (any) parts_.emplace(cat, std::move(parts));
+}
+
+bool PartPlaces::place(ir::NodeId cat, Part& part) {
+  const ir::ValueId root = aliases_.root(part.value);
+  if (!is_free(cat, root) || !fits(part, root)) return false;
+  part.placed = true;
+  places_.emplace(root, Place{host(graph_.node(cat).results[0]), part});
+  return true;
+}
+
+// Whether nothing but the nodes up to the concatenation, on its stream, touches the memory, which a task can be given.
+bool PartPlaces::is_free(ir::NodeId cat, ir::ValueId root) const {
+  const ir::NodeId def = graph_.value(root).def;
+  return def != ir::kNone && last_use_[root] == uses_.position[cat] && !places_.contains(root) &&
+         graph_.node(def).stream == graph_.node(cat).stream && writes_into_(graph_.node(def));
+}
+
+bool PartPlaces::fits(const Part& part, ir::ValueId root) const {
+  const ir::TensorType& type = graph_.value(part.value).tensor();
+  const bool same = same_layout(type, part.window.strides);
+  const ir::NodeId def = graph_.value(root).def;
+  if (!same && !is_indifferent(graph_.node(def))) return false;
+  const auto allowed = [&](ir::NodeId user) {
+    const ir::Node& node = graph_.node(user);
+    return !node.views.empty() || (node.stream == graph_.node(def).stream && (same || is_indifferent(node)));
+  };
+  const auto& members = aliases_.members(root);
+  return std::all_of(members.begin(), members.end(), [&](ir::ValueId id) {
+    const auto& placement = aliases_.placement(id);
+    if (!placement.placed || !placement.byte_offset.is_int(0) || graph_.value(id).tensor().dtype != type.dtype)
+      return false;
+    return rearrange(graph_.value(id).tensor(), type, part.window.strides) &&
+           std::all_of(uses_.users[id].begin(), uses_.users[id].end(), allowed);
+  });
+}
+
+}  // namespace npugraph::lower

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Concatenations whose parts are computed in place, by what becomes of the tasks.
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+#include "lower/lower.h"
+#include "ops/table.h"
+
+namespace npugraph::lower {
+namespace {
+
+using program::BufferClass;
+using program::Operand;
+using program::Program;
+using program::Task;
+
+// A host that runs everything, with out-variants for those operators that torch has one for.
+class Catalog final : public OperatorCatalog {
+ public:
+  std::optional<OutVariant> out_variant(const ir::Op& op) const override {
+    if (op.name != "aten.exp" && op.name != "aten.gelu" && op.name != "aten.cat" && op.name != "aten.neg")
+      return std::nullopt;
+    const auto last = static_cast<int32_t>(op.schema.args.size());
+    return OutVariant{op.name + ".out", op.schema.text, {last}};
+  }
+  bool can_run(const ir::Op&) const override { return true; }
+};
+
+Program lowered(const std::string& body) {
+  const ir::Graph graph = ir::parse("npugraph.graph 1 @test {\n" + body + "\n}", "test", ops::registry());
+  EXPECT_EQ(ir::verify(graph), "");
+  return lower(graph, Catalog());
+}
+
+// "name name", a "*" behind those that count as copies.
+std::string tasks_of(const Program& program) {
+  std::string names;
+  for (const Task& task : program.tasks) {
+    names += (names.empty() ? "" : " ") + task.name + (task.copy_like ? "*" : "");
+  }
+  return names;
+}
+
+std::string text_of(const Program& program, const std::vector<program::Dim>& dims) {
+  std::string text;
+  for (const program::Dim& dim : dims) text += (text.empty() ? "" : " ") + program.expr(dim).str();
+  return text;
+}
+
+// "buffer+offset [sizes] {strides}" of what a task writes.
+std::string written(const Program& program, size_t task) {
+  const Operand& operand = program.tasks.at(task).operands.back();
+  return program.buffers[operand.buffer].name + "+" + program.expr(operand.byte_offset).str() + " [" +
+         text_of(program, operand.sizes) + "] {" + text_of(program, operand.strides) + "}";
+}
+
+constexpr const char* kInputs = "input %x : f32[2, 3] user \"x\"\ninput %y : f32[2, 3] user \"y\"\n";
+
+TEST(PlaceParts, ComputesPartsIntoTheirWindows) {
+  const Program program = lowered(std::string(kInputs) + R"(
+    %a : f32[2, 3] = aten.neg(%x)
+    %b : f32[2, 3] = aten.abs(%y)
+    %c : f32[2, 6] = aten.cat([%a, %b], -1)
+    return %c)");
+  EXPECT_EQ(tasks_of(program), "kernel.unary_neg kernel.unary_abs");
+  EXPECT_EQ(written(program, 0), "c+0 [2 3] {6 1}");
+  EXPECT_EQ(written(program, 1), "c+12 [2 3] {6 1}");
+  EXPECT_EQ(program.buffers[program.outputs[0].tensor.buffer].cls, BufferClass::kOutput);
+}
+
+TEST(PlaceParts, CopiesTheOthers) {
+  const Program program = lowered(std::string(kInputs) + R"(
+    %a : f32[2, 3] = aten.neg(%x)
+    %c : f32[6, 3] = aten.cat([%a, %y, %a])
+    return %c)");
+  EXPECT_EQ(tasks_of(program), "kernel.unary_neg kernel.copy* kernel.copy*");
+  EXPECT_EQ(written(program, 0), "c+0 [2 3] {3 1}");
+  EXPECT_EQ(written(program, 1), "c+24 [2 3] {3 1}");
+  EXPECT_EQ(written(program, 2), "c+48 [2 3] {3 1}");
+}
+
+TEST(PlaceParts, LeavesConcatenationsOfInputsAlone) {
+  EXPECT_EQ(tasks_of(lowered(std::string(kInputs) + "%c : f32[4, 3] = aten.cat([%x, %y])\nreturn %c")),
+            "aten.cat.out*");
+}
+
+TEST(PlaceParts, FollowsViewsAndUpdatesInPlace) {
+  const Program program = lowered(std::string(kInputs) + R"(
+    %a : f32[2, 3] = aten.neg(%x)
+    %b : f32[2, 3] = aten.mul_.Tensor(%a, %y)
+    %t : f32[3, 2]{1, 3} = aten.t(%b) view(0)
+    %c : f32[3, 4] = aten.cat([%t, %t], 1)
+    return %c)");
+  EXPECT_EQ(tasks_of(program), "kernel.unary_neg kernel.binary_mul kernel.copy*");
+  EXPECT_EQ(written(program, 0), "c+0 [2 3] {1 4}");
+  EXPECT_EQ(written(program, 1), "c+0 [2 3] {1 4}");
+  EXPECT_EQ(written(program, 2), "c+8 [3 2] {4 1}");
+}
+
+TEST(PlaceParts, Nests) {
+  const Program program = lowered(std::string(kInputs) + R"(
+    %a : f32[2, 3] = aten.neg(%x)
+    %b : f32[2, 3] = aten.abs(%x)
+    %c : f32[2, 6] = aten.cat([%a, %b], 1)
+    %d : f32[2, 3] = aten.neg(%y)
+    %e : f32[2, 9] = aten.cat([%d, %c], 1)
+    return %e)");
+  EXPECT_EQ(tasks_of(program), "kernel.unary_neg kernel.unary_abs kernel.unary_neg");
+  EXPECT_EQ(written(program, 0), "e+12 [2 3] {9 1}");
+  EXPECT_EQ(written(program, 1), "e+24 [2 3] {9 1}");
+}
+
+TEST(PlaceParts, Stacks) {
+  const Program program = lowered(std::string(kInputs) + R"(
+    %a : f32[2, 3] = aten.neg(%x)
+    %b : f32[2, 3] = aten.abs(%x)
+    %c : f32[2, 2, 3] = aten.stack([%a, %b], 1)
+    return %c)");
+  EXPECT_EQ(tasks_of(program), "kernel.unary_neg kernel.unary_abs");
+  EXPECT_EQ(written(program, 1), "c+12 [2 3] {6 1}");
+}
+
+TEST(PlaceParts, KnowsSymbolicSizes) {
+  const Program program = lowered(R"(
+    symbol s0 : int [2, 100]
+    input %x : f32[s0, 3] user "x"
+    input %y : f32[s0, 3] user "y"
+    %a : f32[s0, 3] = aten.neg(%x)
+    %c : f32[2*s0, 3] = aten.cat([%y, %a])
+    return %c)");
+  EXPECT_EQ(tasks_of(program), "aten.neg.out kernel.copy*");
+  EXPECT_EQ(written(program, 0), "c+12*s0 [s0 3] {3 1}");
+}
+
+// Everything that keeps a part in memory of its own.
+TEST(PlaceParts, LeavesPartsThatOthersSee) {
+  const auto with = [](const std::string& nodes) { return tasks_of(lowered(kInputs + nodes)); };
+  // Returned, read later, written later.
+  EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%c : f32[4, 3] = aten.cat([%a, %y])\nreturn %c, %a"),
+            "kernel.unary_neg aten.cat.out*");
+  EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%c : f32[4, 3] = aten.cat([%a, %y])\n%d : f32[2, 3] = aten.abs(%a)\n"
+                 "return %c, %d"),
+            "kernel.unary_neg aten.cat.out* kernel.unary_abs");
+  EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%c : f32[4, 3] = aten.cat([%a, %y])\n%d : f32[2, 3] = aten.relu_(%a)\n"
+                 "return %c, %d"),
+            "kernel.unary_neg aten.cat.out* kernel.unary_relu");
+  // A part of its memory, or a view that the concatenation has no window for.
+  EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%s : f32[1, 3]{3, 1} = aten.slice.Tensor(%a, 0, 0, 1) view(0)\n"
+                 "%c : f32[3, 3] = aten.cat([%s, %y])\nreturn %c"),
+            "kernel.unary_neg aten.cat.out*");
+  EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%v : f32[6] = aten.view(%a, [6]) view(0)\n%w : f32[6] = aten.abs(%v)\n"
+                 "%c : f32[2, 6] = aten.cat([%a, %y], 1)\nreturn %c, %w"),
+            "kernel.unary_neg kernel.unary_abs aten.cat.out*");
+}
+
+TEST(PlaceParts, LeavesOperatorsThatCareAboutStrides) {
+  const auto gelu = [](const std::string& sizes, int dim) {
+    return tasks_of(lowered(std::string(kInputs) + "%a : f32[2, 3] = aten.gelu(%x)\n%c : f32" + sizes +
+                            " = aten.cat([%a, %y], " + std::to_string(dim) + ")\nreturn %c"));
+  };
+  EXPECT_EQ(gelu("[4, 3]", 0), "aten.gelu.out kernel.copy*");  // the rows lie as they would alone
+  EXPECT_EQ(gelu("[2, 6]", 1), "aten.gelu.out aten.cat.out*");
+}
+
+TEST(PlaceParts, LeavesConversionsAndOddRanks) {
+  EXPECT_EQ(tasks_of(lowered(R"(
+    input %x : f32[3] user "x"
+    input %i : i64[3] user "i"
+    %a : f32[3] = aten.neg(%x)
+    %c : f32[6] = aten.cat([%a, %i])
+    return %c)")),
+            "kernel.unary_neg aten.cat.out*");
+}
+
+TEST(PlaceParts, LeavesSizesThatATaskDefines) {
+  EXPECT_EQ(tasks_of(lowered(R"(
+    input %x : f32[3] user "x"
+    %a : f32[3] = aten.neg(%x)
+    %n : i64[u0, 1] = aten.nonzero(%x) defines(u0 = result 0 dim 0)
+    %k : i64[u0] = aten.squeeze.dim(%n, 1) view(0)
+    %y : f32[u0] = aten.index.Tensor(%x, [%k])
+    %c : f32[u0 + 3] = aten.cat([%a, %y])
+    return %c)")),
+            "kernel.unary_neg aten.nonzero aten.index.Tensor aten.cat.out*");
+}
+
+}  // namespace
+}  // namespace npugraph::lower
