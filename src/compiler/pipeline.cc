@@ -31,6 +31,9 @@ const std::vector<passes::Pass>& graph_passes() {
       passes::find_pass("dce"),
       // A clone that still stands is a reader of the old value and keeps its source from being updated in place.
       passes::find_pass("remove_copies"),
+      // An operator that updates a conversion or a concatenation in place would be bound to it.
+      passes::find_pass("fold_conversions"),
+      passes::find_pass("sink_cat"),
       // Intermediates before inputs: chains of updates shrink to the one link that reinplace_inputs resolves.
       passes::find_pass("reinplace_intermediates"),
       passes::find_pass("reinplace_inputs"),
@@ -39,6 +42,8 @@ const std::vector<passes::Pass>& graph_passes() {
       passes::find_pass("cse"),
       passes::find_pass("remove_copies"),
       passes::find_pass("dce"),
+      // What cse would merge again.
+      passes::find_pass("recompute_parts"),
   };
   return pipeline;
 }

@@ -6,11 +6,14 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_conversions.h"
 #include "passes/fold_repeat_kv.h"
 #include "passes/pass.h"
+#include "passes/recompute_parts.h"
 #include "passes/reinplace_inputs.h"
 #include "passes/reinplace_intermediates.h"
 #include "passes/remove_copies.h"
+#include "passes/sink_cat.h"
 
 namespace npugraph::passes {
 
@@ -20,10 +23,13 @@ const std::vector<Pass>& all_passes() {
       {"cse", cse, "computes equal things once"},
       {"dce", dce, "removes what nobody can notice"},
       {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
+      {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves"},
       {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are"},
+      {"recompute_parts", recompute_parts, "computes again what a concatenation would copy"},
       {"reinplace_inputs", reinplace_inputs, "gives mutated inputs back their in-place operators"},
       {"reinplace_intermediates", reinplace_intermediates, "lets operators write into operands that die with them"},
       {"remove_copies", remove_copies, "removes copies that nobody can tell from the original"},
+      {"sink_cat", sink_cat, "computes in the parts of a concatenation what would be computed of the whole"},
   };
   return passes;
 }
