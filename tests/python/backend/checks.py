@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+import npugraph
 from torch.utils import _pytree as pytree
 
-import npugraph
+import torch
 
 Make = Callable[[], tuple[Any, ...]]
 

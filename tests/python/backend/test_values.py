@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import pytest
-
-import torch
+from npugraph import artifacts
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
-from npugraph import artifacts
+import torch
 from tests.python.backend.checks import assert_same, check, check_captured, check_partitioned, compile_ex
 
 
@@ -47,7 +46,9 @@ def test_quantised_values_stay_inside_the_graph() -> None:
         return torch.quantize_per_tensor(x * 2, 0.1, 0, torch.quint8).dequantize() + 1
 
     with torch.no_grad():
-        (artifact,) = check_partitioned(fn, lambda: (torch.randn(3, 3),), names=["aten.quantize_per_tensor"], task="mul")
+        (artifact,) = check_partitioned(
+            fn, lambda: (torch.randn(3, 3),), names=["aten.quantize_per_tensor"], task="mul"
+        )
     assert "aten.dequantize.self" in [task.name for task in artifact.tasks]
 
 
@@ -109,6 +110,9 @@ class Pair(torch.Tensor):
     def __init__(self, first, second):
         self.first = first
         self.second = second
+
+    def __repr__(self):
+        return f"Pair({self.first!r}, {self.second!r})"
 
     def __tensor_flatten__(self):
         return ["first", "second"], None

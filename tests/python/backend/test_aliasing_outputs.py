@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that share memory with inputs or with each other, and results that the caller keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+import torch
+from tests.python.backend.checks import check, compile_ex
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["no_grad", "grad"])
+def grad_mode(request):
+    with torch.set_grad_enabled(request.param):
+        yield
+
+
+def written_view(x):
+    v = x[1:]
+    v.mul_(2)
+    w = v.view(-1)
+    w[0] = 5
+    return v, w, x.sum()
+
+
+def written_intermediate(x):
+    y = x * 2
+    y.view(-1)[1:].add_(1)
+    return y, y.t()
+
+
+def written_halves(x):
+    a, b = x.chunk(2)
+    a.add_(b)
+    return a, b, x * 2
+
+
+def written_bits(x):
+    x.view(torch.int32).zero_()
+    return x + 1
+
+
+def written_window(x):
+    x.as_strided((2,), (2,), 1).mul_(3)
+    return x * 2
+
+
+def with_intermediate(x):
+    y = x.sin()
+    return y, y[1:], y.t(), y.view(-1)
+
+
+def same_twice(x):
+    y = x * 2
+    return y, y, x
+
+
+CASES = {
+    "views of an input": lambda x: (x, x.view(-1), x[1:], x.t(), x + 1),
+    "views of a result": with_intermediate,
+    "the same result twice": same_twice,
+    "a written view": written_view,
+    "a written intermediate": written_intermediate,
+    "written halves": written_halves,
+    "written bits": written_bits,
+    "written window": written_window,
+    "detached": lambda x: (x.detach(), x.detach().view(-1), x * 2),
+    "windows": lambda x: (x.as_strided((2, 2), (1, 2), 1) + 1, x.as_strided((2, 2), (2, 1))),
+    "bits": lambda x: (x.view(torch.int32), x.view(torch.int32) + 1, x.view(torch.uint8)[1:]),
+    "splits": lambda x: (torch.split(x, 2)[0], x.unbind(0), x + 1),
+}
+
+
+@pytest.mark.parametrize("fn", CASES.values(), ids=CASES.keys())
+def test_memory_is_shared_as_in_eager(fn) -> None:
+    check(fn, lambda: (torch.randn(4, 2),), aliases=True)
+
+
+def test_parts_of_complex_numbers() -> None:
+    check(
+        lambda x: (x.real, x.imag + 1, torch.view_as_real(x)),
+        lambda: (torch.randn(3, dtype=torch.complex64),),
+        aliases=True,
+    )
+
+
+def test_inputs_at_any_offset() -> None:
+    calls = [lambda k=k: (torch.randn(12)[k : k + 4],) for k in (0, 1, 3, 7)]
+    check(lambda x: (x * 2, x[1:]), *calls, aliases=True)
+
+
+def test_a_written_input_comes_back_as_itself() -> None:
+    compiled = compile_ex(lambda x: x.add_(1))
+    x = torch.zeros(3)
+    assert compiled(compiled(compiled(x))) is x
+    assert torch.equal(x, torch.full((3,), 3.0))
+
+
+def test_results_are_never_written_again() -> None:
+    compiled = compile_ex(lambda x: (x + 1, (x * 2).view(-1)[1:]))
+    held = [compiled(torch.full((3,), float(i))) for i in range(10)]
+    for i, (first, second) in enumerate(held):
+        assert torch.equal(first, torch.full((3,), i + 1.0))
+        assert torch.equal(second, torch.full((2,), i * 2.0))
+
+
+def test_results_may_be_written_by_the_caller() -> None:
+    compiled = compile_ex(lambda x: (x + 1, torch.tensor([1.0, 2.0]), torch.zeros(2)))
+    for _ in range(3):
+        first, constant, zeros = compiled(torch.ones(2))
+        assert torch.equal(first, torch.full((2,), 2.0))
+        assert torch.equal(constant, torch.tensor([1.0, 2.0]))
+        assert torch.equal(zeros, torch.zeros(2))
+        with torch.no_grad():
+            for result in (first, constant, zeros):
+                result.add_(5)
+
+
+def test_results_as_inputs_of_the_next_call() -> None:
+    compiled = compile_ex(lambda x: x * 2 + 1)
+    x = torch.ones(3)
+    for _ in range(5):
+        x = compiled(x)
+    assert torch.equal(x, torch.full((3,), 63.0))
+
+
+def test_out_arguments() -> None:
+    def fn(x, out):
+        return torch.add(x, 1, out=out)
+
+    def itself():
+        x = torch.randn(3)
+        return x, x
+
+    check(fn, lambda: (torch.randn(3), torch.randn(3)), itself, aliases=True)

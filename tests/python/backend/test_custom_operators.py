@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators from torch.library: captured as operators, written arguments written in place."""
+
+from __future__ import annotations
+
+import pytest
+
+import torch
+from tests.python.backend.checks import check, check_captured, compile_ex, task_names
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+@torch.library.custom_op("backend_tests::plus_one", mutates_args=())
+def plus_one(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+plus_one.register_fake(lambda x: torch.empty_like(x))
+
+
+@torch.library.custom_op("backend_tests::scale_", mutates_args=("x",))
+def scale_(x: torch.Tensor, factor: float) -> None:
+    x.mul_(factor)
+
+
+@torch.library.custom_op("backend_tests::accumulate_", mutates_args=("x", "sums"))
+def accumulate_(x: torch.Tensor, sums: list[torch.Tensor]) -> torch.Tensor:
+    x.mul_(2)
+    sums[0].add_(x)
+    return x + 1
+
+
+accumulate_.register_fake(lambda x, sums: torch.empty_like(x))
+
+
+@torch.library.custom_op("backend_tests::any_device", mutates_args=())
+def any_device(x: torch.Tensor, name: str, device: torch.device, sizes: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.reshape(sizes).clone(), x.sum()
+
+
+any_device.register_fake(lambda x, name, device, sizes: (x.new_empty(sizes), x.new_empty(())))
+
+
+def vector():
+    return (torch.randn(4),)
+
+
+def test_functional() -> None:
+    (artifact,) = check_captured(lambda x: plus_one(x * 2) * 3, vector)
+    assert "backend_tests.plus_one" in task_names(artifact)
+
+
+def test_writes_to_a_temporary_are_in_place() -> None:
+    def fn(x):
+        y = x * 2
+        scale_(y, 3.0)
+        return y + 1
+
+    (artifact,) = check_captured(fn, vector)
+    assert task_names(artifact)[1] == "backend_tests.scale_"
+    assert len(artifact.tasks) == 3
+    assert artifact.memory["copied_bytes_per_replay"] == 0
+
+
+def test_writes_to_an_input_are_in_place() -> None:
+    def fn(x):
+        scale_(x, 3.0)
+        return x + 1
+
+    (artifact,) = check_captured(fn, vector)
+    assert len(artifact.tasks) == 2
+    assert artifact.memory["copied_bytes_per_replay"] == 0
+
+
+def test_writes_to_overlapping_views() -> None:
+    def of_input(x):
+        scale_(x[1:], 3.0)
+        scale_(x[:2], 2.0)
+        return x + 1
+
+    def of_temporary(x):
+        y = x * 2
+        scale_(y[1:], 3.0)
+        scale_(y[:2], 2.0)
+        return y.flip(0), y
+
+    check_captured(of_input, vector)
+    torch._dynamo.reset()
+    check_captured(of_temporary, lambda: (torch.randn(3, 3),))
+
+
+def test_lists_of_written_tensors() -> None:
+    def fn(x, y):
+        z = x.clone()
+        out = accumulate_(z, [y])
+        return out + z, y * 2
+
+    check_captured(fn, lambda: (torch.randn(3), torch.randn(3)))
+
+
+def test_the_old_value_survives_a_write() -> None:
+    def fn(x):
+        y = x * 2
+        old = y.clone()
+        scale_(y, 3.0)
+        return old, y, old + y
+
+    check_captured(fn, vector)
+
+
+def test_strings_devices_and_lists_of_sizes() -> None:
+    def fn(x):
+        a, b = any_device(x, "name", x.device, [x.shape[0] // 2, 2])
+        return a + b
+
+    check_captured(fn, vector, lambda: (torch.randn(8),), dynamic=True)
+
+
+def test_autograd_of_a_custom_operator() -> None:
+    @torch.library.custom_op("backend_tests::cube", mutates_args=())
+    def cube(x: torch.Tensor) -> torch.Tensor:
+        return x**3
+
+    cube.register_fake(lambda x: torch.empty_like(x))
+    cube.register_autograd(
+        lambda ctx, grad: grad * 3 * ctx.saved_tensors[0] ** 2,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+
+    def fn(x):
+        return (cube(x * 2) + 1).sum()
+
+    with torch.enable_grad():
+        x = torch.randn(3, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        fn(x).backward()
+        compile_ex(fn)(y).backward()
+    assert torch.equal(x.grad, y.grad)
+
+
+def test_operators_of_a_library_without_a_python_wrapper() -> None:
+    with torch.library._scoped_library("backend_tests_raw", "FRAGMENT") as library:
+        library.define("twice(Tensor x, *, Scalar? bias=None, ScalarType? dtype=None) -> Tensor")
+        library.impl("twice", lambda x, bias=None, dtype=None: x * 2 + (bias or 0), "CPU")
+        torch.library.register_fake(
+            "backend_tests_raw::twice", lambda x, bias=None, dtype=None: torch.empty_like(x), lib=library
+        )
+        twice = torch.ops.backend_tests_raw.twice
+        check(lambda x: twice(x) + twice(x, bias=3) + twice(x, dtype=torch.float32, bias=0.5), vector)

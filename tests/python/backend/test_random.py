@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random operators: the numbers of eager under the same seed, and the generator left where eager leaves it."""
+
+from __future__ import annotations
+
+import pytest
+
+import torch
+from tests.python.backend.checks import check_captured
+
+OPERATORS = {
+    "rand": lambda x: torch.rand(3) + x,
+    "randn": lambda x: torch.randn_like(x) + x,
+    "dropout": lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand(3),
+    "alpha dropout": lambda x: torch.nn.functional.alpha_dropout(x, 0.5, True),
+    "bernoulli": lambda x: torch.bernoulli(x.sigmoid()) + torch.bernoulli(x, 0.3),
+    "normal": lambda x: torch.normal(x, 1.0) + x.clone().normal_(),
+    "multinomial": lambda x: torch.multinomial(x.abs(), 2),
+    "permutation": lambda x: torch.randperm(5) + torch.randint(0, 9, (5,)),
+    "fills": lambda x: x.clone().exponential_() + x.clone().uniform_() + x.clone().geometric_(0.3),
+    "fill of an input": lambda x: x.uniform_() * 2,
+    "poisson": lambda x: torch.poisson(x.abs()),
+    "rrelu": lambda x: torch.nn.functional.rrelu(x, training=True),
+}
+
+
+@pytest.mark.parametrize("fn", OPERATORS.values(), ids=OPERATORS.keys())
+def test_same_numbers_as_eager(fn) -> None:
+    with torch.no_grad():
+        check_captured(fn, lambda: (torch.randn(3),))
+
+
+def test_equal_calls_are_not_merged() -> None:
+    compiled = torch.compile(lambda: (torch.rand(8), torch.rand(8)), backend="npugraph_ex", fullgraph=True)
+    first, second = compiled()
+    assert not torch.equal(first, second)
+    third, _ = compiled()
+    assert not torch.equal(first, third)
+
+
+def test_gumbel_softmax() -> None:
+    with torch.no_grad():
+        check_captured(torch.nn.functional.gumbel_softmax, lambda: (torch.randn(3),), exact=False)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results have the strides of eager, whatever the layout of the inputs."""
+
+from __future__ import annotations
+
+import pytest
+
+import torch
+from tests.python.backend.checks import check
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def image():
+    return (torch.randn(2, 3, 4, 5),)
+
+
+def channels_last():
+    return (torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),)
+
+
+def transposed():
+    return (torch.randn(2, 4, 3, 5).transpose(1, 2),)
+
+
+def sliced():
+    return (torch.randn(4, 3, 4, 10)[::2, :, :, ::2],)
+
+
+def elementwise(x):
+    return x.sin(), x + 1, x * x, torch.nn.functional.relu(x), x > 0, torch.where(x > 0, x, -x), x.to(torch.float64)
+
+
+def layouts(x):
+    return (
+        x.permute(0, 2, 3, 1).cos(),
+        x.transpose(1, 2).reshape(2, -1),
+        x.flatten(1),
+        x.contiguous(),
+        x.clone(),
+        x.mT + 1,
+    )
+
+
+def reductions(x):
+    return (
+        x.sum(1, keepdim=True),
+        x.mean((2, 3)),
+        x.amax(0),
+        x.softmax(1),
+        x.cumsum(2),
+        torch.linalg.vector_norm(x, dim=-1),
+    )
+
+
+def joins(x):
+    return torch.cat([x, x + 1], 1), torch.stack([x, x]), x.flip(2), x.roll(1, 3), torch.nn.functional.pad(x, (1, 1))
+
+
+def creations(x):
+    return (
+        torch.empty_like(x).fill_(1),
+        torch.zeros_like(x),
+        x.new_ones(x.shape),
+        torch.full_like(x, 2, dtype=torch.int32),
+    )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("fn", [elementwise, layouts, reductions, joins, creations])
+def test_layouts(fn, dynamic) -> None:
+    check(fn, image, channels_last, transposed, sliced, rounds=1, exact=False, dynamic=dynamic)
+
+
+def test_convolutions() -> None:
+    conv = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    norm = torch.nn.BatchNorm2d(4).eval()
+
+    def fn(x):
+        return torch.nn.functional.max_pool2d(norm(conv(x)), 2)
+
+    check(fn, channels_last, image, sliced)
+
+
+def test_expanded() -> None:
+    def fn(x):
+        y = x.expand(4, 3)
+        return y, y + 1, y.sin(), y.clone(), torch.empty_like(y).fill_(1), y.contiguous(), y.t() * 2
+
+    check(fn, lambda: (torch.randn(3),))
+
+
+def test_mixed_layouts() -> None:
+    def fn(x, y):
+        return x + y, y + x, torch.where(x > y, x, y), torch.addcmul(x, x, y), x * y.contiguous()
+
+    check(fn, lambda: (torch.randn(3, 4), torch.randn(4, 3).t()), lambda: (torch.randn(4, 3).t(), torch.randn(1, 4)))
