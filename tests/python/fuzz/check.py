@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program compiled and in eager mode and compares everything that a caller can see."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functorch.compile import nop
+from npugraph.backend import npugraph_ex
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters
+
+import torch
+from tests.python.fuzz.memory import storage_key
+from tests.python.fuzz.program import Function, Program
+
+Tensors = Sequence[torch.Tensor]
+
+# Largest difference where steps round, as a share of the largest magnitude.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call of the compiled function: the size, the seed of the values, and whether arguments share memory as the
+    program says or each has its own."""
+
+    n: int
+    seed: int
+    separate: bool = False
+
+
+def check_with_dynamo(program: Program, calls: Sequence[Call], dynamic: bool, one_graph: bool = False) -> None:
+    """``torch.compile`` against eager for each call. One compile per graph of Dynamo, no partition, no warning; with
+    ``one_graph`` Dynamo must not make a second one, and no call may take the path for overlaps that nobody foresaw."""
+
+    def compile_(function: Function, backend: Any) -> Function:
+        torch._dynamo.reset()
+        counters.clear()
+        return torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)
+
+    def check_counts() -> None:
+        graphs, found = counters["stats"]["unique_graphs"], counters["npugraph_ex"]
+        assert found["compiles"] <= graphs, f"{found['compiles']} compiles for {graphs} graphs of Dynamo"
+        if one_graph:
+            assert graphs <= 1 and not found["overlapping_inputs"], f"{graphs} graphs, counters {dict(found)}"
+
+    _check(program, calls, lambda f: compile_(f, "npugraph_ex"), lambda f: compile_(f, _torch_alone), check_counts)
+
+
+def check_without_dynamo(program: Program, calls: Sequence[Call]) -> None:
+    """The backend on a graph that torch.fx traced, which is several times faster; every pass is verified."""
+
+    def compile_(function: Function, backend: Any) -> Function:
+        tracer = _Tracer()
+        graph = tracer.trace(function)
+        return backend(torch.fx.GraphModule(tracer.root, graph), list(_arguments(program, calls[0])))
+
+    verified = {"verify": True}
+    _check(program, calls, lambda f: compile_(f, _with_options(verified)), lambda f: compile_(f, _torch_alone), None)
+
+
+class _Tracer(torch.fx.Tracer):
+    """Records item assignment too."""
+
+    def proxy(self, node: torch.fx.Node) -> torch.fx.Proxy:
+        return _Proxy(node, self)
+
+
+class _Proxy(torch.fx.Proxy):
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.tracer.create_proxy("call_function", operator.setitem, (self, index, value), {})
+
+
+def _with_options(options: dict[str, Any]) -> Callable[..., Any]:
+    return lambda graph, inputs: npugraph_ex(graph, inputs, options=options)
+
+
+def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Runs a graph with torch's own operators. New tensors start where the fake tensors promise: AOTAutograd trusts it
+    and real operators do not always keep (``aten.copy`` of a tensor with an offset)."""
+    run = nop(graph, inputs)
+
+    def call(args: list[Any]) -> list[Any]:
+        known = {storage_key(t) for t in args if isinstance(t, torch.Tensor)}
+        results = run(args)
+        return [
+            t if storage_key(t) in known or not t.storage_offset() else _without_offset(t, results) for t in results
+        ]
+
+    call._boxed_call = True
+    return call
+
+
+def _without_offset(t: torch.Tensor, results: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The tensor at the start of its storage, unless another result shares that."""
+    if sum(storage_key(t) == storage_key(other) for other in results) > 1:
+        return t
+    return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t)
+
+
+# What our backend does, with torch's own operators in the place of our Programs.
+_torch_alone = aot_autograd(fw_compiler=_run_as_promised, keep_inference_input_mutations=True)
+
+
+class TorchDiffers(Exception):
+    """Dynamo or AOTAutograd alone differ from eager, so that nothing follows for the backend."""
+
+
+def _check(
+    program: Program,
+    calls: Sequence[Call],
+    compile_: Callable[[Function], Function],
+    compile_with_torch_alone: Callable[[Function], Function],
+    check_counts: Callable[[], None] | None,
+) -> None:
+    try:
+        _compare_calls(program, calls, compile_, check_counts)
+    except Exception as ours:
+        try:
+            _compare_calls(program, calls, compile_with_torch_alone, None)
+        except Exception as theirs:
+            raise TorchDiffers(f"{type(theirs).__name__}: {theirs}") from ours
+        raise AssertionError(f"{program!r}# calls: {calls}\n\n{type(ours).__name__}: {ours}") from ours
+
+
+def _compare_calls(
+    program: Program,
+    calls: Sequence[Call],
+    compile_: Callable[[Function], Function],
+    check_counts: Callable[[], None] | None,
+) -> None:
+    function = program.function()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("error", "npugraph_ex")
+        compiled = compile_(program.function())
+        for call in calls:
+            _compare_call(program, call, function, compiled)
+            if check_counts is not None:
+                check_counts()
+
+
+def _compare_call(program: Program, call: Call, function: Function, compiled: Function) -> None:
+    expected_args, args = _arguments(program, call), _arguments(program, call)
+    expected, found = function(*expected_args), compiled(*args)
+    where = f"call {call}"
+    assert len(found) == len(expected)
+    for index, (a, b) in enumerate(zip(expected, found, strict=True)):
+        assert (b.dtype, b.shape) == (a.dtype, a.shape), (
+            f"{where}: type of output {index}: {_type(b)}, eager {_type(a)}"
+        )
+        assert _strides(b) == _strides(a), f"{where}: strides of output {index}: {_type(b)}, eager {_type(a)}"
+        _compare_values(a, b, program.exact, f"{where}: output {index}")
+    for index, (a, b) in enumerate(zip(expected_args, args, strict=True)):
+        _compare_values(
+            _whole_storage(a), _whole_storage(b), program.exact, f"{where}: memory of argument {index} after the call"
+        )
+    _compare_aliases([*expected_args, *expected], [*args, *found], where)
+
+
+def _arguments(program: Program, call: Call) -> Tensors:
+    arguments = program.arguments(call.n, call.seed)
+    return [copy.deepcopy(t) for t in arguments] if call.separate else arguments
+
+
+def _type(t: torch.Tensor) -> str:
+    return f"{t.dtype}{list(t.shape)}{t.stride()}"
+
+
+def _strides(t: torch.Tensor) -> list[int]:
+    """Strides of the dimensions where they matter. For sizes 0 and 1 torch's fake tensors, which decide, and real ones
+    differ."""
+    return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1 and t.numel()]
+
+
+def _whole_storage(t: torch.Tensor) -> torch.Tensor:
+    storage = t.untyped_storage()
+    return torch.empty(0, dtype=t.dtype).set_(storage, 0, (storage.nbytes() // t.element_size(),), (1,))
+
+
+def _compare_values(expected: torch.Tensor, found: torch.Tensor, exact: bool, where: str) -> None:
+    if exact or expected.dtype not in TOLERANCE:
+        equal = torch.equal(expected, found) or torch.equal(expected.nan_to_num(), found.nan_to_num())
+    else:
+        a, b = expected.double().nan_to_num(), found.double().nan_to_num()
+        largest = max(1.0, a.abs().max().item()) if a.numel() else 1.0
+        equal = torch.allclose(a, b, rtol=0, atol=TOLERANCE[expected.dtype] * largest)
+    assert equal, f"{where}: {found}\neager: {expected}"
+
+
+def _compare_aliases(expected: Tensors, found: Tensors, where: str) -> None:
+    """Arguments and outputs share memory with each other as in eager mode, at the same distances."""
+    assert _shared(found) == _shared(expected), (
+        f"{where}: who shares memory: {_shared(found)}, eager: {_shared(expected)}"
+    )
+
+
+def _shared(tensors: Tensors) -> list[tuple[int, int]]:
+    """For each tensor the number of the first with its storage, and the distance from its start."""
+    firsts: dict[int, int] = {}
+    found = []
+    for number, t in enumerate(tensors):
+        first = firsts.setdefault(storage_key(t), number)
+        found.append((first, t.storage_offset() - tensors[first].storage_offset()))
+    return found

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hypothesis strategy of random programs.
+
+Hypothesis draws small whole numbers; they are decoded into steps that can run. Every candidate step is tried in eager
+mode on the arguments of each size, and left out when it raises or when eager's own result would depend on the order of
+overlapping writes. So every drawn list of numbers is a valid program, and a failing one shrinks by dropping and
+lowering numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+import torch
+from tests.python.fuzz import features
+from tests.python.fuzz.memory import has_internal_overlap, overlaps, same_view, storage_key
+from tests.python.fuzz.operators import GROUPS, Operator, Write
+from tests.python.fuzz.program import Program, values
+from tests.python.fuzz.slots import DTYPES, KNOWN_DTYPES, Slots
+
+Sizes = tuple[str, ...]
+SHAPES: tuple[Sizes, ...] = (
+    ("n", "3"),
+    ("n",),
+    ("n", "n"),
+    ("2", "n", "3"),
+    ("3", "2"),
+    (),
+    ("n", "1"),
+    ("3", "n"),
+    ("2", "1", "4", "n"),
+    ("4",),
+    ("n", "0"),
+)
+MAX_ELEMENTS = 1500
+
+# Sizes of a base, and what the function takes of it. {s} stands for the argument's sizes.
+BASES: tuple[tuple[Callable[[Sizes], Sizes], str], ...] = (
+    (lambda s: s, ""),
+    (lambda s: (*s[:-1], f"2 * {s[-1]}"), "[..., ::2]"),
+    (lambda s: (*s[1:], s[0]), ".movedim(-1, 0)"),
+    (lambda s: (f"{s[0]} + 1", *s[1:]), "[1:]"),
+    (lambda s: (f"{s[0]} + 1", *s[1:]), "[:-1]"),
+    (lambda s: ("1", *s[1:]), ".expand({s})"),
+)
+# Arguments that share memory with an earlier one (or its base).
+ALIASES = (
+    "",
+    "[1:]",
+    "[:-1]",
+    ".view(-1)",
+    ".movedim(0, -1)",
+    "[..., ::2]",
+    "[0]",
+    "[..., 1:]",
+    ".unsqueeze(0)",
+    "[:, 0]",
+)
+
+_small = st.integers(0, 31)
+_raw_input = st.tuples(st.integers(0, 9), st.sampled_from(DTYPES), st.integers(0, len(SHAPES) - 1), _small, _small)
+_raw_step = st.tuples(st.sampled_from(list(GROUPS)), _small, st.lists(_small, min_size=6, max_size=6))
+
+
+def programs(sizes: st.SearchStrategy[tuple[int, ...]]) -> st.SearchStrategy[Program]:
+    """Programs that are valid for each n of the drawn ``sizes``."""
+    return st.builds(
+        decode,
+        st.lists(_raw_input, min_size=1, max_size=4),
+        st.lists(_raw_step, min_size=3, max_size=10),
+        st.lists(_small, min_size=1, max_size=4),
+        sizes,
+    )
+
+
+def decode(raw_inputs: list[Any], raw_steps: list[Any], raw_outputs: list[int], sizes: tuple[int, ...]) -> Program:
+    builder = _Builder(sizes)
+    for raw in raw_inputs:
+        builder.add_input(*raw)
+    if not builder.parameters:
+        builder.add_input(0, torch.float32, 0, 0, 0)
+    builder.start()
+    for group, index, numbers in raw_steps:
+        builder.add_step(GROUPS[group][index % len(GROUPS[group])], numbers)
+    return builder.finish(raw_outputs)
+
+
+class _Builder:
+    """A program that grows, and its values in eager mode for each size."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        self.sizes = sizes
+        self.inputs: list[tuple[str, str]] = []
+        self.parameters: list[str] = []
+        self.lines: list[str] = []
+        self.features: set[str] = set()
+        self.envs: list[dict[str, torch.Tensor]] = [{} for _ in sizes]
+        self.names: list[str] = []  # of values that steps can use
+        self.rounded: set[int] = set()  # storages with values that may differ in the last bits
+        self.unused: dict[str, None] = {}  # values that no later step reads, in order
+        self.next_name = 0
+
+    # Inputs
+
+    def add_input(self, kind: int, dtype: torch.dtype, shape: int, a: int, b: int) -> None:
+        name, base = f"x{len(self.parameters)}", f"base{len(self.parameters)}"
+        if kind >= 7 and self.inputs:
+            of = self.inputs[-1 - a % len(self.inputs)][0]
+            lines = [(name, of + ALIASES[b % len(ALIASES)])]
+        else:
+            sizes = SHAPES[shape]
+            base_sizes, take = BASES[kind % len(BASES) if sizes else 0]
+            made = f"values({_tuple(base_sizes(sizes))}, {dtype}, seed + {len(self.inputs)})"
+            lines = [(base, made), (name, base + take.format(s=_tuple(sizes)))]
+        if self.try_lines(lines):
+            self.inputs += lines
+            self.parameters.append(name)
+
+    def try_lines(self, lines: list[tuple[str, str]]) -> bool:
+        """Evaluates lines for all sizes. Leaves nothing behind when one raises."""
+        found: list[dict[str, torch.Tensor]] = []
+        for n, env in zip(self.sizes, self.envs, strict=True):
+            new: dict[str, torch.Tensor] = {}
+            try:
+                for name, expression in lines:
+                    new[name] = _evaluate(expression, {**env, **new, "n": n, "seed": 0})
+            except (RuntimeError, IndexError, ValueError, TypeError):
+                return False
+            found.append(new)
+        for env, new in zip(self.envs, found, strict=True):
+            env.update(new)
+        return True
+
+    def start(self) -> None:
+        """Now steps follow: bases cannot be named any more, but stay alive."""
+        self.alive = [dict(env) for env in self.envs]
+        self.envs = [{name: env[name] for name in self.parameters} for env in self.envs]
+        self.names = list(self.parameters)
+        self.input_storages = {storage_key(t) for t in self.envs[0].values()}
+        self.features |= set(features.of_inputs([self.envs[0][name] for name in self.parameters]))
+        if len(self.sizes) > 1:
+            self.features.add("symbolic sizes")
+            self.features |= {"size 1 where compiled for more"} if 1 in self.sizes[1:] and self.sizes[0] > 1 else set()
+
+    # Steps
+
+    def add_step(self, operator: Operator, numbers: list[int]) -> None:
+        """Adds the step with the first operands for which it can run, of a few that the numbers mean."""
+        for offset in range(4):
+            if self.try_step(operator, [number + offset for number in numbers]):
+                return
+
+    def try_step(self, operator: Operator, numbers: list[int]) -> bool:
+        slots = Slots(self.envs[0], self.names, numbers)
+        source = slots.fill(operator.template)
+        if source is None or not self.is_allowed(operator, slots):
+            return False
+        if operator.write is Write.METADATA and not self.keeps_rank(source, slots.used["x"]):
+            return False
+        results = [self.run(source, operator.statement, env) for env in self.envs]
+        if any(result is None for result in results):
+            return False
+        shapes = {tuple((t.dtype, t.dim()) for t in result) for result in results}
+        if len(shapes) != 1 or len(results[0]) > 4 or not all(_is_usable(t) for result in results for t in result):
+            return False
+        self.note_features(operator, slots, results[0])
+        self.note_rounding(operator, slots, results[0])
+        self.note_use(operator, slots)
+        self.keep(source, operator.statement, results)
+        return True
+
+    def keeps_rank(self, source: str, name: str) -> bool:
+        """Whether a step that changes a tensor's sizes gives the same number of dimensions in each environment."""
+        tried = [self.run(source, False, {**env, name: env[name].detach()}) for env in self.envs]
+        return all(tried) and len({result[0].dim() for result in tried if result}) == 1
+
+    def run(self, source: str, statement: bool, env: dict[str, torch.Tensor]) -> list[torch.Tensor] | None:
+        """Results of a step, or None when it cannot run."""
+        try:
+            if statement:
+                exec(source, {"torch": torch, "F": torch.nn.functional, **env})
+                return []
+            result = _evaluate(source, env)
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            return None
+        # One result in a list would need other source.
+        return [result] if isinstance(result, torch.Tensor) else list(result) if len(result) > 1 else None
+
+    def keep(self, source: str, statement: bool, results: list[list[torch.Tensor]]) -> None:
+        names = []
+        for _ in results[0]:
+            names.append(f"v{self.next_name}")
+            self.next_name += 1
+        for env, result in zip(self.envs, results, strict=True):
+            env.update(zip(names, result, strict=True))
+        self.lines.append(source if statement else f"{', '.join(names)} = {source}")
+        self.names += names
+        self.unused.update(dict.fromkeys(names))
+
+    def note_use(self, operator: Operator, slots: Slots) -> None:
+        for name in slots.used.values():
+            self.unused.pop(name, None)
+        if operator.statement and slots.used["x"] not in self.parameters:
+            self.unused[slots.used["x"]] = None
+
+    def is_allowed(self, operator: Operator, slots: Slots) -> bool:
+        """Whether eager's result is the only right one."""
+        if operator.jumps and any(storage_key(t) in self.rounded for t in slots.tensors()):
+            return False
+        if operator.write is Write.NONE:
+            return True
+        for env in self.envs:
+            target = env[slots.used["x"]]
+            others = [env[name] for slot, name in slots.used.items() if slot != "x"]
+            if has_internal_overlap(target):
+                return False
+            if operator.write is Write.METADATA and (storage_key(target) in self.input_storages or target._is_view()):
+                return False
+            permitted = same_view if operator.write is Write.ELEMENTWISE else lambda a, b: False
+            if any(overlaps(target, other) and not permitted(target, other) for other in others):
+                return False
+        return True
+
+    def note_features(self, operator: Operator, slots: Slots, results: list[torch.Tensor]) -> None:
+        self.features |= set(operator.features)
+        dtypes = {t.dtype for t in slots.tensors()}
+        if len(dtypes) > 1:
+            self.features.add("mixed dtypes")
+        self.features |= set(features.of_values([*slots.tensors(), *results]))
+        if operator.write in (Write.ELEMENTWISE, Write.SCATTERED):
+            # An operator that writes returns what it wrote, perhaps a view of x.
+            target = results[0] if results else slots.tensors()[0]
+            parameters = [self.envs[0][name] for name in self.parameters]
+            self.features |= set(features.of_write(target, parameters, self.envs[0].values()))
+
+    def note_rounding(self, operator: Operator, slots: Slots, results: list[torch.Tensor]) -> None:
+        operands = slots.tensors()
+        if (operator.inexact and operands[0].is_floating_point()) or any(
+            storage_key(t) in self.rounded for t in operands
+        ):
+            written = [operands[0]] if operator.write is not Write.NONE else []
+            self.rounded |= {storage_key(t) for t in [*results, *written]}
+
+    def finish(self, raw_outputs: list[int]) -> Program:
+        """Returns a few values of any age, and those that only steps without effect would make otherwise."""
+        outputs = [self.names[-1 - number % len(self.names)] for number in raw_outputs]
+        outputs += [name for name in self.unused if name not in outputs]
+        env = self.envs[0]
+        self.features |= set(features.of_outputs([env[name] for name in outputs], [env[p] for p in self.parameters]))
+        return Program(
+            inputs=tuple(self.inputs),
+            parameters=tuple(self.parameters),
+            lines=tuple(self.lines),
+            outputs=tuple(outputs),
+            sizes=self.sizes,
+            exact=not self.rounded,
+            features=frozenset(self.features),
+        )
+
+
+def _tuple(sizes: Sizes) -> str:
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def _evaluate(expression: str, env: dict[str, Any]) -> Any:
+    return eval(expression, {"torch": torch, "F": torch.nn.functional, "values": values, **env})
+
+
+def _is_usable(t: Any) -> bool:
+    return isinstance(t, torch.Tensor) and t.numel() <= MAX_ELEMENTS and t.dtype in KNOWN_DTYPES

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps that random programs are made of: Python source with slots.
+
+A slot is ``{name}`` or ``{name:kind}``; the same name gives the same value. ``slots.py`` fills them:
+
+- ``x``: a tensor of the kind ``any`` (the default), ``number``, ``float``, ``int``, ``bool``, ``f32``, ``plane`` (two
+  or more dimensions), ``matrix`` (a plane of floats) or ``batch`` (floats, three dimensions)
+- ``y`` and ``z``: like ``x``, or ``broadcast`` (fits x), ``same`` (same sizes and dtype as x), ``into`` (may be written
+  to x), ``row`` (as ``x[0]``)
+- ``c``: a bool tensor that broadcasts with x; ``i``: a tensor of integers
+- ``d`` and ``e``: dimensions of x; ``k``: 0, 1 or 2; ``v``: a number; ``w``: a whole number; ``t``: a dtype
+- ``n``: a size of x, as source; ``r``: how many dimensions x has
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Write(enum.Enum):
+    """What a step may read of the memory that it writes."""
+
+    NONE = "writes nothing"
+    ELEMENTWISE = "other operands are the very same view, or do not overlap it"
+    SCATTERED = "other operands do not overlap it"
+    METADATA = "changes sizes and strides of a tensor, for intermediates only"
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """One kind of step. ``features`` are the rows of the coverage table that it belongs to."""
+
+    template: str
+    features: tuple[str, ...]
+    write: Write = Write.NONE
+    inexact: bool = False  # results may differ in rounding
+    jumps: bool = False  # a small change of an operand can change the result much
+    statement: bool = False  # has no result
+
+
+def _pure(features: str, *templates: str, inexact: bool = False, jumps: bool = False) -> list[Operator]:
+    return [Operator(t, tuple(features.split(", ")), inexact=inexact, jumps=jumps) for t in templates]
+
+
+def _write(features: str, *templates: str, how: Write = Write.ELEMENTWISE, inexact: bool = False) -> list[Operator]:
+    return [
+        Operator(t, tuple(features.split(", ")), write=how, inexact=inexact, statement="= " in t) for t in templates
+    ]
+
+
+VIEWS = [
+    *_pure("view", "{x}.view(-1)", "{x}.view({x}.shape[0], -1)", "{x}.view(-1, {x}.shape[-1])", "{x}.view({x}.shape)"),
+    *_pure("view", "{x}.view(1, -1, 1)", "{x}.view_as({x})", "{x}.detach()", "{x}.unflatten({d}, (-1, 1))"),
+    *_pure("reshape", "{x}.reshape(-1)", "{x}.reshape({x}.shape[-1], -1)", "{x}.flatten(0, -1)"),
+    *_pure("transpose", "{x}.transpose({d}, {e})", "{x:plane}.mT", "{x}.movedim({d}, {e})", "{x}.permute({d}, {e})"),
+    *_pure("slice", "{x}[1:]", "{x}[:-1]", "{x}[..., 1:]", "{x}[:, :2]", "{x}[: {x}.shape[0] // 2]"),
+    *_pure("slice", "{x}.narrow({d}, 0, 1)", "{x}.narrow({d}, 1, {x}.shape[{d}] - 1)", "{x}[2:1]"),
+    *_pure("strided slice", "{x}[::2]", "{x}[..., 1::2]", "{x}[:, ::2]"),
+    *_pure("select", "{x}[0]", "{x}[-1]", "{x}[..., 0]", "{x}.select({d}, {k})"),
+    *_pure("expand", "{x}.expand(2, *[-1] * {r})", "{x}.unsqueeze(-1).expand(*[-1] * {r}, 3)"),
+    *_pure("expand", "{x}.unsqueeze(0).expand({n}, *[-1] * {r})", "{x}.broadcast_to(2, 1, *[-1] * {r})"),
+    *_pure("unsqueeze", "{x}.unsqueeze({d})", "{x}[None]", "{x}.squeeze({d})", "{x}.squeeze()"),
+    *_pure("split", "{x}.chunk(2, {d})", "{x}.split(1, {d})", "{x}.split({x}.shape[{d}] - 1, {d})", "{x}.unbind({d})"),
+    *_pure("diagonal", "{x}.diagonal()", "{x}.diagonal(1, {d}, {e})"),
+    *_pure("overlapping view", "{x}.unfold({d}, 2, 1)"),
+    *_pure("view of other dtype", "{x:f32}.view(torch.int32)", jumps=True),
+]
+
+POINTWISE = [
+    *_pure("pointwise", "{x} + {y:broadcast}", "{x:number} - {y:broadcast_number}", "{x} * {y:broadcast}"),
+    *_pure("pointwise", "{x:number} + {v}", "{x} * {w}", "{v} - {x:number}", "torch.maximum({x}, {y:broadcast})"),
+    *_pure(
+        "pointwise", "-{x:number}", "{x:number}.abs()", "{x:number}.relu()", "{x:number}.clamp(-1, 2)", "{x:float} / 2"
+    ),
+    *_pure("pointwise", "torch.add({x:number}, {y:broadcast_number}, alpha=2)", "{x:number}.square()"),
+    *_pure("pointwise", "torch.addcmul({x:number}, {y:same}, {z:same}, value=2)", "{x:float}.lerp({y:same}, 0.5)"),
+    *_pure(
+        "pointwise", "{x:float}.sigmoid()", "{x:float}.tanh()", "{x:float}.sin()", "F.gelu({x:float})", inexact=True
+    ),
+    *_pure("pointwise", "{x:float}.softmax({d})", "F.layer_norm({x:float}, ({x}.shape[-1],))", inexact=True),
+    *_pure("comparison", "{x} == {y:broadcast}", "{x:number} > {v}", "{x} <= {y:broadcast}", "~{x:bool}", jumps=True),
+    *_pure("comparison", "{x:bool} & {y:broadcast}", "{x}.logical_not()", "{x:float}.isnan()", jumps=True),
+    *_pure("where", "torch.where({c}, {x}, {y:broadcast})", "torch.where({c}, {x}, {w})", "{x}.masked_fill({c}, {w})"),
+    *_pure("conversion", "{x}.to({t})", "{x}.float()", "{x}.type_as({y:any})", jumps=True),
+    *_pure("symbolic scalar", "{x:number} * {n}", "{x:number} + {n} // 2", "torch.full_like({x}, {n})"),
+]
+
+REDUCTIONS = [
+    *_pure("reduction", "{x}.sum()", "{x}.sum({d})", "{x}.sum({d}, keepdim=True)", "{x:float}.mean({d})", inexact=True),
+    *_pure("reduction", "{x:float}.var({d})", "{x:float}.logsumexp({d})", "{x:number}.cumsum({d})", inexact=True),
+    *_pure("reduction", "{x}.amax({d})", "{x}.amin()", "{x:number}.max({d}).values"),
+    *_pure("reduction", "{x}.any()", "{x}.all({d})", "{x}.count_nonzero()", "{x:number}.argmax()", jumps=True),
+    *_pure("reduction", "{x:number}.sort({d}, stable=True)", "{x:number}.max({d})", jumps=True),
+    *_pure("matmul", "{x:matrix} @ {y:same}.mT", "{x:matrix}.mT @ {y:same}", "{x:matrix} @ {y:matrix}", inexact=True),
+    *_pure(
+        "matmul", "F.linear({x:float}, {y:matrix})", "{x:matrix} @ {y:row}", "{x:batch}.bmm({y:same}.mT)", inexact=True
+    ),
+    *_pure("matmul", "torch.addmm({y:row}, {x:matrix} @ {x}.mT, {x})", inexact=True),
+]
+
+LAYOUT = [
+    *_pure("cat", "torch.cat([{x}, {y:same}], {d})", "torch.cat([{x}, {x}])", "torch.cat([{x}, {x}[1:], {x}[:0]])"),
+    *_pure("stack", "torch.stack([{x}, {y:same}])", "torch.stack([{x}, {y:same}], {d})"),
+    *_pure(
+        "clone", "{x}.clone()", "{x}.clone(memory_format=torch.contiguous_format)", "torch.empty_like({x}).copy_({x})"
+    ),
+    *_pure("contiguous", "{x}.contiguous()", "{x:plane}.mT.contiguous()"),
+    *_pure("rearrangement", "{x}.flip({d})", "{x}.roll(1, {d})", "{x}.repeat(2, *[1] * {r})", "{x:matrix}.tril()"),
+    *_pure("rearrangement", "F.pad({x}, (1, 0))", "{x}.repeat_interleave(2, {d})"),
+    *_pure("constant", "torch.tensor([1, 2, 3])", "torch.tensor(2.0)", "{x:number} * torch.tensor([[1.5], [2.0]])"),
+    *_pure("constant", "torch.tensor([True, False])", "torch.tensor([[1, 2], [3, 4]]).mT"),
+    *_pure(
+        "creation", "torch.zeros_like({x})", "torch.ones(({n}, 2))", "torch.arange({n})", "{x}.new_full((2, {n}), 2)"
+    ),
+]
+
+INDEXING = [
+    *_pure("gather", "{x}.gather({d}, torch.zeros_like({x}, dtype=torch.int64))", "{x}.take_along_dim({i} % 1, {d})"),
+    *_pure(
+        "gather", "{x}.index_select({d}, torch.tensor([1, 0, 1]))", "{x}[torch.tensor([0, 1, 0])]", "{x}[{i} % {n}]"
+    ),
+    *_pure("gather", "{x}[:, torch.tensor([1, 0])]", "{x}[torch.tensor([1, 0]), :1]"),
+    *_pure(
+        "index_copy",
+        "{x}.index_copy(0, torch.tensor([1, 0]), {y:same}[:2])",
+        "{x}.index_fill({d}, torch.tensor([0]), 2)",
+    ),
+    *_pure("index_copy", "{x}.index_copy({d}, torch.arange({x}.shape[{d}]), {y:same})"),
+    *_pure("index_add", "{x}.index_add(0, torch.tensor([0, 1, 0]), {y:same}[:3])", inexact=True),
+    *_pure("index_put", "{x}.index_put((torch.tensor([1, 0]),), {y:same}[:2])"),
+    *_pure("scatter", "{x}.scatter({d}, torch.zeros_like({x}, dtype=torch.int64)[:1], {y:same})"),
+    *_pure("scatter", "{x}.slice_scatter({y:same}[:1], 0, 1, 2)", "{x}.select_scatter({y:row}, 0, 1)"),
+    *_pure("scatter", "{x}.scatter_add(0, torch.zeros_like({x}, dtype=torch.int64), {y:same})", inexact=True),
+]
+
+WRITES = [
+    *_write(
+        "in-place", "{x:number}.add_({v})", "{x}.mul_({w})", "{x:number}.neg_()", "{x:number}.relu_()", "{x}.zero_()"
+    ),
+    *_write("in-place", "{x:number}.add_({y:broadcast_number})", "{x:number}.sub_({y:broadcast_number}, alpha=2)"),
+    *_write("in-place", "{x:float}.mul_({y:broadcast})", "{x}.fill_({w})", "{x:float}.clamp_(-1, 2)"),
+    *_write("in-place", "{x:float}.sigmoid_()", "{x:float}.tanh_()", inexact=True),
+    *_write("in-place", "{x}.masked_fill_({c}, {w})", "{x:number}.addcmul_({y:same}, {z:same})"),
+    *_write("in-place", "{x}.view(-1).mul_({w})", "{x:number}[0].add_({v})", "{x:number}.select({d}, -1).neg_()"),
+    *_write("in-place", "{x:number}[1:].sub_({y:row})", "{x:plane}.mT.mul_({w})", "{x}.unsqueeze(0).fill_({w})"),
+    *_write("copy_", "{x}[1:].copy_({y:row})", "{x}[::2].copy_({y:row})", "{x}[:2].copy_({y:same}[:2])"),
+    *_write("copy_", "{x}.copy_({y:into})", "{x}.copy_({y:same})", "{x}.copy_({w} + {y:into})"),
+    *_write(
+        "assignment",
+        "{x}[0] = {y:row}",
+        "{x}[...] = {y:into}",
+        "{x}[1:] = {w}",
+        "{x}[..., ::2] = {w}",
+        how=Write.SCATTERED,
+    ),
+    *_write("assignment", "{x}[:, -1] = {w}", "{x}[{c}] = {w}", "{x}[1:] += {w}", how=Write.SCATTERED),
+    *_write("index_copy", "{x}.index_copy_(0, torch.tensor([1, 0]), {y:same}[:2])", how=Write.SCATTERED),
+    *_write("index_copy", "{x}.index_copy_({d}, torch.tensor([0]), {y:same}.narrow({d}, 0, 1))", how=Write.SCATTERED),
+    *_write("index_put", "{x}.index_put_((torch.tensor([1, 0]),), {y:same}[:2])", how=Write.SCATTERED),
+    *_write("index_put", "{x}[torch.tensor([0, 1])] = {y:row}", how=Write.SCATTERED),
+    *_write("index_add", "{x}.index_add_(0, torch.tensor([1, 0, 1]), {y:same}[:3])", how=Write.SCATTERED, inexact=True),
+    *_write(
+        "scatter", "{x}.scatter_({d}, torch.zeros_like({x}, dtype=torch.int64)[:1], {y:same})", how=Write.SCATTERED
+    ),
+    *_write("out=", "torch.add({y:same}, {v}, out={x:number})", "torch.mul({y:same}, {z:same}, out={x})"),
+    *_write("matmul", "{x:matrix}.addmm_({y:same}, {y}.mT @ {y})", how=Write.SCATTERED, inexact=True),
+    *_write(
+        "change of metadata", "{x}.unsqueeze_({d})", "{x}.transpose_({d}, {e})", "{x}.squeeze_()", how=Write.METADATA
+    ),
+]
+
+# Operators by their first feature. A step draws a feature, then an operator: none is rare for having few of them.
+# Simple ones first: a failing example shrinks towards them.
+GROUPS: dict[str, list[Operator]] = {}
+for _operator in [*POINTWISE, *WRITES, *VIEWS, *LAYOUT, *REDUCTIONS, *INDEXING]:
+    GROUPS.setdefault(_operator.features[0] + (" write" if _operator.write is not Write.NONE else ""), []).append(
+        _operator
+    )

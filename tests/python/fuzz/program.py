@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A random program as data: lines that make the inputs, lines of the function, names that it returns."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Function = Callable[..., tuple[torch.Tensor, ...]]
+
+
+def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
+    """A tensor of small multiples of 1/4 (for integers whole numbers): sums and products of few terms are exact."""
+    numbers = (torch.arange(math.prod(shape)) * 7 + seed * 5) % 17 - 8
+    numbers = numbers.reshape(shape)
+    if dtype == torch.bool:
+        return numbers > 0
+    return (numbers / 4).to(dtype) if dtype.is_floating_point else numbers.to(dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Readable when printed, runnable when executed."""
+
+    inputs: tuple[tuple[str, str], ...]  # of the lines that make bases and arguments: name and expression of n and seed
+    parameters: tuple[str, ...]  # those of the names above that the function takes
+    lines: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sizes: tuple[int, ...]  # values of n, one per call
+    exact: bool  # no step rounds, so results must be equal bit by bit
+    features: frozenset[str]
+
+    def source(self) -> str:
+        """The function as Python source."""
+        body = "".join(f"    {line}\n" for line in self.lines)
+        return f"def program({', '.join(self.parameters)}):\n{body}    return ({', '.join(self.outputs)},)\n"
+
+    def input_source(self) -> str:
+        """How a call makes its arguments, as Python source."""
+        body = "".join(f"    {name} = {expression}\n" for name, expression in self.inputs)
+        return f"def arguments(n, seed):\n{body}    return ({', '.join(self.parameters)},)\n"
+
+    def function(self) -> Function:
+        return _execute(self.source(), "program")
+
+    def arguments(self, n: int, seed: int) -> tuple[torch.Tensor, ...]:
+        """Fresh arguments, that alias each other as the program says."""
+        return _execute(self.input_source(), "arguments")(n, seed)
+
+    def __repr__(self) -> str:
+        return f"\n{self.input_source()}\n{self.source()}\n# n: {self.sizes}\n"
+
+
+def _execute(source: str, name: str) -> Any:
+    namespace: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "values": values}
+    exec(compile(source, "<random program>", "exec"), namespace)
+    return namespace[name]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fills the slots of an operator's template with values of the program and literals."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+DTYPES = (torch.float32, torch.float32, torch.int64, torch.float64, torch.bool, torch.bfloat16)
+KNOWN_DTYPES = (*DTYPES, torch.int32)
+LITERALS = {"k": (0, 1, 2), "v": (1, 2, -1, 0.5), "w": (2, 0, 3, -1), "t": KNOWN_DTYPES}
+
+
+class Slots:
+    """Fills the slots of a template from drawn numbers."""
+
+    def __init__(self, env: dict[str, torch.Tensor], names: list[str], numbers: list[int]) -> None:
+        self.env = env
+        self.names = names
+        self.numbers = iter([*numbers, *numbers, *numbers])
+        self.used: dict[str, str] = {}  # slots that hold tensors, to names
+        self.filled: dict[str, str] = {}
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The step's operands; the first is the one that it would write."""
+        return [self.env[name] for name in self.used.values()]
+
+    def fill(self, template: str) -> str | None:
+        """The step as source, or None when a slot has no candidate."""
+        pieces = list(string.Formatter().parse(template))
+        kinds = {name: kind for _, name, kind, _ in reversed(pieces) if name}
+        for name in sorted(kinds, key="xyzcidekvwtnr".find):
+            value = self.tensor(name, kinds[name]) if name in "xyzci" else self.number(name)
+            if value is None:
+                return None
+            self.filled[name] = value
+        return "".join(text + (self.filled[name] if name else "") for text, name, _, _ in pieces)
+
+    def tensor(self, slot: str, kind: str) -> str | None:
+        x = self.env[self.used["x"]] if "x" in self.used else None
+        kind = {"c": "condition", "i": "int"}.get(slot, kind) or "any"
+        candidates = [name for name in self.names if _fits(kind, self.env[name], x)]
+        if not candidates:
+            return None
+        self.used[slot] = candidates[-1 - next(self.numbers) % len(candidates)]
+        return self.used[slot]
+
+    def number(self, slot: str) -> str | None:
+        drawn = next(self.numbers)
+        x = self.env[self.used["x"]] if "x" in self.used else torch.empty(())
+        if slot == "r":
+            return str(x.dim())
+        if slot in "de":
+            return str(drawn % x.dim()) if x.dim() else None
+        if slot == "n":
+            name = self.used.get("x", self.names[0])
+            dim = self.env[name].dim()
+            return f"{name}.shape[{drawn % dim}]" if dim else None
+        return str(LITERALS[slot][drawn % len(LITERALS[slot])])
+
+
+_FITS: dict[str, Callable[[torch.Tensor, Any], bool]] = {
+    "any": lambda t, x: True,
+    "number": lambda t, x: t.dtype != torch.bool,
+    "float": lambda t, x: t.is_floating_point(),
+    "f32": lambda t, x: t.dtype == torch.float32 and t.dim() > 0,
+    "int": lambda t, x: t.dtype == torch.int64,
+    "bool": lambda t, x: t.dtype == torch.bool,
+    "plane": lambda t, x: t.dim() >= 2,
+    "matrix": lambda t, x: t.is_floating_point() and t.dim() >= 2,
+    "batch": lambda t, x: t.is_floating_point() and t.dim() == 3,
+    "broadcast": lambda t, x: _broadcasts(t, x),
+    "broadcast_number": lambda t, x: t.dtype != torch.bool and _broadcasts(t, x),
+    "condition": lambda t, x: t.dtype == torch.bool and _broadcasts(t, x),
+    "same": lambda t, x: t.dtype == x.dtype and t.shape == x.shape,
+    "into": lambda t, x: _broadcasts(t, x) and t.dim() <= x.dim(),
+    "row": lambda t, x: x.dim() > 0 and t.shape == x.shape[1:] and t.dtype == x.dtype,
+}
+
+
+def _fits(kind: str, t: torch.Tensor, x: torch.Tensor | None) -> bool:
+    return _FITS[kind](t, x)
+
+
+def _broadcasts(t: torch.Tensor, x: torch.Tensor) -> bool:
+    return all(a == b or 1 in (a, b) for a, b in zip(reversed(t.shape), reversed(x.shape), strict=False))
