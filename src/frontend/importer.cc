@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/text.h"
+#include "ops/table.h"
 
 namespace npugraph::frontend {
 
@@ -73,8 +74,9 @@ const ir::Op& Importer::op_for(const std::string& schema, ir::Traits traits) {
   return *ops_.intern(schema, traits);
 }
 
-// Fills built.views when every result lies in the storage of the first operand. False, with the reason, when an operator that
-// may return a view returned something that is none: such a node cannot be told apart from a view later.
+// Places each result of a view in its base: where the front end put both in one storage, by their offsets there; else by the
+// operator's own rule, if the result looks as the rule says (torch rewrites graphs without telling views of the new base).
+// False, with the reason, when neither does: the operator returned a copy, and the node cannot be told apart from a view later.
 bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::Node& built) {
   const std::vector<ir::ValueId> tensors = ir::operands(built);
   if (tensors.empty() || !graph_.value(tensors[0]).is_tensor()) {
@@ -82,14 +84,20 @@ bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::No
     return false;
   }
   const Place& base = places_[tensors[0]];
-  for (const auto& result : node.results) {
-    const auto* type = result ? std::get_if<ir::TensorType>(&result->type) : nullptr;
-    if (type == nullptr || result->storage != base.storage) {
+  std::optional<std::vector<ops::ViewResult>> rule;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const auto* type = node.results[i] ? std::get_if<ir::TensorType>(&node.results[i]->type) : nullptr;
+    if (type != nullptr && node.results[i]->storage == base.storage) {
+      const Expr bytes = node.results[i]->storage_offset * item_bytes(*type) - base.byte_offset;
+      built.views.push_back({Expr::make(ExprOp::kFloorDiv, {bytes, item_bytes(*type)})});
+      continue;
+    }
+    if (!rule) rule = ops::infer_views(graph_, op, built.args);
+    if (type == nullptr || !rule || (*rule)[i].sizes != type->sizes || (*rule)[i].strides != type->strides) {
       refusal_ = cat(op.name, " returned a copy where a view was possible");
       return false;
     }
-    const Expr bytes = result->storage_offset * item_bytes(*type) - base.byte_offset;
-    built.views.push_back({Expr::make(ExprOp::kFloorDiv, {bytes, item_bytes(*type)})});
+    built.views.push_back({(*rule)[i].offset});
   }
   return true;
 }
