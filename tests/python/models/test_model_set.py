@@ -36,6 +36,7 @@ def test_one_compile_serves_other_batch_sizes(name: str) -> None:
         errors = relative_errors(flatten_outputs(compiled(**case.inputs(batch))), reference64(case, batch))
         assert all(error <= allowed_error(other) for error, other in zip(errors, eager, strict=True))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    assert not any(artifact.partitions for artifact in m.artifacts())
 
 
 def test_arena_is_close_to_the_lower_bound() -> None:
