@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import fx
 
 from npugraph import _C
@@ -27,9 +29,12 @@ class Instance:
 class Artifact:
     """One compiled graph. All fields are stable API.
 
-    An artifact lives as long as its compiled function: when the model is deleted or ``torch._dynamo.reset()`` is called, the
-    artifact leaves ``npugraph.artifacts()`` and its memory returns, unless you hold it.
+    An artifact lives as long as its compiled function: ``torch._dynamo.reset()`` ends it. When the model whose parameters it
+    last ran with is deleted, its memory returns and it leaves ``npugraph.artifacts()``, until another model of the same code
+    runs it.
     """
+
+    asleep = False  # its model is gone
 
     def __init__(self, core: Any, options: dict[str, Any], callables: dict[int, Callable[..., Any]]) -> None:
         self._core = core
@@ -113,6 +118,50 @@ class Artifact:
         return f"<npugraph.Artifact {self.name}: {len(self.tasks)} tasks, {self.counters['replays']} replays>"
 
 
+class Owners:
+    """Puts the artifacts of one compile to sleep when the last of the parameters that they ran with dies."""
+
+    def __init__(self) -> None:
+        self._artifacts: list[weakref.ref[Artifact]] = []
+        self._watch: Callable[[], None] = lambda: None
+        self._parameters: dict[int, weakref.ref[Any]] = {}  # by id
+
+    def add(self, artifact: Artifact) -> None:
+        self._artifacts.append(weakref.ref(artifact))
+
+    def watch(self, run: Any, index: int) -> None:
+        """Looks at the arguments of ``run`` whenever a call brings another parameter as argument ``index``."""
+        ref = weakref.ref(run)
+
+        def watch() -> None:
+            run = ref()
+            if run is not None:
+                run.watch(index, self._meet)
+
+        self._watch = watch
+        watch()
+
+    def _meet(self, args: list[Any]) -> None:
+        for arg in args:
+            if isinstance(arg, torch.nn.Parameter) and id(arg) not in self._parameters:
+                self._parameters[id(arg)] = weakref.ref(arg, functools.partial(self._lose, id(arg)))
+        self._set_asleep(False)
+
+    def _lose(self, number: int, _: Any) -> None:
+        self._parameters.pop(number, None)
+        self._watch()  # another parameter may have the same address
+        if not self._parameters:
+            self._set_asleep(True)
+
+    def _set_asleep(self, asleep: bool) -> None:
+        for ref in self._artifacts:
+            artifact = ref()
+            if artifact is not None:
+                artifact.asleep = asleep
+                if asleep:
+                    artifact.refresh()
+
+
 class Registry:
     """The artifacts that are alive, in order of compilation. Thread-safe."""
 
@@ -129,7 +178,7 @@ class Registry:
     def all(self) -> list[Artifact]:
         with self._lock:
             found = [ref() for ref in self._alive]
-        return [artifact for artifact in found if artifact is not None]
+        return [artifact for artifact in found if artifact is not None and not artifact.asleep]
 
     def unique_name(self, wish: str) -> str:
         with self._lock:

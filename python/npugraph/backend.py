@@ -18,7 +18,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph import _C
-from npugraph.artifact import Artifact, registry
+from npugraph.artifact import Artifact, Owners, registry
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
 from npugraph.options import Options
@@ -81,12 +81,15 @@ class _Compile:
         self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         self.name = options.name or registry.unique_name(_name_of(gm))
         self.writes_inputs = False
+        self.owners = Owners()
 
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return self.compile(gm, self.name, self.describe_inputs(gm), training=False)
+        return self.compile(gm, self.name, self.describe_inputs(gm), training=False, watch=True)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return self.compile(gm, f"{self.name}.forward", self.describe_inputs(gm), training=True)
+        # The backward graph does not reuse what was saved for it, so that it may run again (retain_graph=True).
+        torch._guards.TracingContext.get().fw_metadata.bw_donated_idxs = []
+        return self.compile(gm, f"{self.name}.forward", self.describe_inputs(gm), training=True, watch=True)
 
     def backward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self.started = time.perf_counter()
@@ -100,7 +103,9 @@ class _Compile:
         call._boxed_call = True
         return call
 
-    def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], training: bool) -> Callable[..., Any]:
+    def compile(
+        self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], *, training: bool, watch: bool = False
+    ) -> Callable[..., Any]:
         entered = time.perf_counter()
         try:
             # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
@@ -118,6 +123,10 @@ class _Compile:
         _warn_partitions(imported.partitions)
         run = core.callable()
         run.owner = artifact
+        self.owners.add(artifact)
+        kinds = [info.kind for i, info in enumerate(inputs) if i not in dict(imported.object_inputs)]
+        if watch and "parameter" in kinds:
+            self.owners.watch(run, kinds.index("parameter"))
         return run if imported.objects is None else _with_objects(run, imported)
 
     def compile_imported(self, imported: Imported, name: str, training: bool, entered: float) -> Any:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch._higher_order_ops.effects import with_effects
@@ -20,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, 
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
+from npugraph.fx.corrections import correct_values
 from npugraph.fx.python_node import Objects, attribute, make_callable
 from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
 
@@ -65,6 +67,7 @@ _SETTLED_CHECKS = {
 
 def import_graph(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo]) -> Imported:
     """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order."""
+    correct_values(gm.graph.nodes)
     importer = _Importer(gm, name)
     for node in gm.graph.nodes:
         importer.add(node, inputs)
@@ -84,6 +87,7 @@ class _Importer:
         self.constants: dict[fx.Node, Any] = {}
         self.stored: set[fx.Node] = set()
         self.scalars: dict[fx.Node, Any] = {}
+        self.sourced: set[str] = set()  # symbols that an input or a node before defines
         self.num_inputs = 0
         self.shape_env: Any = None
 
@@ -109,6 +113,7 @@ class _Importer:
     def add_placeholder(self, node: fx.Node, info: InputInfo) -> None:
         value = node.meta.get("val")
         self.note_shape_env(value)
+        self.sourced |= _symbols_among([value, *getattr(value, "shape", ())])
         if isinstance(value, torch.Tensor) and not is_effect_token(node):
             self.core.add_input(node, value, info.kind, info.source)
         elif (is_symbolic(value) and not is_nested_int(value)) or isinstance(value, (bool, int, float)):
@@ -136,8 +141,6 @@ class _Importer:
             return
         if node.target is operator.getitem and self.core.bind_item(node, node.args[0], node.args[1]):
             return
-        if has_quantized_results(node):
-            node.meta["val"] = value = _map_tensors(value, lambda tensor: _C.Opaque("quantized"))
         reason = f"{node.target} is not an ATen operator"
         defines: list[Definition] = []
         try:
@@ -180,13 +183,25 @@ class _Importer:
 
     def definition(self, symbol: Any, path: tuple[Any, ...]) -> Definition:
         self.convert.symbol(symbol)
+        self.sourced.add(symbol.name)
         kind = self.convert.symbols[symbol.name][0]
         place = _place(path)
         result, dim = place or (0, -1)
         read = functools.partial(_get, path)
         return Definition(_C.SymbolDef(symbol.name, kind, result, dim), read, only_in_python=place is None)
 
+    def new_sizes(self, node: fx.Node) -> list[Definition]:
+        """Sizes of a Python node's results that stand for a symbol of which nothing says that the node defines it."""
+        found = []
+        for i, leaf in enumerate(pytree.tree_leaves(node.meta.get("val"), is_leaf=lambda x: x is None)):
+            for dim, size in enumerate(leaf.shape if isinstance(leaf, torch.Tensor) else ()):
+                for name in _symbols_among([size]) - self.sourced:
+                    found.append(Definition(_C.SymbolDef(name, _C.ScalarKind.int, i, dim), _SizeReader(i, dim)))
+                    self.sourced.add(name)
+        return found
+
     def add_python(self, node: fx.Node, defines: Sequence[Definition], reason: str) -> None:
+        defines = [*defines, *self.new_sizes(node)]
         operands = [n for n in node.all_input_nodes if not self.is_known_otherwise(n)]
         stored = [n for n in node.all_input_nodes if n in self.stored]
         constants = {n: self.constants[n] for n in node.all_input_nodes if n in self.constants}
@@ -194,11 +209,12 @@ class _Importer:
         known = {n: self.scalars[n] for n in node.all_input_nodes if n in self.scalars}
         scalars = [n for n, expr in known.items() if expr.op != "constant"]
         constants |= {n: _C.expr_value(expr) for n, expr in known.items() if expr.op == "constant"}
-        source = source_line(node)
+        source = next(filter(None, map(source_line, (node, *node.users, *node.all_input_nodes))), "")
         label = _label(node)
         mutates = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
         readers = [define.read for define in defines]
-        for keep in (True, False):
+        # torch records no value for what is neither a tensor nor a number.
+        for keep in (True, False) if node.meta.get("val") is not None or not node.users else (False,):
             run = make_callable(node, operands, scalars, constants, self.objects, stored, keep, readers)
             callable_id = _C.register_callable(run)
             exprs = [self.scalars[n] for n in scalars]
@@ -214,10 +230,28 @@ class _Importer:
             self.stored.add(node)
         elif is_symbolic(node.meta.get("val")):
             self.scalars[node] = self.convert(node.meta["val"])
-        self.partitions.append(_C.Partition(node.name, operator_name(node), source, "python", reason))
+        if node.target is not operator.getitem:  # which belongs to what it reads
+            self.partitions.append(_C.Partition(node.name, operator_name(node), source, "python", reason))
 
     def is_known_otherwise(self, node: fx.Node) -> bool:
         return node in self.scalars or node in self.stored or node in self.constants
+
+
+@dataclasses.dataclass(frozen=True)
+class _SizeReader:
+    """Reads the size of one of a node's results."""
+
+    result: int
+    dim: int
+
+    def __call__(self, value: Any) -> int:
+        return pytree.tree_leaves(value, is_leaf=lambda x: x is None)[self.result].shape[self.dim]
+
+
+def _symbols_among(values: Sequence[Any]) -> set[str]:
+    """Names of the values that are nothing but a symbol."""
+    exprs = [value.node.expr for value in values if is_symbolic(value)]
+    return {expr.name for expr in exprs if isinstance(expr, sympy.Symbol)}
 
 
 def _get(path: tuple[Any, ...], result: Any) -> Any:
@@ -245,8 +279,10 @@ def _place(path: tuple[Any, ...]) -> tuple[int, int] | None:
 
 
 def operator_name(node: fx.Node) -> str:
-    """``aten.add.Tensor``, ``aten.mm`` for a default overload, ``cond``; of an ordered effect the operator that has it."""
-    target: Any = node.args[1] if node.target is with_effects else node.target
+    """``aten.add.Tensor``, ``aten.mm`` for a default overload, ``cond``; of what wraps one operator that operator."""
+    target: Any = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        target = next((arg for arg in node.args if isinstance(arg, torch._ops.OperatorBase)), target)
     if isinstance(target, torch._ops.OpOverload):
         return str(target).removesuffix(".default")
     return target if isinstance(target, str) else getattr(target, "__name__", None) or str(target)
@@ -254,32 +290,6 @@ def operator_name(node: fx.Node) -> str:
 
 def _label(node: fx.Node) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in operator_name(node))
-
-
-_QUANTIZED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
-_LEAVES_QUANTIZED = {
-    "aten::dequantize",
-    "aten::int_repr",
-    "aten::q_per_channel_scales",
-    "aten::q_per_channel_zero_points",
-}
-
-
-def has_quantized_results(node: fx.Node) -> bool:
-    """Fake tensors do not show it: they claim the dtype of the values."""
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name in _LEAVES_QUANTIZED:
-        return False
-    if any(arg in _QUANTIZED for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, torch.dtype)):
-        return True
-    return any(_is_quantized(operand) for operand in node.all_input_nodes)
-
-
-def _is_quantized(node: fx.Node) -> bool:
-    return any(isinstance(leaf, _C.Opaque) for leaf in pytree.tree_leaves(node.meta.get("val")))
-
-
-def _map_tensors(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:
-    return pytree.tree_map_only(torch.Tensor, function, value)
 
 
 def source_line(node: fx.Node, *, outermost: bool = False) -> str:

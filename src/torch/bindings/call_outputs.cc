@@ -5,6 +5,7 @@
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/utils/object_ptr.h>
 
 #include "base/error.h"
@@ -34,6 +35,15 @@ at::Tensor window_of(const at::Tensor& whole, const BoundOutput& output) {
                                    offset_in(whole.storage(), output));
 }
 
+// Counts writes together with the input: autograd may save it.
+at::Tensor view_of_input(const at::Tensor& input, const BoundOutput& output) {
+  at::Tensor view = window_of(input, output);
+  if (!input.is_inference() && !view.is_inference()) {
+    torch::autograd::impl::set_version_counter(view, torch::autograd::impl::version_counter(input));
+  }
+  return view;
+}
+
 bool is_exactly(const at::Tensor& tensor, const BoundOutput& output, int64_t offset) {
   return tensor.scalar_type() == bridge::to_torch(output.dtype) && tensor.sizes() == at::IntArrayRef(output.sizes) &&
          tensor.strides() == at::IntArrayRef(output.strides) && tensor.storage_offset() == offset;
@@ -59,7 +69,7 @@ PyObject* wrap_tensor(const program::Program& program, const program::Output& de
   if (from_input) {
     PyObject* input = inputs.object(static_cast<size_t>(buffer.source));
     if (buffer.opaque) return Py_NewRef(input);
-    return THPVariable_Wrap(window_of(THPVariable_Unpack(input), output));
+    return THPVariable_Wrap(view_of_input(THPVariable_Unpack(input), output));
   }
   return THPVariable_Wrap(buffer.opaque ? take_object(output) : result_of(output));
 }

@@ -48,6 +48,14 @@ class Call {
 
   // A new reference.
   PyObject* run(PyObject* list);
+  // From the next call on, `hook` gets the list of inputs at the start of a call whenever input `index` is not the object that
+  // it was in the call before.
+  void watch(Py_ssize_t index, pybind11::object hook) {
+    watched_index_ = index;
+    watched_ = nullptr;
+    hook_ = std::move(hook);
+  }
+  const pybind11::object& hook() const { return hook_; }
 
  private:
   // What a call needs while it runs; calls that overlap have one each.
@@ -57,6 +65,7 @@ class Call {
   };
   class FrameLease;
 
+  void look_at(PyObject* list);
   RunResult run_executable(Frame& frame);
   [[noreturn]] void fail(const RunResult& result) const;
 
@@ -64,6 +73,9 @@ class Call {
   const program::Program& program_;
   std::vector<InputSpec> specs_;
   std::unique_ptr<Frame> spare_;
+  pybind11::object hook_;
+  Py_ssize_t watched_index_ = 0;
+  PyObject* watched_ = nullptr;  // borrowed, only compared
   const bool may_call_python_;
   bool long_run_ = true;  // until one was timed
   uint32_t calls_ = 0;
@@ -121,9 +133,18 @@ void Call::fail(const RunResult& result) const {
       cat(result.error, "\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")"));
 }
 
+void Call::look_at(PyObject* list) {
+  PyObject* object = watched_index_ < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, watched_index_) : nullptr;
+  if (object == watched_) return;
+  watched_ = object;
+  const pybind11::object hook = hook_;  // it may set another one
+  hook(pybind11::handle(list));
+}
+
 PyObject* Call::run(PyObject* list) {
   if (!PyList_Check(list))
     throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
+  if (hook_) look_at(list);
   const FrameLease lease(*this);
   Frame& frame = *lease;
   frame.inputs.take(list, specs_);
@@ -166,11 +187,13 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObje
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(reinterpret_cast<CallableObject*>(self)->attributes);
+  Py_VISIT(reinterpret_cast<CallableObject*>(self)->call->hook().ptr());
   return 0;
 }
 
 int clear(PyObject* self) {
   Py_CLEAR(reinterpret_cast<CallableObject*>(self)->attributes);
+  reinterpret_cast<CallableObject*>(self)->call->watch(0, {});
   return 0;
 }
 
@@ -184,6 +207,23 @@ void dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
 }
+
+PyObject* watch(PyObject* self, PyObject* args) {
+  Py_ssize_t index = 0;
+  PyObject* hook = nullptr;
+  if (PyArg_ParseTuple(args, "nO", &index, &hook) == 0) return nullptr;
+  if (index < 0) {
+    PyErr_SetString(PyExc_ValueError, "the index of an input is not negative");
+    return nullptr;
+  }
+  reinterpret_cast<CallableObject*>(self)->call->watch(index, pybind11::reinterpret_borrow<pybind11::object>(hook));
+  return Py_NewRef(Py_None);
+}
+
+PyMethodDef methods[] = {{"watch", watch, METH_VARARGS,
+                          "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
+                          "object than in the call before."},
+                         {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallableObject, vectorcall), READONLY, nullptr},
@@ -199,6 +239,7 @@ PyType_Slot slots[] = {
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_getset, properties},
     {Py_tp_doc,

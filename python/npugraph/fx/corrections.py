@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where torch's fake tensors do not say what the operator really returns on the CPU."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from npugraph import _C
+
+aten = torch.ops.aten
+
+_REDUCED = (torch.bfloat16, torch.float16)
+_QUANTIZED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+_LEAVES_QUANTIZED = {
+    "aten::dequantize",
+    "aten::int_repr",
+    "aten::q_per_channel_scales",
+    "aten::q_per_channel_zero_points",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Norm:
+    """Positions of the arguments of a normalisation: the input, its parameters, and in a backward its saved statistics."""
+
+    input: int
+    parameters: range
+    statistics: range | None = None  # None: they are the results 1 and 2
+
+
+_NORMS = {
+    aten.native_layer_norm.default: _Norm(0, range(2, 4)),
+    aten.native_group_norm.default: _Norm(0, range(1, 3)),
+    aten.native_batch_norm.default: _Norm(0, range(1, 5)),
+    aten._native_batch_norm_legit.default: _Norm(0, range(1, 5)),
+    aten._native_batch_norm_legit_functional.default: _Norm(0, range(1, 5)),
+    aten._native_batch_norm_legit_no_training.default: _Norm(0, range(1, 5)),
+    aten.native_layer_norm_backward.default: _Norm(1, range(5, 7), range(3, 5)),
+    aten.native_group_norm_backward.default: _Norm(1, range(4, 5), range(2, 4)),
+    aten.native_batch_norm_backward.default: _Norm(1, range(2, 5), range(5, 7)),
+}
+
+
+def correct_values(nodes: Iterable[fx.Node]) -> None:
+    """Corrects ``node.meta["val"]`` where it is wrong, and what was computed from it."""
+    changed: set[fx.Node] = set()
+    for node in nodes:
+        norm = _NORMS.get(node.target)
+        if norm is not None:
+            changed |= _correct_norm(node, norm)
+        elif _has_quantized_results(node):
+            node.meta["val"] = pytree.tree_map_only(
+                torch.Tensor, lambda _: _C.Opaque("quantized"), node.meta.get("val")
+            )
+        elif not changed.isdisjoint(node.all_input_nodes) and _compute_again(node):
+            changed.add(node)
+
+
+def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
+    """Under autocast the input has fewer bits than the parameters. Statistics then have the dtype of the parameters."""
+    parameters = [arg.meta["val"].dtype for arg in _nodes(node, norm.parameters)]
+    dtype = node.args[norm.input].meta["val"].dtype
+    if not parameters or dtype not in _REDUCED or parameters[0] == dtype:
+        return set()
+    result, *others = node.meta["val"]
+    if norm.statistics is None:
+        node.meta["val"] = (result, *(value.to(parameters[0]) for value in others))
+        return {node}
+    statistics = [origin for arg in _nodes(node, norm.statistics) for origin in _origins(arg)]
+    for statistic in statistics:
+        statistic.meta["val"] = statistic.meta["val"].to(parameters[0])
+    if result is not None:
+        node.meta["val"] = (result.to(dtype), *others)
+    return {node, *statistics}
+
+
+def _origins(node: fx.Node) -> list[fx.Node]:
+    """The node, and those that it is another name of."""
+    origins = [node]
+    while origins[-1].target in (aten.detach.default, aten.alias.default):
+        origins.append(origins[-1].args[0])
+    return origins
+
+
+def _compute_again(node: fx.Node) -> bool:
+    """Whether the value is another one now."""
+    if not callable(node.target) or node.meta.get("unbacked_bindings"):
+        return False
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    node.meta["val"] = node.target(*args, **kwargs)
+    return True
+
+
+def _nodes(node: fx.Node, positions: range) -> list[fx.Node]:
+    return [arg for arg in node.args[positions.start : positions.stop] if isinstance(arg, fx.Node)]
+
+
+def _has_quantized_results(node: fx.Node) -> bool:
+    """Fake tensors claim the dtype of the values that a quantised tensor stands for."""
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name in _LEAVES_QUANTIZED:
+        return False
+    if any(arg in _QUANTIZED for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, torch.dtype)):
+        return True
+    return any(_is_opaque(operand) for operand in node.all_input_nodes)
+
+
+def _is_opaque(node: fx.Node) -> bool:
+    value: Any = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return False
+    return any(isinstance(leaf, _C.Opaque) for leaf in pytree.tree_leaves(value))
