@@ -43,6 +43,7 @@ Types create(const Call& call, std::optional<DType> dtype, std::vector<Expr> siz
   return fresh(*dtype, std::move(sizes), std::move(strides), named_or(call, "device", Device{}));
 }
 
+// Tensors of one rank and element type.
 std::optional<std::vector<const ir::TensorType*>> tensor_list(const Call& call, size_t i) {
   const auto* refs = std::get_if<std::vector<TensorRef>>(&call.args[i]);
   if (refs == nullptr || refs->empty()) return std::nullopt;
@@ -50,13 +51,25 @@ std::optional<std::vector<const ir::TensorType*>> tensor_list(const Call& call, 
   for (const TensorRef ref : *refs) {
     const auto* type =
         ref.id == TensorRef::kAbsent ? nullptr : std::get_if<ir::TensorType>(&call.graph.value(ref.id).type);
-    // Other layouts may give another memory format; other element types are promoted.
-    if (type == nullptr || !is_contiguous(type->sizes, type->strides)) return std::nullopt;
+    if (type == nullptr) return std::nullopt;
     if (!types.empty() && (type->sizes.size() != types.front()->sizes.size() || type->dtype != types.front()->dtype))
       return std::nullopt;
     types.push_back(type);
   }
   return types;
+}
+
+bool is_contiguous(const ir::TensorType* type) { return npugraph::is_contiguous(type->sizes, type->strides); }
+
+// Whether torch certainly takes the tensor to be in row-major order: only tensors of images and volumes may be channels last,
+// which the stride of the last dimension shows.
+bool suggests_contiguous(const ir::TensorType* type) {
+  const size_t rank = type->sizes.size();
+  if ((rank != 4 && rank != 5) || type->strides == contiguous_strides(type->sizes)) return true;
+  const auto channels = type->sizes[1].as_int();
+  const auto channel_stride = type->strides[1].as_int();
+  const auto last_stride = type->strides.back().as_int();
+  return channels && channel_stride && last_stride && *last_stride < *channels * *channel_stride;
 }
 
 }  // namespace
@@ -85,6 +98,8 @@ Types cat(const Call& call) {
   const auto types = tensor_list(call, 0);
   const auto dim = call.known_integer(1);
   if (!types || !dim || types->front()->sizes.empty()) return std::nullopt;
+  // Channels last only where all operands are.
+  if (!std::any_of(types->begin(), types->end(), suggests_contiguous)) return std::nullopt;
   auto sizes = types->front()->sizes;
   const auto index = normalise_dim(call, *dim, static_cast<int64_t>(sizes.size()));
   // A one-dimensional empty tensor fits every other, which this rule does not follow.
@@ -99,7 +114,10 @@ Types cat(const Call& call) {
 Types stack(const Call& call) {
   const auto types = tensor_list(call, 0);
   const auto dim = call.known_integer(1);
-  if (!types || !dim) return std::nullopt;
+  if (!types || !dim ||
+      !std::all_of(types->begin(), types->end(), [](const auto* type) { return is_contiguous(type); })) {
+    return std::nullopt;
+  }
   auto sizes = types->front()->sizes;
   const auto index = normalise_dim(call, *dim, static_cast<int64_t>(sizes.size()) + 1);
   sizes.insert(sizes.begin() + index, Expr(static_cast<int64_t>(types->size())));

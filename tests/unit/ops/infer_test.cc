@@ -128,7 +128,8 @@ TEST(Infer, CopiesAndFreshTensors) {
   EXPECT_EQ(infer("aten._to_copy(%y, device=device(\"npu\", 0))"), "f32[2, 3, 4]{12, 1, 3} device(\"npu\", 0)");
   EXPECT_EQ(infer("aten.cat([%m, %m], -1)"), "f32[4, 10]{10, 1}");
   EXPECT_EQ(infer("aten.cat([%s, %s])"), "f32[2*s0, 64]{64, 1}");
-  EXPECT_EQ(infer("aten.cat([%x, %y])"), "?");
+  EXPECT_EQ(infer("aten.cat([%x, %y])"), "f32[4, 3, 4]{12, 4, 1}");
+  EXPECT_EQ(infer("aten.cat([%img, %img])"), "?");  // channels last where all operands are
   EXPECT_EQ(infer("aten.stack([%row, %row, %row], 1)"), "f32[4, 3]{3, 1}");
   EXPECT_EQ(infer("aten.arange(s0)"), "i64[s0]{1}");
   EXPECT_EQ(infer("aten.arange.start_step(10, 0, -3)"), "i64[4]{1}");
