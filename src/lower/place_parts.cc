@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMaxRank = 8;  // of what kernel.copy moves
 constexpr int32_t kReturned = INT32_MAX;
+constexpr int64_t kAlignment = 64;  // of memory that hosts give; the sums of a product may depend on it
 
 bool is_stack(const ir::Op* op) {
   static const ir::Op* kStack = &ops::require("aten.stack");
@@ -53,11 +54,12 @@ std::optional<std::vector<Expr>> rearrange(const ir::TensorType& view, const ir:
   return arranged;
 }
 
-bool same_layout(const ir::TensorType& type, const std::vector<Expr>& strides) {
+// Whether no operator can tell the window from memory of its own.
+bool same_layout(const ir::TensorType& type, const Window& window) {
   for (size_t i = 0; i < type.sizes.size(); ++i) {
-    if (!type.sizes[i].is_int(1) && type.strides[i] != strides[i]) return false;
+    if (!type.sizes[i].is_int(1) && type.strides[i] != window.strides[i]) return false;
   }
-  return true;
+  return Expr::make(ExprOp::kFloorDiv, {window.byte_offset, kAlignment}) * Expr(kAlignment) == window.byte_offset;
 }
 
 }  // namespace
@@ -161,7 +163,7 @@ bool PartPlaces::is_free(ir::NodeId cat, ir::ValueId root) const {
 
 bool PartPlaces::fits(const Part& part, ir::ValueId root) const {
   const ir::TensorType& type = graph_.value(part.value).tensor();
-  const bool same = same_layout(type, part.window.strides);
+  const bool same = same_layout(type, part.window);
   const ir::NodeId def = graph_.value(root).def;
   if (!same && !is_indifferent(graph_.node(def))) return false;
   const auto allowed = [&](ir::NodeId user) {

@@ -5,8 +5,8 @@
 //   %c = aten.cat([%a, %b], 1)      ->     kernel.copy       b, [the second window of c]
 //
 // A part is placed when a node computes it into memory that it is given, nobody touches that memory after the concatenation,
-// and every view of it is a window of the concatenation too. Its strides become those of the concatenation: where that makes a
-// difference, only exact operators (ops/exact.h) may touch it. Concatenations nest.
+// and every view of it is a window of the concatenation too. It gets the strides and the alignment of its window: where they
+// differ from those of memory of its own, only exact operators (ops/exact.h) may touch it. Concatenations nest.
 // A snapshot of a Graph, like AliasInfo. Immutable, safe to share. Linear in the graph.
 #pragma once
 

@@ -34,7 +34,7 @@ def test_static_decode_step_copies_nothing_of_the_cache(smollm2: Any) -> None:
         assert artifact.memory["copied_bytes_per_replay"] == of_the_model
 
 
-def test_every_decode_step_allocates_the_same() -> None:
+def test_every_decode_step_allocates_the_same_and_copies_nothing() -> None:
     """Counted on torch's CPU allocator; the table at the end of the run lists a step's allocations by operator."""
     m.reset()
     case = SPECIAL["decoder28"]
@@ -44,6 +44,7 @@ def test_every_decode_step_allocates_the_same() -> None:
         compiled(**inputs)
     steps = [allocations(lambda: compiled(**inputs)) for _ in range(3)]
     assert steps[0] == steps[1] == steps[2]
+    assert [artifact.memory["copied_bytes_per_replay"] for artifact in m.artifacts()] == [0] * len(m.artifacts())
     m.ALLOCATIONS[:] = steps[0]
 
 

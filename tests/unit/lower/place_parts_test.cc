@@ -153,13 +153,27 @@ TEST(PlaceParts, LeavesPartsThatOthersSee) {
             "kernel.unary_neg kernel.unary_abs aten.cat.out*");
 }
 
-TEST(PlaceParts, LeavesOperatorsThatCareAboutStrides) {
-  const auto gelu = [](const std::string& sizes, int dim) {
-    return tasks_of(lowered(std::string(kInputs) + "%a : f32[2, 3] = aten.gelu(%x)\n%c : f32" + sizes +
-                            " = aten.cat([%a, %y], " + std::to_string(dim) + ")\nreturn %c"));
+TEST(PlaceParts, LeavesOperatorsThatCareAboutLayout) {
+  const auto with = [](const std::string& cat) {
+    return tasks_of(lowered(R"(
+    input %x : f32[4, 16] user "x"
+    input %row : f32[1, 16] user "row"
+    input %w : f32[4, 4] user "w"
+    %a : f32[4, 16] = aten.gelu(%x)
+    %b : f32[4, 4] = aten.gelu(%w)
+    )" + cat + "\nreturn %c, %b"));
   };
-  EXPECT_EQ(gelu("[4, 3]", 0), "aten.gelu.out kernel.copy*");  // the rows lie as they would alone
-  EXPECT_EQ(gelu("[2, 6]", 1), "aten.gelu.out aten.cat.out*");
+  const std::string gelus = "aten.gelu.out aten.gelu.out ";
+  EXPECT_EQ(with("%c : f32[5, 16] = aten.cat([%row, %a])"),
+            gelus + "kernel.copy*");  // aligned rows, as they would lie alone
+  EXPECT_EQ(with("%c : f32[4, 20] = aten.cat([%a, %w], 1)"), gelus + "aten.cat.out*");  // other strides
+  EXPECT_EQ(tasks_of(lowered(R"(
+    input %w : f32[4, 4] user "w"
+    input %odd : f32[1, 4] user "odd"
+    %b : f32[4, 4] = aten.gelu(%w)
+    %c : f32[5, 4] = aten.cat([%odd, %b])
+    return %c)")),
+            "aten.gelu.out aten.cat.out*");  // 16 bytes behind
 }
 
 TEST(PlaceParts, LeavesConversionsAndOddRanks) {
