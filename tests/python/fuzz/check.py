@@ -82,26 +82,31 @@ def _with_options(options: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Runs a graph with torch's own operators. New tensors start where the fake tensors promise: AOTAutograd trusts it
-    and real operators do not always keep (``aten.copy`` of a tensor with an offset)."""
+    """Runs a graph with torch's own operators. New tensors have the strides that the fake tensors promise and start
+    where their storage starts: AOTAutograd trusts that, and real operators do not always keep it (``index_fill`` of a
+    diagonal, ``copy`` of a tensor with an offset)."""
     run = nop(graph, inputs)
+    promised = [node.meta["val"].stride() for node in graph.graph.output_node().args[0]]
 
-    def call(args: list[Any]) -> list[Any]:
-        known = {storage_key(t) for t in args if isinstance(t, torch.Tensor)}
+    def call(args: list[Any]) -> list[torch.Tensor]:
+        known = [storage_key(t) for t in args if isinstance(t, torch.Tensor)]
         results = run(args)
+        known += [storage_key(t) for t in results]
         return [
-            t if storage_key(t) in known or not t.storage_offset() else _without_offset(t, results) for t in results
+            t if known.count(storage_key(t)) > 1 else _laid_out(t, strides)
+            for t, strides in zip(results, promised, strict=True)
         ]
 
     call._boxed_call = True
     return call
 
 
-def _without_offset(t: torch.Tensor, results: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The tensor at the start of its storage, unless another result shares that."""
-    if sum(storage_key(t) == storage_key(other) for other in results) > 1:
+def _laid_out(t: torch.Tensor, strides: Sequence[int | torch.SymInt]) -> torch.Tensor:
+    if not all(isinstance(stride, int) for stride in strides):
+        strides = t.stride()
+    if t.stride() == tuple(strides) and not t.storage_offset():
         return t
-    return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t)
+    return torch.empty_strided(t.shape, strides, dtype=t.dtype).copy_(t)
 
 
 # What our backend does, with torch's own operators in the place of our Programs.
@@ -200,11 +205,14 @@ def _compare_aliases(expected: Tensors, found: Tensors, where: str) -> None:
     )
 
 
-def _shared(tensors: Tensors) -> list[tuple[int, int]]:
-    """For each tensor the number of the first with its storage, and the distance from its start."""
+def _shared(tensors: Tensors) -> list[tuple[int, int] | None]:
+    """For each tensor with elements the number of the first with its storage, and the distance from its start."""
     firsts: dict[int, int] = {}
-    found = []
+    found: list[tuple[int, int] | None] = []
     for number, t in enumerate(tensors):
+        if t.numel() == 0:
+            found.append(None)
+            continue
         first = firsts.setdefault(storage_key(t), number)
         found.append((first, t.storage_offset() - tensors[first].storage_offset()))
     return found

@@ -100,6 +100,7 @@ class _Builder:
         self.envs: list[dict[str, torch.Tensor]] = [{} for _ in sizes]
         self.names: list[str] = []  # of values that steps can use
         self.rounded: set[int] = set()  # storages with values that may differ in the last bits
+        self.written: set[int] = set()  # storages
         self.unused: dict[str, None] = {}  # values that no later step reads, in order
         self.next_name = 0
 
@@ -231,6 +232,7 @@ class _Builder:
             self.features.add("mixed dtypes")
         self.features |= set(features.of_values([*slots.tensors(), *results]))
         if operator.write in (Write.ELEMENTWISE, Write.SCATTERED):
+            self.written.add(storage_key(slots.tensors()[0]))
             # An operator that writes returns what it wrote, perhaps a view of x.
             target = results[0] if results else slots.tensors()[0]
             parameters = [self.envs[0][name] for name in self.parameters]
@@ -244,10 +246,18 @@ class _Builder:
             written = [operands[0]] if operator.write is not Write.NONE else []
             self.rounded |= {storage_key(t) for t in [*results, *written]}
 
+    def is_beyond_torch(self, name: str) -> bool:
+        """Whether torch's view replay fails on an output, even with a segmentation fault: a view of one of several
+        written arguments that share memory."""
+        storage = storage_key(self.envs[0][name])
+        arguments = {id(t) for t in (self.envs[0][p] for p in self.parameters) if storage_key(t) == storage}
+        return len(arguments) > 1 and storage in self.written and name not in self.parameters
+
     def finish(self, raw_outputs: list[int]) -> Program:
         """Returns a few values of any age, and those that only steps without effect would make otherwise."""
         outputs = [self.names[-1 - number % len(self.names)] for number in raw_outputs]
         outputs += [name for name in self.unused if name not in outputs]
+        outputs = [name for name in outputs if not self.is_beyond_torch(name)] or self.parameters[:1]
         env = self.envs[0]
         self.features |= set(features.of_outputs([env[name] for name in outputs], [env[p] for p in self.parameters]))
         return Program(

@@ -124,7 +124,6 @@ INDEXING = [
     *_pure(
         "index_copy",
         "{x}.index_copy(0, torch.tensor([1, 0]), {y:same}[:2])",
-        "{x}.index_fill({d}, torch.tensor([0]), 2)",
     ),
     *_pure("index_copy", "{x}.index_copy({d}, torch.arange({x}.shape[{d}]), {y:same})"),
     *_pure("index_add", "{x}.index_add(0, torch.tensor([0, 1, 0]), {y:same}[:3])", inexact=True),

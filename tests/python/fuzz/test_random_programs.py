@@ -67,6 +67,7 @@ def run(mode: str, check: Callable[[Program], None], sizes: st.SearchStrategy[tu
     each()
 
 
+@pytest.mark.filterwarnings("ignore:var:UserWarning", "ignore:Tensor.mT:UserWarning")
 @pytest.mark.parametrize("mode", MODES)
 def test_random_programs_equal_eager(mode: str) -> None:
     check, sizes, examples, _ = MODES[mode]
