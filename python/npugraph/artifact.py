@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph import _C
-
 
 @dataclasses.dataclass(frozen=True)
 class Instance:

@@ -16,7 +16,6 @@ from typing import Any
 import sympy
 import torch
 from torch import fx
-from torch._higher_order_ops.effects import with_effects
 from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, resolve_unbacked_bindings
 from torch.utils import _pytree as pytree
 
@@ -114,7 +113,7 @@ class _Importer:
         value = node.meta.get("val")
         self.note_shape_env(value)
         self.sourced |= _symbols_among([value, *getattr(value, "shape", ())])
-        if isinstance(value, torch.Tensor) and not is_effect_token(node):
+        if isinstance(value, torch.Tensor) and not node.meta.get("effect_token"):
             self.core.add_input(node, value, info.kind, info.source)
         elif (is_symbolic(value) and not is_nested_int(value)) or isinstance(value, (bool, int, float)):
             self.scalars[node] = self.convert(value)
@@ -256,11 +255,6 @@ def _symbols_among(values: Sequence[Any]) -> set[str]:
 
 def _get(path: tuple[Any, ...], result: Any) -> Any:
     return pytree.key_get(result, path)
-
-
-def is_effect_token(node: fx.Node) -> bool:
-    """Whether an input only orders effects; calls give None for it."""
-    return any(user.target is with_effects and user.args[0] is node for user in node.users)
 
 
 def _place(path: tuple[Any, ...]) -> tuple[int, int] | None:

@@ -8,11 +8,18 @@ import contextlib
 import torch
 from torch import fx
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
+from torch._higher_order_ops.effects import with_effects
 
 
 def prepare(gm: fx.GraphModule) -> fx.GraphModule:
-    """Turns functionalised custom operators back into themselves, cloning only what they truly must not write. In place."""
+    """Turns operators that were wrapped for their effects or functionalised back into themselves. In place.
+
+    Cloned is only what a custom operator truly must not write. Inputs that only order effects, for which calls give None, are
+    marked with ``meta["effect_token"]``.
+    """
     targets = {node.target for node in gm.graph.nodes}
+    if with_effects in targets:
+        _unwrap_effects(gm.graph)
     if auto_functionalized in targets or auto_functionalized_v2 in targets:
         _undo_auto_functionalized(gm)
     return gm
@@ -35,6 +42,25 @@ def _undo_auto_functionalized(gm: fx.GraphModule) -> None:
         _refresh_values(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.recompile()
+
+
+def _unwrap_effects(graph: fx.Graph) -> None:
+    """ATen operators without results are effects by themselves: the graph keeps them, in their order."""
+    for node in list(graph.nodes):
+        if node.target is not with_effects:
+            continue
+        token, operator, *args = node.args
+        if token.op == "placeholder":
+            token.meta["effect_token"] = True
+        if not isinstance(operator, torch._ops.OpOverload) or operator.namespace != "aten" or operator._schema.returns:
+            continue
+        with graph.inserting_before(node):
+            plain = graph.call_function(operator, tuple(args), dict(node.kwargs))
+        plain.meta = {key: value for key, value in node.meta.items() if key != "val"}
+        for item in list(node.users):
+            item.replace_all_uses_with(token)
+            graph.erase_node(item)
+        graph.erase_node(node)
 
 
 def _refresh_values(graph: fx.Graph) -> None:

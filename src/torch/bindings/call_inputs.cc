@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bindings/call_inputs.h"
 
+#include <algorithm>
+
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -42,6 +44,18 @@ bool strides_fit(at::IntArrayRef given, const InputSpec& spec, at::IntArrayRef s
   return true;
 }
 
+// Bytes from the first element to the end of the last one.
+int64_t extent_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t item_bytes) {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return 0;
+    last += (sizes[i] - 1) * strides[i];
+  }
+  return (last + 1) * item_bytes;
+}
+
+bool is_known(const std::vector<int64_t>& dims) { return std::find(dims.begin(), dims.end(), kSymbolic) == dims.end(); }
+
 std::string dims_text(const std::vector<int64_t>& dims) {
   std::string text = "[";
   for (const int64_t dim : dims) {
@@ -71,6 +85,7 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
   item_bytes = size_of(input.dtype);
   sizes = known_dims(input.sizes);
   strides = known_dims(input.strides);
+  if (is_known(sizes) && is_known(strides)) bytes = extent_bytes(sizes, strides, item_bytes);
 }
 
 void CallInputs::take(PyObject* list, const std::vector<InputSpec>& specs) {
@@ -132,7 +147,12 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   // A written input must not share its pages with a lazy copy.
   c10::StorageImpl& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
   void* base = spec.mutated ? storage.mutable_data() : const_cast<void*>(storage.data());
-  bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + spec.item_bytes * tensor.storage_offset();
+  const int64_t offset = spec.item_bytes * tensor.storage_offset();
+  const int64_t bytes = spec.bytes != kSymbolic ? spec.bytes : extent_bytes(sizes, tensor.strides(), spec.item_bytes);
+  if (bytes != 0 && offset + bytes > static_cast<int64_t>(storage.nbytes())) {
+    throw UserError(cat("input ", spec.source, " needs ", offset + bytes, " bytes of memory; its storage has ", storage.nbytes()));
+  }
+  bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
   bound.sizes = sizes.data();
 }
 

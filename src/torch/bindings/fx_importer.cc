@@ -124,6 +124,9 @@ const FxImporter::Target& FxImporter::target_of(py::handle op_overload) {
   if (target.op == nullptr) {
     target.schema = py::cast<std::string>(py::str(op_overload.attr("_schema")));
     target.traits = traits_of_tags(op_overload);
+    // What returns nothing is there for something else.
+    const bool returns = py::len(op_overload.attr("_schema").attr("returns")) != 0;
+    if (!returns) target.traits |= static_cast<ir::Traits>(ir::Trait::kSideEffect);
     target.op = &importer_.op_for(target.schema, target.traits);
   }
   return target;

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors reach the caller as eager raises them, nothing is lost, and the next call works."""
+
+from __future__ import annotations
+
+import pytest
+
+import torch
+
+from npugraph import artifacts
+from tests.python.backend.checks import compile_ex
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def raised(fn, *args) -> BaseException:
+    with pytest.raises(BaseException) as caught:
+        fn(*args)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, i: x.gather(0, i) + 1,
+        lambda x, i: x[i] * 2,
+        lambda x, i: torch.nn.functional.embedding(i, x[:, None]) + 1,
+        lambda x, i: x.index_select(0, i).sin(),
+        lambda x, i: x.index_copy(0, i, x[:2]) + 1,
+        lambda x, i: x.index_put((i,), x[:2]) + 1,
+        lambda x, i: x.scatter(0, i, 2.0) + 1,
+        lambda x, i: torch.nn.functional.one_hot(i, 4) + 1,
+        lambda x, i: x.take(i) + 1,
+    ],
+)
+def test_indices_out_of_range(fn) -> None:
+    compiled = compile_ex(fn)
+    x, good, bad = torch.randn(4), torch.tensor([3, 0]), torch.tensor([1, 7])
+    assert torch.equal(compiled(x, good), fn(x, good))
+    want, got = raised(fn, x, bad), raised(compiled, x, bad)
+    assert type(got) is type(want)
+    assert str(want).splitlines()[0] in str(got)
+    assert torch.equal(compiled(x, good), fn(x, good))
+    assert len(artifacts()) == 1
+
+
+def test_operators_that_refuse_values() -> None:
+    for fn, good, bad in (
+        (lambda x: torch.linalg.cholesky(x) + 1, torch.eye(3), -torch.eye(3)),
+        (lambda x: torch.linalg.inv(x) + 1, torch.eye(3), torch.zeros(3, 3)),
+        (lambda x: torch.multinomial(x, 2) + 1, torch.ones(3), -torch.ones(3)),
+        (lambda x: torch.bernoulli(x) + 1, torch.ones(3), torch.full((3,), 2.0)),
+    ):
+        compiled = compile_ex(fn)
+        compiled(good)
+        want, got = raised(fn, bad), raised(compiled, bad)
+        assert type(got) is type(want)
+        assert str(want).splitlines()[0] in str(got)
+        compiled(good)
+
+
+def test_an_assertion_that_fails() -> None:
+    def fn(x):
+        torch._assert_async((x > 0).all(), "all must be positive")
+        return x + 1
+
+    compiled = compile_ex(fn)
+    compiled(torch.ones(3))
+    with pytest.raises(RuntimeError, match="all must be positive"):
+        compiled(-torch.ones(3))
+    assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+
+
+class Stop(BaseException):
+    pass
+
+
+RAISED: list[type[BaseException]] = []
+
+
+@torch.library.custom_op("backend_tests::interruptible", mutates_args=())
+def interruptible(x: torch.Tensor) -> torch.Tensor:
+    if RAISED:
+        raise RAISED[0]("stop here")
+    return x.clone()
+
+
+interruptible.register_fake(lambda x: torch.empty_like(x))
+
+
+@torch.library.custom_op("backend_tests::triple_", mutates_args=("x",))
+def triple_(x: torch.Tensor) -> None:
+    x.mul_(3)
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, Stop])
+def test_exceptions_inside_python(kind) -> None:
+    def fn(x, y):
+        triple_(x)
+        z = interruptible(x) + 1
+        triple_(y)
+        return z
+
+    compiled = compile_ex(fn)
+    RAISED.clear()
+    compiled(torch.ones(3), torch.ones(3))
+    x, y = torch.ones(3), torch.ones(3)
+    RAISED.append(kind)
+    try:
+        with pytest.raises(kind, match="stop here"):
+            compiled(x, y)
+    finally:
+        RAISED.clear()
+    assert torch.equal(x, torch.full((3,), 3.0))
+    assert torch.equal(y, torch.ones(3))
+    assert torch.equal(compiled(x, y), torch.full((3,), 10.0))
+    assert torch.equal(y, torch.full((3,), 3.0))
+
+
+def test_no_write_is_moved_ahead_of_an_operator_that_may_fail() -> None:
+    def fn(x, i):
+        y = x[i]
+        x.add_(1)
+        return y
+
+    compiled = compile_ex(fn)
+    x = torch.arange(4.0)
+    compiled(x, torch.tensor([0]))
+    before = x.clone()
+    with pytest.raises(IndexError):
+        compiled(x, torch.tensor([9]))
+    assert torch.equal(x, before)
+    compiled(x, torch.tensor([0]))
+    assert torch.equal(x, before + 1)
+
+
+def test_exceptions_of_higher_order_operators() -> None:
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda t: interruptible(t), lambda t: t.cos(), (x,)) + 1
+
+    compiled = compile_ex(fn)
+    with pytest.warns(UserWarning, match="cond"):
+        compiled(torch.ones(3))
+    RAISED.append(ValueError)
+    try:
+        with pytest.raises(ValueError, match="stop here"):
+            compiled(torch.ones(3))
+    finally:
+        RAISED.clear()
+    assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("left", [0, 4, 8])
+def test_storage_that_was_freed_or_shrunk(left) -> None:
+    compiled = compile_ex(lambda x: x + 1)
+    x = torch.ones(4)
+    compiled(x)
+    x.untyped_storage().resize_(left)
+    with pytest.raises((RuntimeError, ValueError), match=r"L\['x'\]"):
+        compiled(x)
+    x.untyped_storage().resize_(16)
+    x.fill_(1)
+    assert torch.equal(compiled(x), torch.full((4,), 2.0))
+
+
+def test_storage_that_was_shrunk_under_a_window_of_symbolic_size() -> None:
+    compiled = compile_ex(lambda x: x + 1, dynamic=True)
+    base = torch.ones(10)
+    compiled(base[2:8])
+    compiled(base[3:5])
+    window = base[4:10]
+    base.untyped_storage().resize_(36)
+    with pytest.raises((RuntimeError, ValueError), match=r"L\['x'\]"):
+        compiled(window)
+
+
+def test_other_dtypes_and_devices_behind_the_guards() -> None:
+    compile_ex(lambda x: x.sin())(torch.ones(2, 3))
+    run = artifacts()[0]._core.callable()
+    with pytest.raises(ValueError, match=r"input 0 \(L\['x'\]\) has dtype double; the graph was compiled for float"):
+        run([torch.ones(2, 3, dtype=torch.float64)])
+    with pytest.raises(ValueError, match="has device meta; the graph was compiled for cpu"):
+        run([torch.ones(2, 3, device="meta")])
+    assert torch.equal(run([torch.ones(2, 3)])[0], torch.ones(2, 3).sin())
+
+
+def test_errors_of_python_partitions_cannot_be_saved(tmp_path) -> None:
+    compiled = compile_ex(lambda x: torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)
+    with pytest.warns(UserWarning, match="cond"):
+        compiled(torch.ones(3))
+    with pytest.raises(ValueError, match="cond"):
+        artifacts()[0].save(tmp_path / "program.ngp")
+    assert not (tmp_path / "program.ngp").exists()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A defect of ours costs the user speed, not the program: the graph runs as torch made it, and one warning says so."""
+
+from __future__ import annotations
+
+import pytest
+
+import npugraph
+import torch
+from torch._dynamo.utils import counters
+
+from npugraph import backend
+from tests.python.backend.checks import assert_same, compile_ex
+
+
+@pytest.fixture(params=["import_graph", "prepare"])
+def broken(request, monkeypatch) -> None:
+    def fail(*args):
+        raise AssertionError("something unforeseen")
+
+    monkeypatch.setattr(backend, request.param, fail)
+
+
+def test_inference(broken) -> None:
+    def fn(x):
+        x.add_(1)
+        return x * 2, x.t()
+
+    compiled = compile_ex(fn, dynamic=True)
+    with torch.no_grad(), pytest.warns(npugraph.DefectWarning) as caught:
+        for n in (3, 5):
+            own, given = torch.ones(n, 2), torch.ones(n, 2)
+            assert_same((compiled(own), own), (fn(given), given))
+    (warning,) = caught
+    assert "report" in str(warning.message)
+    assert "AssertionError: something unforeseen" in str(warning.message)
+    assert counters["npugraph_ex"] == {"fallbacks": 1}
+    assert npugraph.artifacts() == []
+
+
+def test_training(broken) -> None:
+    def fn(x):
+        return (x.sin() * x).sum()
+
+    own = torch.randn(3, requires_grad=True)
+    given = own.detach().clone().requires_grad_()
+    with pytest.warns(npugraph.DefectWarning):
+        compile_ex(fn)(own).backward()
+    fn(given).backward()
+    assert_same(own.grad, given.grad)
+    assert counters["npugraph_ex"] == {"fallbacks": 2}
+
+
+def test_a_failure_of_the_core(monkeypatch) -> None:
+    def fail(*args):
+        raise RuntimeError("internal error: an invariant")
+
+    monkeypatch.setattr(backend._Compile, "compile_imported", fail)
+    with pytest.warns(npugraph.DefectWarning, match="an invariant"):
+        assert torch.equal(compile_ex(lambda x: x + 1)(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_mistakes_of_the_user_are_no_defects() -> None:
+    with pytest.raises(Exception, match="unknown option"):
+        compile_ex(lambda x: x + 1, options={"nope": 1})(torch.ones(3))
+    assert "fallbacks" not in counters["npugraph_ex"]
