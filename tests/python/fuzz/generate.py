@@ -108,7 +108,7 @@ class _Builder:
 
     def add_input(self, kind: int, dtype: torch.dtype, shape: int, a: int, b: int) -> None:
         name, base = f"x{len(self.parameters)}", f"base{len(self.parameters)}"
-        if kind >= 7 and self.inputs:
+        if kind >= len(BASES) and self.inputs:
             of = self.inputs[-1 - a % len(self.inputs)][0]
             lines = [(name, of + ALIASES[b % len(ALIASES)])]
         else:
