@@ -54,7 +54,7 @@ def npugraph_ex(
     )(gm, example_inputs)
     if not compile_.writes_inputs:
         return compiled
-    return _with_overlap_fallback(compiled, gm)
+    return _with_overlap_fallback(compiled, gm, _shared_storages(example_inputs))
 
 
 def _reset() -> None:
@@ -234,15 +234,51 @@ def _with_objects(run: Any, imported: Imported) -> Callable[..., Any]:
     return call
 
 
-def _with_overlap_fallback(compiled: Callable[..., Any], gm: fx.GraphModule) -> Callable[..., Any]:
-    """Inputs that are written and overlap others in a way that nobody saw at compile time: run the graph as it was written."""
+# An input in a storage that several inputs share: its position, that of the first of them, offset, and bytes of the storage.
+_Shared = tuple[int, int, int, int]
+
+
+def _shared_storages(inputs: Sequence[Any]) -> list[_Shared]:
+    """The inputs that share a storage. AOTAutograd compiles written ones as windows at fixed places in one base."""
+    first: dict[int, int] = {}
+    shared: dict[int, _Shared] = {}
+    for index, tensor in enumerate(inputs):
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+            continue
+        leader = first.setdefault(tensor.untyped_storage()._cdata, index)
+        if leader != index:
+            shared[leader] = _place(inputs, leader, leader)
+            shared[index] = _place(inputs, index, leader)
+    return list(shared.values())
+
+
+def _place(inputs: Sequence[Any], index: int, leader: int) -> _Shared:
+    return index, leader, inputs[index].storage_offset(), inputs[index].untyped_storage().nbytes()
+
+
+def _lies_as(inputs: Sequence[Any], shared: Sequence[_Shared]) -> bool:
+    """Whether the inputs share storages as those of the compile did."""
+    return all(
+        _place(inputs, place[0], place[1]) == place
+        and inputs[place[0]].untyped_storage()._cdata == inputs[place[1]].untyped_storage()._cdata
+        for place in shared
+    )
+
+
+def _with_overlap_fallback(
+    compiled: Callable[..., Any], gm: fx.GraphModule, shared: Sequence[_Shared]
+) -> Callable[..., Any]:
+    """Inputs that are written and overlap others in a way that nobody saw at compile time, or no longer overlap as they did:
+    run the graph as it was written."""
     eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs overlap")
 
     def call(*args: Any) -> Any:
-        try:
-            return compiled(*args)
-        except _C.InputsOverlap:
-            _count("overlapping_inputs")
-            return eager(*args)
+        if not shared or _lies_as(args, shared):
+            try:
+                return compiled(*args)
+            except _C.InputsOverlap:  # nothing has run
+                pass
+        _count("overlapping_inputs")
+        return eager(*args)
 
     return torch._dynamo.disable(call, reason="do not trace compiled graphs")
