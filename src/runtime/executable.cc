@@ -169,7 +169,7 @@ void Executable::State::acquire(Call& call) {
 }
 
 void Executable::State::capture(Call& call) {
-  call.mode = RunMode::kCapture;
+  call.mode = options.capture ? RunMode::kCapture : RunMode::kEager;
   auto made =
       std::make_unique<Instance>(blueprint, tasks.all(), host, &call.lease->service, symbols_of(blueprint, call.key));
   call.instance = made.get();

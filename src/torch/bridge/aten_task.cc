@@ -25,8 +25,8 @@ namespace {
 
 using torch::jit::Stack;
 
-// An operator from outside of torch may keep the tensors that it is given.
-bool may_keep_arguments(std::string_view name) { return !name.starts_with("aten.") && !name.starts_with("prims."); }
+// An operator from outside of torch may keep the tensors that it is given, and may be written in Python.
+bool is_foreign(std::string_view name) { return !name.starts_with("aten.") && !name.starts_with("prims."); }
 
 bool same_window(const program::Operand& a, const program::Operand& b) {
   return a.buffer == b.buffer && a.dtype == b.dtype && a.byte_offset == b.byte_offset && a.sizes == b.sizes &&
@@ -82,6 +82,7 @@ class AtenTask {
   std::vector<int32_t> moving_;     // operands whose pointer is set before each run
   std::vector<int32_t> written_;    // those of them that the operator writes
   bool direct_ = false;             // straight to the CPU kernel
+  bool foreign_ = false;                 // not of torch
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
@@ -111,7 +112,8 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     if (tensor_of_[i] == index) moving_.push_back(index);
     if (tensor_of_[i] != program::kNone && operands[i].written) written_.push_back(tensor_of_[i]);
   }
-  fresh_tensors_ = any_opaque || may_keep_arguments(task.name);
+  foreign_ = is_foreign(task.name);
+  fresh_tensors_ = any_opaque || foreign_;
   direct_ = !any_opaque && op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
@@ -236,7 +238,7 @@ void AtenTask::store_results(State& state, ng_call* call) const {
 }
 
 void AtenTask::run(State& state, ng_call* call) const {
-  const BelowAutograd below;
+  const BelowAutograd below(foreign_);
   const TaskScope scope(declared_.name());
   for (const int32_t i : moving_) state.tensors[i]->point_to(call->buffers[i].data);
   push_args(state, call);

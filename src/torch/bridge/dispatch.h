@@ -6,15 +6,22 @@
 
 namespace npugraph::bridge {
 
-// What the front end has already dealt with: gradients, autocast, functionalisation, Python modes.
-inline constexpr c10::DispatchKeySet kAboveKernels =
-    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
-    c10::DispatchKeySet({c10::DispatchKey::Functionalize, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
-                         c10::DispatchKey::PythonDispatcher});
+// What the front end has already dealt with.
+inline constexpr c10::DispatchKeySet kDoneByFrontEnd = c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                                       c10::autocast_dispatch_keyset |
+                                                       c10::DispatchKeySet(c10::DispatchKey::Functionalize);
+inline constexpr c10::DispatchKeySet kPythonKeys({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                                                  c10::DispatchKey::PythonDispatcher});
 
-// While alive, operators of the calling thread go to their kernels directly.
+// While alive, operators of the calling thread go to their kernels directly. With `may_be_python` as far as kernels written in
+// Python allow: these may compile functions themselves.
 class BelowAutograd {
-  c10::impl::ExcludeDispatchKeyGuard guard_{kAboveKernels};
+ public:
+  explicit BelowAutograd(bool may_be_python = false)
+      : guard_(may_be_python ? kDoneByFrontEnd : kDoneByFrontEnd | kPythonKeys) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_;
 };
 
 }  // namespace npugraph::bridge

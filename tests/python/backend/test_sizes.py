@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A new size makes a new Instance and calls no compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+import npugraph
+import torch
+from torch._dynamo.utils import counters
+
+from tests.python.backend.checks import assert_same, compile_ex, task_names
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+    ).eval()
+
+
+def test_a_new_size_captures_and_compiles_nothing() -> None:
+    plain = model()
+    compiled = compile_ex(plain, dynamic=True)
+    compiled(torch.randn(5, 8))
+    (artifact,) = npugraph.artifacts()
+    tasks = task_names(artifact)
+    for captures, n in enumerate((3, 7, 1000, 2), start=2):
+        x = torch.randn(n, 8)
+        assert_same(compiled(x), plain(x), exact=False)
+        assert artifact.counters["captures"] == captures
+    for n in (5, 3, 1000):
+        x = torch.randn(n, 8)
+        assert_same(compiled(x), plain(x), exact=False)
+    assert npugraph.artifacts() == [artifact]
+    assert task_names(artifact) == tasks
+    assert artifact.counters["compiles"] == 1
+    assert artifact.counters["captures"] == 5
+    assert artifact.counters["replays"] == 8
+    assert artifact.counters["cache_hits"] == 3
+    assert artifact.counters["cache_misses"] == 5
+    assert counters["npugraph_ex"]["compiles"] == 1
+
+
+def test_size_one_has_a_graph_of_its_own_at_most() -> None:
+    plain = model()
+    compiled = compile_ex(plain, dynamic=True)
+    for n in (4, 1, 9, 1):
+        x = torch.randn(n, 8)
+        assert_same(compiled(x), plain(x), exact=False)
+    assert len(npugraph.artifacts()) <= 2
+
+
+@pytest.mark.parametrize(("dynamic", "compiles"), [(None, 2), (True, 1), (False, 4)])
+def test_number_of_compiles(dynamic, compiles) -> None:
+    plain = model()
+    compiled = compile_ex(plain, dynamic=dynamic)
+    for n in (4, 5, 6, 7, 4):
+        x = torch.randn(n, 8)
+        assert_same(compiled(x), plain(x), exact=False)
+    assert counters["npugraph_ex"]["compiles"] == compiles
+
+
+def test_instances_are_bounded() -> None:
+    compiled = compile_ex(lambda x: x * 2 + 1, dynamic=True, options={"max_instances": 2})
+    for n in (3, 4, 5, 3, 3, 5):
+        x = torch.randn(n)
+        assert_same(compiled(x), x * 2 + 1)
+    (artifact,) = npugraph.artifacts()
+    assert [list(instance.symbols.values()) for instance in artifact.instances] == [[5], [3]]
+    assert artifact.counters["captures"] == 4
+    assert artifact.counters["recaptures.evicted"] == 1
+
+
+def test_force_eager_keeps_no_instance() -> None:
+    plain = model()
+    compiled = compile_ex(plain, dynamic=True, options={"force_eager": True})
+    for n in (4, 4, 5):
+        x = torch.randn(n, 8)
+        assert_same(compiled(x), plain(x), exact=False)
+    (artifact,) = npugraph.artifacts()
+    assert artifact.instances == []
+    assert artifact.counters["replays"] == 3
+    assert artifact.counters["captures"] == 3
+    assert artifact.counters["recaptures.forced"] == 2
+    with npugraph.task_log() as log:
+        compiled(torch.randn(4, 8))
+    assert {record.mode for record in log} == {"eager"}
+
+
+def test_refresh_captures_again() -> None:
+    compiled = compile_ex(lambda x: x * 2 + 1)
+    compiled(torch.ones(3))
+    (artifact,) = npugraph.artifacts()
+    artifact.refresh()
+    assert artifact.instances == []
+    assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0))
+    assert artifact.counters["captures"] == 2
+    assert artifact.counters["compiles"] == 1
+
+
+def test_memory_follows_the_largest_size() -> None:
+    compiled = compile_ex(lambda x: torch.softmax(x @ x.t(), -1) @ x, dynamic=True)
+    compiled(torch.randn(16, 8))
+    (artifact,) = npugraph.artifacts()
+    small = artifact.memory["arena_bytes"]
+    compiled(torch.randn(64, 8))
+    large = artifact.memory["arena_bytes"]
+    assert large > small
+    compiled(torch.randn(16, 8))
+    live = [pool.live_bytes for pool in npugraph.pools() if pool.name.startswith("arena")]
+    assert sum(live) >= large
+    assert artifact.memory["lower_bound_bytes"] <= large

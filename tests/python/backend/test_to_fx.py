@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every stage of a graph can be read and run as FX."""
+
+from __future__ import annotations
+
+import pytest
+
+import npugraph
+import torch
+import torch._dynamo.config as dynamo_config
+from torch import fx
+
+from tests.python.backend.checks import assert_same, compile_ex
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def check_stages(fn, *calls, **arguments) -> None:
+    """Runs every stage of the only graph of `fn` on the inputs that the compiled graph gets."""
+    compiled = compile_ex(fn, **arguments)
+    for make in calls:
+        compiled(*make())
+    (artifact,) = npugraph.artifacts()
+    run = artifact._core.callable()
+    seen: list[list] = []
+    for make in calls:
+        torch.manual_seed(0)
+        given = make()
+        numbers = [n for t in given if isinstance(t, torch.Tensor) for n in t.shape]
+        arguments = _arguments(artifact, given, numbers)
+        if arguments is not None:
+            seen.append(arguments)
+    assert seen
+    for arguments in seen:
+        torch.manual_seed(1)
+        own = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
+        want = run(list(own))
+        for stage in artifact.stages:
+            module = artifact.to_fx(stage)
+            assert isinstance(module, fx.GraphModule)
+            torch.manual_seed(1)
+            other = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
+            assert_same(list(module(*other)), list(want), exact=False)
+            assert_same(other, own, exact=False)
+    assert module.code
+
+
+def _arguments(artifact, given, numbers):
+    """Tensors in the order of the call, behind them or in front the sizes that they have."""
+    names = [node.name for node in artifact.to_fx("import").graph.nodes if node.op == "placeholder"]
+    symbols = {}
+    arguments, tensors = [], iter(t for t in given)
+    for name, (value, _, _) in zip(names, artifact._core.graph("import").inputs(), strict=True):
+        arguments.append(next(tensors) if value is not None else symbols.setdefault(name, numbers[len(symbols)]))
+    return arguments
+
+
+def test_pointwise_products_and_views() -> None:
+    def fn(x, w):
+        h = torch.softmax((x @ w).view(2, -1), -1)
+        return h.t(), h.sum(0), torch.cat([x, x * 2], 1)[:, 1:], torch.split(x, 2)
+
+    check_stages(fn, lambda: (torch.randn(4, 4), torch.randn(4, 4)))
+
+
+def test_writes_and_constants() -> None:
+    def fn(x, y):
+        x[1:].mul_(2)
+        y.copy_(x)
+        return x + torch.tensor([1.0, 2, 3]), y.new_full((2,), 3, dtype=torch.int64)
+
+    check_stages(fn, lambda: (torch.randn(3), torch.randn(3)))
+
+
+def test_symbolic_sizes() -> None:
+    def fn(x):
+        n = x.shape[0]
+        return x.new_ones(n // 2 + 1, max(n, 3)) * n, torch.arange(n) % 3, x.reshape(-1)[: n * 2 - 1], n * 3
+
+    check_stages(fn, lambda: (torch.randn(5, 2),), lambda: (torch.randn(8, 2),), dynamic=True)
+
+
+def test_random_numbers() -> None:
+    check_stages(lambda x: (torch.rand_like(x) + x, torch.nn.functional.dropout(x, 0.5)), lambda: (torch.randn(3),))
+
+
+@pytest.mark.filterwarnings("ignore::npugraph.NpugraphWarning")
+def test_python_nodes() -> None:
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda t: t.sin() * 2, lambda t: t.cos(), (x,)) + 1
+
+    check_stages(fn, lambda: (torch.ones(3),), lambda: (-torch.ones(3),))
+
+
+@pytest.mark.filterwarnings("ignore::npugraph.NpugraphWarning")
+def test_python_nodes_with_sizes() -> None:
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda t: t * 2, lambda t: t * 3, (x,)).new_ones(x.shape[0]) * x
+
+    check_stages(fn, lambda: (torch.ones(3),), lambda: (-torch.ones(5),), dynamic=True)
+
+
+def test_sizes_from_contents() -> None:
+    def fn(x):
+        found = x.nonzero()
+        return found * 2, x.new_ones(found.shape[0] + 1)
+
+    with dynamo_config.patch(capture_dynamic_output_shape_ops=True):
+        check_stages(fn, lambda: (torch.tensor([0.0, 1, 2]),))
+
+
+def test_an_unknown_stage() -> None:
+    compile_ex(lambda x: x + 1)(torch.ones(3))
+    with pytest.raises(ValueError, match="unknown stage"):
+        npugraph.artifacts()[0].to_fx("nope")
