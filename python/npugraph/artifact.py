@@ -184,6 +184,9 @@ class Registry:
         return f"{wish}_{count}"
 
     def clear(self) -> None:
+        """Forgets all, and takes the memory of those that something still holds: they capture again if they are called."""
+        for artifact in self.all():
+            artifact.refresh()
         with self._lock:
             self._alive.clear()
             self._names.clear()
