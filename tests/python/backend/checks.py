@@ -63,8 +63,8 @@ def check(
     exact: bool = True,
     **arguments: Any,
 ) -> list[npugraph.Artifact]:
-    """Compiles `fn` and compares all `calls` with eager, `rounds` times: results, inputs after the call, the state of the random
-    number generator and, with `aliases`, which tensors share memory. Returns the artifacts."""
+    """Compiles `fn` and compares all `calls` with eager, `rounds` times: results, inputs after the call, the state of the
+    random number generator and, with `aliases`, which tensors share memory. Returns the artifacts."""
     compiled = compile_ex(fn, **arguments)
     for make in calls * rounds:
         torch.manual_seed(0)
@@ -85,8 +85,8 @@ def check(
 def check_partitioned(
     fn: Callable[..., Any], *calls: Make, names: Sequence[str], task: str | None = None, **arguments: Any
 ) -> list[npugraph.Artifact]:
-    """`check` of a graph of which the operators `names` run in Python: one warning that names the first of them and its line, the
-    partitions listed with reasons, and `task` captured beside them."""
+    """`check` of a graph of which the operators `names` run in Python: one warning that names the first of them and its
+    line, the partitions listed with reasons, and `task` captured beside them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", npugraph.NpugraphWarning)
         artifacts = check(fn, *calls, **arguments)

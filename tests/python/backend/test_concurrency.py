@@ -10,12 +10,11 @@ import textwrap
 import threading
 from collections.abc import Callable
 
-import pytest
-
 import npugraph
-import torch
-
+import pytest
 from npugraph import _C
+
+import torch
 from tests.python.backend.checks import compile_ex
 
 

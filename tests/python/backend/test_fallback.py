@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 import npugraph
-import torch
+import pytest
+from npugraph import backend
 from torch._dynamo.utils import counters
 
-from npugraph import backend
+import torch
 from tests.python.backend.checks import assert_same, compile_ex
 
 

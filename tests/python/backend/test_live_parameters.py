@@ -7,11 +7,10 @@ import copy
 import gc
 import weakref
 
+import npugraph
 import pytest
 
-import npugraph
 import torch
-
 from tests.python.backend.checks import assert_same, compile_ex
 
 

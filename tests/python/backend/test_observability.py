@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
-import pytest
-
 import npugraph
-import torch
+import pytest
 from torch._dynamo.utils import counters
 
+import torch
 from tests.python.backend.checks import compile_ex
 
 
@@ -170,7 +170,7 @@ def test_task_log() -> None:
         assert list(record.waits) == []
         assert list(record.limits) == [] or record.limits
         assert list(record.scopes) == [] or record.scopes
-    for before, after in zip(log, log[1:], strict=False):
+    for before, after in itertools.pairwise(log):
         assert before.end_ns <= after.begin_ns
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of odd but plain tensors: constants, no inputs, no elements, no dimensions, every dtype, operators with lists."""
+"""Graphs of odd but plain tensors: constants, no inputs, no elements, no dimensions, dtypes, operators with lists."""
 
 from __future__ import annotations
 

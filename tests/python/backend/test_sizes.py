@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 import npugraph
-import torch
+import pytest
 from torch._dynamo.utils import counters
 
+import torch
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
 

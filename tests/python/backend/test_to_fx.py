@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 import npugraph
-import torch
+import pytest
 import torch._dynamo.config as dynamo_config
-from torch import fx
 
+import torch
 from tests.python.backend.checks import assert_same, compile_ex
+from torch import fx
 
 
 @pytest.fixture(autouse=True)

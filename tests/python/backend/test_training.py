@@ -6,11 +6,10 @@ from __future__ import annotations
 import copy
 
 import pytest
-
-import torch
+from npugraph import artifacts
 from torch.utils.checkpoint import checkpoint
 
-from npugraph import artifacts
+import torch
 from tests.python.backend.checks import assert_same, compile_ex
 
 
