@@ -63,8 +63,8 @@ def check(
     exact: bool = True,
     **arguments: Any,
 ) -> list[npugraph.Artifact]:
-    """Compiles `fn` and compares all `calls` with eager, `rounds` times: results, inputs after the call, the state of the
-    random number generator and, with `aliases`, which tensors share memory. Returns the artifacts."""
+    """Compiles `fn` and compares all `calls` with eager, `rounds` times: results, inputs after the call, the state of
+    the random number generator and, with `aliases`, which tensors share memory. Returns the artifacts."""
     compiled = compile_ex(fn, **arguments)
     for make in calls * rounds:
         torch.manual_seed(0)
