@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
+
 from benchmarks import call_overhead, cold_start, machine, report, sides, smollm2_decode
 from benchmarks.harness import Result
 

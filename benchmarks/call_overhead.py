@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+
 from benchmarks import sides
 from benchmarks.harness import Result, Side, measure
 from benchmarks.model_case import ModelCase, flatten_outputs, relative_errors

@@ -9,6 +9,7 @@ import sys
 import time
 
 import torch
+
 from benchmarks import sides
 from benchmarks.model_case import flatten_outputs, reference64, relative_errors
 from benchmarks.models import CASES

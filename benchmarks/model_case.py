@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch.overrides import TorchFunctionMode
-
 import torch
+from torch.overrides import TorchFunctionMode
 
 Inputs = dict[str, Any]
 SIZES = ("tiny", "base")

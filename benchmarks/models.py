@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 import transformers
 
-import torch
 from benchmarks.model_case import Inputs, ModelCase
 from benchmarks.whisper_steps import WhisperDecodeStep, decode_inputs, encoder_inputs
 

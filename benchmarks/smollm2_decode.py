@@ -6,12 +6,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 
-from npugraph.demo import generate, smollm2
-
 import torch
+
 from benchmarks import sides
 from benchmarks.harness import Result, Side, measure
 from benchmarks.model_case import relative_error, run64
+from npugraph.demo import generate, smollm2
 
 NAME = "smollm2_decode"
 PROMPT_LENGTH = 32

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import transformers
-from npugraph.demo import packages
-
 import torch
+import transformers
+
 from benchmarks.model_case import Inputs, ModelCase
+from npugraph.demo import packages
 
 CACHE_LENGTH = 128
 WIDTH = 64

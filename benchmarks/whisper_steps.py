@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import DynamicCache, EncoderDecoderCache
-
 import torch
+from transformers import DynamicCache, EncoderDecoderCache
 
 PAST_LENGTH = 12  # tokens decoded before the measured step
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step 1: compile a function, call it, and see that it became one captured program."""
 
-import npugraph
-
 import torch
+
+import npugraph
 
 
 def normalise(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

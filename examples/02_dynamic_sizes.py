@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step 2: one compile serves every size; a new size is a new capture, which takes microseconds."""
 
-import npugraph
+import torch
 import torch.nn.functional as F
 
-import torch
+import npugraph
 
 
 def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step 3: parameters stay alive. Whatever changes them between calls, the next call sees it, without a compile."""
 
-import npugraph
-
 import torch
 from torch import nn
+
+import npugraph
 
 
 def check(what: str, model: nn.Module, compiled: nn.Module, x: torch.Tensor) -> None:

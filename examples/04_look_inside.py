@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step 4: look inside. The graph after any pass as text and as runnable FX, the planned program, and a report."""
 
-import npugraph
-
 import torch
+
+import npugraph
 
 
 def update(state: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

@@ -3,11 +3,11 @@
 
 import copy
 
-import npugraph
-import torch.nn.functional as F
-
 import torch
+import torch.nn.functional as F
 from torch import nn
+
+import npugraph
 
 
 def train(model: nn.Module, forward: nn.Module, steps: int = 60) -> list[float]:

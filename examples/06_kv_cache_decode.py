@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step 6: a decode step that writes into its key/value cache in place: not a byte of the cache is copied."""
 
-import npugraph
-import torch.nn.functional as F
-
 import torch
+import torch.nn.functional as F
 from torch import nn
+
+import npugraph
 
 BATCH, HEADS, LENGTH, SIZE = 1, 4, 64, 16
 WIDTH = HEADS * SIZE

@@ -12,11 +12,11 @@ from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import npugraph
+import torch
 import torch.nn.functional as F
 import transformers
 
-import torch
+import npugraph
 
 QUERY = "Who looks after the light at night?"
 TEXT = Path(__file__).with_name("lighthouse.txt")

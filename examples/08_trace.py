@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import npugraph
-
 import torch
 from torch import nn
+
+import npugraph
 
 
 @torch.no_grad()

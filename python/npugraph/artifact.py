@@ -27,9 +27,9 @@ class Instance:
 class Artifact:
     """One compiled graph. All fields are stable API.
 
-    An artifact lives as long as its compiled function: ``torch._dynamo.reset()`` ends it. When the model whose parameters it
-    last ran with is deleted, its memory returns and it leaves ``npugraph.artifacts()``, until another model of the same code
-    runs it.
+    An artifact lives as long as its compiled function: ``torch._dynamo.reset()`` ends it. When the model whose
+    parameters it last ran with is deleted, its memory returns and it leaves ``npugraph.artifacts()``, until another
+    model of the same code runs it.
     """
 
     asleep = False  # its model is gone
@@ -50,7 +50,7 @@ class Artifact:
         return self._core.stages()
 
     def graph(self, stage: str | None = None) -> str:
-        """Text of the graph after a stage, by default the last. ``ValueError`` that lists the stages for an unknown one."""
+        """Text of the graph after a stage, by default the last. ``ValueError`` for an unknown one lists the stages."""
         return self._core.graph_text(self._stage(stage))
 
     def to_fx(self, stage: str | None = None) -> fx.GraphModule:
@@ -65,8 +65,9 @@ class Artifact:
 
     @property
     def tasks(self) -> list[Any]:
-        """Tasks in program order: name, kind, stream, origin (FX node), source (user's line), reason (why it is not generated
-        code), bytes_read and bytes_written (of the latest Instance), nanoseconds (of the second run of an Instance, 0 before)."""
+        """Tasks in program order: name, kind, stream, origin (FX node), source (user's line), reason (why it is not
+        generated code), bytes_read and bytes_written (of the latest Instance), nanoseconds (of the second run of an
+        Instance, 0 before)."""
         return self._core.tasks()
 
     @property
@@ -101,8 +102,8 @@ class Artifact:
         return self._core.explain()
 
     def refresh(self) -> None:
-        """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not count
-        (through ``.data``)."""
+        """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not
+        count (through ``.data``)."""
         self._core.refresh()
 
     def save(self, path: str) -> None:
@@ -184,7 +185,7 @@ class Registry:
         return f"{wish}_{count}"
 
     def clear(self) -> None:
-        """Forgets all, and takes the memory of those that something still holds: they capture again if they are called."""
+        """Forgets all, and takes the memory of those that something still holds: they capture again when called."""
         for artifact in self.all():
             artifact.refresh()
         with self._lock:

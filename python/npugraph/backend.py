@@ -39,10 +39,11 @@ def npugraph_ex(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compiles Dynamo's graph into captured, replayable Programs; use it as ``torch.compile(fn, backend="npugraph_ex")``.
+    """Compiles Dynamo's graph into captured, replayable Programs: ``torch.compile(fn, backend="npugraph_ex")``.
 
-    With gradients off one Program is made, with gradients on a forward and a backward one. Raises ``ValueError`` for an unknown
-    option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value of the wrong type.
+    With gradients off one Program is made, with gradients on a forward and a backward one. Raises ``ValueError`` for
+    an unknown option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value of
+    the wrong type.
     """
     checked = Options.parse(options, mode)
     compile_ = _Compile(gm, checked)
@@ -155,8 +156,8 @@ class _Compile:
         return options
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:
-        """Kinds and sources of a forward graph's placeholders. AOTAutograd may put effect tokens in front and, for aliased
-        inputs, replace some by their base: then the sources are the placeholders' own names."""
+        """Kinds and sources of a forward graph's placeholders. AOTAutograd may put effect tokens in front and, for
+        aliased inputs, replace some by their base: then the sources are the placeholders' own names."""
         nodes = [node for node in gm.graph.nodes if node.op == "placeholder"]
         context = torch._guards.TracingContext.try_get()
         metadata = context.fw_metadata if context is not None else None
@@ -219,7 +220,8 @@ def _run_as_it_is(gm: fx.GraphModule, name: str, error: Exception) -> Callable[.
 
 
 def _with_objects(run: Any, imported: Imported) -> Callable[..., Any]:
-    """Takes inputs that no task can carry out of the list, for Python tasks to find, and puts such outputs into the result."""
+    """Takes inputs that no task can carry out of the list, for Python tasks to find, and puts such outputs into the
+    result."""
 
     def call(args: list[Any]) -> Any:
         with imported.objects.of_one_run() as values:
@@ -234,7 +236,8 @@ def _with_objects(run: Any, imported: Imported) -> Callable[..., Any]:
     return call
 
 
-# An input in a storage that several inputs share: its position, that of the first of them, offset, and bytes of the storage.
+# An input in a storage that several inputs share: its position, that of the first of them, offset, and bytes of the
+# storage.
 _Shared = tuple[int, int, int, int]
 
 
@@ -268,8 +271,8 @@ def _lies_as(inputs: Sequence[Any], shared: Sequence[_Shared]) -> bool:
 def _with_overlap_fallback(
     compiled: Callable[..., Any], gm: fx.GraphModule, shared: Sequence[_Shared]
 ) -> Callable[..., Any]:
-    """Inputs that are written and overlap others in a way that nobody saw at compile time, or no longer overlap as they did:
-    run the graph as it was written."""
+    """Inputs that are written and overlap others in a way that nobody saw at compile time, or no longer overlap as
+    they did: run the graph as it was written."""
     eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs overlap")
 
     def call(*args: Any) -> Any:

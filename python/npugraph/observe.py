@@ -14,8 +14,9 @@ from npugraph import _C
 def task_log() -> Iterator[list[Any]]:
     """Records every launch of a task inside the ``with``; the list is filled when it ends.
 
-    Each record: sequence, artifact, instance, task, name, kind, mode ("eager", "capture", "replay"), stream, workers (thread ids, 0
-    is the caller), limits, scopes, begin_ns and end_ns (monotonic), waits (tasks whose events it waited for).
+    Each record: sequence, artifact, instance, task, name, kind, mode ("eager", "capture", "replay"), stream, workers
+    (thread ids, 0 is the caller), limits, scopes, begin_ns and end_ns (monotonic), waits (tasks whose events it waited
+    for).
     """
     records: list[Any] = []
     _C.task_log_start()
@@ -37,7 +38,8 @@ def poison_freed_memory(on: bool = True) -> None:
 
 @contextlib.contextmanager
 def trace(path: str) -> Iterator[None]:
-    """Writes a Chrome trace (``chrome://tracing``, Perfetto) of compile phases and of every task inside the ``with``."""
+    """Writes a Chrome trace (``chrome://tracing``, Perfetto) of compile phases and of every task inside the
+    ``with``."""
     _C.trace_start()
     try:
         yield

@@ -28,7 +28,8 @@ class Option:
         if not right_type:
             wanted = "list" if self.kind is tuple else self.kind.__name__
             raise TypeError(
-                f"option {self.name!r} of backend 'npugraph_ex' takes a {wanted}, got {value!r} ({type(value).__name__})"
+                f"option {self.name!r} of backend 'npugraph_ex' takes a {wanted}, "
+                f"got {value!r} ({type(value).__name__})"
             )
         if not self.check(value):
             raise ValueError(f"option {self.name!r} of backend 'npugraph_ex' takes {self.allowed}, got {value!r}")
@@ -64,8 +65,8 @@ OPTIONS: tuple[Option, ...] = (
         "names of graph passes (npugraph.options.pass_names() lists them)",
     ),
     Option("verify", False, bool, "Verify the graph after every pass."),
-    Option("max_instances", 64, int, "Captured Instances kept per graph; the least recently used goes first.", _positive, "an int >= 1"),
-    Option("max_concurrent", 4, int, "Calls of one graph that may run at the same time; more wait.", _positive, "an int >= 1"),
+    Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, "an int >= 1"),
+    Option("max_concurrent", 4, int, "Calls of one graph at the same time; more wait.", _positive, "an int >= 1"),
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -88,8 +89,8 @@ class Options:
     def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> Options:
         """Checks what the user gave to ``torch.compile``.
 
-        Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed and for
-        ``mode``; ``TypeError`` for a value of the wrong type.
+        Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed
+        and for ``mode``; ``TypeError`` for a value of the wrong type.
         """
         if mode not in (None, "default"):
             raise ValueError(f"backend 'npugraph_ex' takes no mode, got mode={mode!r}; use options={{...}}: {_known()}")

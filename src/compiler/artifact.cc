@@ -73,9 +73,8 @@ std::vector<TaskInfo> Artifact::tasks() const {
 
 std::map<std::string, int64_t> Artifact::counters() const {
   const runtime::Counters run = executable_->counters();
-  const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(), [](const program::Task& task) {
-    return task.kind == program::TaskKind::kKernel;
-  });
+  const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(),
+                                     [](const program::Task& task) { return task.kind == program::TaskKind::kKernel; });
   std::map<std::string, int64_t> counters = {
       {"compiles", 1},
       {"captures", run.captures},

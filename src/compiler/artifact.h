@@ -16,16 +16,16 @@ namespace npugraph::compiler {
 
 // A part of the user's program that was not captured as an ATen task, or not at all.
 struct Partition {
-  std::string node;      // FX node
-  std::string target;    // operator or callable
-  std::string source;    // "file.py:12 in forward"
-  std::string runs_as;   // "python"
+  std::string node;     // FX node
+  std::string target;   // operator or callable
+  std::string source;   // "file.py:12 in forward"
+  std::string runs_as;  // "python"
   std::string reason;
 };
 
 struct TaskInfo {
   std::string name;
-  std::string kind;      // "kernel", "aten", "python", "copy"
+  std::string kind;  // "kernel", "aten", "python", "copy"
   int32_t stream = 0;
   std::string origin;
   std::string source;

@@ -23,8 +23,8 @@ std::string human_bytes(int64_t bytes) {
 
 std::string percent(int64_t part, int64_t whole) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(0) << (whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole))
-      << " %";
+  out << std::fixed << std::setprecision(0)
+      << (whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole)) << " %";
   return out.str();
 }
 
@@ -47,9 +47,9 @@ Share total_of(const std::map<std::string, Share>& shares) {
 void print_shares(std::ostringstream& out, const std::map<std::string, Share>& shares) {
   const Share total = total_of(shares);
   for (const auto& [kind, share] : shares) {
-    out << "  " << std::left << std::setw(10) << kind << std::right << std::setw(6) << share.tasks << " tasks " << std::setw(6)
-        << percent(share.ns, total.ns) << " of the time " << std::setw(6) << percent(share.bytes, total.bytes) << " of the bytes ("
-        << human_bytes(share.bytes) << ")\n";
+    out << "  " << std::left << std::setw(10) << kind << std::right << std::setw(6) << share.tasks << " tasks "
+        << std::setw(6) << percent(share.ns, total.ns) << " of the time " << std::setw(6)
+        << percent(share.bytes, total.bytes) << " of the bytes (" << human_bytes(share.bytes) << ")\n";
   }
   if (total.ns == 0) out << "  (not run yet: times appear after the second call)\n";
 }
@@ -68,7 +68,8 @@ void print_reasons(std::ostringstream& out, const std::vector<TaskInfo>& tasks, 
     return std::pair(a.second.ns, a.second.tasks) > std::pair(b.second.ns, b.second.tasks);
   });
   for (size_t i = 0; i < sorted.size() && i < most; ++i) {
-    out << "  " << std::setw(4) << sorted[i].second.tasks << "x " << sorted[i].first.first << ": " << sorted[i].first.second << "\n";
+    out << "  " << std::setw(4) << sorted[i].second.tasks << "x " << sorted[i].first.first << ": "
+        << sorted[i].first.second << "\n";
   }
   if (sorted.size() > most) out << "  ... and " << sorted.size() - most << " more operators\n";
 }
@@ -100,7 +101,8 @@ std::string Artifact::explain() const {
   out << "\nWhat the passes did\n";
   std::map<std::string, int> hits;
   for (const passes::PassRecord& pass : passes_) hits[pass.name] += pass.hits;
-  for (const auto& [pass, count] : hits) out << "  " << std::left << std::setw(26) << pass << std::right << count << "\n";
+  for (const auto& [pass, count] : hits)
+    out << "  " << std::left << std::setw(26) << pass << std::right << count << "\n";
   std::map<std::string, int> remarks;
   for (const passes::Remark& remark : remarks_) ++remarks[remark.pass + ": " + remark.message];
   size_t shown = 0;
@@ -115,9 +117,10 @@ std::string Artifact::explain() const {
 
   out << "\nMemory\n";
   const runtime::MemoryInfo memory = executable_->memory();
-  out << "  arena " << human_bytes(memory.arena_bytes) << " (no plan can need less than " << human_bytes(memory.lower_bound_bytes)
-      << "), heap " << human_bytes(memory.heap_bytes) << ", scratch " << human_bytes(memory.scratch_bytes) << ", derived constants "
-      << human_bytes(memory.derived_constant_bytes) << "\n";
+  out << "  arena " << human_bytes(memory.arena_bytes) << " (no plan can need less than "
+      << human_bytes(memory.lower_bound_bytes) << "), heap " << human_bytes(memory.heap_bytes) << ", scratch "
+      << human_bytes(memory.scratch_bytes) << ", derived constants " << human_bytes(memory.derived_constant_bytes)
+      << "\n";
   out << "  copied per replay " << human_bytes(memory.copied_bytes_per_replay) << ", bound per call "
       << human_bytes(memory.bound_bytes_per_call) << "\n";
 
@@ -128,8 +131,8 @@ std::string Artifact::explain() const {
 
   out << "\nCompile time\n";
   for (const PhaseTime& phase : phases_) {
-    out << "  " << std::left << std::setw(26) << phase.name << std::right << std::fixed << std::setprecision(1) << phase.milliseconds
-        << " ms\n";
+    out << "  " << std::left << std::setw(26) << phase.name << std::right << std::fixed << std::setprecision(1)
+        << phase.milliseconds << " ms\n";
   }
   return out.str();
 }

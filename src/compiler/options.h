@@ -12,11 +12,11 @@ namespace npugraph::compiler {
 struct CompileOptions {
   std::string name = "graph";
   std::vector<std::string> disabled_passes;
-  bool verify = false;            // verify the graph after every pass, not only at phase ends
-  bool training = false;          // a forward or backward graph of a training step
+  bool verify = false;    // verify the graph after every pass, not only at phase ends
+  bool training = false;  // a forward or backward graph of a training step
   int64_t max_instances = 64;
   int64_t max_concurrent = 4;
-  bool capture = true;            // false: bind before each run, keep no Instance
+  bool capture = true;  // false: bind before each run, keep no Instance
 };
 
 }  // namespace npugraph::compiler

@@ -81,8 +81,8 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
 CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host) {
   CompileResult result;
   // 1. Graph -> Graph.
-  result.passes =
-      phase(result.phases, "passes", [&] { return run_graph_passes(graph, graph_passes(), options, host, result.remarks); });
+  result.passes = phase(result.phases, "passes",
+                        [&] { return run_graph_passes(graph, graph_passes(), options, host, result.remarks); });
   const std::string violation = ir::verify(graph);
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.

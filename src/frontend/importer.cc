@@ -45,7 +45,8 @@ void Importer::remember(ir::ValueId id, const TensorDescription& tensor) {
   }
 }
 
-ir::ValueId Importer::add_input(const TensorDescription& tensor, std::string name, ir::InputKind kind, std::string source) {
+ir::ValueId Importer::add_input(const TensorDescription& tensor, std::string name, ir::InputKind kind,
+                                std::string source) {
   const ir::ValueId id = graph_.add_value(tensor.type, std::move(name));
   remember(id, tensor);
   graph_.inputs.push_back({.value = id, .scalar = {}, .kind = kind, .source = std::move(source)});

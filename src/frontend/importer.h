@@ -18,16 +18,16 @@ namespace npugraph::frontend {
 // What the front end computed for a tensor: its type, and where it lies in which storage.
 struct TensorDescription {
   ir::Type type;
-  Expr storage_offset;        // elements, of the tensor's own dtype
-  uint64_t storage = 0;       // equal for tensors of one storage; 0 for opaque values
+  Expr storage_offset;   // elements, of the tensor's own dtype
+  uint64_t storage = 0;  // equal for tensors of one storage; 0 for opaque values
 };
 
 struct NodeDescription {
-  std::string name;           // of the FX node
-  std::string source;         // "file.py:12 in forward"
-  std::string schema;         // "aten::add.Tensor(Tensor self, ...) -> Tensor"
-  ir::Traits traits = 0;      // beyond those of the schema, from the operator's tags
-  std::vector<Attr> args;     // one per schema argument; TensorRefs are values of the graph
+  std::string name;                                       // of the FX node
+  std::string source;                                     // "file.py:12 in forward"
+  std::string schema;                                     // "aten::add.Tensor(Tensor self, ...) -> Tensor"
+  ir::Traits traits = 0;                                  // beyond those of the schema, from the operator's tags
+  std::vector<Attr> args;                                 // one per schema argument; TensorRefs are values of the graph
   std::vector<std::optional<TensorDescription>> results;  // nothing where the operator returns None
   std::vector<ir::SymbolDef> defines;
   int32_t callable = ir::kNone;  // of a Python node; then `schema` names it and args are its operands
@@ -43,7 +43,8 @@ class Importer {
   const ir::Op& op_for(const std::string& schema, ir::Traits traits);
   ir::ValueId add_input(const TensorDescription& tensor, std::string name, ir::InputKind kind, std::string source);
   void add_scalar_input(Expr scalar, std::string source);
-  ir::ValueId add_constant(const TensorDescription& tensor, std::string name, std::shared_ptr<const ir::ConstantData> data);
+  ir::ValueId add_constant(const TensorDescription& tensor, std::string name,
+                           std::shared_ptr<const ir::ConstantData> data);
   // The values of the node's results in order, kNone where there is none. Or nothing: `refusal()` says why, and the graph is
   // as it was.
   std::optional<std::vector<ir::ValueId>> add_node(const NodeDescription& node);

@@ -11,7 +11,8 @@ namespace npugraph::lower {
 using program::Buffer;
 using program::BufferClass;
 
-BufferMap::BufferMap(const ir::Graph& graph, program::Program& program, std::function<bool(const ir::Node&)> writes_into)
+BufferMap::BufferMap(const ir::Graph& graph, program::Program& program,
+                     std::function<bool(const ir::Node&)> writes_into)
     : graph_(graph),
       program_(program),
       aliases_(graph),
@@ -79,7 +80,8 @@ void BufferMap::add_constants() {
       for (const Expr& size : value.tensor().sizes) entry.sizes.push_back(size.as_int().value());
       for (const Expr& stride : value.tensor().strides) entry.strides.push_back(stride.as_int().value());
     }
-    add_buffer(constant.value, {.cls = BufferClass::kConstant, .source = static_cast<int32_t>(program_.constants.size())});
+    add_buffer(constant.value,
+               {.cls = BufferClass::kConstant, .source = static_cast<int32_t>(program_.constants.size())});
     program_.constants.push_back(std::move(entry));
   }
 }
@@ -118,7 +120,8 @@ program::Operand BufferMap::operand(ir::ValueId id, program::Access access) cons
 }
 
 program::Operand BufferMap::operand(ir::NodeId cat, const Part& part) const {
-  return window(host(graph_.node(cat).results[0]), graph_.value(part.value).tensor(), part.window, program::Access::kWrite);
+  return window(host(graph_.node(cat).results[0]), graph_.value(part.value).tensor(), part.window,
+                program::Access::kWrite);
 }
 
 program::Output BufferMap::output(ir::ValueId id) const {

@@ -36,7 +36,8 @@ class BufferMap {
   void add_constants();
   program::Input describe_input(const ir::Input& input) const;
   ir::ValueId host(ir::ValueId id) const { return places_.host(aliases_.root(id)); }
-  program::Operand window(ir::ValueId host, const ir::TensorType& type, const Window& window, program::Access access) const;
+  program::Operand window(ir::ValueId host, const ir::TensorType& type, const Window& window,
+                          program::Access access) const;
 
   const ir::Graph& graph_;
   program::Program& program_;

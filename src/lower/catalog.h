@@ -13,8 +13,8 @@ namespace npugraph::lower {
 
 // The variant of a functional operator that writes into memory that it is given.
 struct OutVariant {
-  std::string name;     // "aten.mm.out"
-  std::string schema;   // its schema text
+  std::string name;    // "aten.mm.out"
+  std::string schema;  // its schema text
   // Index in the out-variant's schema of the argument that takes result i of the functional operator.
   std::vector<int32_t> out_args;
 };

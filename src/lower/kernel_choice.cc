@@ -110,7 +110,9 @@ bool inputs_fit(const ir::Graph& graph, const ir::Node& node, const Rule& rule) 
   }
   for (size_t i = rule.inputs; i < node.args.size(); ++i) {
     const bool attribute = i < rule.inputs + size_t{rule.attributes};
-    if (attribute ? !is_plain_number(node.args[i], first->dtype) : node.args[i] != node.op->schema.args[i].default_value) return false;
+    if (attribute ? !is_plain_number(node.args[i], first->dtype)
+                  : node.args[i] != node.op->schema.args[i].default_value)
+      return false;
   }
   return is_small(graph.value(node.results[0]).tensor());
 }
@@ -136,7 +138,9 @@ std::optional<KernelChoice> choose_product(const ir::Graph& graph, const ir::Nod
   KernelChoice choice{.name = "kernel.mm_f32", .args = {node.args[at], node.args[at + 1]}};
   if (has_bias) {
     const ir::TensorType* bias = tensor_type(graph, node.args[0]);
-    const auto is_one = [](const Attr& arg) { return std::holds_alternative<Expr>(arg) && std::get<Expr>(arg).is_int(1); };
+    const auto is_one = [](const Attr& arg) {
+      return std::holds_alternative<Expr>(arg) && std::get<Expr>(arg).is_int(1);
+    };
     if (bias == nullptr || bias->sizes.size() != 1 || bias->sizes[0] != w->sizes[1]) return std::nullopt;
     if (!is_one(node.args[3]) || !is_one(node.args[4])) return std::nullopt;
     choice.args.push_back(node.args[0]);
@@ -147,7 +151,8 @@ std::optional<KernelChoice> choose_product(const ir::Graph& graph, const ir::Nod
 }  // namespace
 
 std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node& node) {
-  if (node.results.size() != 1 || node.results[0] == ir::kNone || !graph.value(node.results[0]).is_tensor()) return std::nullopt;
+  if (node.results.size() != 1 || node.results[0] == ir::kNone || !graph.value(node.results[0]).is_tensor())
+    return std::nullopt;
   if (node.args.empty() || !node.defines.empty()) return std::nullopt;
   if (auto choice = choose_elementwise(graph, node)) return choice;
   return choose_product(graph, node);

@@ -129,7 +129,8 @@ void Lowering::finish_task(const ir::Node& node, Task task) {
     NG_CHECK(symbol != program_.symbols.end(), "undeclared symbol ", def.symbol);
     symbol->task = index;
     const int32_t operand = def.dim == ir::kNone ? program::kNone : task.results.at(def.result);
-    task.defines.push_back({.symbol = static_cast<int32_t>(symbol - program_.symbols.begin()), .operand = operand, .dim = def.dim});
+    task.defines.push_back(
+        {.symbol = static_cast<int32_t>(symbol - program_.symbols.begin()), .operand = operand, .dim = def.dim});
   }
   program_.tasks.push_back(std::move(task));
 }
@@ -178,7 +179,8 @@ void Lowering::lower_functional(const ir::Node& node) {
   if (task.kind == TaskKind::kPython) {
     task.reason = "not an ATen operator: runs in Python";
   } else {
-    task.reason = allocates ? "no generated code, and no kernel that writes into planned memory" : "no generated code for this operator";
+    task.reason = allocates ? "no generated code, and no kernel that writes into planned memory"
+                            : "no generated code for this operator";
   }
   finish_task(node, std::move(task));
 }
@@ -215,10 +217,10 @@ void Lowering::lower_parts(ir::NodeId cat, const std::vector<Part>& parts) {
 
 std::optional<OutVariant> Lowering::find_out_variant(const ir::Node& node) const {
   const ir::Op& op = *node.op;
-  const bool functional = !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
-  const bool strided = std::all_of(node.results.begin(), node.results.end(), [&](ir::ValueId id) {
-    return id != ir::kNone && graph_.value(id).is_tensor();
-  });
+  const bool functional =
+      !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
+  const bool strided = std::all_of(node.results.begin(), node.results.end(),
+                                   [&](ir::ValueId id) { return id != ir::kNone && graph_.value(id).is_tensor(); });
   return functional && strided ? catalog_.out_variant(op) : std::nullopt;
 }
 
@@ -249,6 +251,8 @@ program::Output Lowering::lower_output(const ir::Output& output) {
 
 }  // namespace
 
-program::Program lower(const ir::Graph& graph, const OperatorCatalog& catalog) { return Lowering(graph, catalog).run(); }
+program::Program lower(const ir::Graph& graph, const OperatorCatalog& catalog) {
+  return Lowering(graph, catalog).run();
+}
 
 }  // namespace npugraph::lower

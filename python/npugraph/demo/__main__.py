@@ -7,8 +7,9 @@ import argparse
 import sys
 import time
 
-import npugraph
 import torch
+
+import npugraph
 from npugraph.demo import generate, packages, smollm2, summary
 from npugraph.demo.terminal import Progress, TokenPrinter
 

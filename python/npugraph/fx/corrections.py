@@ -27,7 +27,8 @@ _LEAVES_QUANTIZED = {
 
 @dataclasses.dataclass(frozen=True)
 class _Norm:
-    """Positions of the arguments of a normalisation: the input, its parameters, and in a backward its saved statistics."""
+    """Positions of the arguments of a normalisation: the input, its parameters, and in a backward its saved
+    statistics."""
 
     input: int
     parameters: range

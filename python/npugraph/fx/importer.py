@@ -287,8 +287,8 @@ def _label(node: fx.Node) -> str:
 
 
 def source_line(node: fx.Node, *, outermost: bool = False) -> str:
-    """``file.py:12 in forward`` of the user's line that the node came from, as far as torch recorded it: the line itself, or the
-    outermost line that led there."""
+    """``file.py:12 in forward`` of the user's line that the node came from, as far as torch recorded it: the line
+    itself, or the outermost line that led there."""
     trace = node.meta.get("stack_trace")
     return _frame(trace, 0 if outermost else -1) if trace else ""
 

@@ -14,8 +14,8 @@ from torch._higher_order_ops.effects import with_effects
 def prepare(gm: fx.GraphModule) -> fx.GraphModule:
     """Turns operators that were wrapped for their effects or functionalised back into themselves. In place.
 
-    Cloned is only what a custom operator truly must not write. Inputs that only order effects, for which calls give None, are
-    marked with ``meta["effect_token"]``.
+    Cloned is only what a custom operator truly must not write. Inputs that only order effects, for which calls give
+    None, are marked with ``meta["effect_token"]``.
     """
     targets = {node.target for node in gm.graph.nodes}
     if with_effects in targets:
@@ -28,8 +28,11 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
 def _undo_auto_functionalized(gm: fx.GraphModule) -> None:
     from torch._guards import detect_fake_mode
     from torch._inductor.fx_passes.post_grad import decompose_auto_functionalized
-    from torch._inductor.fx_passes.reinplace import canonicalize_view_scatter_ops, reinplace_inplaceable_ops_core
-    from torch._inductor.fx_passes.reinplace import decompose_generalized_scatter
+    from torch._inductor.fx_passes.reinplace import (
+        canonicalize_view_scatter_ops,
+        decompose_generalized_scatter,
+        reinplace_inplaceable_ops_core,
+    )
     from torch._inductor.virtualized import V
 
     values = [node.meta.get("val") for node in gm.graph.nodes]

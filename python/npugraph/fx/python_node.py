@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a graph that run in Python between captured tasks: higher-order operators, callables that are no ATen operators,
-and values that are neither tensors nor numbers."""
+"""Parts of a graph that run in Python between captured tasks: higher-order operators, callables that are no ATen
+operators, and values that are neither tensors nor numbers."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def make_callable(
     keep_results: bool,
     scalar_results: Sequence[Callable[[Any], Any]],
 ) -> Callable[..., Any]:
-    """A function of the node's tensors and scalars, in the order given here, that returns its flat tensors and then the scalars
-    that it defines.
+    """A function of the node's tensors and scalars, in the order given here, that returns its flat tensors and then
+    the scalars that it defines.
 
-    ``operands`` are nodes with one or several tensors; ``stored`` nodes have values in ``objects``; ``constants`` are attributes
-    of the module. Without ``keep_results`` the result goes to ``objects`` under the node's name.
+    ``operands`` are nodes with one or several tensors; ``stored`` nodes have values in ``objects``; ``constants`` are
+    attributes of the module. Without ``keep_results`` the result goes to ``objects`` under the node's name.
     """
     shapes = [_is_tensor(operand.meta.get("val")) for operand in operands]
     name = node.name
@@ -62,7 +62,7 @@ def make_callable(
     def run(*flat: Any) -> list[Any]:
         values: dict[fx.Node, Any] = dict(constants)
         rest = iter(flat)
-        for operand, shape in zip(operands, shapes):
+        for operand, shape in zip(operands, shapes, strict=True):
             values[operand] = (
                 [next(rest) if present else None for present in shape] if isinstance(shape, list) else next(rest)
             )

@@ -120,7 +120,7 @@ class _Raiser:
         if expr.op == "symbol":
             return self.symbol(str(expr))
         args = [self.expression(arg) for arg in expr.args]
-        if expr.op in _UNARY or expr.op not in _BINARY and len(args) == 1:
+        if expr.op in _UNARY or (expr.op not in _BINARY and len(args) == 1):
             return self.fx.call_function(_UNARY.get(expr.op) or getattr(math, expr.op), (args[0],))
         if expr.op == "ceildiv":
             negative = self.fx.call_function(operator.neg, (args[0],))

@@ -101,7 +101,8 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     **{f"OpaqueUnaryFn_{name}": _call(name) for name in ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh")},
 }
 
-# A float raised to a power stays a float; sympy writes a square root as Pow(x, 1/2) over our integers only in float contexts.
+# A float raised to a power stays a float; sympy writes a square root as Pow(x, 1/2) over our integers only in float
+# contexts.
 assert f.FloorDiv.__name__ in _OPERATORS
 
 

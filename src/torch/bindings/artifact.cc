@@ -26,8 +26,8 @@ std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileOptions options, std:
   compiler::CompileHost host{.catalog = &bridge::aten_catalog(), .evaluate = bridge::constant_evaluator()};
   std::vector<PhaseTime> phases;
   for (const auto& [name, milliseconds] : front_end) phases.push_back({name, milliseconds});
-  return std::make_shared<Artifact>(std::move(graph), std::move(options), std::move(host), bridge::TorchHost::instance(),
-                                    std::move(partitions), std::move(phases));
+  return std::make_shared<Artifact>(std::move(graph), std::move(options), std::move(host),
+                                    bridge::TorchHost::instance(), std::move(partitions), std::move(phases));
 }
 
 py::dict memory(const Artifact& artifact) {
@@ -80,7 +80,8 @@ void init_artifact(py::module_& module) {
       .def_readwrite("max_concurrent", &CompileOptions::max_concurrent)
       .def_readwrite("capture", &CompileOptions::capture);
   py::class_<Partition>(module, "Partition")
-      .def(py::init([](std::string node, std::string target, std::string source, std::string runs_as, std::string reason) {
+      .def(py::init([](std::string node, std::string target, std::string source, std::string runs_as,
+                       std::string reason) {
         return Partition{std::move(node), std::move(target), std::move(source), std::move(runs_as), std::move(reason)};
       }))
       .def_readonly("node", &Partition::node)

@@ -150,7 +150,8 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   const int64_t offset = spec.item_bytes * tensor.storage_offset();
   const int64_t bytes = spec.bytes != kSymbolic ? spec.bytes : extent_bytes(sizes, tensor.strides(), spec.item_bytes);
   if (bytes != 0 && offset + bytes > static_cast<int64_t>(storage.nbytes())) {
-    throw UserError(cat("input ", spec.source, " needs ", offset + bytes, " bytes of memory; its storage has ", storage.nbytes()));
+    throw UserError(
+        cat("input ", spec.source, " needs ", offset + bytes, " bytes of memory; its storage has ", storage.nbytes()));
   }
   bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
   bound.sizes = sizes.data();

@@ -26,7 +26,7 @@ struct InputSpec {
   bool mutated = false;
   caffe2::TypeMeta dtype;
   int64_t item_bytes = 0;
-  int64_t bytes = -1;  // from the first element to the end of the last; -1 where symbolic
+  int64_t bytes = -1;          // from the first element to the end of the last; -1 where symbolic
   std::vector<int64_t> sizes;  // -1 where symbolic
   std::vector<int64_t> strides;
   std::string source;

@@ -220,10 +220,11 @@ PyObject* watch(PyObject* self, PyObject* args) {
   return Py_NewRef(Py_None);
 }
 
-PyMethodDef methods[] = {{"watch", watch, METH_VARARGS,
-                          "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
-                          "object than in the call before."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"watch", watch, METH_VARARGS,
+     "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
+     "object than in the call before."},
+    {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallableObject, vectorcall), READONLY, nullptr},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tensor/expr.h"
+
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "tensor/expr.h"
 #include "torch/bindings/init.h"
 
 namespace npugraph::bindings {
@@ -14,19 +15,44 @@ namespace {
 // Function names of the text form, and the operators behind + and *.
 const std::map<std::string, ExprOp>& operators() {
   static const std::map<std::string, ExprOp> table = {
-      {"add", ExprOp::kAdd},           {"mul", ExprOp::kMul},           {"floordiv", ExprOp::kFloorDiv},
-      {"mod", ExprOp::kMod},           {"ceildiv", ExprOp::kCeilDiv},   {"min", ExprOp::kMin},
-      {"max", ExprOp::kMax},           {"pow", ExprOp::kPow},           {"shl", ExprOp::kShiftLeft},
-      {"shr", ExprOp::kShiftRight},    {"bitand", ExprOp::kBitAnd},     {"bitor", ExprOp::kBitOr},
-      {"bitxor", ExprOp::kBitXor},     {"truediv", ExprOp::kTrueDiv},   {"neg", ExprOp::kNeg},
-      {"abs", ExprOp::kAbs},           {"floor", ExprOp::kFloor},       {"ceil", ExprOp::kCeil},
-      {"trunc", ExprOp::kTrunc},       {"round", ExprOp::kRound},       {"sqrt", ExprOp::kSqrt},
-      {"exp", ExprOp::kExp},           {"log", ExprOp::kLog},           {"log2", ExprOp::kLog2},
-      {"sin", ExprOp::kSin},           {"cos", ExprOp::kCos},           {"tan", ExprOp::kTan},
-      {"tanh", ExprOp::kTanh},         {"to_float", ExprOp::kToFloat},  {"to_int", ExprOp::kToInt},
-      {"eq", ExprOp::kEq},             {"ne", ExprOp::kNe},             {"lt", ExprOp::kLt},
-      {"le", ExprOp::kLe},             {"and", ExprOp::kAnd},           {"or", ExprOp::kOr},
-      {"not", ExprOp::kNot},           {"where", ExprOp::kWhere},
+      {"add", ExprOp::kAdd},
+      {"mul", ExprOp::kMul},
+      {"floordiv", ExprOp::kFloorDiv},
+      {"mod", ExprOp::kMod},
+      {"ceildiv", ExprOp::kCeilDiv},
+      {"min", ExprOp::kMin},
+      {"max", ExprOp::kMax},
+      {"pow", ExprOp::kPow},
+      {"shl", ExprOp::kShiftLeft},
+      {"shr", ExprOp::kShiftRight},
+      {"bitand", ExprOp::kBitAnd},
+      {"bitor", ExprOp::kBitOr},
+      {"bitxor", ExprOp::kBitXor},
+      {"truediv", ExprOp::kTrueDiv},
+      {"neg", ExprOp::kNeg},
+      {"abs", ExprOp::kAbs},
+      {"floor", ExprOp::kFloor},
+      {"ceil", ExprOp::kCeil},
+      {"trunc", ExprOp::kTrunc},
+      {"round", ExprOp::kRound},
+      {"sqrt", ExprOp::kSqrt},
+      {"exp", ExprOp::kExp},
+      {"log", ExprOp::kLog},
+      {"log2", ExprOp::kLog2},
+      {"sin", ExprOp::kSin},
+      {"cos", ExprOp::kCos},
+      {"tan", ExprOp::kTan},
+      {"tanh", ExprOp::kTanh},
+      {"to_float", ExprOp::kToFloat},
+      {"to_int", ExprOp::kToInt},
+      {"eq", ExprOp::kEq},
+      {"ne", ExprOp::kNe},
+      {"lt", ExprOp::kLt},
+      {"le", ExprOp::kLe},
+      {"and", ExprOp::kAnd},
+      {"or", ExprOp::kOr},
+      {"not", ExprOp::kNot},
+      {"where", ExprOp::kWhere},
   };
   return table;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bindings/fx_importer.h"
 
+#include <utility>
+
 #include <pybind11/complex.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/utils/python_symnode.h>
-
-#include <utility>
 
 #include "base/error.h"
 #include "ops/table.h"
@@ -91,8 +91,8 @@ TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
 }
 
 void FxImporter::add_input(py::handle node, const at::Tensor& value, const std::string& kind, std::string source) {
-  const auto id =
-      importer_.add_input(describe(value), py::cast<std::string>(node.attr("name")), parse_input_kind(kind), std::move(source));
+  const auto id = importer_.add_input(describe(value), py::cast<std::string>(node.attr("name")), parse_input_kind(kind),
+                                      std::move(source));
   bindings_[node.ptr()] = {.items = {{.value = id, .scalar = std::nullopt}}};
 }
 
@@ -185,7 +185,8 @@ Attr FxImporter::read_arg(py::handle value, const std::string& type) const {
     return *dtype;
   }
   if (THPLayout_Check(object)) return bridge::from_torch(reinterpret_cast<THPLayout*>(object)->layout);
-  if (THPMemoryFormat_Check(object)) return bridge::from_torch(reinterpret_cast<THPMemoryFormat*>(object)->memory_format);
+  if (THPMemoryFormat_Check(object))
+    return bridge::from_torch(reinterpret_cast<THPMemoryFormat*>(object)->memory_format);
   if (THPDevice_Check(object)) return bridge::from_torch(reinterpret_cast<THPDevice*>(object)->device);
   if (is_symbolic(value)) return expr_of(value);
   throw Refused{cat("takes an argument of type ", Py_TYPE(object)->tp_name)};
@@ -215,7 +216,8 @@ std::optional<TensorDescription> FxImporter::read_result(py::handle value, Item&
   PyObject* object = value.ptr();
   if (value.is_none()) return std::nullopt;
   if (THPVariable_Check(object)) return describe(THPVariable_Unpack(object));
-  if (py::isinstance<Opaque>(value)) return TensorDescription{.type = ir::OpaqueType{py::cast<Opaque>(value).what}, .storage_offset = {}};
+  if (py::isinstance<Opaque>(value))
+    return TensorDescription{.type = ir::OpaqueType{py::cast<Opaque>(value).what}, .storage_offset = {}};
   if (is_symbolic(value) || PyBool_Check(object) || PyLong_Check(object) || PyFloat_Check(object)) {
     item.scalar = std::get<Expr>(read_arg(value, "Scalar"));
     return std::nullopt;
@@ -258,7 +260,8 @@ bool FxImporter::bind_item(py::handle node, py::handle base, int64_t index) {
   return true;
 }
 
-std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector<ir::SymbolDef> defines, std::string source) {
+std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector<ir::SymbolDef> defines,
+                                                    std::string source) {
   try {
     const Target& target = target_of(node.attr("target"));
     NodeDescription description;
@@ -279,8 +282,8 @@ std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector
 
 std::optional<std::string> FxImporter::add_python(py::handle node, const std::string& label,
                                                   const std::vector<py::object>& operands, std::vector<Expr> scalars,
-                                                  std::vector<ir::SymbolDef> defines, int32_t callable, bool keep_results,
-                                                  bool mutates, std::string source) {
+                                                  std::vector<ir::SymbolDef> defines, int32_t callable,
+                                                  bool keep_results, bool mutates, std::string source) {
   try {
     std::vector<TensorRef> tensors;
     for (const py::object& operand : operands) {

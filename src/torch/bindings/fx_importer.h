@@ -2,13 +2,13 @@
 // Reads FX nodes (Python objects) and describes them to frontend::Importer. One FxImporter per graph; needs the GIL.
 #pragma once
 
-#include <torch/extension.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include <torch/extension.h>
 
 #include "frontend/importer.h"
 
@@ -41,9 +41,10 @@ class __attribute__((visibility("hidden"))) FxImporter {
   bool bind_item(py::handle node, py::handle base, int64_t index);
   // A call of `callable` (registered) with the tensors of `operands` (nodes), then `scalars`. Without `keep_results` the results
   // stay with the callable: they are neither tensors nor scalars. With `mutates` it may write any of its tensors.
-  std::optional<std::string> add_python(py::handle node, const std::string& label, const std::vector<py::object>& operands,
-                                        std::vector<Expr> scalars, std::vector<ir::SymbolDef> defines, int32_t callable,
-                                        bool keep_results, bool mutates, std::string source);
+  std::optional<std::string> add_python(py::handle node, const std::string& label,
+                                        const std::vector<py::object>& operands, std::vector<Expr> scalars,
+                                        std::vector<ir::SymbolDef> defines, int32_t callable, bool keep_results,
+                                        bool mutates, std::string source);
   void add_outputs(py::handle outputs);
   ir::Graph finish() { return importer_.finish(); }
 
@@ -83,6 +84,5 @@ class __attribute__((visibility("hidden"))) FxImporter {
   std::unordered_map<PyObject*, Binding> bindings_;
   std::unordered_map<PyObject*, Target> targets_;
 };
-
 
 }  // namespace npugraph::bindings

@@ -2,11 +2,11 @@
 // A Graph as Python data, for raising it back to FX.
 #include "ir/graph.h"
 
-#include <pybind11/complex.h>
-
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <pybind11/complex.h>
 
 #include "ir/text.h"
 #include "torch/bindings/init.h"

@@ -82,7 +82,7 @@ class AtenTask {
   std::vector<int32_t> moving_;     // operands whose pointer is set before each run
   std::vector<int32_t> written_;    // those of them that the operator writes
   bool direct_ = false;             // straight to the CPU kernel
-  bool foreign_ = false;                 // not of torch
+  bool foreign_ = false;            // not of torch
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 

@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import npugraph
+import torch
 from torch.utils import _pytree as pytree
 
-import torch
+import npugraph
 
 Make = Callable[[], tuple[Any, ...]]
 

@@ -7,7 +7,6 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-
 import torch
 
 

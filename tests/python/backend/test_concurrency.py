@@ -10,11 +10,11 @@ import textwrap
 import threading
 from collections.abc import Callable
 
-import npugraph
 import pytest
-from npugraph import _C
-
 import torch
+
+import npugraph
+from npugraph import _C
 from tests.python.backend.checks import compile_ex
 
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 import torch._dynamo.config as dynamo_config
 
-import torch
 from tests.python.backend.checks import check_captured
 
 

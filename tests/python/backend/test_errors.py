@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from npugraph import artifacts
-
 import torch
+
+from npugraph import artifacts
 from tests.python.backend.checks import compile_ex
 
 

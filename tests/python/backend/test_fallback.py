@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import npugraph
 import pytest
-from npugraph import backend
+import torch
 from torch._dynamo.utils import counters
 
-import torch
+import npugraph
+from npugraph import backend
 from tests.python.backend.checks import assert_same, compile_ex
 
 

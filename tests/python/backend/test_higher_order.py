@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 
-import torch
 from tests.python.backend.checks import check_captured, check_partitioned, compile_ex
 
 

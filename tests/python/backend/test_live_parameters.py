@@ -7,10 +7,10 @@ import copy
 import gc
 import weakref
 
-import npugraph
 import pytest
-
 import torch
+
+import npugraph
 from tests.python.backend.checks import assert_same, compile_ex
 
 

@@ -7,11 +7,11 @@ import itertools
 import json
 import re
 
-import npugraph
 import pytest
+import torch
 from torch._dynamo.utils import counters
 
-import torch
+import npugraph
 from tests.python.backend.checks import compile_ex
 
 

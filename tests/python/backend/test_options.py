@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import npugraph
 import pytest
-from npugraph.backend import npugraph_ex
-from npugraph.options import OPTIONS, pass_names
+import torch
 from torch._dynamo.backends.registry import list_backends, lookup_backend
 
-import torch
+import npugraph
+from npugraph.backend import npugraph_ex
+from npugraph.options import OPTIONS, pass_names
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
 NAMES = "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, verify, max_instances, max_concurrent"

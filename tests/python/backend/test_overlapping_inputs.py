@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch._dynamo.utils import counters
 
-import torch
 from tests.python.backend.checks import check, compile_ex
 
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import pytest
-
 import torch
+
 from tests.python.backend.checks import check_captured
 
 OPERATORS = {

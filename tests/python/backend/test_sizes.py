@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import npugraph
 import pytest
+import torch
 from torch._dynamo.utils import counters
 
-import torch
+import npugraph
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
 

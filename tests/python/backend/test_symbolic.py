@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 
 import pytest
-
 import torch
+
 from tests.python.backend.checks import check, check_captured, check_partitioned
 
 

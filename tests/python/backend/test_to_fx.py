@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import npugraph
 import pytest
-import torch._dynamo.config as dynamo_config
-
 import torch
-from tests.python.backend.checks import assert_same, compile_ex
+import torch._dynamo.config as dynamo_config
 from torch import fx
+
+import npugraph
+from tests.python.backend.checks import assert_same, compile_ex
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import copy
 
 import pytest
-from npugraph import artifacts
+import torch
 from torch.utils.checkpoint import checkpoint
 
-import torch
+from npugraph import artifacts
 from tests.python.backend.checks import assert_same, compile_ex
 
 

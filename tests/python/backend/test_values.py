@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from npugraph import artifacts
+import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
-import torch
+from npugraph import artifacts
 from tests.python.backend.checks import assert_same, check, check_captured, check_partitioned, compile_ex
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
+
 from npugraph import reset
 from npugraph.backend import npugraph_ex
-
-import torch
 
 
 @pytest.fixture(autouse=True)

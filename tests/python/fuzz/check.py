@@ -10,12 +10,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from functorch.compile import nop
-from npugraph.backend import npugraph_ex
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 
-import torch
+from npugraph.backend import npugraph_ex
 from tests.python.fuzz.memory import storage_key
 from tests.python.fuzz.program import Function, Program
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import torch
+
 from tests.python.fuzz.memory import elements, has_internal_overlap, overlaps, same_view, storage_key
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from hypothesis import strategies as st
 
-import torch
 from tests.python.fuzz import features
 from tests.python.fuzz.memory import has_internal_overlap, overlaps, same_view, storage_key
 from tests.python.fuzz.operators import GROUPS, Operator, Write

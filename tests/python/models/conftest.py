@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 import torch
 
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+
 from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
 from benchmarks.models import CASES
 from benchmarks.special_models import SPECIAL

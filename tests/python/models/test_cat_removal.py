@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 import torch
+
 from tests.python.models import model_measurements as m
 
 Tensors = tuple[torch.Tensor, ...]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from npugraph.demo import generate
-
 import torch
+
 from benchmarks.special_models import CACHE_LENGTH, SPECIAL
+from npugraph.demo import generate
 from tests.python.models import model_measurements as m
 
 # What the model itself asks for in a decode step: rotate_half concatenates the halves of queries and keys, and

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from npugraph.demo import generate
-from npugraph.demo.smollm2 import chat_prompt
+import torch
 from transformers import DynamicCache
 
-import torch
+from npugraph.demo import generate
+from npugraph.demo.smollm2 import chat_prompt
 from tests.python.models import model_measurements as m
 
 QUESTION = "Write a long story about a dragon who learns to play chess."

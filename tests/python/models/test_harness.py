@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 import torch
+
 from benchmarks import report
 from benchmarks.bars import Bar
 from benchmarks.harness import Result, Side, SideResult, measure

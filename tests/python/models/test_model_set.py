@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import pytest
-
 import torch
+
 from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
 from tests.python.models import model_measurements as m
 

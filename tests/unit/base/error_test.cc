@@ -8,9 +8,7 @@
 namespace npugraph {
 namespace {
 
-TEST(Error, CatWritesItsArguments) {
-  EXPECT_EQ(cat("a ", 1, ' ', 2.5, " ", std::string("b")), "a 1 2.5 b");
-}
+TEST(Error, CatWritesItsArguments) { EXPECT_EQ(cat("a ", 1, ' ', 2.5, " ", std::string("b")), "a 1 2.5 b"); }
 
 TEST(Error, FailedCheckAsksForAReport) {
   const int n = 3;
