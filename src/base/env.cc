@@ -33,6 +33,12 @@ bool parse_threads(std::string_view value, Environment& out) {
   return valid;
 }
 
+bool parse_target(std::string_view value, Environment& out) {
+  constexpr std::array<std::string_view, 5> kTargets = {"native", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"};
+  out.target = value;
+  return std::find(kTargets.begin(), kTargets.end(), value) != kTargets.end();
+}
+
 constexpr std::array kTable = {
     EnvironmentVariable{"NPUGRAPH_LOG", "error, warning, info or debug", "warning",
                         "Messages up to this level are written to stderr, or to Python's logging where that is set up.",
@@ -54,6 +60,9 @@ constexpr std::array kTable = {
                           out.report_dir = value;
                           return true;
                         }},
+    EnvironmentVariable{"NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4 or neon", "native",
+                        "The processor that code is generated for; a level that the host lacks has no effect.",
+                        parse_target},
 };
 
 std::string known_names() {

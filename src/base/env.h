@@ -18,6 +18,7 @@ struct Environment {
   int threads = 0;  // 0: follow the host
   bool poison = false;
   std::string report_dir;  // empty: the current directory
+  std::string target;      // empty: native
 };
 
 // The environment of the process, read at the first call; later changes of variables have no effect. Thread-safe.

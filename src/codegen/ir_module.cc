@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/ir_module.h"
+
+#include "codegen/target_machine.h"
+
+namespace npugraph::codegen {
+
+IrModule make_ir_module(std::string_view name, const target::Target& target) {
+  IrModule out;
+  out.context = std::make_unique<llvm::LLVMContext>();
+  // Names of values cost time and show in no machine code.
+  out.context->setDiscardValueNames(true);
+  out.module = std::make_unique<llvm::Module>(llvm::StringRef(name.data(), name.size()), *out.context);
+  const TargetMachineLease machine(target, Effort::kFast);
+  out.module->setTargetTriple(machine->getTargetTriple().str());
+  out.module->setDataLayout(machine->createDataLayout());
+  return out;
+}
+
+llvm::Function* add_function(llvm::Module& module, const target::Target& target, std::string_view name,
+                             llvm::FunctionType* type, bool external) {
+  const auto linkage = external ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage;
+  auto* function = llvm::Function::Create(type, linkage, llvm::StringRef(name.data(), name.size()), module);
+  function->addFnAttr("target-cpu", target.cpu);
+  function->addFnAttr("target-features", target.features);
+  function->setDoesNotThrow();
+  return function;
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine code from LLVM modules, in this process. The IR is taken as it is: no IR passes run, so the emitters write the
+// vector code that they want. Everything here is thread-safe; modules may be compiled at the same time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "target/target.h"
+
+namespace npugraph::codegen {
+
+struct IrModule;
+
+// Effort of instruction selection, scheduling and register allocation.
+enum class Effort : uint8_t { kFast, kFull };
+
+// Functions loaded into memory, which is freed with this object.
+class MachineCode {
+ public:
+  virtual ~MachineCode() = default;
+  // The address of an external function of the module; InternalError if there is none of this name.
+  virtual void* address(std::string_view name) const = 0;
+  // The object file that was loaded; load_object() takes it, also in another process.
+  std::span<const char> object() const { return object_; }
+
+  template <typename Function>
+  Function* function(std::string_view name) const {
+    return reinterpret_cast<Function*>(address(name));
+  }
+
+ protected:
+  explicit MachineCode(std::vector<char> object) : object_(std::move(object)) {}
+  std::vector<char> object_;
+};
+
+// Compiles and loads the external functions of a module. They may call memcpy, memmove, memset and the functions of libm;
+// any other undefined name is an InternalError. Debug builds verify the IR first.
+std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& target, Effort effort = Effort::kFast);
+
+// Loads an object file that MachineCode::object() gave.
+std::shared_ptr<const MachineCode> load_object(std::vector<char> object);
+
+// The assembly text of a module, for people.
+std::string assembly(IrModule ir, const target::Target& target, Effort effort = Effort::kFast);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "target/target.h"
+
+namespace npugraph::target {
+namespace {
+
+constexpr std::array kLevelNames = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"};
+
+// A size such as "48K" or "32M" of a file that Linux keeps for each cache; 0 if there is none.
+int64_t read_size(const std::string& path) {
+  std::ifstream file(path);
+  int64_t size = 0;
+  char unit = 0;
+  if (!(file >> size)) return 0;
+  file >> unit;
+  return unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size;
+}
+
+void read_caches(Target& out) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = cat("/sys/devices/system/cpu/cpu0/cache/index", index, "/");
+    const int64_t size = read_size(folder + "size");
+    std::string type;
+    int level = 0;
+    if (size <= 0 || !(std::ifstream(folder + "type") >> type) || !(std::ifstream(folder + "level") >> level)) continue;
+    if (type == "Instruction") continue;
+    if (level == 1) out.l1_bytes = size;
+    if (level == 2) out.l2_bytes = size;
+    if (level == 3) out.l3_bytes = size;
+  }
+}
+
+#if defined(__x86_64__)
+
+bool has_level(Level level) {
+  __builtin_cpu_init();
+  switch (level) {
+    case Level::kX86V2: return __builtin_cpu_supports("x86-64-v2");
+    case Level::kX86V3: return __builtin_cpu_supports("x86-64-v3");
+    case Level::kX86V4: return __builtin_cpu_supports("x86-64-v4");
+    default: return false;
+  }
+}
+
+// What v4 processors may have beyond the baseline and generated code uses.
+void add_v4_features(Target& out) {
+  // LLVM keeps to 256 bits on this baseline unless told otherwise.
+  out.features = "-prefer-256-bit";
+  out.bf16_convert = out.bf16_dot = __builtin_cpu_supports("avx512bf16");
+  if (out.bf16_dot) out.features += ",+avx512bf16";
+  out.int8_dot = __builtin_cpu_supports("avx512vnni");
+  if (out.int8_dot) out.features += ",+avx512vnni";
+}
+
+void describe(Level level, Target& out) {
+  out.arch = Arch::kX86_64;
+  out.fma = out.f16c = level >= Level::kX86V3;
+  out.masks = level >= Level::kX86V4;
+  out.vector_bits = level >= Level::kX86V4 ? 512 : level >= Level::kX86V3 ? 256 : 128;
+  out.vector_registers = level >= Level::kX86V4 ? 32 : 16;
+  if (level == Level::kX86V4) add_v4_features(out);
+}
+
+constexpr std::array kLevels = {Level::kX86V2, Level::kX86V3, Level::kX86V4};
+
+#elif defined(__aarch64__)
+
+bool has_level(Level level) { return level == Level::kNeon; }
+
+void describe(Level, Target& out) {
+  out.arch = Arch::kAArch64;
+  out.fma = out.f16c = true;
+  out.vector_bits = 128;
+  out.vector_registers = 32;
+}
+
+constexpr std::array kLevels = {Level::kNeon};
+
+#else
+#error "host.cc: tell what this processor can do"
+#endif
+
+Target find_host() {
+  const std::vector<Target> all = host_targets();
+  const std::string& wanted = environment().target;
+  if (wanted.empty() || wanted == "native") return all.back();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Target& t) { return name_of(t.level) == wanted; });
+  if (found != all.end()) return *found;
+  log_warning(cat("NPUGRAPH_TARGET=", wanted, " is ignored: this processor is ", name_of(all.back().level)));
+  return all.back();
+}
+
+}  // namespace
+
+std::string_view name_of(Level level) { return kLevelNames[static_cast<size_t>(level)]; }
+
+std::optional<Target> host_at(Level level) {
+  if (!has_level(level)) return std::nullopt;
+  Target out;
+  out.level = level;
+  out.cpu = level == Level::kNeon ? "generic" : name_of(level);
+  describe(level, out);
+  read_caches(out);
+  return out;
+}
+
+std::vector<Target> host_targets() {
+  std::vector<Target> out;
+  for (Level level : kLevels)
+    if (std::optional<Target> target = host_at(level)) out.push_back(*std::move(target));
+  if (out.empty()) throw UserError("generated code needs a processor of level x86-64-v2 or later");
+  return out;
+}
+
+const Target& host_target() {
+  static const Target host = find_host();
+  return host;
+}
+
+}  // namespace npugraph::target

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processor that code is generated for: instruction sets, vector registers, caches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace npugraph::target {
+
+enum class Arch : uint8_t { kX86_64, kAArch64 };
+
+// Baselines, in rising order for each architecture. The numbers of x86-64 are those of its psABI: v2 has SSE4.2, v3 AVX2,
+// FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL).
+enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kNeon };
+
+struct Target {
+  Arch arch = Arch::kX86_64;
+  Level level = Level::kX86V2;
+  // A vector register is this wide, and there are so many.
+  int vector_bits = 128;
+  int vector_registers = 16;
+  bool fma = false;
+  bool f16c = false;            // conversions between f16 and f32
+  bool masks = false;           // predicated loads, stores and arithmetic (AVX-512)
+  bool bf16_convert = false;    // f32 to bf16, to nearest even; denormals become zero on x86
+  bool bf16_dot = false;        // pairs of bf16 products summed in f32 (vdpbf16ps)
+  bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd)
+  std::string cpu;              // as LLVM names the baseline
+  std::string features;         // what the processor has beyond it, as LLVM writes it: "+avx512bf16,+avx512vnni"
+  int64_t l1_bytes = 32 << 10;  // data caches that one core sees
+  int64_t l2_bytes = 512 << 10;
+  int64_t l3_bytes = 4 << 20;
+
+  int vector_bytes() const { return vector_bits / 8; }
+  int lanes(DType dtype) const { return static_cast<int>(vector_bytes() / size_of(dtype)); }
+  bool operator==(const Target&) const = default;
+};
+
+// "x86-64-v3", "neon", ...
+std::string_view name_of(Level level);
+
+// What the processor can do, or less where NPUGRAPH_TARGET asks for less; a level that the processor lacks gives a warning
+// and the native one. Found once per process.
+const Target& host_target();
+
+// The processor restricted to `level`; nothing if it lacks it. Its own level comes with all that the processor has.
+std::optional<Target> host_at(Level level);
+
+// host_at() of all levels that the processor has, lowest first.
+std::vector<Target> host_targets();
+
+}  // namespace npugraph::target
