@@ -58,7 +58,7 @@ struct Buffer {
   std::string name;
   DType dtype = DType::kF32;
   Kind kind = Kind::kIn;
-  Expr elements;  // of a local buffer: how many, a function of scalars alone. A local belongs to one outermost iteration.
+  Expr elements;  // of a local: how many, a function of scalars alone. A local belongs to one outermost iteration.
 };
 
 // A computed value.
@@ -118,7 +118,7 @@ struct For {
   std::string var;  // unique in the kernel
   Expr extent;      // over scalars, outer loop variables; at least 0
   Kind kind = Kind::kSerial;
-  Expr grain = 1;   // parallel: iterations that are worth a thread, at least
+  Expr grain = 1;  // parallel: iterations that are worth a thread, at least
   std::vector<Stmt> body;
   std::vector<Reduction> reductions;
   std::vector<Scan> scans;

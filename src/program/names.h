@@ -25,14 +25,4 @@ inline bool has_source(BufferClass cls) {
   return cls == BufferClass::kInput || cls == BufferClass::kParameter || cls == BufferClass::kConstant;
 }
 
-// [A-Za-z_][A-Za-z0-9_.]*
-inline bool is_identifier(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  if (text.empty() || !letter(text[0])) return false;
-  for (const char c : text) {
-    if (!letter(c) && !(c >= '0' && c <= '9') && c != '.') return false;
-  }
-  return true;
-}
-
 }  // namespace npugraph::program

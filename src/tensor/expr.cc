@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "tensor/expr_node.h"
+#include "tensor/lexer.h"
 
 namespace npugraph {
 namespace {
@@ -58,12 +59,6 @@ constexpr std::array<OpInfo, 40> kOps = {{
 }};
 
 size_t hash_scalar(Scalar value) { return hash_of(static_cast<int>(value.kind), std::bit_cast<int64_t>(value.i)); }
-
-bool is_name(std::string_view name) {
-  auto starts = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  auto continues = [&](char c) { return starts(c) || (c >= '0' && c <= '9') || c == '.'; };
-  return !name.empty() && starts(name[0]) && std::all_of(name.begin(), name.end(), continues);
-}
 
 bool is_reserved(std::string_view name) {
   return name == "true" || name == "false" || name == "inf" || name == "nan" || name == "none";
@@ -204,7 +199,7 @@ Expr Expr::constant(Scalar value) {
 }
 
 Expr Expr::symbol(std::string name, ScalarKind kind) {
-  if (!is_name(name) || is_reserved(name))
+  if (!is_identifier(name) || is_reserved(name))
     throw UserError(cat("'", name,
                         "' is no name of a symbol; a name is [A-Za-z_][A-Za-z0-9_.]* and none of true, false, ",
                         "inf, nan, none"));

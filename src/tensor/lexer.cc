@@ -194,6 +194,10 @@ char Lexer::read_escape() {
   }
 }
 
+bool is_identifier(std::string_view text) {
+  return !text.empty() && starts_name(text[0]) && scan(text, 0, continues_name) == text.size();
+}
+
 std::string quote(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";

@@ -65,6 +65,7 @@ struct ParseContext {
 
 Expr parse_expr(Lexer& lexer, const ParseContext& context);
 Attr parse_attr(Lexer& lexer, const ParseContext& context);
-std::string quote(std::string_view text);  // a string token with escapes
+std::string quote(std::string_view text);   // a string token with escapes
+bool is_identifier(std::string_view text);  // whether it is one token of that kind
 
 }  // namespace npugraph

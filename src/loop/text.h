@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text form of a kernel; README.md shows it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "loop/kernel.h"
+
+namespace npugraph::loop {
+
+// A kernel has at most this many values, and its loops nest at most this deep, so that walking over one is always safe.
+inline constexpr ValueId kMaxValues = 1 << 20;
+inline constexpr int kMaxLoopDepth = 64;
+
+// What is printed parses to an equal kernel if `verify` accepts it. Equal kernels have equal texts.
+std::string print(const Kernel& kernel);
+
+// Reads a kernel and verifies it. UserError with source, line and column on malformed text and on values, buffers and
+// symbols that are not visible where they are used; with the source and the rule on the other rules of verify.
+Kernel parse(std::string_view text, std::string source);
+
+// The first rule that `kernel` breaks, and where; empty if there is none.
+std::string verify(const Kernel& kernel);
+
+}  // namespace npugraph::loop
