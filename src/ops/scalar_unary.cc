@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas of operators with one tensor.
+#include <cmath>
+#include <numbers>
+
+#include "ops/scalar_rules.h"
+
+namespace npugraph::ops {
+namespace {
+
+using loop::Op;
+using loop::Value;
+using Args = const ScalarArgs&;
+
+template <Op op>
+Value function(Args a) {
+  return loop::unary(op, a[0]);
+}
+
+Value sigmoid(Value x) { return loop::unary(Op::kSigmoid, x); }
+Value exp(Value x) { return loop::unary(Op::kExp, x); }
+
+Value clamp(Value x, Value low, Value high) { return loop::min(loop::max(x, low), high); }
+
+// Relu keeps NaN and -0.
+Value relu(Args a) { return loop::select(a[0] < a.constant(0), a.constant(0), a[0]); }
+Value square(Args a) { return a[0] * a[0]; }
+Value frac(Args a) { return a[0] - loop::unary(Op::kTrunc, a[0]); }
+Value hardtanh(Args a) { return clamp(a[0], a[1], a[2]); }
+Value relu6(Args a) { return clamp(a[0], a.constant(0), a.constant(6)); }
+Value leaky_relu(Args a) { return loop::select(a[0] > a.constant(0), a[0], a[0] * a[1]); }
+
+Value elu(Value x, Value negative, Value positive, Value input) {
+  const Value zero = x.builder->constant(x.dtype(), 0);
+  return loop::select(x <= zero, loop::unary(Op::kExpm1, x * input) * negative, x * positive);
+}
+Value elu(Args a) { return elu(a[0], a[1] * a[2], a[2], a[3]); }
+Value celu(Args a) { return elu(a[0], a[1], a.constant(1), a.constant(1) / a[1]); }
+Value selu(Args a) {
+  constexpr double kAlpha = 1.6732632423543772848170429916717;
+  constexpr double kScale = 1.0507009873554804934193349852946;
+  return elu(a[0], a.constant(kAlpha * kScale), a.constant(kScale), a.constant(1));
+}
+
+Value silu(Args a) { return a[0] * sigmoid(a[0]); }
+Value log1p_exp(Value x) { return loop::unary(Op::kLog1p, exp(x)); }
+Value mish(Args a) { return a[0] * loop::unary(Op::kTanh, log1p_exp(a[0])); }
+Value hard_gate(Args a) { return clamp(a[0] + a.constant(3), a.constant(0), a.constant(6)) / a.constant(6); }
+Value hardswish(Args a) {
+  return a[0] * clamp(a[0] + a.constant(3), a.constant(0), a.constant(6)) / a.constant(6);
+}
+Value softplus(Args a) {
+  const Value scaled = a[0] * a[1];
+  return loop::select(scaled > a[2], a[0], log1p_exp(scaled) / a[1]);
+}
+Value log_sigmoid(Args a) {
+  return loop::min(a[0], a.constant(0)) - log1p_exp(-loop::unary(Op::kAbs, a[0]));
+}
+Value threshold(Args a) { return loop::select(a[0] <= a[1], a[2], a[0]); }
+
+Value gelu(Args a) {
+  const Value x = a[0];
+  if (a.text(1) == "tanh") {
+    const Value inner = x * a.constant(std::numbers::sqrt2 * std::numbers::inv_sqrtpi) *
+                        loop::fma(x * x, a.constant(0.044715), a.constant(1));
+    return x * a.constant(0.5) * (a.constant(1) + loop::unary(Op::kTanh, inner));
+  }
+  return x * a.constant(0.5) * (a.constant(1) + loop::unary(Op::kErf, x * a.constant(0.5 * std::numbers::sqrt2)));
+}
+bool is_known_gelu(const Call& call) {
+  const auto* approximate = std::get_if<std::string>(&call.args.back());
+  return approximate != nullptr && (*approximate == "none" || *approximate == "tanh");
+}
+
+Value clamp_args(Args a) {
+  Value x = a[0];
+  if (a.has(1)) x = loop::max(x, a[1]);
+  if (a.has(2)) x = loop::min(x, a[2]);
+  return x;
+}
+Value clamp_min(Args a) { return loop::max(a[0], a[1]); }
+Value clamp_max(Args a) { return loop::min(a[0], a[1]); }
+
+Value is_nan(Args a) { return loop::unary(Op::kIsNan, a[0]); }
+Value is_infinite(Args a) { return loop::unary(Op::kAbs, a[0]) == a.constant(INFINITY); }
+Value is_finite(Args a) { return loop::unary(Op::kAbs, a[0]) < a.constant(INFINITY); }
+
+Value same(Args a) { return a[0]; }
+Value bit_not(Args a) { return ~a[0]; }
+Value zero(Args a) { return a.constant(0); }
+Value filled(Args a) { return a[1]; }
+
+constexpr ScalarRow kRows[] = {
+    {"aten.neg", Domain::kNumber, function<Op::kNeg>},
+    {"aten.abs", Domain::kNumber, function<Op::kAbs>},
+    {"aten.sign", Domain::kNumber, function<Op::kSign>},
+    {"aten.sgn", Domain::kNumber, function<Op::kSign>},
+    {"aten.relu", Domain::kNumber, relu},
+    {"aten.square", Domain::kNumber, square},
+    {"aten.hardtanh", Domain::kNumber, hardtanh},
+    {"aten.relu6", Domain::kNumber, relu6},
+    {"aten.clamp", Domain::kNumber, clamp_args},
+    {"aten.clamp.Tensor", Domain::kNumber, clamp_args},
+    {"aten.clamp_min", Domain::kNumber, clamp_min},
+    {"aten.clamp_min.Tensor", Domain::kNumber, clamp_min},
+    {"aten.clamp_max", Domain::kNumber, clamp_max},
+    {"aten.clamp_max.Tensor", Domain::kNumber, clamp_max},
+    {"aten.threshold", Domain::kNumber, threshold},
+    {"aten.round", Domain::kFloat, function<Op::kRound>},
+    {"aten.floor", Domain::kFloat, function<Op::kFloor>},
+    {"aten.ceil", Domain::kFloat, function<Op::kCeil>},
+    {"aten.trunc", Domain::kFloat, function<Op::kTrunc>},
+    {"aten.frac", Domain::kFloat, frac},
+    {"aten.leaky_relu", Domain::kFloat, leaky_relu},
+    {"aten.elu", Domain::kFloat, elu},
+    {"aten.celu", Domain::kFloat, celu},
+    {"aten.selu", Domain::kFloat, selu},
+    {"aten.silu", Domain::kFloat, silu},
+    {"aten.mish", Domain::kFloat, mish},
+    {"aten.hardswish", Domain::kFloat, hardswish},
+    {"aten.hardsigmoid", Domain::kFloat, hard_gate},
+    {"aten.softplus", Domain::kFloat, softplus},
+    {"aten.log_sigmoid", Domain::kFloat, log_sigmoid},
+    {"aten.gelu", Domain::kFloat, gelu, is_known_gelu},
+    {"aten.exp", Domain::kFloat, function<Op::kExp>},
+    {"aten.exp2", Domain::kFloat, function<Op::kExp2>},
+    {"aten.expm1", Domain::kFloat, function<Op::kExpm1>},
+    {"aten.log", Domain::kFloat, function<Op::kLog>},
+    {"aten.log2", Domain::kFloat, function<Op::kLog2>},
+    {"aten.log10", Domain::kFloat, function<Op::kLog10>},
+    {"aten.log1p", Domain::kFloat, function<Op::kLog1p>},
+    {"aten.sqrt", Domain::kFloat, function<Op::kSqrt>},
+    {"aten.rsqrt", Domain::kFloat, function<Op::kRsqrt>},
+    {"aten.reciprocal", Domain::kFloat, function<Op::kReciprocal>},
+    {"aten.sin", Domain::kFloat, function<Op::kSin>},
+    {"aten.cos", Domain::kFloat, function<Op::kCos>},
+    {"aten.tan", Domain::kFloat, function<Op::kTan>},
+    {"aten.asin", Domain::kFloat, function<Op::kAsin>},
+    {"aten.acos", Domain::kFloat, function<Op::kAcos>},
+    {"aten.atan", Domain::kFloat, function<Op::kAtan>},
+    {"aten.sinh", Domain::kFloat, function<Op::kSinh>},
+    {"aten.cosh", Domain::kFloat, function<Op::kCosh>},
+    {"aten.tanh", Domain::kFloat, function<Op::kTanh>},
+    {"aten.sigmoid", Domain::kFloat, function<Op::kSigmoid>},
+    {"aten.erf", Domain::kFloat, function<Op::kErf>},
+    {"aten.erfc", Domain::kFloat, function<Op::kErfc>},
+    {"aten.isnan", Domain::kPredicate, is_nan},
+    {"aten.isinf", Domain::kPredicate, is_infinite},
+    {"aten.isfinite", Domain::kPredicate, is_finite},
+    {"aten.logical_not", Domain::kTruth, bit_not},
+    {"aten.bitwise_not", Domain::kBits, bit_not},
+    {"aten.clone", Domain::kSame, same},
+    {"aten._to_copy", Domain::kSame, same},
+    {"prims.convert_element_type", Domain::kSame, same},
+    {"aten.zero", Domain::kSame, zero},
+    {"aten.fill.Scalar", Domain::kSame, filled},
+    {"aten.fill.Tensor", Domain::kSame, filled},
+    {"aten.copy", Domain::kSame, filled},
+};
+
+}  // namespace
+
+std::span<const ScalarRow> unary_scalar_rows() { return kRows; }
+
+}  // namespace npugraph::ops
