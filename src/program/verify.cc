@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "program/names.h"
 #include "program/verifier.h"
+#include "tensor/lexer.h"
 
 namespace npugraph::program {
 namespace {
