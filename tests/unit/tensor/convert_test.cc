@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions against their definitions, for every value of the small types.
-#include "kernels/element.h"
+#include "tensor/convert.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-namespace npugraph::kernels {
+namespace npugraph {
 namespace {
 
 double value_of(Half h) {
@@ -18,7 +18,7 @@ double value_of(Half h) {
   return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
 }
 
-TEST(Element, EveryHalfIsExactInFloatAndComesBack) {
+TEST(Convert, EveryHalfIsExactInFloatAndComesBack) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const Half half{static_cast<uint16_t>(bits)};
     const double value = value_of(half);
@@ -34,7 +34,7 @@ TEST(Element, EveryHalfIsExactInFloatAndComesBack) {
 }
 
 // Between two neighbours the nearer one, at the middle the even one.
-TEST(Element, HalfRoundsToNearestEven) {
+TEST(Convert, HalfRoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const float low = to_float(Half{static_cast<uint16_t>(bits)});
     const float high = bits == 0x7bff ? 65536.0f : to_float(Half{static_cast<uint16_t>(bits + 1)});
@@ -45,7 +45,7 @@ TEST(Element, HalfRoundsToNearestEven) {
   }
 }
 
-TEST(Element, BFloat16RoundsToNearestEven) {
+TEST(Convert, BFloat16RoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7f80; ++bits) {
     const float low = to_float(BFloat16{static_cast<uint16_t>(bits)});
     const auto middle = std::bit_cast<float>((bits << 16) + 0x8000);
@@ -56,7 +56,7 @@ TEST(Element, BFloat16RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(to_float(to_bfloat16(std::nanf("")))));
 }
 
-TEST(Element, FloatToIntegerTruncates) {
+TEST(Convert, FloatToIntegerTruncates) {
   EXPECT_EQ(convert<int32_t>(-1.9f), -1);
   EXPECT_EQ(convert<int64_t>(2.9), 2);
   EXPECT_EQ(convert<uint8_t>(-1.0f), 255);
@@ -66,7 +66,15 @@ TEST(Element, FloatToIntegerTruncates) {
   EXPECT_EQ(convert<int64_t>(std::nan("")), std::numeric_limits<int64_t>::min());
 }
 
-TEST(Element, AnythingButZeroIsTrue) {
+TEST(Convert, UnsignedIntegersTakeTheirWholeRange) {
+  EXPECT_EQ(convert<uint64_t>(0x1p63), uint64_t{1} << 63);
+  EXPECT_EQ(convert<uint64_t>(-1.0), UINT64_MAX);
+  EXPECT_EQ(convert<uint64_t>(0x1p64), uint64_t{1} << 63);
+  EXPECT_EQ(convert<uint32_t>(4294967295.0), UINT32_MAX);
+  EXPECT_EQ(convert<uint16_t>(-1.0f), UINT16_MAX);
+}
+
+TEST(Convert, AnythingButZeroIsTrue) {
   EXPECT_TRUE(convert<bool>(0.1f));
   EXPECT_TRUE(convert<bool>(std::nanf("")));
   EXPECT_FALSE(convert<bool>(-0.0));
@@ -75,4 +83,4 @@ TEST(Element, AnythingButZeroIsTrue) {
 }
 
 }  // namespace
-}  // namespace npugraph::kernels
+}  // namespace npugraph

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The 8-bit floating-point types: every value is a float; floats round to nearest even. What is too large becomes infinity
+// where the type has one, else NaN. e8m0fnu keeps the exponent alone, and no sign.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace npugraph {
+
+bool is_float8(DType dtype);
+// Require is_float8(dtype).
+float float8_to_float(DType dtype, uint8_t bits);
+uint8_t float_to_float8(DType dtype, float x);
+
+}  // namespace npugraph
