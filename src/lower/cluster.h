@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes run together in one generated loop nest.
+//
+//   %a = aten.add.Tensor(%x, %r)                        one cluster, run where %n stands;
+//   %n = aten.native_layer_norm(%a, [768], %w, %b, eps)    %a is stored only if something else reads it
+//
+// Three questions, asked apart: candidates (an operand of a node comes from a cluster of the same space), legality (nobody
+// reads or writes in between what would move), and score (bytes that are neither stored nor loaded; ties keep the original
+// order). A snapshot of a Graph. Immutable, safe to share.
+#pragma once
+
+#include <vector>
+
+#include "ir/alias.h"
+#include "ir/graph.h"
+
+namespace npugraph::lower {
+
+struct Cluster {
+  std::vector<ir::NodeId> nodes;  // in program order; the cluster runs where the last one stands
+  std::vector<Expr> space;
+  std::vector<ir::ValueId> results;  // what others read, in order of definition
+  int64_t saved_bytes = 0;           // that its nodes, each by itself, would store or load besides; symbolic sizes count as 1
+};
+
+class Clusters {
+ public:
+  Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases);
+
+  // The cluster of a node; null when it runs by itself.
+  const Cluster* find(ir::NodeId node) const;
+  const std::vector<Cluster>& all() const { return clusters_; }
+
+ private:
+  std::vector<Cluster> clusters_;
+  std::vector<int> cluster_of_;  // per node
+};
+
+}  // namespace npugraph::lower

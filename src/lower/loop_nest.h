@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Terms -> one loop kernel. A parallel loop over rows; inside, one vector loop over the row for each level of reductions.
+// What later walks need again is kept in a local row where computing it anew would cost more than reading it.
+//
+//   softmax:   parallel i < rows
+//                vector j < n   x            reduce max
+//                vector j < n   e = exp(x - max), kept    reduce sum
+//                vector j < n   store e / sum
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "lower/terms.h"
+
+namespace npugraph::lower {
+
+struct LoopNest {
+  loop::Kernel kernel;
+  std::vector<ir::ValueId> reads;   // of the kernel's first buffers, in order
+  std::vector<ir::ValueId> writes;  // of those behind them
+  std::vector<std::string> symbols;  // the kernel's scalars: symbols of the graph
+};
+
+// Computes `results` and stores them. Every loaded value and every result is strided memory that broadcasts to the space.
+LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
+                        std::string name);
+
+}  // namespace npugraph::lower
