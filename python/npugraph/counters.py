@@ -40,7 +40,8 @@ def _reading(name: str) -> Any:
     return method
 
 
-for _name in "__contains__ __eq__ __getitem__ __iter__ __len__ __repr__ __reduce__ get items keys values".split():
+_READS = ("__contains__", "__eq__", "__getitem__", "__iter__", "__len__", "__repr__", "__reduce__")
+for _name in (*_READS, "get", "items", "keys", "values"):
     setattr(ProcessCounts, _name, _reading(_name))
 
 

@@ -51,6 +51,8 @@ def pass_names() -> list[str]:
     return _C.pass_names()
 
 
+_POSITIVE = "an int from 1 to 2**31 - 1"
+
 OPTIONS: tuple[Option, ...] = (
     Option("name", "", str, "Name of the artifact; by default made from the name of the compiled function."),
     Option("force_eager", False, bool, "Run all passes, but bind before every run and keep no captured Instance."),
@@ -65,7 +67,7 @@ OPTIONS: tuple[Option, ...] = (
         "names of graph passes (npugraph.options.pass_names() lists them)",
     ),
     Option("verify", False, bool, "Verify the graph after every pass."),
-    Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, "an int from 1 to 2**31 - 1"),
+    Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, _POSITIVE),
     Option(
         "max_concurrent",
         4,

@@ -81,7 +81,7 @@ def test_unknown_options() -> None:
     with pytest.raises(ValueError, match="unknown option") as caught:
         npugraph_ex(None, [], options={"nope": 1})
     assert str(caught.value) == f"unknown option 'nope' of backend 'npugraph_ex'; the options are: {NAMES}"
-    with pytest.raises(ValueError, match="^unknown option 'nope' of backend 'npugraph_ex'; the options are: "):
+    with pytest.raises(ValueError, match=r"^unknown option 'nope' of backend 'npugraph_ex'; the options are: "):
         compile_ex(lambda x: x + 1, options={"nope": 1})(torch.ones(3))
 
 
