@@ -26,7 +26,7 @@ test: build  ## what CI runs; ARGS go to pytest
 long: build  ## the tests that are too slow for `make test`
 	@$(PYTHON) -m pytest -m long $(ARGS)
 
-bench: build  ## all benchmarks: JSON and a table
+bench: build  ## all benchmarks: a table; make bench ARGS="--json FILE" for JSON too
 	@$(PYTHON) -m benchmarks $(ARGS)
 
 format: setup  ## rewrite sources in the project's style

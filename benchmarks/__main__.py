@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import call_overhead, cold_start, machine, report, sides, smollm2_decode
+from benchmarks import call_overhead, cold_start, machine, replay_overhead, report, sides, smollm2_decode
 from benchmarks.harness import Result
 
-BENCHMARKS = {module.NAME: module for module in (call_overhead, smollm2_decode, cold_start)}
+BENCHMARKS = {module.NAME: module for module in (replay_overhead, call_overhead, smollm2_decode, cold_start)}
 SAMPLES, QUICK_SAMPLES = 15, 5
 
 

@@ -18,11 +18,10 @@ def main() -> None:
     compiled(torch.zeros(3, 8), torch.randn(3, 4))
     (artifact,) = npugraph.artifacts()
 
-    first, last = artifact.stages[0], artifact.stages[-1]
     print("stages:", ", ".join(artifact.stages))
-    print(f"\nthe graph after {first}:\n{artifact.graph(first)}")
-    print(f"\nthe graph after {last}:\n{artifact.graph(last)}")
-    print(f"\nthe same as FX:\n{artifact.to_fx(last).code}")
+    print(f"\nthe graph as it was imported:\n{artifact.graph('import')}")
+    print(f"\nthe graph after the last pass:\n{artifact.graph()}")
+    print(f"\nthe same as FX:\n{artifact.to_fx().code}")
     print(f"\nthe planned program:\n{artifact.program()}")
     print(f"\nmemory: {dict(artifact.memory)}")
     print(f"\n{artifact.explain()}")

@@ -7,7 +7,7 @@ What is exported here is the public API; docs/api.md lists it with stability lev
 import torch  # noqa: F401  (loads the libraries that the extension links)
 
 from npugraph import _C
-from npugraph.artifact import Artifact, Instance, artifacts
+from npugraph.artifact import Artifact, Instance, artifacts, load
 from npugraph.observe import poison_freed_memory, pools, task_log, trace
 
 __version__ = _C.version
@@ -18,6 +18,7 @@ __all__ = [
     "Instance",
     "NpugraphWarning",
     "artifacts",
+    "load",
     "poison_freed_memory",
     "pools",
     "reset",

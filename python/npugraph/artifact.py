@@ -7,11 +7,12 @@ import dataclasses
 import functools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import fx
+
+from npugraph import _C
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,15 +47,17 @@ class Artifact:
 
     @property
     def stages(self) -> list[str]:
-        """What ``graph()`` and ``to_fx()`` take: "import", then each pass in order."""
+        """What ``graph()`` takes: "import", each pass in order, "lower" and "plan"."""
         return self._core.stages()
 
     def graph(self, stage: str | None = None) -> str:
-        """Text of the graph after a stage, by default the last. ``ValueError`` for an unknown one lists the stages."""
-        return self._core.graph_text(self._stage(stage))
+        """Text of the graph after a stage, by default the last pass; after "lower" and "plan" text of the Program.
+        ``ValueError`` for an unknown one lists the stages."""
+        return self._core.text(self._stage(stage))
 
     def to_fx(self, stage: str | None = None) -> fx.GraphModule:
-        """A GraphModule of the graph after a stage that takes the graph's inputs in order and can be read and run."""
+        """A GraphModule of the graph after a stage, by default the last pass, that takes the graph's inputs in order
+        and can be read and run. ``ValueError`` after "lower" and "plan", where there is no graph any more."""
         from npugraph.fx.raise_fx import raise_graph
 
         return raise_graph(self._core.graph(self._stage(stage)), self._callables)
@@ -89,7 +92,8 @@ class Artifact:
     @property
     def memory(self) -> dict[str, int]:
         """Bytes: arena_bytes, lower_bound_bytes (maximum of live arena bytes, no plan can be smaller), heap_bytes,
-        scratch_bytes, derived_constant_bytes, copied_bytes_per_replay, bound_bytes_per_call."""
+        scratch_bytes (of our own tasks), derived_constant_bytes, copied_bytes_per_replay (of the last replay, staging
+        too), bound_bytes_per_call."""
         return self._core.memory()
 
     @property
@@ -111,45 +115,52 @@ class Artifact:
         self._core.save(str(path))
 
     def _stage(self, stage: str | None) -> str:
-        return self.stages[-1] if stage is None else stage
+        return self._core.graph_stages()[-1] if stage is None else stage
 
     def __repr__(self) -> str:
         return f"<npugraph.Artifact {self.name}: {len(self.tasks)} tasks, {self.counters['replays']} replays>"
 
 
+def load(path: str) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """What ``Artifact.save`` wrote, as a function that takes the list of the Program's inputs (and empties it) and
+    returns the tuple of its outputs. ``ValueError`` when the file is no Program, is damaged, or was made with another
+    torch or for other schemas of its operators."""
+    return _C.load_program(str(path))
+
+
 class Owners:
-    """Puts the artifacts of one compile to sleep when the last of the parameters that they ran with dies."""
+    """Puts the artifacts of one compile to sleep when the last of the tensors of the model that they ran with dies."""
 
     def __init__(self) -> None:
         self._artifacts: list[weakref.ref[Artifact]] = []
         self._watch: Callable[[], None] = lambda: None
-        self._parameters: dict[int, weakref.ref[Any]] = {}  # by id
+        self._tensors: dict[int, weakref.ref[Any]] = {}  # by id
 
     def add(self, artifact: Artifact) -> None:
         self._artifacts.append(weakref.ref(artifact))
 
-    def watch(self, run: Any, index: int) -> None:
-        """Looks at the arguments of ``run`` whenever a call brings another parameter as argument ``index``."""
+    def watch(self, run: Any, indexes: Sequence[int]) -> None:
+        """Looks at the arguments ``indexes`` of ``run`` whenever a call brings another tensor as the first of them."""
         ref = weakref.ref(run)
 
         def watch() -> None:
             run = ref()
             if run is not None:
-                run.watch(index, self._meet)
+                run.watch(indexes[0], functools.partial(self._meet, indexes))
 
         self._watch = watch
         watch()
 
-    def _meet(self, args: list[Any]) -> None:
-        for arg in args:
-            if isinstance(arg, torch.nn.Parameter) and id(arg) not in self._parameters:
-                self._parameters[id(arg)] = weakref.ref(arg, functools.partial(self._lose, id(arg)))
+    def _meet(self, indexes: Sequence[int], args: list[Any]) -> None:
+        for tensor in (args[index] for index in indexes):
+            if id(tensor) not in self._tensors:
+                self._tensors[id(tensor)] = weakref.ref(tensor, functools.partial(self._lose, id(tensor)))
         self._set_asleep(False)
 
     def _lose(self, number: int, _: Any) -> None:
-        self._parameters.pop(number, None)
-        self._watch()  # another parameter may have the same address
-        if not self._parameters:
+        self._tensors.pop(number, None)
+        self._watch()  # another tensor may have the same address
+        if not self._tensors:
             self._set_asleep(True)
 
     def _set_asleep(self, asleep: bool) -> None:

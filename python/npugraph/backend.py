@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +13,11 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.exc import TorchDynamoException
-from torch._dynamo.utils import counters as dynamo_counters
+from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
-from npugraph import _C
+from npugraph import _C, counters
 from npugraph.artifact import Artifact, Owners, registry
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
@@ -30,6 +30,14 @@ class NpugraphWarning(UserWarning):
 
 class DefectWarning(NpugraphWarning):
     """A graph could not be compiled because of a defect of ours, and runs as torch made it. Please report it."""
+
+
+class OptionValueError(ShortenTraceback, ValueError):
+    """A ``ValueError`` that torch.compile hands to the user as it is, without its own frames."""
+
+
+class OptionTypeError(ShortenTraceback, TypeError):
+    """A ``TypeError`` that torch.compile hands to the user as it is, without its own frames."""
 
 
 def npugraph_ex(
@@ -45,7 +53,12 @@ def npugraph_ex(
     an unknown option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value of
     the wrong type.
     """
-    checked = Options.parse(options, mode)
+    _C.ensure_counters()
+    try:
+        checked = Options.parse(options, mode)
+    except (TypeError, ValueError) as error:
+        kind = OptionTypeError if isinstance(error, TypeError) else OptionValueError
+        raise kind(str(error), first_useful_frame=inspect.currentframe()) from None
     compile_ = _Compile(gm, checked)
     compiled = aot_autograd(
         fw_compiler=compile_.forward,
@@ -60,10 +73,11 @@ def npugraph_ex(
 
 def _reset() -> None:
     registry.clear()
-    dynamo_counters.pop("npugraph_ex", None)
+    counters.forget()
 
 
 npugraph_ex.reset = _reset
+counters.install()
 
 
 def reset() -> None:
@@ -120,14 +134,15 @@ class _Compile:
         artifact = Artifact(core, self.options.as_dict(), imported.callables)
         registry.add(artifact)
         self.writes_inputs |= core.writes_inputs()
-        _count("compiles")
         _warn_partitions(imported.partitions)
         run = core.callable()
         run.owner = artifact
         self.owners.add(artifact)
         kinds = [info.kind for i, info in enumerate(inputs) if i not in dict(imported.object_inputs)]
-        if watch and "parameter" in kinds:
-            self.owners.watch(run, kinds.index("parameter"))
+        # A cache with static addresses may outlive the model, so what is not a parameter counts only where none is.
+        of_model = _positions(kinds, "parameter") or _positions(kinds, "static")
+        if watch and of_model:
+            self.owners.watch(run, of_model)
         return run if imported.objects is None else _with_objects(run, imported)
 
     def compile_imported(self, imported: Imported, name: str, training: bool, entered: float) -> Any:
@@ -177,6 +192,10 @@ def _describe_input(node: fx.Node, is_static: bool) -> InputInfo:
     return InputInfo("static" if is_static else "user", text)
 
 
+def _positions(kinds: Sequence[str], kind: str) -> list[int]:
+    return [i for i, found in enumerate(kinds) if found == kind]
+
+
 def _name_of(gm: fx.GraphModule) -> str:
     """The class of the outermost module, or else the function, that Dynamo was compiling."""
     for node in gm.graph.nodes:
@@ -189,10 +208,6 @@ def _name_of(gm: fx.GraphModule) -> str:
         if source:
             return source.rsplit(" in ", 1)[-1]
     return "graph"
-
-
-def _count(name: str) -> None:
-    dynamo_counters["npugraph_ex"][name] += 1
 
 
 def _warn_partitions(partitions: Sequence[Any]) -> None:
@@ -209,7 +224,7 @@ def _warn_partitions(partitions: Sequence[Any]) -> None:
 
 
 def _run_as_it_is(gm: fx.GraphModule, name: str, error: Exception) -> Callable[..., Any]:
-    _count("fallbacks")
+    _C.count("fallbacks")
     warnings.warn(
         f"npugraph_ex: {name} runs uncaptured, operator by operator, because compiling it failed. Please report this: "
         f"{type(error).__name__}: {error}",
@@ -281,7 +296,7 @@ def _with_overlap_fallback(
                 return compiled(*args)
             except _C.InputsOverlap:  # nothing has run
                 pass
-        _count("overlapping_inputs")
+        _C.count("overlapping_inputs")
         return eager(*args)
 
     return torch._dynamo.disable(call, reason="do not trace compiled graphs")

@@ -12,11 +12,11 @@ from npugraph import _C
 
 @contextlib.contextmanager
 def task_log() -> Iterator[list[Any]]:
-    """Records every launch of a task inside the ``with``; the list is filled when it ends.
+    """Records every launch of a task inside the ``with``, also one that fails; the list is filled when it ends.
 
     Each record: sequence, artifact, instance, task, name, kind, mode ("eager", "capture", "replay"), stream, workers
-    (thread ids, 0 is the caller), limits, scopes, begin_ns and end_ns (monotonic), waits (tasks whose events it waited
-    for).
+    (thread ids, 0 is the caller), begin_ns and end_ns (monotonic). Reserved, and empty as long as streams run one after
+    the other: limits, scopes, waits.
     """
     records: list[Any] = []
     _C.task_log_start()
@@ -38,7 +38,7 @@ def poison_freed_memory(on: bool = True) -> None:
 
 @contextlib.contextmanager
 def trace(path: str) -> Iterator[None]:
-    """Writes a Chrome trace (``chrome://tracing``, Perfetto) of compile phases and of every task inside the
+    """Writes a Chrome trace (``chrome://tracing``, Perfetto) of the compile phases, passes and tasks inside the
     ``with``."""
     _C.trace_start()
     try:

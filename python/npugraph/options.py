@@ -37,7 +37,7 @@ class Option:
 
 
 def _positive(value: int) -> bool:
-    return value >= 1
+    return 1 <= value < 2**31
 
 
 def _known_passes(names: tuple) -> bool:
@@ -50,6 +50,8 @@ def pass_names() -> list[str]:
 
     return _C.pass_names()
 
+
+_POSITIVE = "an int from 1 to 2**31 - 1"
 
 OPTIONS: tuple[Option, ...] = (
     Option("name", "", str, "Name of the artifact; by default made from the name of the compiled function."),
@@ -65,8 +67,15 @@ OPTIONS: tuple[Option, ...] = (
         "names of graph passes (npugraph.options.pass_names() lists them)",
     ),
     Option("verify", False, bool, "Verify the graph after every pass."),
-    Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, "an int >= 1"),
-    Option("max_concurrent", 4, int, "Calls of one graph at the same time; more wait.", _positive, "an int >= 1"),
+    Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, _POSITIVE),
+    Option(
+        "max_concurrent",
+        4,
+        int,
+        "Calls of one graph at the same time; more wait.",
+        _positive,
+        "an int from 1 to 2**31 - 1",
+    ),
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}

@@ -76,6 +76,8 @@ typedef struct ng_host {
                        void (*body)(void* arg, int64_t begin, int64_t end), void* arg);
   // Copies `message`. To be followed by `return NG_ERROR`.
   void (*set_error)(const struct ng_host* host, const char* message);
+  // Adds to the bytes that the run copied without any operand saying so: staging of arguments and results.
+  void (*count_copied)(const struct ng_host* host, int64_t bytes);
 } ng_host;
 
 typedef struct ng_call {

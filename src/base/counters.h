@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named counters in groups. Thread-safe; a counter only rises.
+// Named counters. Thread-safe; a counter only rises.
 #pragma once
 
 #include <atomic>
@@ -21,25 +21,23 @@ class Counter {
   std::atomic<int64_t> value_ = 0;
 };
 
-class Counters {
+class CounterSet {
  public:
-  using Snapshot = std::map<std::string, std::map<std::string, int64_t>>;  // group -> name -> value
+  using Snapshot = std::map<std::string, int64_t>;
 
   // The counter of this name, made at 0 when it is new. The reference stays valid for the life of this object; keep it
   // where the look-up costs too much.
-  Counter& at(std::string_view group, std::string_view name);
-  void add(std::string_view group, std::string_view name, int64_t n = 1) { at(group, name).add(n); }
+  Counter& at(std::string_view name);
 
   // The values of all counters. Counters that rise meanwhile may be read before or after.
   Snapshot snapshot() const;
 
  private:
-  using Group = std::map<std::string, Counter, std::less<>>;
-  mutable std::mutex mutex_;  // guards the maps, not the values
-  std::map<std::string, Group, std::less<>> groups_;
+  mutable std::mutex mutex_;  // guards the map, not the values
+  std::map<std::string, Counter, std::less<>> counters_;
 };
 
-// The counters of the process.
-Counters& process_counters();
+// The counters of the process: sums over everything that it compiled and ran, whatever is still alive.
+CounterSet& process_counters();
 
 }  // namespace npugraph

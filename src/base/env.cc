@@ -41,7 +41,8 @@ bool parse_target(std::string_view value, Environment& out) {
 
 constexpr std::array kTable = {
     EnvironmentVariable{"NPUGRAPH_LOG", "error, warning, info or debug", "warning",
-                        "Messages up to this level are written to stderr, or to Python's logging where that is set up.",
+                        "Messages up to this level are written to stderr, or to the handlers of Python's logger "
+                        "`npugraph` where there are any.",
                         parse_level},
     EnvironmentVariable{"NPUGRAPH_VERIFY", "0 or 1", "0",
                         "1 verifies the graph after every pass, also where the options of a compile do not ask for it.",

@@ -3,10 +3,13 @@
 
 namespace npugraph {
 
+std::string internal_error_text(const std::string& what) {
+  return cat("internal error: ", what, ". This is a bug in npugraph; please report it.");
+}
+
 void fail_check(const char* condition, const char* file, int line, const std::string& message) {
-  std::string text = cat("internal error: ", message.empty() ? "invariant broken" : message, " (check `", condition,
-                         "` at ", file, ":", line, "). This is a bug in npugraph; please report it.");
-  throw InternalError(text);
+  throw InternalError(internal_error_text(
+      cat(message.empty() ? "invariant broken" : message, " (check `", condition, "` at ", file, ":", line, ")")));
 }
 
 }  // namespace npugraph

@@ -28,6 +28,8 @@ std::string cat(const Args&... args) {
   return std::move(out).str();
 }
 
+// What went wrong inside of us, as a message that asks for a report.
+std::string internal_error_text(const std::string& what);
 [[noreturn]] void fail_check(const char* condition, const char* file, int line, const std::string& message);
 
 }  // namespace npugraph

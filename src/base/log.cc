@@ -62,7 +62,10 @@ void write_log(LogLevel level, const std::string& message) {
     std::lock_guard lock(sink_holder().mutex);
     sink = sink_holder().sink;
   }
-  if (sink) return (*sink)(level, message);
+  sink ? (*sink)(level, message) : write_log_to_stderr(level, message);
+}
+
+void write_log_to_stderr(LogLevel level, const std::string& message) {
   const std::string line = cat("npugraph: ", name_of(level), ": ", message, "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

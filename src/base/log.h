@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages to people: levelled, to stderr or to a sink that the host sets. The level comes from NPUGRAPH_LOG.
-// All functions are thread-safe.
+// All functions are thread-safe. Who logs holds no lock: a sink may wait for locks of its own.
 #pragma once
 
 #include <functional>
@@ -32,6 +32,7 @@ void set_log_sink(LogSink sink);
 
 inline bool log_enabled(LogLevel level) { return level <= log_level(); }
 void write_log(LogLevel level, const std::string& message);
+void write_log_to_stderr(LogLevel level, const std::string& message);
 
 // The arguments are written one after the other, as by cat(), and only if the level is on.
 template <typename... Args>

@@ -15,7 +15,8 @@ namespace {
 
 struct Recorder {
   std::mutex mutex;
-  std::vector<Event> events;
+  std::vector<size_t> starts;  // where the events of each open start begin
+  std::vector<Event> events;   // none while nothing is open
   std::map<int, std::string> thread_names;
 };
 
@@ -54,12 +55,24 @@ namespace internal {
 std::atomic<bool> g_enabled = false;
 }
 
-void enable() { internal::g_enabled.store(true, std::memory_order_relaxed); }
-void disable() { internal::g_enabled.store(false, std::memory_order_relaxed); }
-
-void clear() {
+void start() {
   std::lock_guard lock(recorder().mutex);
-  recorder().events.clear();
+  recorder().starts.push_back(recorder().events.size());
+  internal::g_enabled.store(true, std::memory_order_relaxed);
+}
+
+std::vector<Event> stop() {
+  Recorder& r = recorder();
+  std::lock_guard lock(r.mutex);
+  if (r.starts.empty()) throw UserError("the trace is not running: stop() needs a start() before it");
+  const auto first = r.events.begin() + static_cast<ptrdiff_t>(r.starts.back());
+  r.starts.pop_back();
+  std::vector<Event> since(first, r.events.end());
+  if (r.starts.empty()) {
+    internal::g_enabled.store(false, std::memory_order_relaxed);
+    r.events = {};
+  }
+  return since;
 }
 
 int thread_id() {
@@ -76,30 +89,25 @@ void set_thread_name(std::string name) {
 void record(Event event) {
   if (!enabled()) return;
   std::lock_guard lock(recorder().mutex);
-  recorder().events.push_back(std::move(event));
+  if (!recorder().starts.empty()) recorder().events.push_back(std::move(event));
 }
 
-std::vector<Event> events() {
-  std::lock_guard lock(recorder().mutex);
-  return recorder().events;
-}
-
-std::string to_json() {
+std::string to_json(const std::vector<Event>& events) {
   const int process = getpid();
   nlohmann::json list = nlohmann::json::array();
   {
     std::lock_guard lock(recorder().mutex);
     for (const auto& [thread, name] : recorder().thread_names) list.push_back(thread_name_json(thread, name, process));
-    for (const Event& event : recorder().events) list.push_back(to_json(event, process));
   }
+  for (const Event& event : events) list.push_back(to_json(event, process));
   const nlohmann::json document = {{"displayTimeUnit", "ns"}, {"traceEvents", std::move(list)}};
   // Names may hold bytes that are no UTF-8; those are replaced.
   return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void write(const std::string& path) {
+void write(const std::vector<Event>& events, const std::string& path) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << to_json();
+  file << to_json(events);
   file.close();
   if (!file) throw UserError(cat("cannot write the trace to '", path, "'"));
 }
@@ -114,8 +122,7 @@ void Span::begin(std::string_view name, std::string_view category) {
 
 void Span::end() {
   event_.end_ns = now_ns();
-  std::lock_guard lock(recorder().mutex);
-  recorder().events.push_back(std::move(event_));
+  record(std::move(event_));
 }
 
 void Span::arg(std::string_view key, ArgValue value) {

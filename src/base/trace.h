@@ -33,9 +33,6 @@ extern std::atomic<bool> g_enabled;
 }
 
 inline bool enabled() { return internal::g_enabled.load(std::memory_order_relaxed); }
-void enable();
-void disable();  // keeps what was recorded
-void clear();    // drops what was recorded
 
 // A small number for the calling thread, the same for its whole life.
 int thread_id();
@@ -45,12 +42,15 @@ void set_thread_name(std::string name);
 // Records a span that was timed by the caller, if tracing is on.
 void record(Event event);
 
-// What was recorded, in the order in which spans ended.
-std::vector<Event> events();
+// Starts nest; events are kept from the first start until the last stop.
+void start();
+// What was recorded since the matching start, in the order in which spans ended. UserError if there was no start.
+std::vector<Event> stop();
+
 // The Chrome trace format: complete events with `ts` and `dur` in microseconds.
-std::string to_json();
+std::string to_json(const std::vector<Event>& events);
 // UserError if the file cannot be written.
-void write(const std::string& path);
+void write(const std::vector<Event>& events, const std::string& path);
 
 // The time from construction to destruction, if tracing is on at construction. Belongs to one thread.
 class Span {

@@ -2,14 +2,25 @@
 #include "compiler/artifact.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/counters.h"
+#include "base/env.h"
 #include "base/error.h"
+#include "compiler/defect_report.h"
+#include "ir/text.h"
 #include "program/file.h"
 #include "program/text.h"
 
 namespace npugraph::compiler {
+
+namespace {
+
+constexpr const char* kLower = "lower";
+constexpr const char* kPlan = "plan";
+
+}  // namespace
 
 Artifact::Artifact(ir::Graph graph, CompileOptions options, CompileHost host, runtime::Host& runtime_host,
                    std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases)
@@ -18,19 +29,31 @@ Artifact::Artifact(ir::Graph graph, CompileOptions options, CompileHost host, ru
       imported_(std::move(graph)),
       phases_(std::move(front_end_phases)),
       partitions_(std::move(partitions)) {
+  trace_past_phases(phases_);
+  try {
+    compile_and_build(runtime_host);
+  } catch (const std::logic_error& error) {  // an InternalError, or one of the standard library's
+    const bool is_ours = dynamic_cast<const InternalError*>(&error) != nullptr;
+    const std::string message = is_ours ? error.what() : internal_error_text(error.what());
+    throw InternalError(report_defect(message, imported_, environment().report_dir));
+  }
+  for (const auto& [count, value] : compile_counters()) process_counters().at(count).add(value);
+}
+
+void Artifact::compile_and_build(runtime::Host& runtime_host) {
   CompileResult result = compile(imported_, options_, host_);
   passes_ = std::move(result.passes);
   remarks_ = std::move(result.remarks);
   phases_.insert(phases_.end(), result.phases.begin(), result.phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result.program));
-  const int64_t begin = now_ns();
   const runtime::Options run_options{
       .max_instances = options_.max_instances, .max_concurrent = options_.max_concurrent, .capture = options_.capture};
-  executable_ = std::make_shared<runtime::Executable>(program_, runtime_host, run_options, options_.name);
-  phases_.push_back({"build", static_cast<double>(now_ns() - begin) * 1e-6});
+  executable_ = run_phase(phases_, "build", [&] {
+    return std::make_shared<runtime::Executable>(program_, runtime_host, run_options, options_.name);
+  });
 }
 
-std::vector<std::string> Artifact::stages() const {
+std::vector<std::string> Artifact::graph_stages() const {
   std::vector<std::string> names = {"import"};
   std::map<std::string, int> seen;
   for (const passes::Pass& pass : graph_passes()) {
@@ -41,14 +64,33 @@ std::vector<std::string> Artifact::stages() const {
 }
 
 ir::Graph Artifact::graph(const std::string& stage) const {
-  const std::vector<std::string> names = stages();
-  const auto at = std::find(names.begin(), names.end(), stage);
-  if (at == names.end()) {
-    std::string known;
-    for (const std::string& name : names) known += cat(known.empty() ? "" : ", ", name);
-    throw UserError(cat("unknown stage \"", stage, "\"; the stages of ", name(), " are: ", known));
+  if (stage == kLower || stage == kPlan) {
+    throw UserError(cat("after \"", stage, "\" ", name(),
+                        " is a Program and no graph any more; the last graph is that of \"", graph_stages().back(),
+                        "\""));
   }
+  const std::vector<std::string> names = graph_stages();
+  const auto at = std::find(names.begin(), names.end(), stage);
+  if (at == names.end()) fail_unknown(stage);
   return graph_after(imported_, static_cast<size_t>(at - names.begin()), options_, host_);
+}
+
+std::vector<std::string> Artifact::stages() const {
+  std::vector<std::string> names = graph_stages();
+  names.insert(names.end(), {kLower, kPlan});
+  return names;
+}
+
+void Artifact::fail_unknown(const std::string& stage) const {
+  std::string known;
+  for (const std::string& name : stages()) known += cat(known.empty() ? "" : ", ", name);
+  throw UserError(cat("unknown stage \"", stage, "\"; the stages of ", name(), " are: ", known));
+}
+
+std::string Artifact::text(const std::string& stage) const {
+  if (stage == kPlan) return program_text();
+  if (stage == kLower) return program::print(lowered(imported_, options_, host_));
+  return ir::print(graph(stage));
 }
 
 std::string Artifact::program_text() const { return program::print(*program_); }
@@ -72,26 +114,21 @@ std::vector<TaskInfo> Artifact::tasks() const {
 }
 
 std::map<std::string, int64_t> Artifact::counters() const {
+  std::map<std::string, int64_t> counters = compile_counters();
   const runtime::Counters run = executable_->counters();
+  for (const runtime::CounterName& name : runtime::kCounterNames) counters.emplace(name.name, run.*name.count);
+  return counters;
+}
+
+std::map<std::string, int64_t> Artifact::compile_counters() const {
   const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(),
                                      [](const program::Task& task) { return task.kind == program::TaskKind::kKernel; });
-  std::map<std::string, int64_t> counters = {
-      {"compiles", 1},
-      {"captures", run.captures},
-      {"replays", run.replays},
-      {"recaptures.new_symbols", run.recaptured_new_symbols},
-      {"recaptures.evicted", run.recaptured_evicted},
-      {"recaptures.forced", run.recaptured_forced},
-      {"cache_hits", run.instance_hits},
-      {"cache_misses", run.instance_misses},
-      {"kernel_builds", 0},
-      {"kernel_hits", kernels},
-  };
+  std::map<std::string, int64_t> counters = {{"compiles", 1}, {"kernel_builds", 0}, {"kernel_hits", kernels}};
   for (const passes::PassRecord& pass : passes_) counters["pass." + pass.name] += pass.hits;
   return counters;
 }
 
-void Artifact::save(const std::string& path) const { program::save(*program_, {{"name", options_.name}}, path); }
+void Artifact::save(const std::string& path) const { program::save(*program_, host_.facts, path); }
 
 void Artifact::refresh() { executable_->trim(); }
 

@@ -37,7 +37,8 @@ struct TaskInfo {
 
 class Artifact {
  public:
-  // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact.
+  // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. The message of an InternalError
+  // carries the graph, or the name of a file with it (environment().report_dir).
   Artifact(ir::Graph graph, CompileOptions options, CompileHost host, runtime::Host& runtime_host,
            std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases);
 
@@ -46,9 +47,13 @@ class Artifact {
   const std::shared_ptr<runtime::Executable>& executable() const { return executable_; }
 
   // "import", then each pass ("cse", the second time "cse.2").
+  std::vector<std::string> graph_stages() const;
+  // The graph stages, then "lower" and "plan", after which there is a Program.
   std::vector<std::string> stages() const;
-  // The graph after a stage. UserError that lists the stages for an unknown one.
+  // The graph after a stage. UserError that lists the stages for an unknown one, and for one that has a Program.
   ir::Graph graph(const std::string& stage) const;
+  // The text of the graph or the Program after a stage. UserError that lists the stages for an unknown one.
+  std::string text(const std::string& stage) const;
   std::string program_text() const;
   std::vector<TaskInfo> tasks() const;
   const std::vector<Partition>& partitions() const { return partitions_; }
@@ -63,6 +68,10 @@ class Artifact {
   void refresh();
 
  private:
+  void compile_and_build(runtime::Host& runtime_host);
+  [[noreturn]] void fail_unknown(const std::string& stage) const;
+  // Those that stand when the compile ends.
+  std::map<std::string, int64_t> compile_counters() const;
   std::string title() const;
   CompileOptions options_;
   CompileHost host_;

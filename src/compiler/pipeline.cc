@@ -2,6 +2,7 @@
 // The table of contents of the compiler: its phases in order, and why in this order. No algorithm lives here.
 #include "compiler/pipeline.h"
 
+#include <functional>
 #include <utility>
 
 #include "base/clock.h"
@@ -37,6 +38,8 @@ const std::vector<passes::Pass>& graph_passes() {
       // Intermediates before inputs: chains of updates shrink to the one link that reinplace_inputs resolves.
       passes::find_pass("reinplace_intermediates"),
       passes::find_pass("reinplace_inputs"),
+      // What could not be resolved.
+      passes::find_pass("hoist_copies"),
       // In-place forms of scatters leave equal views behind; and copies of x to x, and of functional copies.
       passes::find_pass("canonicalise"),
       passes::find_pass("cse"),
@@ -50,18 +53,21 @@ const std::vector<passes::Pass>& graph_passes() {
 
 namespace {
 
-// Runs one phase with its timer and trace span.
-template <typename Fn>
-auto phase(std::vector<PhaseTime>& times, const char* name, Fn&& fn) {
-  const trace::Span span(name, "compile");
-  const int64_t begin = now_ns();
-  struct Stop {
-    std::vector<PhaseTime>& times;
-    const char* name;
-    int64_t begin;
-    ~Stop() { times.push_back({name, static_cast<double>(now_ns() - begin) * 1e-6}); }
-  } stop{times, name, begin};
-  return fn();
+// A span in the trace for each pass, its verification included.
+std::function<void(const passes::Pass&, const ir::Graph&, const passes::PassRecord&)> pass_tracer() {
+  if (!trace::enabled()) return {};
+  return [begin_ns = now_ns()](const passes::Pass& pass, const ir::Graph&, const passes::PassRecord& record) mutable {
+    const int64_t end_ns = now_ns();
+    if (!record.disabled) {
+      trace::record({.name = pass.name,
+                     .category = std::string(kTraceCategory),
+                     .begin_ns = begin_ns,
+                     .end_ns = end_ns,
+                     .thread = trace::thread_id(),
+                     .args = {{"hits", int64_t{record.hits}}}});
+    }
+    begin_ns = end_ns;
+  };
 }
 
 std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::vector<passes::Pass>& pipeline,
@@ -71,6 +77,7 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
   passes::DriverOptions driver;
   driver.disabled = options.disabled_passes;
   driver.verify = options.verify || environment().verify;
+  driver.after = pass_tracer();
   auto records = passes::run_passes(graph, pipeline, context, driver);
   remarks = std::move(context.remarks);
   return records;
@@ -81,14 +88,14 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
 CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host) {
   CompileResult result;
   // 1. Graph -> Graph.
-  result.passes = phase(result.phases, "passes",
-                        [&] { return run_graph_passes(graph, graph_passes(), options, host, result.remarks); });
+  result.passes = run_phase(result.phases, "passes",
+                            [&] { return run_graph_passes(graph, graph_passes(), options, host, result.remarks); });
   const std::string violation = ir::verify(graph);
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.
-  result.program = phase(result.phases, "lower", [&] { return lower::lower(graph, *host.catalog); });
+  result.program = run_phase(result.phases, "lower", [&] { return lower::lower(graph, *host.catalog); });
   // 3. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
-  phase(result.phases, "plan", [&] { plan::plan(result.program); });
+  run_phase(result.phases, "plan", [&] { plan::plan(result.program); });
   const std::string broken = program::verify(result.program);
   NG_CHECK(broken.empty(), broken);
   return result;
@@ -100,6 +107,10 @@ ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& o
   std::vector<passes::Remark> ignored;
   run_graph_passes(imported, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(passes)}, options, host, ignored);
   return imported;
+}
+
+program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host) {
+  return lower::lower(graph_after(std::move(imported), graph_passes().size(), options, host), *host.catalog);
 }
 
 }  // namespace npugraph::compiler

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "compiler/options.h"
+#include "compiler/phases.h"
 #include "ir/graph.h"
 #include "lower/catalog.h"
 #include "passes/pass.h"
+#include "program/file.h"
 #include "program/program.h"
 
 namespace npugraph::compiler {
@@ -17,11 +19,7 @@ namespace npugraph::compiler {
 struct CompileHost {
   const lower::OperatorCatalog* catalog = nullptr;
   passes::ConstantEvaluator evaluate;  // may be empty
-};
-
-struct PhaseTime {
-  std::string name;
-  double milliseconds = 0;
+  program::Metadata facts;             // what a saved Program must find again to run: "torch" -> "2.13.0"
 };
 
 struct CompileResult {
@@ -40,5 +38,7 @@ CompileResult compile(ir::Graph graph, const CompileOptions& options, const Comp
 // The graph as it was after the first `passes` entries of graph_passes(). Compiling is deterministic, so a stage is made again
 // when somebody asks for it instead of being kept.
 ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& options, const CompileHost& host);
+// The Program before it was planned.
+program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host);
 
 }  // namespace npugraph::compiler

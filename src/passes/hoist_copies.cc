@@ -2,7 +2,9 @@
 #include "passes/hoist_copies.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "ir/alias.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -60,9 +62,38 @@ class Emitter {
   std::vector<ir::NodeId> order_;
 };
 
+// The copies into inputs behind the last node that does anything else, in a graph that writes its inputs nowhere before.
+std::vector<ir::NodeId> find_epilogues(const ir::Graph& graph) {
+  const ir::Op* copy_op = row("aten.copy_");
+  const ir::AliasInfo aliases(graph);
+  const auto is_input = [&](ir::ValueId id) { return graph.value(aliases.root(id)).def == ir::kNone; };
+  std::vector<ir::NodeId> epilogues;
+  bool at_end = true;
+  for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
+    const ir::Node& node = graph.node(*id);
+    if (node.dead || is_free_view(node)) continue;
+    const auto written = ir::written_operands(node);
+    const bool writes_input = std::any_of(written.begin(), written.end(), is_input);
+    at_end = at_end && node.op == copy_op && writes_input;
+    if (at_end) {
+      epilogues.push_back(*id);
+    } else if (writes_input) {
+      return {};
+    }
+  }
+  std::reverse(epilogues.begin(), epilogues.end());
+  return epilogues;
+}
+
 }  // namespace
 
-int hoist_copies(ir::Graph& graph, const std::vector<ir::NodeId>& copies) {
+std::vector<ir::NodeId> take_epilogues(const ir::Graph& graph, PassContext& context) {
+  if (std::exchange(context.copy_epilogues, false)) return find_epilogues(graph);
+  return std::exchange(context.left_epilogues, {});
+}
+
+int hoist_copies(ir::Graph& graph, PassContext& context) {
+  const std::vector<ir::NodeId> copies = take_epilogues(graph, context);
   if (copies.empty()) return 0;
   graph.compact();
   const MemoryTrace trace(graph);

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves copy_ nodes up to the first place where they may stand. Part of reinplace_inputs.
+// Moves the copies that write mutated inputs up to the first place where they may stand, so that an error in what follows
+// loses no write that the user's program had completed. Not optional: it makes the graph right, not fast.
 //
 //   %r = aten.mm(%x, %w)                    %r = aten.mm(%x, %w)
 //   %o = aten.index.Tensor(%t, [%i])   ->   %c = aten.copy_(%x, %r)
 //   %c = aten.copy_(%x, %r)                 %o = aten.index.Tensor(%t, [%i])
+//
+// Each comes right behind the last node that makes or writes its source, or uses its destination. Views that it needs come
+// along. Guarantees: clears PassContext::copy_epilogues.
 #pragma once
 
 #include <vector>
 
 #include "ir/graph.h"
+#include "passes/pass.h"
 
 namespace npugraph::passes {
 
-// `copies` are copy_ nodes in program order. Each comes right behind the last node that makes or writes its source, or
-// uses its destination. Views that it needs come along. Returns how many changed place.
-int hoist_copies(ir::Graph& graph, const std::vector<ir::NodeId>& copies);
+int hoist_copies(ir::Graph& graph, PassContext& context);
+
+// The epilogues of functionalisation that still stand, in program order, and the duty to put them where they belong.
+std::vector<ir::NodeId> take_epilogues(const ir::Graph& graph, PassContext& context);
 
 }  // namespace npugraph::passes

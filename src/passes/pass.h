@@ -29,9 +29,10 @@ struct PassContext {
   ConstantEvaluator evaluate;  // empty: fold nothing that needs the host
   bool training = false;       // grad is on: nothing may be derived from values that change
   // The copy_ nodes at the end of the graph come from functionalisation: the user's program wrote where the value was
-  // computed. False for graphs whose in-place operators stand where the user's program has them; reinplace_inputs
-  // clears it.
+  // computed. False for graphs whose in-place operators stand where the user's program has them, and after
+  // reinplace_inputs, which leaves those that it could not resolve to hoist_copies.
   bool copy_epilogues = true;
+  std::vector<ir::NodeId> left_epilogues;
   std::vector<Remark> remarks;
 
   void remark(const ir::Node& node, std::string message) {

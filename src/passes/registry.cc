@@ -8,6 +8,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_conversions.h"
 #include "passes/fold_repeat_kv.h"
+#include "passes/hoist_copies.h"
 #include "passes/pass.h"
 #include "passes/recompute_parts.h"
 #include "passes/reinplace_inputs.h"
@@ -25,6 +26,7 @@ const std::vector<Pass>& all_passes() {
       {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
       {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves"},
       {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are"},
+      {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is there"},
       {"recompute_parts", recompute_parts, "computes again what a concatenation would copy"},
       {"reinplace_inputs", reinplace_inputs, "gives mutated inputs back their in-place operators"},
       {"reinplace_intermediates", reinplace_intermediates, "lets operators write into operands that die with them"},

@@ -151,33 +151,21 @@ class Round {
   std::vector<bool> touched_;  // per root
 };
 
-// Every copy_ of the graph. Epilogues are the copies into inputs behind the last node that does anything else, in a
-// graph that writes its inputs nowhere before.
-std::vector<PendingCopy> find_copies(const ir::Graph& graph, bool has_epilogues) {
+// Every copy_ of the graph, in order.
+std::vector<PendingCopy> find_copies(const ir::Graph& graph, const std::vector<ir::NodeId>& epilogues) {
   const ir::Op* copy_op = row("aten.copy_");
-  const ir::AliasInfo aliases(graph);
-  const auto is_input = [&](ir::ValueId id) { return graph.value(aliases.root(id)).def == ir::kNone; };
   std::vector<PendingCopy> copies;
-  bool in_epilogue = has_epilogues;
-  bool is_functional = true;
-  for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
-    const ir::Node& node = graph.node(*id);
-    if (node.dead || is_free_view(node)) continue;
-    const auto written = ir::written_operands(node);
-    const bool writes_input = std::any_of(written.begin(), written.end(), is_input);
-    in_epilogue = in_epilogue && node.op == copy_op && writes_input;
-    is_functional = is_functional && (in_epilogue || !writes_input);
-    if (node.op == copy_op) copies.push_back({*id, in_epilogue});
+  for (const ir::NodeId id : graph.order()) {
+    const bool is_epilogue = std::find(epilogues.begin(), epilogues.end(), id) != epilogues.end();
+    if (graph.node(id).op == copy_op && !graph.node(id).dead) copies.push_back({id, is_epilogue});
   }
-  std::reverse(copies.begin(), copies.end());
-  for (PendingCopy& copy : copies) copy.is_epilogue = copy.is_epilogue && is_functional;
   return copies;
 }
 
 }  // namespace
 
 int reinplace_inputs(ir::Graph& graph, PassContext& context) {
-  std::vector<PendingCopy> copies = find_copies(graph, context.copy_epilogues);
+  std::vector<PendingCopy> copies = find_copies(graph, take_epilogues(graph, context));
   int hits = 0;
   for (int round = 0; round < kMaxRounds && !copies.empty(); ++round) {
     const int found = Round(graph, context).run(copies);
@@ -185,14 +173,12 @@ int reinplace_inputs(ir::Graph& graph, PassContext& context) {
     if (found == 0) break;
     hits += found;
   }
-  std::vector<ir::NodeId> epilogues;
   for (const PendingCopy& copy : copies) {
     if (!copy.is_epilogue) continue;
     context.remark(graph.node(copy.id), cat("copied back: ", copy.obstacle));
-    epilogues.push_back(copy.id);
+    context.left_epilogues.push_back(copy.id);
   }
-  context.copy_epilogues = false;
-  return hits + hoist_copies(graph, epilogues);
+  return hits;
 }
 
 }  // namespace npugraph::passes

@@ -10,8 +10,11 @@
 
 namespace npugraph::program {
 
-// Free-form facts that travel with a Program: torch version, host, options.
+// Facts that travel with a Program: what it was made with, by name ("torch" -> "2.13.0").
 using Metadata = std::map<std::string, std::string>;
+
+// The version of the task ABI, which save() adds and load() checks.
+inline constexpr const char* kAbiKey = "task ABI";
 
 // Writes atomically (a temporary file in the same directory, then rename) with mode 0600. UserError when the Program has
 // opaque constants or Python tasks (named in the message), or when the file cannot be written.
@@ -24,7 +27,7 @@ struct Loaded {
 
 // Maps the file and keeps the mapping alive through the constants; what is written to them stays in this process. UserError
 // that names the path and what is wrong: not a Program, another version, damaged (checksum), not owned by this user, writable
-// by others, truncated.
-Loaded load(const std::string& path);
+// by others, truncated, or made with another value of one of the facts in `running`.
+Loaded load(const std::string& path, const Metadata& running = {});
 
 }  // namespace npugraph::program

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "abi/task.h"
 #include "base/error.h"
 #include "program/file.h"
 #include "program/file_format.h"
@@ -31,11 +32,13 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {}
 
-  Loaded load() {
+  Loaded load(const Metadata& running) {
     map();
     check_header();
     Loaded loaded;
     loaded.metadata = parse_metadata();
+    check_fact(loaded.metadata, kAbiKey, std::to_string(NG_TASK_ABI_VERSION));
+    for (const auto& [key, value] : running) check_fact(loaded.metadata, key, value);
     loaded.program = parse(section(sizeof(FileHeader) + header_.metadata_bytes, header_.text_bytes), path_);
     const std::string obstacle = why_not_portable(loaded.program);
     if (!obstacle.empty()) fail(obstacle);
@@ -52,6 +55,7 @@ class Reader {
   void map();
   void check_header();
   Metadata parse_metadata() const;
+  void check_fact(const Metadata& metadata, const std::string& key, const std::string& running) const;
   void bind_constants(Program& program) const;
   std::string_view section(uint64_t begin, uint64_t size) const {
     return {static_cast<const char*>(memory_.get()) + begin, size};
@@ -106,6 +110,12 @@ Metadata Reader::parse_metadata() const {
   return metadata;
 }
 
+void Reader::check_fact(const Metadata& metadata, const std::string& key, const std::string& running) const {
+  const auto made = metadata.find(key);
+  if (made == metadata.end()) fail("it does not say with which ", key, " it was made");
+  if (made->second != running) fail("it was made with ", key, " ", made->second, "; this process has ", running);
+}
+
 void Reader::bind_constants(Program& program) const {
   uint64_t begin = sizeof header_ + header_.metadata_bytes + header_.text_bytes;
   begin += padding_after(begin);
@@ -121,6 +131,6 @@ void Reader::bind_constants(Program& program) const {
 
 }  // namespace
 
-Loaded load(const std::string& path) { return Reader(path).load(); }
+Loaded load(const std::string& path, const Metadata& running) { return Reader(path).load(running); }
 
 }  // namespace npugraph::program

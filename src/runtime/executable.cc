@@ -2,6 +2,7 @@
 #include "runtime/executable.h"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/counters.h"
 #include "base/error.h"
 #include "kernels/registry.h"
 #include "runtime/blueprint.h"
@@ -112,6 +114,7 @@ struct Executable::State {
     std::unique_ptr<Instance> own;  // where Instances are not kept
     RunMode mode = RunMode::kReplay;
     bool rebound = false;
+    int64_t staged_bytes = 0;
     std::vector<int64_t> durations;  // of the tasks, when this run was timed
   };
 
@@ -121,6 +124,8 @@ struct Executable::State {
   RunStatus replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs);
   void finish(Call& call, bool completed);
   void count(const Call& call);
+  // One more here and in the counters of the process. Under the mutex.
+  void add(int64_t Counters::* count);
 
   const Blueprint blueprint;
   Host& host;
@@ -138,6 +143,7 @@ struct Executable::State {
   std::vector<int64_t> durations;
   int64_t scratch_bytes = 0;
   int64_t bound_bytes = 0;
+  int64_t undeclared_copies = 0;  // bytes that the last run copied, beyond what its tasks declare
 };
 
 // A lease that is free, rather one that has an Instance for the key; null when all are busy and no more are allowed.
@@ -159,13 +165,25 @@ Lease* Executable::State::find_lease(Call& call) {
   return leases.back().get();
 }
 
+void Executable::State::add(int64_t Counters::* count) {
+  static const auto of_process = [] {
+    std::array<Counter*, std::size(kCounterNames)> found;
+    for (size_t i = 0; i < found.size(); ++i) found[i] = &process_counters().at(kCounterNames[i].name);
+    return found;
+  }();
+  for (size_t i = 0; i < of_process.size(); ++i) {
+    if (kCounterNames[i].count == count) of_process[i]->add();
+  }
+  ++(counters.*count);
+}
+
 void Executable::State::acquire(Call& call) {
   std::unique_lock lock(mutex);
   while ((call.lease = find_lease(call)) == nullptr) lease_came_free.wait(lock);
   call.lease->busy = true;
   call.lease->holder = std::this_thread::get_id();
   call.lease->error.clear();
-  ++(call.instance != nullptr ? counters.instance_hits : counters.instance_misses);
+  add(call.instance != nullptr ? &Counters::instance_hits : &Counters::instance_misses);
 }
 
 void Executable::State::capture(Call& call) {
@@ -174,13 +192,13 @@ void Executable::State::capture(Call& call) {
       std::make_unique<Instance>(blueprint, tasks.all(), host, &call.lease->service, symbols_of(blueprint, call.key));
   call.instance = made.get();
   std::lock_guard lock(mutex);
-  ++counters.captures;
+  add(&Counters::captures);
   if (!options.capture) {
-    if (counters.captures > 1) ++counters.recaptured_forced;
+    if (counters.captures > 1) add(&Counters::recaptured_forced);
     call.own = std::move(made);
     return;
   }
-  if (cache.was_evicted(call.key, *call.lease)) ++counters.recaptured_evicted;
+  if (cache.was_evicted(call.key, *call.lease)) add(&Counters::recaptured_evicted);
   cache.insert(call.key, *call.lease, std::move(made));
 }
 
@@ -207,15 +225,16 @@ RunStatus Executable::State::replay(Call& call, std::span<const BoundInput> inpu
 }
 
 void Executable::State::count(const Call& call) {
-  ++counters.replays;
+  add(&Counters::replays);
   ++call.instance->replays;
   if (call.rebound && call.mode == RunMode::kReplay) {
-    ++counters.captures;
-    ++counters.recaptured_new_symbols;
+    add(&Counters::captures);
+    add(&Counters::recaptured_new_symbols);
     ++call.instance->captures;
   }
   scratch_bytes = std::max(scratch_bytes, call.instance->scratch_bytes());
   bound_bytes = call.instance->input_bytes();
+  undeclared_copies = call.staged_bytes + call.lease->copied_bytes;
   latest_symbols = call.instance->sizes().symbols();
   if (!call.durations.empty()) durations = call.durations;
 }
@@ -241,11 +260,11 @@ Executable::Executable(std::shared_ptr<const program::Program> program, Host& ho
 
 Executable::~Executable() = default;
 
-RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs) {
+RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs, int64_t staged_bytes) {
   State& state = *state_;
   NG_CHECK(inputs.size() == state.blueprint.program->inputs.size(), "got ", inputs.size(), " inputs");
   NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
-  State::Call call{.key = key_of(state.blueprint, inputs)};
+  State::Call call{.key = key_of(state.blueprint, inputs), .staged_bytes = staged_bytes};
   state.acquire(call);
   RunResult result;
   try {
@@ -301,7 +320,7 @@ MemoryInfo Executable::memory() const {
   if (state.latest_symbols) {
     const Sizes sizes = evaluate_all(state.blueprint, *state.latest_symbols);
     info.heap_bytes = peak_heap_bytes(state.blueprint, sizes);
-    info.copied_bytes_per_replay = copied_bytes(state.blueprint, sizes);
+    info.copied_bytes_per_replay = copied_bytes(state.blueprint, sizes) + state.undeclared_copies;
   }
   return info;
 }

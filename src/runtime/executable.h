@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "program/program.h"
@@ -72,9 +73,9 @@ struct MemoryInfo {
   int64_t arena_bytes = 0;        // largest bound Instance
   int64_t lower_bound_bytes = 0;  // of that Instance: maximum of live arena bytes
   int64_t heap_bytes = 0;         // peak of adopted and output memory of the last replay
-  int64_t scratch_bytes = 0;      // largest workspace
+  int64_t scratch_bytes = 0;      // largest workspace; what the host's operators allocate inside is not seen
   int64_t derived_constant_bytes = 0;
-  int64_t copied_bytes_per_replay = 0;
+  int64_t copied_bytes_per_replay = 0;  // in the last replay
   int64_t bound_bytes_per_call = 0;  // bytes of the inputs bound by the last call
 };
 
@@ -95,6 +96,21 @@ struct Counters {
   int64_t recaptured_forced = 0;       // capture is off
 };
 
+// The names under which people see the counts, of one Executable as of the process.
+struct CounterName {
+  std::string_view name;
+  int64_t Counters::* count;
+};
+inline constexpr CounterName kCounterNames[] = {
+    {"captures", &Counters::captures},
+    {"replays", &Counters::replays},
+    {"cache_hits", &Counters::instance_hits},
+    {"cache_misses", &Counters::instance_misses},
+    {"recaptures.new_symbols", &Counters::recaptured_new_symbols},
+    {"recaptures.evicted", &Counters::recaptured_evicted},
+    {"recaptures.forced", &Counters::recaptured_forced},
+};
+
 class Executable {
  public:
   // Builds every task. UserError from the host passes through.
@@ -104,7 +120,8 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
 
   // Binds and replays. `outputs` has one entry per Program output. On any status but kOk no output holds a reference.
-  RunResult run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs);
+  // `staged_bytes` are those that the caller copied to make its inputs.
+  RunResult run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs, int64_t staged_bytes = 0);
 
   const program::Program& program() const;
   std::vector<InstanceInfo> instances() const;

@@ -15,12 +15,18 @@ void set_error(const ng_host* host, const char* message) {
   static_cast<Lease*>(host->self)->error = message == nullptr ? "" : message;
 }
 
+void count_copied(const ng_host* host, int64_t bytes) { static_cast<Lease*>(host->self)->copied_bytes += bytes; }
+
 }  // namespace
 
 Lease::Lease(const std::string& owner, int32_t lease_index)
     : index(lease_index),
       arena(cat("arena ", owner, "#", lease_index), owner),
       scratch(cat("scratch ", owner, "#", lease_index), owner),
-      service{.self = this, .workers = 1, .parallel_for = parallel_for, .set_error = set_error} {}
+      service{.self = this,
+              .workers = 1,
+              .parallel_for = parallel_for,
+              .set_error = set_error,
+              .count_copied = count_copied} {}
 
 }  // namespace npugraph::runtime

@@ -23,7 +23,8 @@ struct Lease {
   Arena arena;
   Arena scratch;
   ng_host service;
-  std::string error;  // what a task of the call in progress said last
+  std::string error;         // what a task of the call in progress said last
+  int64_t copied_bytes = 0;  // by the run in progress, beyond what its tasks declare
   bool busy = false;
   std::thread::id holder;  // while busy
 };

@@ -15,7 +15,7 @@ namespace npugraph::runtime {
 
 enum class RunMode : uint8_t { kEager, kCapture, kReplay };
 
-// One launch of a task.
+// One launch of a task, also of one that failed.
 struct TaskRecord {
   int64_t sequence = 0;  // order of completion in the process; set by TaskLog::add
   std::string artifact;
@@ -25,11 +25,12 @@ struct TaskRecord {
   std::string kind;
   RunMode mode = RunMode::kReplay;
   int32_t stream = 0;
-  std::vector<int32_t> workers;                         // ids of the threads that took part; 0 is the caller
-  std::vector<std::pair<std::string, int64_t>> limits;  // core limits in force
-  std::vector<std::string> scopes;
+  std::vector<int32_t> workers;  // ids of the threads that took part; 0 is the caller
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  // Empty as long as streams run one after the other.
+  std::vector<std::pair<std::string, int64_t>> limits;  // core limits in force
+  std::vector<std::string> scopes;
   std::vector<int32_t> waits;  // tasks whose events it waited for
 };
 

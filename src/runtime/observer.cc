@@ -45,6 +45,12 @@ void Observer::after(int32_t task) {
   if (poisons_) poison_deaths(task);
 }
 
+void Observer::after_failure(int32_t task) {
+  const int64_t end_ns = now_ns();
+  if (logs_) log(task, end_ns);
+  if (traces_) trace(task, end_ns);
+}
+
 void Observer::trace(int32_t t, int64_t end_ns) const {
   const program::Task& task = blueprint_.program->tasks[t];
   npugraph::trace::record(

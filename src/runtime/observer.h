@@ -25,6 +25,8 @@ class Observer {
 
   void before(int32_t task);
   void after(int32_t task);
+  // Instead of after(): the task failed. Its memory is left as it is.
+  void after_failure(int32_t task);
 
  private:
   void log(int32_t task, int64_t end_ns) const;

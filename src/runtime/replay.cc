@@ -57,8 +57,10 @@ void Replay::run_tasks(int32_t begin, int32_t end, Observer* observer) {
     const Step& step = steps[t];
     if (step.prepares) prepare(t);
     if constexpr (kObserved) observer->before(t);
-    if (step.run(step.context, step.state, step.call) != NG_OK) [[unlikely]]
+    if (step.run(step.context, step.state, step.call) != NG_OK) [[unlikely]] {
+      if constexpr (kObserved) observer->after_failure(t);
       fail(t);
+    }
     if constexpr (kObserved) observer->after(t);
     if (step.finishes) finish(t);
   }
@@ -164,6 +166,7 @@ void Replay::hand_out_copy(const OutputPlan& plan, BoundOutput& result) {
   void* data = nullptr;
   result.object = host_.allocate(instance_.sizes().bytes(b), &data);
   if (instance_.base(b) != nullptr) std::memcpy(data, instance_.base(b), instance_.sizes().bytes(b));
+  lease_.copied_bytes += instance_.sizes().bytes(b);
   result.data = static_cast<std::byte*>(data) + result.byte_offset;
 }
 

@@ -19,7 +19,9 @@ class Observer;
 class Replay {
  public:
   Replay(const Blueprint& blueprint, Instance& instance, Lease& lease, Host& host)
-      : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host) {}
+      : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host) {
+    lease_.copied_bytes = 0;
+  }
   ~Replay();
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;

@@ -55,6 +55,8 @@ def correct_values(nodes: Iterable[fx.Node]) -> None:
         norm = _NORMS.get(node.target)
         if norm is not None:
             changed |= _correct_norm(node, norm)
+        elif node.target is aten.roll.default:
+            changed |= _correct_roll(node)
         elif _has_quantized_results(node):
             node.meta["val"] = pytree.tree_map_only(
                 torch.Tensor, lambda _: _C.Opaque("quantized"), node.meta.get("val")
@@ -79,6 +81,21 @@ def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
     if result is not None:
         node.meta["val"] = (result.to(dtype), *others)
     return {node, *statistics}
+
+
+def _correct_roll(node: fx.Node) -> set[fx.Node]:
+    """It has the strides of the concatenation that it is on the CPU."""
+    value, shifts, dims = fx.map_arg((*node.args, [])[:3], lambda n: n.meta["val"])
+    if not dims or value.dim() < 4 or value.is_contiguous() or value.numel() == 0:
+        return set()
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = value.size(dim)
+        start = (size - shift) % size
+        value = torch.cat([value.narrow(dim, start, size - start), value.narrow(dim, 0, start)], dim)
+    if value.stride() == node.meta["val"].stride():
+        return set()
+    node.meta["val"] = value
+    return {node}
 
 
 def _origins(node: fx.Node) -> list[fx.Node]:

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 import torch
 from torch import fx
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._higher_order_ops.effects import with_effects
+
+aten = torch.ops.aten
 
 
 def prepare(gm: fx.GraphModule) -> fx.GraphModule:
@@ -22,7 +25,43 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
         _unwrap_effects(gm.graph)
     if auto_functionalized in targets or auto_functionalized_v2 in targets:
         _undo_auto_functionalized(gm)
+    _keep_offsets(gm.graph)
     return gm
+
+
+def _keep_offsets(graph: fx.Graph) -> None:
+    """Some operators copy their argument with its place in its storage. Where the copy is an output, AOTAutograd may
+    take that place for the place in the caller's memory, so it must be there."""
+    output = graph.output_node()
+    for node in output.all_input_nodes:
+        value = node.meta.get("val")
+        if not isinstance(node.target, torch._ops.OpOverload) or _is_view(node.target):
+            continue
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.storage_offset() != 0:
+            with graph.inserting_before(output):
+                output.replace_input_with(node, _at_offset(graph, node, value))
+
+
+def _at_offset(graph: fx.Graph, node: fx.Node, value: torch.Tensor) -> fx.Node:
+    """A window in a new storage, with the values, strides and storage offset of ``node``."""
+
+    def call(operator: torch._ops.OpOverload, *args: object) -> fx.Node:
+        made = graph.call_function(operator, args)
+        made.meta = {**node.meta, "val": operator(*fx.map_arg(args, lambda n: n.meta["val"]))}
+        return made
+
+    def numbers(operator: torch._ops.OpOverload, values: Sequence[int | torch.SymInt]) -> list[object]:
+        return [call(operator, node, i) if isinstance(v, torch.SymInt) else v for i, v in enumerate(values)]
+
+    sizes = numbers(aten.sym_size.int, value.shape)
+    strides = numbers(aten.sym_stride.int, value.stride())
+    offset = value.storage_offset()
+    if isinstance(offset, torch.SymInt):
+        offset = call(aten.sym_storage_offset.default, node)
+    bytes_ = value.untyped_storage().nbytes()
+    storage = call(aten.new_empty.default, node, [bytes_ // value.element_size()])
+    filled = call(aten.as_strided_scatter.default, storage, node, sizes, strides, offset)
+    return call(aten.as_strided.default, filled, sizes, strides, offset)
 
 
 def _undo_auto_functionalized(gm: fx.GraphModule) -> None:

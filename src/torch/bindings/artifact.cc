@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "ir/text.h"
 #include "torch/bindings/callable.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/torch_host.h"
@@ -23,7 +22,8 @@ namespace {
 
 std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileOptions options, std::vector<Partition> partitions,
                                   const std::vector<std::pair<std::string, double>>& front_end) {
-  compiler::CompileHost host{.catalog = &bridge::aten_catalog(), .evaluate = bridge::constant_evaluator()};
+  compiler::CompileHost host{
+      .catalog = &bridge::aten_catalog(), .evaluate = bridge::constant_evaluator(), .facts = bridge::torch_facts()};
   std::vector<PhaseTime> phases;
   for (const auto& [name, milliseconds] : front_end) phases.push_back({name, milliseconds});
   return std::make_shared<Artifact>(std::move(graph), std::move(options), std::move(host),
@@ -60,6 +60,12 @@ py::list instances(const Artifact& artifact) {
     list.append(py::make_tuple(info.key, symbols, info.captures, info.replays));
   }
   return list;
+}
+
+py::object load_program(const std::string& path) {
+  auto program = std::make_shared<const program::Program>(program::load(path, bridge::torch_facts()).program);
+  return py::reinterpret_steal<py::object>(make_callable(std::make_shared<runtime::Executable>(
+      program, bridge::TorchHost::instance(), runtime::Options{}, program->name)));
 }
 
 bool writes_inputs(const Artifact& artifact) {
@@ -104,7 +110,8 @@ void init_artifact(py::module_& module) {
       .def_property_readonly("name", &Artifact::name)
       .def("stages", &Artifact::stages)
       .def("graph", &Artifact::graph)
-      .def("graph_text", [](const Artifact& a, const std::string& stage) { return ir::print(a.graph(stage)); })
+      .def("graph_stages", &Artifact::graph_stages)
+      .def("text", &Artifact::text)
       .def("program_text", &Artifact::program_text)
       .def("tasks", &Artifact::tasks)
       .def("partitions", &Artifact::partitions)
@@ -124,6 +131,7 @@ void init_artifact(py::module_& module) {
       .def("callable", [](const std::shared_ptr<Artifact>& a) {
         return py::reinterpret_steal<py::object>(make_callable(a->executable()));
       });
+  module.def("load_program", &load_program);
 }
 
 }  // namespace npugraph::bindings

@@ -104,6 +104,7 @@ void CallInputs::take(PyObject* list, const std::vector<InputSpec>& specs) {
 
 void CallInputs::clear() {
   resolved_.clear();
+  staged_bytes_ = 0;
   for (PyObject* object : objects_) Py_DECREF(object);
   objects_.clear();
 }
@@ -136,6 +137,7 @@ void CallInputs::bind_tensor(PyObject* object, const InputSpec& spec, runtime::B
   if (spec.mutated || (!tensor.is_conj() && !tensor.is_neg())) refuse(spec, "form", tensor.toString(), "plain memory");
   const bridge::BelowAutograd below;
   resolved_.push_back(tensor.resolve_conj().resolve_neg());
+  staged_bytes_ += static_cast<int64_t>(resolved_.back().nbytes());
   bind_memory(*resolved_.back().unsafeGetTensorImpl(), spec, bound);
 }
 

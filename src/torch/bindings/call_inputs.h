@@ -46,6 +46,8 @@ class CallInputs {
   void clear();
 
   std::span<const runtime::BoundInput> bound() const { return bound_; }
+  // Bytes that were copied to make the bound inputs.
+  int64_t staged_bytes() const { return staged_bytes_; }
   PyObject* object(size_t index) const { return objects_[index]; }
 
  private:
@@ -56,6 +58,7 @@ class CallInputs {
   std::vector<PyObject*> objects_;  // owned
   std::vector<runtime::BoundInput> bound_;
   std::vector<at::Tensor> resolved_;  // in place of lazily conjugated or negated inputs
+  int64_t staged_bytes_ = 0;
 };
 
 }  // namespace npugraph::bindings

@@ -2,18 +2,22 @@
 #include "torch/bindings/callable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <structmember.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/object_ptr.h>
 
 #include "base/error.h"
+#include "runtime/worker_pool.h"
 #include "torch/bindings/call_inputs.h"
 #include "torch/bindings/call_outputs.h"
+#include "torch/bindings/torch_counters.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bindings {
@@ -108,7 +112,17 @@ Call::Call(std::shared_ptr<runtime::Executable> executable)
   for (size_t i = 0; i < program_.inputs.size(); ++i) specs_.emplace_back(program_, program_.inputs[i], i);
 }
 
+// The pool has as many threads as torch would use in the calling thread.
+void follow_thread_count() {
+  static std::atomic<int> last = 0;
+  const int threads = at::get_num_threads();
+  if (last.load(std::memory_order_relaxed) == threads) return;
+  last.store(threads, std::memory_order_relaxed);
+  runtime::WorkerPool::instance().set_size(threads);
+}
+
 RunResult Call::run_executable(Frame& frame) {
+  follow_thread_count();
   const bool release_gil = long_run_ || may_call_python_;
   const bool timed = release_gil || ++calls_ % kTimedEvery == 0;
   const auto begin = timed ? Clock::now() : Clock::time_point();
@@ -117,7 +131,7 @@ RunResult Call::run_executable(Frame& frame) {
   {
     std::optional<pybind11::gil_scoped_release> no_gil;
     if (release_gil) no_gil.emplace();
-    result = executable_->run(frame.inputs.bound(), frame.outputs);
+    result = executable_->run(frame.inputs.bound(), frame.outputs, frame.inputs.staged_bytes());
     if (timed) was_long = Clock::now() - begin > kShortRun;
   }
   long_run_ = was_long;
@@ -144,6 +158,7 @@ void Call::look_at(PyObject* list) {
 PyObject* Call::run(PyObject* list) {
   if (!PyList_Check(list))
     throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
+  ensure_counters();
   if (hook_) look_at(list);
   const FrameLease lease(*this);
   Frame& frame = *lease;

@@ -13,5 +13,6 @@ void init_fx_importer(py::module_& module);
 void init_artifact(py::module_& module);
 void init_graph(py::module_& module);
 void init_observe(py::module_& module);
+void init_torch_counters(py::module_& module);
 
 }  // namespace npugraph::bindings

@@ -33,4 +33,5 @@ PYBIND11_MODULE(_C, module) {
   init_fx_importer(module);
   init_artifact(module);
   init_observe(module);
+  init_torch_counters(module);
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task log, memory pools, trace, worker threads, allocation hook, callables of Python tasks.
+// Task log, memory pools, trace, log messages, worker threads, allocation hook, callables of Python tasks.
 #include <string>
 #include <vector>
 
+#include "base/env.h"
+#include "base/log.h"
 #include "base/trace.h"
 #include "passes/pass.h"
 #include "runtime/ledger.h"
@@ -63,6 +65,40 @@ void init_pools(py::module_& module) {
   module.def("set_poison", &runtime::set_poison);
 }
 
+int python_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kError: return 40;
+    case LogLevel::kWarning: return 30;
+    case LogLevel::kInfo: return 20;
+    case LogLevel::kDebug: return 10;
+  }
+  return 0;
+}
+
+// To Python's logger "npugraph" if anything handles what it is told. Takes the GIL, so whoever logs holds no lock that a thread
+// with the GIL may wait for.
+void log_to_python(LogLevel level, const std::string& message) {
+  if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) return write_log_to_stderr(level, message);
+  const py::gil_scoped_acquire gil;
+  const py::error_scope unchanged;  // the caller may be handling an exception of Python
+  try {
+    const py::object logger = py::module_::import("logging").attr("getLogger")("npugraph");
+    if (!logger.attr("hasHandlers")().cast<bool>()) return write_log_to_stderr(level, message);
+    const auto text = py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+    logger.attr("log")(python_level(level), text);
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("npugraph's log");
+  }
+}
+
+// The environment is read here, under the GIL, because its warnings are logged while other threads wait for it.
+void init_log() {
+  set_log_sink(log_to_python);
+  environment();
+  py::module_::import("atexit").attr("register")(py::cpp_function([] { set_log_sink({}); }));
+}
+
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
   for (const passes::Pass& pass : passes::all_passes()) names.emplace_back(pass.name);
@@ -74,11 +110,9 @@ std::vector<std::string> pass_names() {
 void init_observe(py::module_& module) {
   init_task_log(module);
   init_pools(module);
-  module.def("trace_start", &trace::enable);
-  module.def("trace_stop", [](const std::string& path) {
-    trace::disable();
-    trace::write(path);
-  });
+  init_log();
+  module.def("trace_start", &trace::start);
+  module.def("trace_stop", [](const std::string& path) { trace::write(trace::stop(), path); });
   module.def("pass_names", &pass_names);
   module.def("num_threads", [] { return runtime::WorkerPool::instance().size(); });
   module.def("set_num_threads", [](int32_t threads) { runtime::WorkerPool::instance().set_size(threads); });

@@ -16,7 +16,7 @@
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/dispatch.h"
-#include "torch/bridge/task_error.h"
+#include "torch/bridge/task_functions.h"
 #include "torch/bridge/task_scope.h"
 
 namespace npugraph::bridge {
@@ -53,8 +53,7 @@ class AtenTask {
 
   void bind(State& state, const ng_call* call) const;
   void run(State& state, ng_call* call) const;
-  // To be called after a run, whether it succeeded or threw.
-  void finish(State& state) const noexcept;
+  void finish(State& state, const ng_call* call) const noexcept;
 
  private:
   struct Variable {
@@ -253,51 +252,24 @@ void AtenTask::run(State& state, ng_call* call) const {
 }
 
 // An exception from Python keeps the frames it passed, and with them their tensors.
-void AtenTask::finish(State& state) const noexcept {
+void AtenTask::finish(State& state, const ng_call* call) const noexcept {
   state.stack.clear();
   if (!fresh_tensors_) return;
-  for (const int32_t i : moving_) state.tensors[i]->leave_copy_to_keepers();
+  for (const int32_t i : moving_) count_copied(call, state.tensors[i]->leave_copy_to_keepers());
 }
-
-ng_status run_task(void* context, void* state, ng_call* call) {
-  const auto& task = *static_cast<const AtenTask*>(context);
-  auto& bound = *static_cast<State*>(state);
-  ng_status status = NG_OK;
-  try {
-    task.run(bound, call);
-  } catch (...) {
-    status = report_current_exception(call);
-  }
-  task.finish(bound);
-  return status;
-}
-
-ng_status bind_task(void* context, const ng_call* call, void** state) {
-  try {
-    if (*state == nullptr) *state = new State;
-    static_cast<const AtenTask*>(context)->bind(*static_cast<State*>(*state), call);
-    return NG_OK;
-  } catch (...) {
-    return report_current_exception(call);
-  }
-}
-
-void unbind_task(void*, void* state) { delete static_cast<State*>(state); }
-
-void destroy_task(void* context) { delete static_cast<AtenTask*>(context); }
 
 }  // namespace
 
 ng_task build_aten_task(const program::Program& program, const program::Task& task) {
   const auto op = find_operator(task.name);
   if (!op) throw UserError(cat("torch has no operator ", task.name, " (", task.source, ")"));
+  // A saved Program may come from another build of torch or of a library.
+  const std::string schema = c10::toString(op->schema());
+  if (!task.schema.empty() && task.schema != schema) {
+    throw UserError(cat("the Program was made for the operator ", task.schema, "; in this process it is ", schema));
+  }
   auto context = std::make_unique<AtenTask>(program, task, *op);
-  return {.context = context.release(),
-          .run = run_task,
-          .bind = bind_task,
-          .unbind = unbind_task,
-          .workspace = nullptr,
-          .destroy = destroy_task};
+  return task_of<State>(std::move(context));
 }
 
 }  // namespace npugraph::bridge

@@ -11,7 +11,8 @@
 
 namespace npugraph::bridge {
 
-// UserError when the dispatcher does not know `task.name`, or an argument does not fit its schema.
+// UserError when the dispatcher does not know `task.name`, has it with another schema than `task.schema`, or an argument does
+// not fit it.
 ng_task build_aten_task(const program::Program& program, const program::Task& task);
 
 }  // namespace npugraph::bridge

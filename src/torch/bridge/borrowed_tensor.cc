@@ -38,8 +38,8 @@ at::Tensor BorrowedTensor::alias() const {
   return tensor_in_storage(tensor_.storage(), tensor_.scalar_type(), tensor_.sizes(), tensor_.strides(), 0);
 }
 
-void BorrowedTensor::leave_copy_to_keepers() {
-  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == 1) return;
+int64_t BorrowedTensor::leave_copy_to_keepers() {
+  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == 1) return 0;
   const size_t bytes = storage_->nbytes();
   at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
   if (bytes != 0) std::memcpy(copy.get(), data_, bytes);
@@ -48,6 +48,7 @@ void BorrowedTensor::leave_copy_to_keepers() {
   data_ = nullptr;
   make();
   set_shape(kept.sizes(), kept.strides());
+  return static_cast<int64_t>(bytes);
 }
 
 at::Tensor tensor_in_storage(const c10::Storage& storage, at::ScalarType dtype, at::IntArrayRef sizes,

@@ -33,8 +33,8 @@ class BorrowedTensor {
     return other.has_storage() && other.storage().unsafeGetStorageImpl() == storage_;
   }
   // When somebody besides this object holds the storage: leaves them the storage with its own copy of the bytes and takes a
-  // new one. To be called while the memory is still valid.
-  void leave_copy_to_keepers();
+  // new one. Returns how many bytes it copied. To be called while the memory is still valid.
+  int64_t leave_copy_to_keepers();
 
  private:
   void move_to(void* data);

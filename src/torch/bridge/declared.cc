@@ -38,6 +38,8 @@ bool same_strides(const at::Tensor& tensor, const int64_t* strides) {
   return true;
 }
 
+int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
+
 }  // namespace
 
 Declared::Declared(const program::Program& program, const program::Task& task)
@@ -92,21 +94,30 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
     }
   }
   if (operand.adopted) {
-    adopt(buffer, operand, std::move(result));
+    adopt(call, index, std::move(result));
   } else if (own == nullptr) {
     BorrowedTensor memory(operand.dtype);
     memory.set_shape(promised, {buffer.strides, promised.size()});
     memory.point_to(buffer.data);
     memory.tensor().copy_(result);
+    count_copied(call, bytes_of(result));
   } else if (!own->shares_storage_with(result)) {
     own->tensor().copy_(result);
+    count_copied(call, bytes_of(result));
   }
 }
 
-void Declared::adopt(ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const {
-  result = with_strides(buffer, operand, claim(std::move(result)));
-  buffer.data = result.data_ptr();
-  buffer.object = result.unsafeReleaseTensorImpl();
+void Declared::adopt(const ng_call* call, int32_t index, at::Tensor result) const {
+  ng_buffer& buffer = call->buffers[index];
+  // A copy is made while its source is alive, so it lies elsewhere.
+  const void* made = result.const_data_ptr();
+  at::Tensor claimed = claim(std::move(result));
+  const void* own = claimed.const_data_ptr();
+  if (own != made) count_copied(call, bytes_of(claimed));
+  at::Tensor placed = with_strides(buffer, operands_[index], std::move(claimed));
+  if (placed.const_data_ptr() != own) count_copied(call, bytes_of(placed));
+  buffer.data = placed.data_ptr();
+  buffer.object = placed.unsafeReleaseTensorImpl();
 }
 
 at::Tensor Declared::with_strides(const ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const {
@@ -132,8 +143,14 @@ void Declared::store_symbol(ng_call* call, size_t index, const at::Scalar& value
   }
 }
 
+void count_copied(const ng_call* call, int64_t bytes) {
+  if (bytes != 0 && call->host != nullptr && call->host->count_copied != nullptr) {
+    call->host->count_copied(call->host, bytes);
+  }
+}
+
 at::Tensor claim(at::Tensor tensor) {
-  if (tensor.is_conj() || tensor.is_neg()) return tensor.resolve_conj().resolve_neg().clone();
+  tensor = tensor.resolve_conj().resolve_neg();
   if (tensor.use_count() != 1 || tensor.requires_grad()) {
     // A Python object counts as a holder of the tensor; it dies with our reference unless Python keeps it, and then the
     // storage has a second holder.

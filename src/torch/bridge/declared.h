@@ -53,7 +53,7 @@ class Declared {
     int32_t operand = program::kNone;
     int32_t dim = program::kNone;
   };
-  void adopt(ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const;
+  void adopt(const ng_call* call, int32_t index, at::Tensor result) const;
   at::Tensor with_strides(const ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const;
   [[noreturn]] void fail(const std::string& what) const;
 
@@ -63,6 +63,9 @@ class Declared {
   std::vector<DefinedSymbol> defines_;
   bool defines_sizes_ = false;
 };
+
+// Tells the runtime, where it listens, that the task copied `bytes` that no operand shows.
+void count_copied(const ng_call* call, int64_t bytes);
 
 // `tensor`, or a tensor over the same memory, when nobody else holds that memory; else a copy. The result has neither a
 // Python object nor gradients, and is not lazily conjugated or negated.

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/declared.h"
-#include "torch/bridge/task_error.h"
+#include "torch/bridge/task_functions.h"
 #include "torch/bridge/task_scope.h"
 #include "torch/bridge/torch_host.h"
 
@@ -72,13 +72,14 @@ class PythonTask {
   PythonTask(const program::Program& program, const program::Task& task, Reference callable);
   ~PythonTask();
 
-  void bind(const ng_call* call, State& state) const;
+  void bind(State& state, const ng_call* call) const;
   void run(State& state, ng_call* call) const;
+  void finish(State& state, const ng_call* call) const noexcept;
 
  private:
   Reference make_arguments(State& state, const ng_call* call) const;
   void store_results(ng_call* call, Reference returned) const;
-  void store_result(ng_call* call, PyObject* item, size_t number, size_t& symbols) const;
+  void store_result(ng_call* call, Reference item, size_t number, size_t& symbols) const;
 
   PyObject* callable_;
   Declared declared_;
@@ -100,7 +101,7 @@ PythonTask::~PythonTask() {
   Py_DECREF(callable_);
 }
 
-void PythonTask::bind(const ng_call* call, State& state) const {
+void PythonTask::bind(State& state, const ng_call* call) const {
   if (state.tensors.empty()) {
     for (const int32_t operand : tensor_operands_) state.tensors.emplace_back(declared_.operands()[operand].dtype);
   }
@@ -137,20 +138,23 @@ Reference PythonTask::make_arguments(State& state, const ng_call* call) const {
   return arguments;
 }
 
-void PythonTask::store_result(ng_call* call, PyObject* item, size_t number, size_t& symbols) const {
-  if (THPVariable_Check(item)) {
-    // The tensor counts its Python object as a holder until that object goes.
-    if (declared_.keeps(number)) declared_.store(call, number, THPVariable_Unpack(item), nullptr);
-  } else if (PyBool_Check(item)) {
-    declared_.store_symbol(call, symbols++, item == Py_True);
-  } else if (PyLong_Check(item)) {
-    const long long value = PyLong_AsLongLong(item);
+void PythonTask::store_result(ng_call* call, Reference item, size_t number, size_t& symbols) const {
+  PyObject* object = item.get();
+  if (THPVariable_Check(object)) {
+    if (!declared_.keeps(number)) return;
+    at::Tensor tensor = THPVariable_Unpack(object);
+    item.reset();  // it counts as a holder of the tensor
+    declared_.store(call, number, std::move(tensor), nullptr);
+  } else if (PyBool_Check(object)) {
+    declared_.store_symbol(call, symbols++, object == Py_True);
+  } else if (PyLong_Check(object)) {
+    const long long value = PyLong_AsLongLong(object);
     if (value == -1 && PyErr_Occurred() != nullptr) throw_python_error();
     declared_.store_symbol(call, symbols++, static_cast<int64_t>(value));
-  } else if (PyFloat_Check(item)) {
-    declared_.store_symbol(call, symbols++, PyFloat_AS_DOUBLE(item));
-  } else if (item != Py_None) {
-    throw UserError(cat(declared_.name(), " returned a ", Py_TYPE(item)->tp_name,
+  } else if (PyFloat_Check(object)) {
+    declared_.store_symbol(call, symbols++, PyFloat_AS_DOUBLE(object));
+  } else if (object != Py_None) {
+    throw UserError(cat(declared_.name(), " returned a ", Py_TYPE(object)->tp_name,
                         "; allowed are tensors, numbers and None, alone or in a list or tuple"));
   }
 }
@@ -158,13 +162,16 @@ void PythonTask::store_result(ng_call* call, PyObject* item, size_t number, size
 void PythonTask::store_results(ng_call* call, Reference returned) const {
   size_t symbols = 0;
   if (!PyTuple_Check(returned.get()) && !PyList_Check(returned.get())) {
-    store_result(call, returned.get(), 0, symbols);
+    store_result(call, std::move(returned), 0, symbols);
     return;
   }
-  const Py_ssize_t count = PySequence_Size(returned.get());
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    const Reference item = checked(PySequence_GetItem(returned.get(), i));
-    store_result(call, item.get(), static_cast<size_t>(i), symbols);
+  // What still lies in a sequence when it is stored would have to be copied.
+  const Reference items = checked(PySequence_List(returned.get()));
+  returned.reset();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    Reference item(PyList_GET_ITEM(items.get(), i));
+    PyList_SET_ITEM(items.get(), i, Py_NewRef(Py_None));
+    store_result(call, std::move(item), static_cast<size_t>(i), symbols);
   }
 }
 
@@ -172,40 +179,15 @@ void PythonTask::run(State& state, ng_call* call) const {
   const Gil gil;
   const at::NoGradGuard no_grad;
   const TaskScope scope(declared_.name());
-  struct LeaveCopies {
-    State& state;
-    ~LeaveCopies() {
-      for (BorrowedTensor& tensor : state.tensors) tensor.leave_copy_to_keepers();
-    }
-  } const leave_copies{state};
   Reference arguments = make_arguments(state, call);
   Reference returned = checked(PyObject_Call(callable_, arguments.get(), nullptr));
   arguments.reset();
   store_results(call, std::move(returned));
 }
 
-ng_status run_task(void* context, void* state, ng_call* call) {
-  try {
-    static_cast<const PythonTask*>(context)->run(*static_cast<State*>(state), call);
-    return NG_OK;
-  } catch (...) {
-    return report_current_exception(call);
-  }
+void PythonTask::finish(State& state, const ng_call* call) const noexcept {
+  for (BorrowedTensor& tensor : state.tensors) count_copied(call, tensor.leave_copy_to_keepers());
 }
-
-ng_status bind_task(void* context, const ng_call* call, void** state) {
-  try {
-    if (*state == nullptr) *state = new State;
-    static_cast<const PythonTask*>(context)->bind(call, *static_cast<State*>(*state));
-    return NG_OK;
-  } catch (...) {
-    return report_current_exception(call);
-  }
-}
-
-void unbind_task(void*, void* state) { delete static_cast<State*>(state); }
-
-void destroy_task(void* context) { delete static_cast<PythonTask*>(context); }
 
 }  // namespace
 
@@ -223,12 +205,7 @@ ng_task build_python_task(const program::Program& program, const program::Task& 
     callable.reset(found->second);
   }
   auto context = std::make_unique<PythonTask>(program, task, std::move(callable));
-  return {.context = context.release(),
-          .run = run_task,
-          .bind = bind_task,
-          .unbind = unbind_task,
-          .workspace = nullptr,
-          .destroy = destroy_task};
+  return task_of<State>(std::move(context));
 }
 
 int32_t register_callable(void* python_object) {

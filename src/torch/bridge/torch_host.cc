@@ -5,6 +5,7 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/TensorImpl.h>
+#include <torch/version.h>
 
 #include "base/error.h"
 #include "torch/bridge/aten_task.h"
@@ -43,6 +44,8 @@ void TorchHost::release(void* object) {
 }
 
 void* TorchHost::constant_object(const program::Constant& constant) { return constant.owner.get(); }
+
+program::Metadata torch_facts() { return {{"torch", TORCH_VERSION}}; }
 
 std::exception_ptr TorchHost::take_exception() { return take_kept_exception(); }
 

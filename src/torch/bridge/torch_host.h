@@ -10,6 +10,7 @@
 
 #include "lower/catalog.h"
 #include "passes/pass.h"
+#include "program/file.h"
 #include "runtime/host.h"
 
 namespace npugraph::bridge {
@@ -36,6 +37,9 @@ class TorchHost : public runtime::Host {
 // from it, owns a reference. Ids are never reused. Both take the GIL.
 int32_t register_callable(void* python_object);
 void unregister_callable(int32_t id);
+
+// What a saved Program with ATen tasks must have been made with to run in this process.
+program::Metadata torch_facts();
 
 // Answers from torch's dispatcher.
 const lower::OperatorCatalog& aten_catalog();

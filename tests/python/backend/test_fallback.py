@@ -60,6 +60,6 @@ def test_a_failure_of_the_core(monkeypatch) -> None:
 
 
 def test_mistakes_of_the_user_are_no_defects() -> None:
-    with pytest.raises(Exception, match="unknown option"):
+    with pytest.raises(ValueError, match="unknown option"):
         compile_ex(lambda x: x + 1, options={"nope": 1})(torch.ones(3))
     assert "fallbacks" not in counters["npugraph_ex"]

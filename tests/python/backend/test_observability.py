@@ -57,9 +57,17 @@ def test_tasks() -> None:
 def test_stages_and_program_text() -> None:
     _, _, artifact = compiled_step()
     assert artifact.stages[0] == "import"
-    for stage in artifact.stages:
+    *passes, lower, plan = artifact.stages
+    for stage in passes:
         assert artifact.graph(stage).startswith("npugraph.graph 1 @step_0")
-    assert artifact.graph() == artifact.graph(artifact.stages[-1])
+    assert artifact.graph() == artifact.graph(passes[-1])
+    assert artifact.to_fx().code == artifact.to_fx(passes[-1]).code
+    assert (lower, plan) == ("lower", "plan")
+    assert artifact.graph(lower).startswith("npugraph.program 1 @step_0")
+    assert artifact.graph(lower) != artifact.graph(plan) == artifact.program()
+    for stage in (lower, plan):
+        with pytest.raises(ValueError, match=f'after "{stage}" step_0 is a Program and no graph any more'):
+            artifact.to_fx(stage)
     assert "aten.copy_" in artifact.graph("import")
     assert "aten.copy_(" not in artifact.graph()
     with pytest.raises(ValueError, match='unknown stage "nope"; the stages of step_0 are: import, '):
@@ -89,9 +97,30 @@ def test_instances_and_counters() -> None:
     assert found["cache_misses"] == 2
     assert found["kernel_builds"] + found["kernel_hits"] == sum(task.kind == "kernel" for task in artifact.tasks)
     assert {"recaptures.new_symbols", "recaptures.evicted", "recaptures.forced"} <= set(found)
-    for stage in artifact.stages[1:]:
+    for stage in artifact.stages[1:-2]:
         assert found[f"pass.{stage.split('.')[0]}"] >= 0
-    assert counters["npugraph_ex"]["compiles"] == 1
+    of_process = counters["npugraph_ex"]
+    assert of_process == {name: count for name, count in found.items() if count}
+
+
+def test_counters_of_the_process() -> None:
+    compiled, inputs, _ = compiled_step()
+    assert dict(counters["npugraph_ex"])["replays"] == 1
+    counters.clear()
+    assert counters["npugraph_ex"] == {}
+    compiled(*inputs)
+    held = counters["npugraph_ex"]
+    assert dict(held) == {"replays": 1, "cache_hits": 1}
+    assert held["captures"] == 0
+    compiled(*inputs)
+    assert sorted(held.items()) == [("cache_hits", 2), ("replays", 2)]
+    held.clear()
+    compiled(*inputs)
+    assert held["replays"] == 1
+    other = compile_ex(lambda x: x - 1)
+    other(torch.ones(3))
+    assert held["compiles"] == 1
+    assert held["replays"] == 2
 
 
 def test_memory() -> None:
@@ -110,6 +139,40 @@ def test_memory() -> None:
     assert memory["copied_bytes_per_replay"] == 0
     assert memory["heap_bytes"] >= 16 * 32 * 4
     assert memory["bound_bytes_per_call"] == sum(t.nbytes for t in inputs)
+
+
+def test_derived_constants() -> None:
+    compile_ex(lambda x: x + torch.arange(5) * 2)(torch.ones(5))
+    (artifact,) = npugraph.artifacts()
+    assert artifact.memory["derived_constant_bytes"] == 5 * 8
+
+
+def test_pass_hits() -> None:
+    def fn(x, cache):
+        y = torch.sin(x) + torch.sin(x)
+        cache.add_(y)
+        return y
+
+    compiled = compile_ex(fn)
+    compiled(torch.ones(3), torch.zeros(3))
+    (artifact,) = npugraph.artifacts()
+    found = artifact.counters
+    assert found["pass.cse"] == 1
+    assert found["pass.reinplace_inputs"] == 1
+    assert found["pass.sink_cat"] == found["pass.fold_repeat_kv"] == 0
+
+
+def test_recaptures_by_new_symbols() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = compile_ex(lambda x: x.nonzero() + 1)
+        recaptures = []
+        for values in ([1.0, 0, 1], [0.0, 1, 1], [1.0, 1, 1], [0.0, 0, 1], [0.0, 1, 0]):
+            compiled(torch.tensor(values))
+            (artifact,) = npugraph.artifacts()
+            recaptures.append(artifact.counters["recaptures.new_symbols"])
+    assert recaptures == [0, 0, 1, 2, 2]
+    assert artifact.counters["captures"] == 3
+    assert artifact.counters["compiles"] == 1
 
 
 def test_phases() -> None:
@@ -146,7 +209,23 @@ def test_explain() -> None:
         "Memory",
         "Compile time",
     ]
-    assert "softmax" in text
+    sections = dict(zip(headings[1:], re.split("|".join(map(re.escape, headings[1:])), text)[1:], strict=True))
+    kinds = {task.kind for task in artifact.tasks}
+    for kind in kinds:
+        count = sum(task.kind == kind for task in artifact.tasks)
+        line = rf"^  {kind} +{count} tasks +(\d+) % of the time +(\d+) % of the bytes \([\d.]+ K?i?B\)$"
+        assert re.search(line, sections["Where time and bytes go"], re.MULTILINE)
+    for column in range(2):
+        shares = re.findall(r"(\d+) % of", sections["Where time and bytes go"])[column::2]
+        assert sum(map(int, shares)) == pytest.approx(100, abs=len(kinds))
+    hits = artifact.counters["pass.reinplace_inputs"]
+    assert hits > 0
+    assert re.search(rf"^ +{hits}x reinplace_inputs: updated in place$", sections["What the passes did"], re.MULTILINE)
+    assert re.search(rf"^  reinplace_inputs +{hits}$", sections["What the passes did"], re.MULTILINE)
+    reasons = sections["What is not generated code, and why"]
+    for task in artifact.tasks:
+        assert (f"{task.name}: {task.reason}" in reasons) == (task.kind != "kernel")
+    assert "aten._softmax.out" in reasons
 
 
 def test_task_log() -> None:
@@ -168,8 +247,8 @@ def test_task_log() -> None:
         assert 0 in record.workers
         assert 0 < record.begin_ns <= record.end_ns
         assert list(record.waits) == []
-        assert list(record.limits) == [] or record.limits
-        assert list(record.scopes) == [] or record.scopes
+        assert list(record.limits) == []
+        assert list(record.scopes) == []
     for before, after in itertools.pairwise(log):
         assert before.end_ns <= after.begin_ns
 
@@ -181,6 +260,9 @@ def test_task_log_of_a_capture_and_after_an_error() -> None:
     assert {record.mode for record in log} == {"capture"}
     with npugraph.task_log() as log, pytest.raises(IndexError):
         compiled(torch.ones(3), torch.tensor([7]))
+    (failed,) = log
+    assert "index" in failed.name
+    assert failed.end_ns >= failed.begin_ns > 0
     with npugraph.task_log() as log:
         compiled(torch.ones(3), torch.tensor([0]))
     assert {record.mode for record in log} == {"replay"}
@@ -217,12 +299,34 @@ def test_trace(tmp_path) -> None:
     names = [event["name"] for event in events]
     for task in artifact.tasks:
         assert names.count(task.name) >= 2
-    for phase in ("passes", "lower", "plan"):
-        assert phase in names
-    for event in events:
-        if event["ph"] == "X":
-            assert event["dur"] >= 0
-            assert event["ts"] >= 0
+    assert [name for name in names if name in dict(artifact.phases)] == [name for name, _ in artifact.phases]
+    passes = [stage.split(".")[0] for stage in artifact.stages[1:-2]]
+    assert [name for name in names if name in passes] == passes
+    spans = {event["name"]: event for event in events if event["ph"] == "X"}
+    for event in spans.values():
+        assert event["dur"] >= 0
+        assert event["ts"] >= 0
+    for name, milliseconds in artifact.phases:
+        assert spans[name]["dur"] >= milliseconds * 1e3 - 0.01
+    for before, after in itertools.pairwise(name for name, _ in artifact.phases):
+        assert spans[before]["ts"] + spans[before]["dur"] <= spans[after]["ts"] + 0.01
+
+
+def test_traces_in_a_row(tmp_path) -> None:
+    compiled, inputs, artifact = compiled_step()
+    for calls in (3, 1):
+        path = tmp_path / f"{calls}.json"
+        with npugraph.trace(path):
+            for _ in range(calls):
+                compiled(*inputs)
+        spans = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+        assert [event["name"] for event in spans] == [task.name for task in artifact.tasks] * calls
+    with pytest.raises(ValueError, match="cannot write the trace"), npugraph.trace(tmp_path / "no" / "trace.json"):
+        compiled(*inputs)
+    with npugraph.trace(tmp_path / "empty.json"):
+        pass
+    events = json.loads((tmp_path / "empty.json").read_text())["traceEvents"]
+    assert [event for event in events if event["ph"] == "X"] == []
 
 
 def test_save(tmp_path) -> None:

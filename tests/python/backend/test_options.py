@@ -61,9 +61,10 @@ def test_defaults() -> None:
         ("disable_passes", "cse", TypeError, "takes a list, got 'cse' (str)"),
         ("disable_passes", ["no such pass"], ValueError, "takes names of graph passes"),
         ("verify", 0, TypeError, "takes a bool, got 0 (int)"),
-        ("max_instances", 0, ValueError, "takes an int >= 1, got 0"),
+        ("max_instances", 0, ValueError, "takes an int from 1 to 2**31 - 1, got 0"),
         ("max_instances", True, TypeError, "takes a int, got True (bool)"),
-        ("max_concurrent", -1, ValueError, "takes an int >= 1, got -1"),
+        ("max_concurrent", -1, ValueError, "takes an int from 1 to 2**31 - 1, got -1"),
+        ("max_instances", 2**31, ValueError, "takes an int from 1 to 2**31 - 1, got 2147483648"),
         ("max_concurrent", 1.0, TypeError, "takes a int, got 1.0 (float)"),
     ],
 )
@@ -71,19 +72,21 @@ def test_rejected_values(name, value, error, message) -> None:
     with pytest.raises(error) as direct:
         npugraph_ex(None, [], options={name: value})
     assert str(direct.value).startswith(f"option {name!r} of backend 'npugraph_ex' {message}")
-    with pytest.raises(Exception) as through_dynamo:
+    with pytest.raises(error) as through_dynamo:
         compile_ex(lambda x: x + 1, options={name: value})(torch.ones(3))
-    assert message in str(through_dynamo.value)
+    assert str(through_dynamo.value).startswith(str(direct.value))
 
 
 def test_unknown_options() -> None:
     with pytest.raises(ValueError, match="unknown option") as caught:
         npugraph_ex(None, [], options={"nope": 1})
     assert str(caught.value) == f"unknown option 'nope' of backend 'npugraph_ex'; the options are: {NAMES}"
+    with pytest.raises(ValueError, match=r"^unknown option 'nope' of backend 'npugraph_ex'; the options are: "):
+        compile_ex(lambda x: x + 1, options={"nope": 1})(torch.ones(3))
 
 
 def test_mode_is_refused() -> None:
-    with pytest.raises(Exception, match="takes no mode, got mode='max-autotune'"):
+    with pytest.raises(ValueError, match="takes no mode, got mode='max-autotune'"):
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="max-autotune")(torch.ones(3))
     assert torch.equal(
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="default")(torch.ones(3)), torch.full((3,), 2.0)
@@ -111,8 +114,9 @@ def test_names_are_unique_and_say_what_was_compiled() -> None:
 
 
 def passes_that_changed(artifact):
-    texts = [artifact.graph(stage) for stage in artifact.stages]
-    stages = zip(artifact.stages[1:], texts, texts[1:], strict=False)
+    passes = artifact.stages[:-2]
+    texts = [artifact.graph(stage) for stage in passes]
+    stages = zip(passes[1:], texts, texts[1:], strict=False)
     return {stage.split(".")[0] for stage, before, after in stages if before != after}
 
 

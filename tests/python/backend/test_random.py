@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.python.backend.checks import check_captured
+from npugraph import artifacts
+from tests.python.backend.checks import check_captured, compile_ex
 
 OPERATORS = {
     "rand": lambda x: torch.rand(3) + x,
@@ -41,3 +42,42 @@ def test_equal_calls_are_not_merged() -> None:
 def test_gumbel_softmax() -> None:
     with torch.no_grad():
         check_captured(torch.nn.functional.gumbel_softmax, lambda: (torch.randn(3),), exact=False)
+
+
+def test_own_generators() -> None:
+    """Dynamo takes no generator into a graph; around it all is as in eager."""
+    own, other = torch.Generator(), torch.Generator()
+
+    def fn(x, generator):
+        return torch.rand(3, generator=generator) + x.sin()
+
+    with torch.no_grad():
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            compile_ex(fn)(torch.ones(3), own)
+        torch._dynamo.reset()
+        compiled = compile_ex(fn, fullgraph=False)
+        own.manual_seed(1)
+        other.manual_seed(1)
+        for _ in range(3):
+            assert torch.equal(compiled(torch.ones(3), own), fn(torch.ones(3), other))
+            assert torch.equal(own.get_state(), other.get_state())
+    assert artifacts()
+
+
+def test_an_error_leaves_the_generator_where_eager_leaves_it() -> None:
+    def fn(x, i):
+        return torch.rand(3) + x[i] + torch.rand(3)
+
+    compiled = compile_ex(fn)
+    x, good, bad = torch.ones(4), torch.tensor([0]), torch.tensor([9])
+
+    def runs(function) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        found = [function(x, good), torch.get_rng_state()]
+        with pytest.raises(IndexError):
+            function(x, bad)
+        return [*found, torch.get_rng_state(), function(x, good), torch.get_rng_state()]
+
+    with torch.no_grad():
+        for got, want in zip(runs(compiled), runs(fn), strict=True):
+            assert torch.equal(got, want)

@@ -58,7 +58,14 @@ def reductions(x):
 
 
 def joins(x):
-    return torch.cat([x, x + 1], 1), torch.stack([x, x]), x.flip(2), torch.nn.functional.pad(x, (1, 1))
+    return (
+        torch.cat([x, x + 1], 1),
+        torch.stack([x, x]),
+        x.flip(2),
+        x.roll(1, 2),
+        x.roll((1, 2), (0, 1)),
+        torch.nn.functional.pad(x, (1, 1)),
+    )
 
 
 def creations(x):

@@ -9,7 +9,14 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 from npugraph import artifacts
-from tests.python.backend.checks import assert_same, check, check_captured, check_partitioned, compile_ex
+from tests.python.backend.checks import (
+    assert_same,
+    check,
+    check_captured,
+    check_partitioned,
+    compile_ex,
+    task_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,29 +69,45 @@ def test_quantised_results_and_arithmetic() -> None:
     with torch.no_grad():
         check_partitioned(returned, lambda: (torch.randn(3, 3),), names=["aten.quantize_per_tensor"], task="sin")
         torch._dynamo.reset()
-        check(chain, lambda: (torch.randn(3, 3),), fullgraph=False)
+        first, second = check(chain, lambda: (torch.randn(3, 3),), fullgraph=False)
+    assert task_names(first) == ["aten.sin.out", "python.aten_quantize_per_tensor", "aten.relu", "python.aten_view"]
+    assert [p.target for p in first.partitions] == ["aten.quantize_per_tensor", "aten.view"]
+    assert task_names(second) == ["aten.add.out"]
+    assert not second.partitions
 
 
-def test_sparse() -> None:
-    def coo():
-        index = torch.tensor([[0, 1], [1, 0]])
-        return torch.sparse_coo_tensor(index, torch.randn(2), (3, 3), check_invariants=True).coalesce()
+def coo() -> torch.Tensor:
+    index = torch.tensor([[0, 1], [1, 0]])
+    return torch.sparse_coo_tensor(index, torch.randn(2), (3, 3), check_invariants=True).coalesce()
 
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: (x * 2).to_sparse(),
+        lambda x: ((x * 2).to_sparse() * 2).to_dense() + 1,
+    ],
+)
+def test_values_that_become_sparse(fn) -> None:
+    """Dynamo takes no sparse tensor into a graph, but what comes before."""
     with torch.no_grad():
-        check(lambda s, x: torch.sparse.mm(s, x * 2) + 1, lambda: (coo(), torch.randn(3, 2)), fullgraph=False)
-        check(lambda x: (x * 2).to_sparse(), lambda: (torch.randn(3, 3),), fullgraph=False)
-        check(lambda x: ((x * 2).to_sparse() * 2).to_dense() + 1, lambda: (torch.randn(3, 3),), fullgraph=False)
+        (artifact,) = check(fn, lambda: (torch.randn(3, 3),), fullgraph=False)
+    assert task_names(artifact) == ["kernel.binary_mul"]
+    assert not artifact.partitions
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
-def test_sparse_rows() -> None:
+@pytest.mark.parametrize("make", [coo, lambda: coo().to_sparse_csr()], ids=["coo", "rows"])
+def test_sparse_arguments(make) -> None:
+    """Dynamo runs a function of a sparse argument as it is."""
+
     def fn(s, x):
         return (s @ (x * 2)) + 1
 
     with torch.no_grad():
-        s = torch.eye(3).to_sparse_csr()
-        x = torch.randn(3, 2)
+        s, x = make(), torch.randn(3, 2)
         assert_same(compile_ex(fn, fullgraph=False)(s, x), fn(s, x))
+    assert not artifacts()
 
 
 def test_nested_tensors() -> None:

@@ -16,33 +16,61 @@ namespace {
 
 class TraceTest : public testing::Test {
  protected:
-  TraceTest() {
-    clear();
-    enable();
-  }
+  TraceTest() { start(); }
   ~TraceTest() override {
-    disable();
-    clear();
+    if (enabled()) stop();
   }
 };
 
-// The complete events of the trace, by name.
+// The complete events of the trace, by name. Ends it.
 nlohmann::json spans() {
   nlohmann::json out = nlohmann::json::object();
-  const nlohmann::json document = nlohmann::json::parse(to_json());
+  const nlohmann::json document = nlohmann::json::parse(to_json(stop()));
   for (const auto& event : document["traceEvents"])
     if (event["ph"] == "X") out[event["name"].get<std::string>()] = event;
   return out;
 }
 
 TEST_F(TraceTest, NothingIsRecordedWhileOff) {
-  disable();
+  stop();
+  EXPECT_FALSE(enabled());
   {
     Span span("off", "test");
   }
   record({"off", "test", 0, 1, 0, {}});
-  EXPECT_FALSE(enabled());
-  EXPECT_TRUE(events().empty());
+  start();
+  EXPECT_TRUE(stop().empty());
+  EXPECT_THROW(stop(), UserError);
+}
+
+TEST_F(TraceTest, ATraceHoldsNothingOfTheOneBefore) {
+  {
+    Span span("first", "test");
+  }
+  EXPECT_EQ(stop().size(), 1u);
+  start();
+  {
+    Span span("second", "test");
+  }
+  const std::vector<Event> second = stop();
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].name, "second");
+}
+
+TEST_F(TraceTest, AnInnerTraceLeavesTheOuterOneWhole) {
+  {
+    Span span("before", "test");
+  }
+  start();
+  {
+    Span span("inside", "test");
+  }
+  EXPECT_EQ(stop().size(), 1u);
+  EXPECT_TRUE(enabled());
+  {
+    Span span("after", "test");
+  }
+  EXPECT_EQ(stop().size(), 3u);
 }
 
 TEST_F(TraceTest, SpansNestInTime) {
@@ -50,7 +78,7 @@ TEST_F(TraceTest, SpansNestInTime) {
     Span outer("outer", "test");
     Span inner("inner", "test");
   }
-  const std::vector<Event> recorded = events();
+  const std::vector<Event> recorded = stop();
   ASSERT_EQ(recorded.size(), 2u);
   EXPECT_EQ(recorded[0].name, "inner");
   EXPECT_EQ(recorded[1].name, "outer");
@@ -59,12 +87,13 @@ TEST_F(TraceTest, SpansNestInTime) {
   EXPECT_LE(recorded[0].end_ns, recorded[1].end_ns);
 }
 
-TEST_F(TraceTest, ASpanThatBeganWhileOnIsKept) {
+TEST_F(TraceTest, ASpanThatEndsAfterTheTraceIsDropped) {
   {
-    Span span("kept", "test");
-    disable();
+    Span span("late", "test");
+    EXPECT_TRUE(stop().empty());
   }
-  EXPECT_EQ(events().size(), 1u);
+  start();
+  EXPECT_TRUE(stop().empty());
 }
 
 TEST_F(TraceTest, JsonHasTheFieldsOfChromeTraces) {
@@ -84,10 +113,11 @@ TEST_F(TraceTest, AnyNameGivesValidJson) {
     Span span(name, "te\"st");
   }
   EXPECT_TRUE(spans().contains(name));
+  start();
   {
     Span span("bytes \xff\xfe", "test");
   }
-  EXPECT_TRUE(nlohmann::json::accept(to_json()));
+  EXPECT_TRUE(nlohmann::json::accept(to_json(stop())));
 }
 
 TEST_F(TraceTest, ArgumentsOfSpans) {
@@ -107,11 +137,12 @@ TEST_F(TraceTest, ThreadsHaveNumbersAndNames) {
     });
   for (std::thread& thread : threads) thread.join();
   std::set<int> numbers;
-  for (const Event& event : events()) numbers.insert(event.thread);
+  const std::vector<Event> recorded = stop();
+  for (const Event& event : recorded) numbers.insert(event.thread);
   EXPECT_EQ(numbers.size(), 4u);
-  EXPECT_EQ(events().size(), 200u);
+  EXPECT_EQ(recorded.size(), 200u);
   EXPECT_EQ(thread_id(), thread_id());
-  EXPECT_NE(to_json().find("\"worker 3\""), std::string::npos);
+  EXPECT_NE(to_json(recorded).find("\"worker 3\""), std::string::npos);
 }
 
 TEST_F(TraceTest, WritesAFile) {
@@ -119,11 +150,12 @@ TEST_F(TraceTest, WritesAFile) {
     Span span("written", "test");
   }
   const std::string path = testing::TempDir() + "npugraph_trace_test.json";
-  write(path);
+  const std::vector<Event> recorded = stop();
+  write(recorded, path);
   std::ifstream file(path);
   EXPECT_EQ(nlohmann::json::parse(file)["traceEvents"].back()["name"], "written");
   std::remove(path.c_str());
-  EXPECT_THROW(write(testing::TempDir() + "no/such/directory/trace.json"), UserError);
+  EXPECT_THROW(write(recorded, testing::TempDir() + "no/such/directory/trace.json"), UserError);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,36 @@ inline Sizes random_strides(Random& random, const Sizes& sizes, bool input) {
   return strides;
 }
 
+// Runs ranges on threads, cut as runtime::WorkerPool cuts them. Each thread gets its share, however fast the others are.
+class ThreadHost {
+ public:
+  explicit ThreadHost(int32_t threads)
+      : host_{.self = this, .workers = threads, .parallel_for = parallel_for, .set_error = nullptr} {}
+
+  const ng_host* host() const { return &host_; }
+  int32_t busy_threads() const { return busy_threads_; }
+
+ private:
+  static void parallel_for(const ng_host* host, int64_t begin, int64_t end, int64_t grain,
+                           void (*body)(void*, int64_t, int64_t), void* arg) {
+    const int64_t threads = host->workers;
+    const int64_t most = threads == 1 ? 1 : std::min(4 * threads, (end - begin) / grain);
+    const int64_t length = (end - begin + most - 1) / most;
+    const auto share = [=](int64_t thread) {
+      for (int64_t at = begin + thread * length; at < end; at += threads * length)
+        body(arg, at, std::min(at + length, end));
+    };
+    std::vector<std::thread> others;
+    for (int64_t t = 1; t < threads && begin + t * length < end; ++t) others.emplace_back(share, t);
+    share(0);
+    for (std::thread& other : others) other.join();
+    static_cast<ThreadHost*>(host->self)->busy_threads_ = static_cast<int32_t>(others.size()) + 1;
+  }
+
+  const ng_host host_;
+  int32_t busy_threads_ = 1;
+};
+
 class KernelCase {
  public:
   explicit KernelCase(std::string name) { task_.name = std::move(name); }
@@ -102,7 +133,7 @@ class KernelCase {
   const program::Task& task() const { return task_; }
   DType result_type() const { return task_.operands.back().dtype; }
 
-  // The bytes of the result's memory after the kernel has run, with ranges cut as `workers` threads would.
+  // The bytes of the result's memory after the kernel has run on `workers` threads.
   std::vector<char> run(const Kernel& kernel, int32_t workers) {
     Call call(*this);
     const ng_task made = kernel.build(task_);
@@ -110,14 +141,18 @@ class KernelCase {
     call.call.host = nullptr;
     EXPECT_EQ(made.bind(made.context, &call.call, &state), NG_OK) << task_.name;
     std::vector<char> workspace(made.workspace ? made.workspace(made.context, &call.call) : 0);
-    const ng_host host{.self = nullptr, .workers = workers, .parallel_for = cut, .set_error = nullptr};
-    call.call.host = &host;
+    ThreadHost host(workers);
+    call.call.host = host.host();
     call.call.workspace = workspace.data();
     EXPECT_EQ(made.run(made.context, state, &call.call), NG_OK) << task_.name;
+    busy_threads_ = host.busy_threads();
     made.unbind(made.context, state);
     made.destroy(made.context);
     return call.memory.back();
   }
+
+  // How many threads worked in the last run.
+  int32_t busy_threads() const { return busy_threads_; }
 
   std::vector<char> run_reference(const Kernel& kernel) {
     Call call(*this);
@@ -153,12 +188,6 @@ class KernelCase {
     ng_call call{};
   };
 
-  static void cut(const ng_host* host, int64_t begin, int64_t end, int64_t grain, void (*body)(void*, int64_t, int64_t),
-                  void* arg) {
-    const int64_t length = std::max(grain, (end - begin + host->workers - 1) / host->workers);
-    for (int64_t at = begin; at < end; at += length) body(arg, at, std::min(at + length, end));
-  }
-
   void add_operand(Random& random, DType dtype, const Sizes& sizes, program::Access access) {
     const Sizes strides = random_strides(random, sizes, access == program::Access::kRead);
     int64_t elements = 1;
@@ -175,6 +204,7 @@ class KernelCase {
   program::Task task_;
   std::vector<Memory> operands_;
   std::vector<ng_scalar> scalars_;
+  int32_t busy_threads_ = 0;
 };
 
 }  // namespace npugraph::kernels

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel of the table against its reference, over random shapes, strides and values.
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -72,30 +74,37 @@ std::vector<Elementwise> elementwise_types(std::string_view name) {
   return {};
 }
 
-void expect_same_bits(KernelCase& test, const Kernel& kernel) {
+void expect_same_bits(KernelCase& test, const Kernel& kernel, bool parallel = false) {
   const auto expected = test.run_reference(kernel);
   for (const int32_t workers : {1, 2, 3}) {
-    EXPECT_EQ(test.run(kernel, workers), expected) << kernel.name << " with " << workers << " threads";
+    EXPECT_TRUE(test.run(kernel, workers) == expected) << kernel.name << " with " << workers << " threads";
+    if (parallel) {
+      EXPECT_EQ(test.busy_threads(), workers) << kernel.name;
+    }
   }
+}
+
+KernelCase elementwise_case(const Kernel& kernel, const Elementwise& type, Random& random, const Sizes& sizes) {
+  KernelCase test(kernel.name);
+  // At least one tensor: the last input.
+  for (size_t i = 0; i < type.inputs.size(); ++i) {
+    const bool may_be_scalar = i > 0 || type.inputs.size() == 2;
+    if (may_be_scalar && i + 1 < type.inputs.size() && random.one_in(5)) {
+      test.add_scalar(random, random_scalar(random, type.inputs[i]));
+    } else {
+      test.add_input(random, type.inputs[i], narrower(random, sizes));
+    }
+  }
+  if (type.attribute && random.one_in(2)) test.add_scalar(random, random_scalar(random, type.inputs[0]));
+  test.add_result(random, type.result, sizes);
+  return test;
 }
 
 bool test_elementwise(const Kernel& kernel, Random& random) {
   const auto types = elementwise_types(kernel.name);
   for (const Elementwise& type : types) {
     for (int round = 0; round < kRounds; ++round) {
-      KernelCase test(kernel.name);
-      const Sizes sizes = random_shape(random);
-      // At least one tensor: the last input.
-      for (size_t i = 0; i < type.inputs.size(); ++i) {
-        const bool may_be_scalar = i > 0 || type.inputs.size() == 2;
-        if (may_be_scalar && i + 1 < type.inputs.size() && random.one_in(5)) {
-          test.add_scalar(random, random_scalar(random, type.inputs[i]));
-        } else {
-          test.add_input(random, type.inputs[i], narrower(random, sizes));
-        }
-      }
-      if (type.attribute && random.one_in(2)) test.add_scalar(random, random_scalar(random, type.inputs[0]));
-      test.add_result(random, type.result, sizes);
+      KernelCase test = elementwise_case(kernel, type, random, random_shape(random));
       expect_same_bits(test, kernel);
     }
   }
@@ -167,6 +176,66 @@ TEST(Kernels, EveryKernelAgreesWithItsReference) {
     const bool tested = test_elementwise(kernel, random) || test_memory(kernel, random) || test_product(kernel, random);
     EXPECT_TRUE(tested) << "no test for " << kernel.name;
     if (HasFailure()) return;
+  }
+}
+
+// At least `elements` of them, in one to three dimensions.
+Sizes large_shape(Random& random, int64_t elements) {
+  Sizes sizes(random.below(3), 1);
+  for (int64_t& size : sizes) size = 2 + random.below(40);
+  const int64_t row = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+  sizes.insert(sizes.begin() + random.below(static_cast<int64_t>(sizes.size()) + 1), elements / row + 1);
+  return sizes;
+}
+
+// So many that every thread has work.
+constexpr int64_t kManyElements = 3 * 32768;
+constexpr int64_t kManyBytes = 3 * 256 * 1024;
+
+TEST(Kernels, LargeElementwiseCallsGiveTheSameBitsWithAnyNumberOfThreads) {
+  Random random(2);
+  for (const Kernel& kernel : table()) {
+    for (const Elementwise& type : elementwise_types(kernel.name)) {
+      KernelCase test = elementwise_case(kernel, type, random, large_shape(random, kManyElements));
+      expect_same_bits(test, kernel, true);
+    }
+  }
+}
+
+TEST(Kernels, LargeCopiesAndCastsGiveTheSameBitsWithAnyNumberOfThreads) {
+  Random random(3);
+  for (const std::string_view name : {"kernel.copy", "kernel.cast"}) {
+    const Kernel& kernel = *find(name);
+    for (const DType from : {DType::kBool, DType::kI64, DType::kBF16, DType::kF32}) {
+      for (const DType to : {DType::kBool, DType::kI64, DType::kBF16, DType::kF32}) {
+        if (name == "kernel.copy" && from != to) continue;
+        KernelCase test(kernel.name);
+        const Sizes sizes = large_shape(random, kManyBytes / size_of(to));
+        test.add_input(random, from, narrower(random, sizes));
+        test.add_result(random, to, sizes);
+        expect_same_bits(test, kernel, true);
+      }
+    }
+  }
+}
+
+TEST(Kernels, LargeProductsGiveTheSameBitsWithAnyNumberOfThreads) {
+  Random random(4);
+  for (const std::string_view name : {"kernel.linear_f32", "kernel.mm_f32"}) {
+    for (const Sizes& size : {Sizes{1, 2000, 700}, Sizes{3, 1000, 701}, Sizes{200, 80, 65}, Sizes{97, 1030, 33}}) {
+      const int64_t m = size[0], n = size[1], k = size[2];
+      KernelCase test{std::string(name)};
+      test.moderate = true;
+      test.add_input(random, DType::kF32, {m, k});
+      test.add_input(random, DType::kF32, name == "kernel.linear_f32" ? Sizes{n, k} : Sizes{k, n});
+      test.add_input(random, DType::kF32, {n});
+      test.add_result(random, DType::kF32, {m, n});
+      const auto one = test.run(*find(name), 1);
+      for (const int32_t workers : {2, 3}) {
+        EXPECT_TRUE(test.run(*find(name), workers) == one) << name << " m=" << m << " n=" << n << " k=" << k;
+        EXPECT_EQ(test.busy_threads(), workers);
+      }
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "program/file_format.h"
 #include "program/random_program.h"
 #include "program/sample_program.h"
 #include "program/text.h"
@@ -81,7 +82,9 @@ TEST_F(ProgramFile, WhatWasSavedIsLoaded) {
   save(program, metadata, path_);
   const Loaded loaded = load(path_);
   EXPECT_EQ(print(loaded.program), print(program));
-  EXPECT_EQ(loaded.metadata, metadata);
+  Metadata expected = metadata;
+  expected[kAbiKey] = "1";
+  EXPECT_EQ(loaded.metadata, expected);
   for (size_t i = 0; i < program.constants.size(); ++i) {
     const Constant& constant = loaded.program.constants[i];
     EXPECT_EQ(reinterpret_cast<uintptr_t>(constant.data) % 64, 0u);
@@ -183,6 +186,38 @@ TEST_F(ProgramFile, AnotherVersionIsNamed) {
   bytes[8] = 7;
   overwrite(bytes);
   EXPECT_EQ(refusal(), "cannot load a Program from " + path_ + ": it has version 7; this build reads version 1");
+}
+
+TEST_F(ProgramFile, WhatItWasMadeWithMustBeThere) {
+  save(small_program(), {{"torch", "2.13.0"}}, path_);
+  EXPECT_NO_THROW(load(path_, {{"torch", "2.13.0"}}));
+  const auto refusal_of = [&](const Metadata& running) -> std::string {
+    try {
+      load(path_, running);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  };
+  const std::string start = "cannot load a Program from " + path_ + ": ";
+  EXPECT_EQ(refusal_of({{"torch", "2.14.0"}}), start + "it was made with torch 2.13.0; this process has 2.14.0");
+  EXPECT_EQ(refusal_of({{"engine", "3"}}), start + "it does not say with which engine it was made");
+  // Version 1 of the ABI as version 8, with the checksum that the file then has.
+  save(small_program(), {}, path_);
+  std::string bytes = contents();
+  const size_t at = bytes.find("\"task ABI\" \"1\"");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 12] = '8';
+  FileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.checksum = 0;
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(&header, 1)));
+  checksum.add(std::as_bytes(std::span(bytes).subspan(sizeof header)));
+  header.checksum = checksum.value();
+  std::memcpy(bytes.data(), &header, sizeof header);
+  overwrite(bytes);
+  EXPECT_EQ(refusal(), start + "it was made with task ABI 8; this process has 1");
 }
 
 TEST_F(ProgramFile, FilesThatOthersMayWriteAreRefused) {

@@ -86,6 +86,43 @@ TEST(Executable, EachSizeIsOneInstanceAndTheOldestIsDropped) {
   EXPECT_EQ(instances[1].symbols[0].second, Scalar::of_int(2));
 }
 
+TEST(Executable, ANewSizeBuildsNoTask) {
+  TestHost host;
+  define_chain(host);
+  const auto executable = make(host, kChain);
+  EXPECT_EQ(host.builds, 2);
+  for (const size_t size : {2, 5, 3}) {
+    Argument x(Floats(size, 1.0f));
+    EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats(size, 3.0f));
+  }
+  EXPECT_EQ(executable->counters().captures, 3);
+  EXPECT_EQ(host.builds, 2);
+}
+
+TEST(Executable, CountsCopiesThatNoTaskDeclares) {
+  TestHost host;
+  define_chain(host);
+  int64_t staged = 100;
+  host.define("double", [&](ng_call& call) {
+    call.host->count_copied(call.host, staged);
+    call.host->count_copied(call.host, 1);
+    return elementwise([](float x) { return 2 * x; })(call);
+  });
+  const auto executable = make(host, kChain);
+  Argument x({1});
+  const std::vector<BoundInput> inputs = {x.bound()};
+  std::vector<BoundOutput> outputs(1);
+  const auto run = [&](int64_t bytes) {
+    executable->run(inputs, outputs, bytes);
+    host.release(outputs[0].object);
+    return executable->memory().copied_bytes_per_replay;
+  };
+  EXPECT_EQ(run(0), 101);
+  EXPECT_EQ(run(30), 131);
+  staged = 0;
+  EXPECT_EQ(run(0), 1);
+}
+
 TEST(Executable, WithoutCaptureEveryCallBindsAnew) {
   TestHost host;
   define_chain(host);

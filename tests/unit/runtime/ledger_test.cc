@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ledger.h"
 
+#include <barrier>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "base/trace.h"
 #include "runtime/runtime_test_util.h"
+#include "runtime/worker_pool.h"
 
 namespace npugraph::runtime {
 namespace {
@@ -42,16 +44,51 @@ TEST(TaskLog, RecordsEveryLaunch) {
   EXPECT_THROW(log.stop(), UserError);
 }
 
+TEST(TaskLog, RecordsALaunchThatFails) {
+  TestHost host;
+  define_chain(host);
+  host.define("increment", [](ng_call&) { return NG_ERROR; });
+  const auto executable = make(host, kChain);
+  Argument x({1, 2});
+  TaskLog::instance().start();
+  EXPECT_EQ(Results(*executable, host, {x.bound()}).result.task, 1);
+  const auto log = TaskLog::instance().stop();
+  ASSERT_EQ(log.size(), 2u);
+  EXPECT_EQ(log[1].name, "increment");
+  EXPECT_GE(log[1].begin_ns, log[0].end_ns);
+  EXPECT_GE(log[1].end_ns, log[1].begin_ns);
+}
+
+// Both threads must be in the body before either leaves it, so the worker takes part for certain.
+TEST(TaskLog, NamesTheWorkersThatTookPart) {
+  WorkerPool::instance().set_size(2);
+  TestHost host;
+  define_chain(host);
+  host.define("increment", [](ng_call& call) {
+    std::barrier<> both(2);
+    const auto body = [](void* arg, int64_t, int64_t) { static_cast<std::barrier<>*>(arg)->arrive_and_wait(); };
+    call.host->parallel_for(call.host, 0, 2, 1, body, &both);
+    return NG_OK;
+  });
+  const auto executable = make(host, kChain);
+  Argument x({1, 2});
+  TaskLog::instance().start();
+  Results(*executable, host, {x.bound()});
+  const auto log = TaskLog::instance().stop();
+  WorkerPool::instance().set_size(1);
+  ASSERT_EQ(log.size(), 2u);
+  EXPECT_EQ(log[0].workers, std::vector<int32_t>{0});
+  EXPECT_EQ(log[1].workers, (std::vector<int32_t>{0, 1}));
+}
+
 TEST(Trace, HasASpanForEveryTask) {
   TestHost host;
   define_chain(host);
   const auto executable = make(host, kChain);
   Argument x({1, 2});
-  trace::clear();
-  trace::enable();
+  trace::start();
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
-  trace::disable();
-  const auto events = trace::events();
+  const auto events = trace::stop();
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].name, "double");
   EXPECT_EQ(events[1].category, "task");

@@ -91,6 +91,7 @@ TEST(Outputs, ConstantsAreCopied) {
   const Results first(executable, host, {});
   ASSERT_EQ(first.result.status, RunStatus::kOk) << first.result.error;
   EXPECT_EQ(first.values(0), Floats({2}));
+  EXPECT_EQ(executable.memory().copied_bytes_per_replay, 8);
   *static_cast<float*>(first.outputs[0].data) = 5;
   EXPECT_EQ(Results(executable, host, {}).values(0), Floats({2}));
 }

@@ -39,6 +39,7 @@ class TestHost : public Host {
   int binds(const std::string& name) { return functions_[name].binds; }
 
   ng_task build(const program::Program&, const program::Task& task) override {
+    ++builds;
     const auto found = functions_.find(task.name);
     if (found == functions_.end()) throw UserError("no task " + task.name);
     return {.context = &found->second,
@@ -66,7 +67,8 @@ class TestHost : public Host {
   }
   void* constant_object(const program::Constant& constant) override { return constant.owner.get(); }
 
-  std::atomic<int> live{0};  // objects that somebody holds
+  std::atomic<int> builds{0};  // tasks that were made
+  std::atomic<int> live{0};    // objects that somebody holds
   std::atomic<int> allocations{0};
   std::atomic<int> states{0};  // bound states
   std::atomic<bool> fail_allocations{false};

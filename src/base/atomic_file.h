@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that appears under its name as a whole, or not at all.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace npugraph {
+
+// Readable and writable by its owner only. What is written goes to a temporary file in the same directory, which commit()
+// renames and the destructor otherwise removes. Every failure is a UserError "cannot write <what> to <path>: <reason>".
+class AtomicFile {
+ public:
+  AtomicFile(std::string path, std::string what);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> data);
+  void commit();
+
+ private:
+  [[noreturn]] void fail() const;
+
+  std::string path_;
+  std::string what_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  bool exists_ = false;
+};
+
+}  // namespace npugraph

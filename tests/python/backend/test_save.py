@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A saved Program runs in npugraph-run, without Python and torch, and in a process with torch."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+import npugraph
+from tests.python.backend.checks import assert_same, compile_ex
+
+RUN = Path(__file__).parents[3] / "build/release/bin/npugraph-run"
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def scaled(x, y):
+    """Runs on kernels alone, with a constant, and at a place that depends on a symbolic size."""
+    return x[-2:] * torch.tensor([0.5, 2.0, -1.0, 3.0]) + y, (x[-1] - y).neg()
+
+
+def arguments_of_call(rows: int) -> dict[str, torch.Tensor]:
+    return {"x": torch.randn(rows, 4), "y": torch.randn(2, 4)}
+
+
+def saved(folder: Path) -> tuple[npugraph.Artifact, Path]:
+    given = arguments_of_call(3)
+    torch._dynamo.mark_dynamic(given["x"], 0)
+    compile_ex(scaled)(**given)
+    (artifact,) = npugraph.artifacts()
+    path = folder / "scaled.ngp"
+    artifact.save(path)
+    return artifact, path
+
+
+def run(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def inputs_of(artifact: npugraph.Artifact, given: dict[str, torch.Tensor]) -> list[torch.Tensor | int]:
+    """What the Program takes in this call, in its own order: tensors by name, and the number of rows."""
+    sources = [(is_tensor is not None, source) for is_tensor, _, source in artifact._core.graph("import").inputs()]
+    by_source = {f"L['{name}']": tensor for name, tensor in given.items()}
+    return [by_source[source] if is_tensor else len(given["x"]) for is_tensor, source in sources]
+
+
+def test_npugraph_run_gives_what_eager_gives(tmp_path) -> None:
+    artifact, path = saved(tmp_path)
+    assert {task.kind for task in artifact.tasks} == {"kernel"}
+    assert "constant" in artifact.program()
+    assert "symbol" in artifact.program()
+    for rows in (3, 7):
+        given = arguments_of_call(rows)
+        arguments = []
+        for index, value in enumerate(inputs_of(artifact, given)):
+            if isinstance(value, torch.Tensor):
+                numpy.save(tmp_path / f"in{index}.npy", value.numpy())
+                value = tmp_path / f"in{index}.npy"
+            arguments += ["-i", value]
+        outputs = [tmp_path / "a.npy", tmp_path / "b.npy"]
+        done = run(path, *arguments, "-o", outputs[0], "-o", outputs[1])
+        assert done.returncode == 0, done.stderr
+        for output, want in zip(outputs, scaled(**given), strict=True):
+            assert torch.equal(torch.from_numpy(numpy.load(output)), want)
+
+
+def test_npugraph_run_links_neither_python_nor_torch() -> None:
+    linked = subprocess.run(["ldd", RUN], capture_output=True, text=True, check=True).stdout
+    assert "libc.so" in linked
+    assert "python" not in linked
+    assert "torch" not in linked
+    assert "c10" not in linked
+
+
+def test_a_damaged_file(tmp_path) -> None:
+    _, path = saved(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    message = f"cannot load a Program from {path}: it is damaged: the checksum does not match"
+    done = run(path)
+    assert done.returncode != 0
+    assert done.stderr == f"npugraph-run: {message}\n"
+    with pytest.raises(ValueError) as caught:
+        npugraph.load(path)
+    assert str(caught.value) == message
+    path.write_bytes(whole[:100])
+    with pytest.raises(ValueError, match=f"it is damaged: 100 bytes where there should be {len(whole)}"):
+        npugraph.load(path)
+    path.write_bytes(b"nothing of ours" * 10)
+    with pytest.raises(ValueError, match="it is not a saved Program"):
+        npugraph.load(path)
+
+
+def test_tasks_that_need_torch(tmp_path) -> None:
+    compile_ex(lambda x: torch.logaddexp(x, x) + 1)(torch.ones(3))
+    path = tmp_path / "logaddexp.ngp"
+    npugraph.artifacts()[0].save(path)
+    numpy.save(tmp_path / "x.npy", numpy.ones(3, dtype=numpy.float32))
+    done = run(path, "-i", tmp_path / "x.npy")
+    assert done.returncode != 0
+    assert "this process has no torch and cannot run aten.logaddexp" in done.stderr
+    x = torch.randn(3)
+    (result,) = npugraph.load(path)([x])
+    assert_same(result, torch.logaddexp(x, x) + 1)
+
+
+def test_load_runs_what_was_saved(tmp_path) -> None:
+    artifact, path = saved(tmp_path)
+    loaded = npugraph.load(path)
+    for rows in (3, 5):
+        given = arguments_of_call(rows)
+        assert_same(list(loaded(inputs_of(artifact, given))), list(scaled(**given)))
+
+
+def with_library(schema: str):
+    library = torch.library.Library("save_tests", "DEF")
+    library.define(schema)
+    library.impl("twice", lambda x, *rest: x * 2, "CPU")
+    return library
+
+
+def test_an_operator_whose_schema_changed(tmp_path) -> None:
+    library = with_library("twice(Tensor x) -> Tensor")
+    torch.library.register_fake("save_tests::twice", lambda x: torch.empty_like(x), lib=library)
+    path = tmp_path / "twice.ngp"
+    compile_ex(lambda x: torch.ops.save_tests.twice(x) + 1)(torch.ones(3))
+    npugraph.artifacts()[0].save(path)
+    assert_same(npugraph.load(path)([torch.ones(3)])[0], torch.full((3,), 3.0))
+    npugraph.reset()
+    library._destroy()
+    with pytest.raises(ValueError, match=r"torch has no operator save_tests\.twice"):
+        npugraph.load(path)
+    library = with_library("twice(Tensor x, int n=2) -> Tensor")
+    with pytest.raises(ValueError) as caught:
+        npugraph.load(path)
+    assert str(caught.value) == (
+        "the Program was made for the operator save_tests::twice(Tensor x) -> Tensor; "
+        "in this process it is save_tests::twice(Tensor x, int n=2) -> Tensor"
+    )
+    library._destroy()
+
+
+def test_what_cannot_be_saved(tmp_path) -> None:
+    path = tmp_path / "cond.ngp"
+    with pytest.warns(npugraph.NpugraphWarning, match="cond"):
+        compile_ex(lambda x: torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)(torch.ones(3))
+    (artifact,) = npugraph.artifacts()
+    with pytest.raises(ValueError, match=r"cannot save .*: task \d+ 'python\.cond' calls Python, for node cond"):
+        artifact.save(path)
+    assert not path.exists()
+    compile_ex(lambda x: x + 1)(torch.ones(3))
+    with pytest.raises(ValueError, match=r"cannot write the Program to .*: No such file or directory"):
+        npugraph.artifacts()[-1].save(tmp_path / "missing" / "program.ngp")

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/artifact.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/trace.h"
+#include "compiler/compiler_testing.h"
+#include "program/text.h"
+
+namespace npugraph::compiler {
+namespace {
+
+TEST(Artifact, HasTextAfterEveryStage) {
+  const NoCatalog catalog;
+  const auto artifact = compile_text(kDoubles, catalog);
+  std::vector<std::string> stages = artifact->graph_stages();
+  EXPECT_EQ(stages.front(), "import");
+  for (const std::string& stage : stages) EXPECT_TRUE(artifact->text(stage).starts_with("npugraph.graph 1 @doubles"));
+  EXPECT_NE(artifact->text("import"), artifact->text("cse"));
+  stages.insert(stages.end(), {"lower", "plan"});
+  EXPECT_EQ(artifact->stages(), stages);
+  EXPECT_TRUE(artifact->text("lower").starts_with("npugraph.program 1 @doubles"));
+  EXPECT_NE(artifact->text("lower"), artifact->text("plan"));
+  EXPECT_EQ(artifact->text("plan"), artifact->program_text());
+}
+
+TEST(Artifact, NamesTheStagesForAWrongOne) {
+  const NoCatalog catalog;
+  const auto artifact = compile_text(kDoubles, catalog);
+  const auto refusal = [](auto&& ask) -> std::string {
+    try {
+      ask();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  };
+  EXPECT_TRUE(refusal([&] {
+                artifact->text("nope");
+              }).starts_with("unknown stage \"nope\"; the stages of doubles are: import, canonicalise, "));
+  EXPECT_TRUE(refusal([&] { artifact->graph("nope"); }).ends_with("recompute_parts, lower, plan"));
+  EXPECT_EQ(refusal([&] { artifact->graph("plan"); }),
+            "after \"plan\" doubles is a Program and no graph any more; the last graph is that of \"recompute_parts\"");
+}
+
+const trace::Event& find(const std::vector<trace::Event>& events, const std::string& name) {
+  const auto at = std::find_if(events.begin(), events.end(), [&](const auto& event) { return event.name == name; });
+  EXPECT_NE(at, events.end()) << name;
+  return *at;
+}
+
+TEST(Trace, HasEveryPhaseAndPassOfACompile) {
+  const NoCatalog catalog;
+  trace::start();
+  const auto artifact = compile_text(kDoubles, catalog, {{"aot_autograd", 2.0}, {"import", 1.5}});
+  const auto events = trace::stop();
+
+  std::vector<std::string> expected = {"aot_autograd", "import"};
+  for (const passes::Pass& pass : graph_passes()) expected.push_back(pass.name);
+  expected.insert(expected.end(), {"passes", "lower", "plan", "build"});
+  std::vector<std::string> names;
+  for (const trace::Event& event : events) names.push_back(event.name);
+  EXPECT_EQ(names, expected);
+
+  const trace::Event& passes = find(events, "passes");
+  int64_t end_ns = passes.begin_ns;
+  for (size_t i = 2; i < 2 + graph_passes().size(); ++i) {
+    EXPECT_GE(events[i].begin_ns, end_ns);
+    end_ns = events[i].end_ns;
+  }
+  EXPECT_LE(end_ns, passes.end_ns);
+
+  const trace::Event& aot = find(events, "aot_autograd");
+  const trace::Event& import = find(events, "import");
+  EXPECT_EQ(aot.end_ns - aot.begin_ns, 2'000'000);
+  EXPECT_EQ(import.begin_ns, aot.end_ns);
+  EXPECT_EQ(import.end_ns - import.begin_ns, 1'500'000);
+  EXPECT_LE(import.end_ns, passes.begin_ns);
+}
+
+TEST(Trace, LeavesOutPassesThatAreSwitchedOff) {
+  const NoCatalog catalog;
+  CompileHost host;
+  host.catalog = &catalog;
+  CompileOptions options;
+  options.disabled_passes = {"cse"};
+  trace::start();
+  compile(ir::parse(kDoubles, "test", ops::registry()), options, host);
+  for (const trace::Event& event : trace::stop()) EXPECT_NE(event.name, "cse");
+}
+
+}  // namespace
+}  // namespace npugraph::compiler
