@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/kernel.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/error.h"
+#include "codegen/kernel_emit.h"
+#include "codegen/kernel_frame.h"
+#include "loop/text.h"
+
+namespace npugraph::codegen {
+namespace {
+
+using loop::Buffer;
+using target::Target;
+
+struct KernelCode {
+  std::shared_ptr<const MachineCode> code;
+  MainFunction* main = nullptr;
+  std::vector<std::string> messages;
+};
+using SharedCode = std::shared_ptr<const KernelCode>;
+
+SharedCode build(const loop::Kernel& kernel, const Target& target) {
+  const int64_t start = now_ns();
+  KernelModule module = emit_kernel(kernel, target);
+  KernelCode out;
+  out.messages = std::move(module.messages);
+  out.code = compile(std::move(module.ir), target);
+  out.main = out.code->function<MainFunction>("main");
+  process_counters().at("kernel_builds").add();
+  process_counters().at("kernel_build_ns").add(now_ns() - start);
+  return std::make_shared<const KernelCode>(std::move(out));
+}
+
+// Code by the text of its kernel and target. What no task uses is dropped when there is much of it.
+class CodeCache {
+ public:
+  SharedCode get(const loop::Kernel& kernel, const Target& target) {
+    const std::string key = cat(target.cpu, " ", target.features, "\n", loop::print(kernel));
+    if (SharedCode found = find(key)) return found;
+    // Two threads may build the same kernel; the first to finish stays.
+    SharedCode built = build(kernel, target);
+    const std::lock_guard lock(mutex_);
+    if (codes_.size() >= kMost) std::erase_if(codes_, [](const auto& row) { return row.second.use_count() == 1; });
+    return codes_.emplace(key, std::move(built)).first->second;
+  }
+
+ private:
+  static constexpr size_t kMost = 1024;
+
+  SharedCode find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = codes_.find(key);
+    if (found == codes_.end()) return nullptr;
+    process_counters().at("kernel_hits").add();
+    return found->second;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<std::string, SharedCode> codes_;
+};
+
+// Never destroyed: tasks may be made while the process ends.
+CodeCache& cache() {
+  static auto* instance = new CodeCache;
+  return *instance;
+}
+
+class KernelTask {
+ public:
+  KernelTask(const loop::Kernel& kernel, const Target& target)
+      : code_(cache().get(kernel, target)), scalars_(kernel.scalars) {
+    for (const Buffer& buffer : kernel.buffers) {
+      if (buffer.kind != Buffer::Kind::kLocal)
+        ++arguments_;
+      else
+        locals_.push_back({buffer.elements, size_of(buffer.dtype)});
+    }
+  }
+
+  bool has_locals() const { return !locals_.empty(); }
+
+  // Of all local buffers of one iteration.
+  int64_t local_bytes(const ng_call& call) const {
+    const auto lookup = [&](const std::string& name) {
+      const auto found = std::find_if(scalars_.begin(), scalars_.end(), [&](const auto& s) { return s.name == name; });
+      NG_CHECK(found != scalars_.end(), "no scalar ", name);
+      const ng_scalar value = call.scalars[found - scalars_.begin()];
+      return found->kind == ScalarKind::kBool ? Scalar::of_bool(value.i != 0) : Scalar::of_int(value.i);
+    };
+    int64_t total = 0;
+    for (const Local& local : locals_) {
+      const int64_t bytes = evaluate(local.elements, lookup).i * local.element_bytes;
+      total += (bytes + kLocalAlignment - 1) / kLocalAlignment * kLocalAlignment;
+    }
+    return total;
+  }
+
+  ng_status run(int64_t local_bytes, ng_call& call) const {
+    constexpr size_t kInline = 32;
+    void* few[kInline];
+    std::vector<void*> many(arguments_ > kInline ? arguments_ : 0);
+    void** data = arguments_ > kInline ? many.data() : few;
+    for (size_t i = 0; i < arguments_; ++i) data[i] = call.buffers[i].data;
+    KernelFrame frame = {.data = data,
+                         .scalars = call.scalars,
+                         .parallel = run_parallel,
+                         .fail = record_failure,
+                         .captured = nullptr,
+                         .host = call.host,
+                         .locals = static_cast<char*>(call.workspace),
+                         .locals_bytes = local_bytes,
+                         .free_slots = ~uint64_t{0} >> (64 - local_slots())};
+    if (code_->main(&frame, frame.locals) == 0) return NG_OK;
+    std::string message = code_->messages[static_cast<size_t>(frame.message)];
+    if (const size_t place = message.find('%'); place != std::string::npos)
+      message.replace(place, 1, std::to_string(frame.shown));
+    call.host->set_error(call.host, message.c_str());
+    return NG_ERROR;
+  }
+
+ private:
+  struct Local {
+    Expr elements;
+    int64_t element_bytes;
+  };
+  SharedCode code_;
+  size_t arguments_ = 0;
+  std::vector<Local> locals_;
+  std::vector<loop::ScalarArg> scalars_;
+};
+
+const KernelTask& task_of(void* context) { return *static_cast<const KernelTask*>(context); }
+
+// The state of a task with locals is their size.
+ng_status bind_locals(void* context, const ng_call* call, void** state) {
+  try {
+    const int64_t bytes = task_of(context).local_bytes(*call);
+    if (*state == nullptr) *state = new int64_t;
+    *static_cast<int64_t*>(*state) = bytes;
+    return NG_OK;
+  } catch (const std::exception&) {
+    return NG_ERROR;
+  }
+}
+
+int64_t workspace_of(void* context, const ng_call* call) {
+  try {
+    return task_of(context).local_bytes(*call) * local_slots();
+  } catch (const std::exception&) {
+    return 0;  // bind fails in the same way
+  }
+}
+
+ng_status run_task(void* context, void* state, ng_call* call) {
+  return task_of(context).run(state == nullptr ? 0 : *static_cast<int64_t*>(state), *call);
+}
+
+}  // namespace
+
+ng_task make_kernel_task(const loop::Kernel& kernel, const Target& target) {
+  auto task = std::make_unique<KernelTask>(kernel, target);
+  ng_task out = {};
+  out.run = run_task;
+  if (task->has_locals()) {
+    out.bind = bind_locals;
+    out.unbind = [](void*, void* state) { delete static_cast<int64_t*>(state); };
+    out.workspace = workspace_of;
+  }
+  out.destroy = [](void* context) { delete static_cast<KernelTask*>(context); };
+  out.context = task.release();
+  return out;
+}
+
+std::string kernel_assembly(const loop::Kernel& kernel, const Target& target) {
+  return assembly(emit_kernel(kernel, target).ir, target);
+}
+
+}  // namespace npugraph::codegen

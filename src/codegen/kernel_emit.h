@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole kernel as an LLVM module: a function `main` (MainFunction) and one for each parallel loop (ChunkFunction).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/ir_module.h"
+#include "loop/kernel.h"
+
+namespace npugraph::codegen {
+
+struct KernelModule {
+  IrModule ir;
+  std::vector<std::string> messages;  // of checks, by the number that they fail with
+};
+
+KernelModule emit_kernel(const loop::Kernel& kernel, const target::Target& target);
+
+// Where a local buffer begins in the memory of an iteration is a multiple of this.
+inline constexpr int64_t kLocalAlignment = 64;
+
+}  // namespace npugraph::codegen
