@@ -12,7 +12,7 @@ using target::Target;
 
 enum class Specials : uint8_t {
   kIeee,      // infinities and NaN have the largest exponent
-  kFinite,    // NaN is all ones; no infinities
+  kFinite,    // NaN is all ones; what is too large becomes the largest number
   kUnsigned,  // NaN is what would be -0; no infinities
 };
 
@@ -20,7 +20,7 @@ struct Format {
   int bits;
   int mantissa;  // bits
   int bias;
-  uint32_t overflow;  // f32 magnitudes from these bits on become infinity or NaN
+  uint32_t overflow;  // f32 magnitudes from these bits on are too large
   Specials specials;
 };
 
@@ -103,11 +103,9 @@ Value* narrow_format(Ir& b, const Bits& bits, Value* value, const Format& f) {
     out = b.CreateSelect(b.CreateICmpEQ(out, bits(0)), bits(0), with_sign);
     return b.CreateSelect(overflows, bits(all_ones + 1), out);
   }
-  Value* beyond = bits(all_ones);
-  if (f.specials == Specials::kIeee) {
-    const uint32_t infinity = all_ones >> f.mantissa << f.mantissa;
-    beyond = b.CreateSelect(b.CreateICmpUGT(magnitude, bits(kInfinity)), bits(all_ones), bits(infinity));
-  }
+  const uint32_t most = f.specials == Specials::kIeee ? all_ones >> f.mantissa << f.mantissa : all_ones - 1;
+  out = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, out, bits(most));
+  Value* beyond = b.CreateSelect(b.CreateICmpUGT(magnitude, bits(kInfinity)), bits(all_ones), bits(most));
   return b.CreateOr(b.CreateSelect(overflows, beyond, out), sign);
 }
 
