@@ -22,7 +22,7 @@ struct Format {
   bool negative_zero;
 };
 
-constexpr Format kE4M3FN = {3, 7, 0x7e, 0x7f, 0x7f, true};
+constexpr Format kE4M3FN = {3, 7, 0x7e, 0x7e, 0x7f, true};
 constexpr Format kE5M2 = {2, 15, 0x7b, 0x7c, 0x7f, true};
 constexpr Format kE4M3FNUZ = {3, 8, 0x7f, 0x80, 0x80, false};
 constexpr Format kE5M2FNUZ = {2, 16, 0x7f, 0x80, 0x80, false};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "loop/random_kernel.h"
 #include "loop/sample_kernels.h"
 
 namespace npugraph::loop {
@@ -110,6 +111,14 @@ TEST(LoopText, DamagedTextIsRefused) {
       text[i] = c;
       check(text);
     }
+  }
+}
+
+TEST(LoopText, RandomKernelsRoundTrip) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    const Kernel kernel = testing::random_case(seed, {.failures = true}).kernel;
+    const std::string text = print(kernel);
+    ASSERT_EQ(print(parse(text, "test")), text) << "seed " << seed;
   }
 }
 

@@ -53,7 +53,9 @@ TEST(Float8, KnownValues) {
 
 TEST(Float8, OverflowAndZeros) {
   EXPECT_EQ(float_to_float8(DType::kF8E4M3FN, 464.0f), 0x7e);
-  EXPECT_EQ(float_to_float8(DType::kF8E4M3FN, -465.0f), 0xff);
+  EXPECT_EQ(float_to_float8(DType::kF8E4M3FN, -465.0f), 0xfe);
+  EXPECT_EQ(float_to_float8(DType::kF8E4M3FN, kInfinity), 0x7e);
+  EXPECT_EQ(float_to_float8(DType::kF8E4M3FN, std::nanf("")), 0x7f);
   EXPECT_EQ(float_to_float8(DType::kF8E5M2, 61440.0f), 0x7c);
   EXPECT_EQ(float_to_float8(DType::kF8E5M2, kInfinity), 0x7c);
   EXPECT_EQ(float_to_float8(DType::kF8E4M3FNUZ, -300.0f), 0x80);
