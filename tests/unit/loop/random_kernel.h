@@ -426,7 +426,7 @@ class RandomKernel {
     if (!outputs_.empty()) {
       const Output output = outputs_.back();
       outputs_.pop_back();
-      const bool function = options_.functions && output.dtype == DType::kF32 && chance(2);
+      const bool function = options_.functions && output.dtype == DType::kF32 && !chance(3);
       if (function) case_.buffers[output.buffer].ulps = 4;
       const Value value = function ? random_function() : value_of(output.dtype).value;
       const Value mask = chance(4) ? value_of(DType::kBool).value : Value();
@@ -454,7 +454,7 @@ class RandomKernel {
     const Value x = value_of(DType::kF32).value;
     const Value small = min(max(x, b_.constant(DType::kF32, -8)), b_.constant(DType::kF32, 8));
     const Value positive = unary(Op::kAbs, small) + 1.0;
-    switch (below(6)) {
+    switch (below(12)) {
       case 0: return unary(Op::kReciprocal, positive);
       case 1: return unary(Op::kRsqrt, positive);
       case 2: return small / positive;
