@@ -3,7 +3,7 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
-PYTHON_SOURCES = python tests benchmarks examples scripts/check_layers scripts/check_file_size
+PYTHON_SOURCES = python tests benchmarks examples scripts/check_layers scripts/check_file_size scripts/fit_math
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test long bench format lint asan tsan wheel fresh clean

@@ -7,6 +7,7 @@
 namespace npugraph::codegen {
 
 // The address of a function of the C library by its name ("sinf", "memcpy"), null if generated code may not call it.
+// "npugraph_erfc" is erfc of double within 1 ulp.
 void* library_function(std::string_view name);
 
 }  // namespace npugraph::codegen
