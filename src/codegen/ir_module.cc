@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/ir_module.h"
 
-#include "codegen/target_machine.h"
+#include "codegen/backend.h"
 
 namespace npugraph::codegen {
 
@@ -11,9 +11,9 @@ IrModule make_ir_module(std::string_view name, const target::Target& target) {
   // Names of values cost time and show in no machine code.
   out.context->setDiscardValueNames(true);
   out.module = std::make_unique<llvm::Module>(llvm::StringRef(name.data(), name.size()), *out.context);
-  const TargetMachineLease machine(target, Effort::kFast);
-  out.module->setTargetTriple(machine->getTargetTriple().str());
-  out.module->setDataLayout(machine->createDataLayout());
+  const BackendLease backend(target, Effort::kFast);
+  out.module->setTargetTriple(backend->machine().getTargetTriple().str());
+  out.module->setDataLayout(backend->machine().createDataLayout());
   return out;
 }
 

@@ -20,7 +20,8 @@ using target::Target;
 
 struct KernelCode {
   std::shared_ptr<const MachineCode> code;
-  MainFunction* main = nullptr;
+  MainFunction* main = nullptr;  // one of the two
+  ChunkFunction* chunk = nullptr;
   std::vector<std::string> messages;
 };
 using SharedCode = std::shared_ptr<const KernelCode>;
@@ -31,7 +32,10 @@ SharedCode build(const loop::Kernel& kernel, const Target& target) {
   KernelCode out;
   out.messages = std::move(module.messages);
   out.code = compile(std::move(module.ir), target);
-  out.main = out.code->function<MainFunction>("main");
+  if (sole_parallel_loop(kernel) != nullptr)
+    out.chunk = out.code->function<ChunkFunction>("chunk");
+  else
+    out.main = out.code->function<MainFunction>("main");
   process_counters().at("kernel_builds").add();
   process_counters().at("kernel_build_ns").add(now_ns() - start);
   return std::make_shared<const KernelCode>(std::move(out));
@@ -71,6 +75,13 @@ CodeCache& cache() {
   return *instance;
 }
 
+// What depends on sizes alone.
+struct KernelState {
+  int64_t local_bytes = 0;  // of all local buffers of one iteration
+  int64_t extent = 0;       // of the only loop, where there is but one
+  int64_t grain = 1;
+};
+
 class KernelTask {
  public:
   KernelTask(const loop::Kernel& kernel, const Target& target)
@@ -81,27 +92,31 @@ class KernelTask {
       else
         locals_.push_back({buffer.elements, size_of(buffer.dtype)});
     }
+    if (const loop::For* loop = sole_parallel_loop(kernel)) {
+      extent_ = loop->extent;
+      grain_ = loop->grain;
+    }
   }
 
   bool has_locals() const { return !locals_.empty(); }
 
-  // Of all local buffers of one iteration.
-  int64_t local_bytes(const ng_call& call) const {
+  // UserError where a size overflows.
+  KernelState bind(const ng_call& call) const {
     const auto lookup = [&](const std::string& name) {
       const auto found = std::find_if(scalars_.begin(), scalars_.end(), [&](const auto& s) { return s.name == name; });
       NG_CHECK(found != scalars_.end(), "no scalar ", name);
       const ng_scalar value = call.scalars[found - scalars_.begin()];
       return found->kind == ScalarKind::kBool ? Scalar::of_bool(value.i != 0) : Scalar::of_int(value.i);
     };
-    int64_t total = 0;
+    KernelState out = {.extent = evaluate(extent_, lookup).i, .grain = evaluate(grain_, lookup).i};
     for (const Local& local : locals_) {
       const int64_t bytes = evaluate(local.elements, lookup).i * local.element_bytes;
-      total += (bytes + kLocalAlignment - 1) / kLocalAlignment * kLocalAlignment;
+      out.local_bytes += (bytes + kLocalAlignment - 1) / kLocalAlignment * kLocalAlignment;
     }
-    return total;
+    return out;
   }
 
-  ng_status run(int64_t local_bytes, ng_call& call) const {
+  ng_status run(const KernelState& state, ng_call& call) const {
     constexpr size_t kInline = 32;
     void* few[kInline];
     std::vector<void*> many(arguments_ > kInline ? arguments_ : 0);
@@ -114,14 +129,11 @@ class KernelTask {
                          .captured = nullptr,
                          .host = call.host,
                          .locals = static_cast<char*>(call.workspace),
-                         .locals_bytes = local_bytes,
+                         .locals_bytes = state.local_bytes,
                          .free_slots = ~uint64_t{0} >> (64 - local_slots())};
-    if (code_->main(&frame, frame.locals) == 0) return NG_OK;
-    std::string message = code_->messages[static_cast<size_t>(frame.message)];
-    if (const size_t place = message.find('%'); place != std::string::npos)
-      message.replace(place, 1, std::to_string(frame.shown));
-    call.host->set_error(call.host, message.c_str());
-    return NG_ERROR;
+    const int32_t failed = code_->chunk != nullptr ? run_parallel(&frame, code_->chunk, state.extent, state.grain)
+                                                   : code_->main(&frame, frame.locals);
+    return failed == 0 ? NG_OK : report(frame);
   }
 
  private:
@@ -129,20 +141,30 @@ class KernelTask {
     Expr elements;
     int64_t element_bytes;
   };
+
+  ng_status report(const KernelFrame& frame) const {
+    std::string message = code_->messages[static_cast<size_t>(frame.message)];
+    if (const size_t place = message.find('%'); place != std::string::npos)
+      message.replace(place, 1, std::to_string(frame.shown));
+    frame.host->set_error(frame.host, message.c_str());
+    return NG_ERROR;
+  }
+
   SharedCode code_;
+  std::vector<loop::ScalarArg> scalars_;
   size_t arguments_ = 0;
   std::vector<Local> locals_;
-  std::vector<loop::ScalarArg> scalars_;
+  Expr extent_;
+  Expr grain_ = 1;
 };
 
 const KernelTask& task_of(void* context) { return *static_cast<const KernelTask*>(context); }
 
-// The state of a task with locals is their size.
-ng_status bind_locals(void* context, const ng_call* call, void** state) {
+ng_status bind_task(void* context, const ng_call* call, void** state) {
   try {
-    const int64_t bytes = task_of(context).local_bytes(*call);
-    if (*state == nullptr) *state = new int64_t;
-    *static_cast<int64_t*>(*state) = bytes;
+    const KernelState bound = task_of(context).bind(*call);
+    if (*state == nullptr) *state = new KernelState;
+    *static_cast<KernelState*>(*state) = bound;
     return NG_OK;
   } catch (const std::exception&) {
     return NG_ERROR;
@@ -151,14 +173,14 @@ ng_status bind_locals(void* context, const ng_call* call, void** state) {
 
 int64_t workspace_of(void* context, const ng_call* call) {
   try {
-    return task_of(context).local_bytes(*call) * local_slots();
+    return task_of(context).bind(*call).local_bytes * local_slots();
   } catch (const std::exception&) {
     return 0;  // bind fails in the same way
   }
 }
 
 ng_status run_task(void* context, void* state, ng_call* call) {
-  return task_of(context).run(state == nullptr ? 0 : *static_cast<int64_t*>(state), *call);
+  return task_of(context).run(*static_cast<const KernelState*>(state), *call);
 }
 
 }  // namespace
@@ -167,11 +189,9 @@ ng_task make_kernel_task(const loop::Kernel& kernel, const Target& target) {
   auto task = std::make_unique<KernelTask>(kernel, target);
   ng_task out = {};
   out.run = run_task;
-  if (task->has_locals()) {
-    out.bind = bind_locals;
-    out.unbind = [](void*, void* state) { delete static_cast<int64_t*>(state); };
-    out.workspace = workspace_of;
-  }
+  out.bind = bind_task;
+  out.unbind = [](void*, void* state) { delete static_cast<KernelState*>(state); };
+  out.workspace = task->has_locals() ? workspace_of : nullptr;
   out.destroy = [](void* context) { delete static_cast<KernelTask*>(context); };
   out.context = task.release();
   return out;

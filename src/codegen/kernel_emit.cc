@@ -140,6 +140,10 @@ class KernelEmitter {
   }
 
   KernelModule emit() {
+    if (const For* loop = sole_parallel_loop(kernel_)) {
+      emit_chunk(*loop)->setLinkage(Function::ExternalLinkage);
+      return std::move(module_);
+    }
     llvm::LLVMContext& context = *module_.ir.context;
     auto* pointer = llvm::PointerType::getUnqual(context);
     auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {pointer, pointer}, false);
@@ -204,6 +208,11 @@ class KernelEmitter {
 };
 
 }  // namespace
+
+const For* sole_parallel_loop(const loop::Kernel& kernel) {
+  const For* loop = kernel.body.size() == 1 ? std::get_if<For>(&kernel.body.front().node) : nullptr;
+  return loop != nullptr && loop->kind == For::Kind::kParallel ? loop : nullptr;
+}
 
 KernelModule emit_kernel(const loop::Kernel& kernel, const Target& target) {
   return KernelEmitter(kernel, target).emit();

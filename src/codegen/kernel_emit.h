@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole kernel as an LLVM module: a function `main` (MainFunction) and one for each parallel loop (ChunkFunction).
+// A whole kernel as an LLVM module: a function `main` (MainFunction) which calls one for each parallel loop (ChunkFunction).
+// A kernel that is one parallel loop has a function `chunk` alone.
 #pragma once
 
 #include <string>
@@ -14,6 +15,9 @@ struct KernelModule {
   IrModule ir;
   std::vector<std::string> messages;  // of checks, by the number that they fail with
 };
+
+// The parallel loop that the kernel is, null if there is more in it.
+const loop::For* sole_parallel_loop(const loop::Kernel& kernel);
 
 KernelModule emit_kernel(const loop::Kernel& kernel, const target::Target& target);
 

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "compiler/defect_report.h"
+#include "compiler/generate.h"
 #include "ir/text.h"
 #include "program/file.h"
 #include "program/text.h"
@@ -47,7 +48,10 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   phases_.insert(phases_.end(), result.phases.begin(), result.phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result.program));
   const runtime::Options run_options{
-      .max_instances = options_.max_instances, .max_concurrent = options_.max_concurrent, .capture = options_.capture};
+      .max_instances = options_.max_instances,
+                                     .max_concurrent = options_.max_concurrent,
+                                     .capture = options_.capture,
+                                     .generate = generate};
   executable_ = run_phase(phases_, "build", [&] {
     return std::make_shared<runtime::Executable>(program_, runtime_host, run_options, options_.name);
   });

@@ -80,8 +80,7 @@ bool Finder::can_walk(ir::NodeId id) const {
 
 // A node has the space of the cluster, or one value per row of it.
 bool fits_space(const std::vector<Expr>& cluster, const std::vector<Expr>& node) {
-  if (cluster.size() != node.size() || cluster.empty()) return cluster.size() == node.size();
-  return std::equal(cluster.begin(), cluster.end() - 1, node.begin()) &&
+  return cluster.size() == node.size() && std::equal(cluster.begin(), cluster.end() - 1, node.begin()) &&
          (node.back() == cluster.back() || node.back().is_int(1));
 }
 

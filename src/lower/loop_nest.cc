@@ -14,6 +14,7 @@ namespace {
 using loop::Builder;
 using loop::BufferId;
 using loop::Value;
+using StridesOf = std::function<std::vector<Expr>(ir::ValueId)>;
 
 // Elements that are worth a thread, and those of one piece of a long row.
 constexpr int64_t kGrainElements = 16384;
@@ -27,12 +28,13 @@ struct Layout {
   std::vector<std::vector<Expr>> strides;  // per value
 };
 
-// Strides of a value in the dimensions of the space: 0 where it is broadcast.
-std::vector<Expr> strides_in(const ir::TensorType& type, const std::vector<Expr>& space) {
+// Strides in the dimensions of the space, from those in a tensor's own: 0 where it is broadcast.
+std::vector<Expr> strides_in(const std::vector<Expr>& sizes, const std::vector<Expr>& own,
+                             const std::vector<Expr>& space) {
   std::vector<Expr> strides(space.size(), Expr(0));
-  const size_t missing = space.size() - type.sizes.size();
-  for (size_t d = 0; d < type.sizes.size(); ++d) {
-    if (!type.sizes[d].is_int(1)) strides[missing + d] = type.strides[d];
+  const size_t missing = space.size() - sizes.size();
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (!sizes[d].is_int(1)) strides[missing + d] = own[d];
   }
   return strides;
 }
@@ -68,8 +70,8 @@ constexpr int64_t kLongestKeptRow = 65536;
 
 class NestWriter {
  public:
-  NestWriter(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results, std::string name)
-      : graph_(graph), terms_(terms), by_rows_(terms.has_reductions()), builder_(std::move(name)) {
+  NestWriter(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results, const StridesOf& strides_of)
+      : graph_(graph), terms_(terms), strides_of_(strides_of), by_rows_(terms.has_reductions()), builder_("nest") {
     nest_.writes = results;
   }
 
@@ -100,6 +102,7 @@ class NestWriter {
 
   const ir::Graph& graph_;
   const Terms& terms_;
+  const StridesOf& strides_of_;
   const bool by_rows_;
   Builder builder_;
   LoopNest nest_;
@@ -152,7 +155,7 @@ void NestWriter::lay_out() {
   std::vector<std::vector<Expr>> strides;
   const auto add = [&](ir::ValueId id) {
     slots_.emplace(id, strides.size());
-    strides.push_back(strides_in(graph_.value(id).tensor(), terms_.space()));
+    strides.push_back(strides_in(graph_.value(id).tensor().sizes, strides_of_(id), terms_.space()));
   };
   for (const ir::ValueId id : nest_.reads) add(id);
   for (const ir::ValueId id : nest_.writes) add(id);
@@ -299,8 +302,8 @@ Value NestWriter::compute(int id) {
 }  // namespace
 
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        std::string name) {
-  return NestWriter(graph, terms, results, std::move(name)).write();
+                        const StridesOf& strides_of) {
+  return NestWriter(graph, terms, results, strides_of).write();
 }
 
 }  // namespace npugraph::lower

@@ -8,6 +8,7 @@
 //                vector j < n   store e / sum
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct LoopNest {
   std::vector<std::string> symbols;  // the kernel's scalars: symbols of the graph
 };
 
-// Computes `results` and stores them. Every loaded value and every result is strided memory that broadcasts to the space.
+// Computes `results` and stores them. Every loaded value and every result broadcasts to the space; `strides_of` says how its
+// memory is strided.
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        std::string name);
+                        const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
 
 }  // namespace npugraph::lower

@@ -7,8 +7,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "loop/text.h"
 #include "lower/buffers.h"
+#include "lower/cluster.h"
 #include "lower/kernel_choice.h"
+#include "lower/loop_nest.h"
+#include "lower/terms.h"
 
 namespace npugraph::lower {
 
@@ -19,9 +23,17 @@ using program::TaskKind;
 
 namespace {
 
+// aten.add.Tensor -> add
+std::string short_name(const ir::Op& op) {
+  const size_t begin = op.name.find('.') + 1;
+  return op.name.substr(begin, op.name.find('.', begin) - begin);
+}
+
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, const OperatorCatalog& catalog) : graph_(graph), catalog_(catalog) {
+  Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options)
+      : graph_(graph), catalog_(catalog) {
+    if (options.generate) clusters_.emplace(graph, ir::AliasInfo(graph));
     program_.name = graph.name;
     add_symbols();
     buffers_.emplace(graph, program_, [this](const ir::Node& node) { return writes_into_given_memory(node); });
@@ -31,7 +43,9 @@ class Lowering {
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
       if (node.dead || !node.views.empty()) continue;
-      if (const auto* parts = buffers_->parts(id)) {
+      if (const Cluster* cluster = cluster_of(id)) {
+        if (cluster->nodes.back() == id) lower_cluster(*cluster);
+      } else if (const auto* parts = buffers_->parts(id)) {
         lower_parts(id, *parts);
       } else {
         lower_node(node);
@@ -46,6 +60,8 @@ class Lowering {
   program::Symbol find_source(const ir::Symbol& symbol) const;
   std::optional<OutVariant> find_out_variant(const ir::Node& node) const;
   bool writes_into_given_memory(const ir::Node& node) const;
+  const Cluster* cluster_of(ir::NodeId id) const { return clusters_ ? clusters_->find(id) : nullptr; }
+  void lower_cluster(const Cluster& cluster);
   void lower_node(const ir::Node& node);
   void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
   void lower_kernel(const ir::Node& node, KernelChoice choice);
@@ -53,6 +69,7 @@ class Lowering {
   void lower_functional(const ir::Node& node);
   program::Output lower_output(const ir::Output& output);
 
+  Expr symbol(const std::string& name) const;
   Task start_task(const ir::Node& node) const;
   void add_reads(const ir::Node& node, Task& task);
   void finish_task(const ir::Node& node, Task task);
@@ -60,6 +77,7 @@ class Lowering {
   const ir::Graph& graph_;
   const OperatorCatalog& catalog_;
   program::Program program_;
+  std::optional<Clusters> clusters_;
   std::optional<BufferMap> buffers_;
 };
 
@@ -85,6 +103,12 @@ program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
     return found;
   }
   return found;
+}
+
+Expr Lowering::symbol(const std::string& name) const {
+  const auto found = std::find_if(graph_.symbols.begin(), graph_.symbols.end(),
+                                  [&](const ir::Symbol& s) { return s.name == name; });
+  return Expr::symbol(found->name, found->kind);
 }
 
 void Lowering::add_symbols() {
@@ -199,6 +223,35 @@ void Lowering::lower_kernel(const ir::Node& node, KernelChoice choice) {
   finish_task(node, std::move(task));
 }
 
+// One task, with the reads and writes of the loop nest and the symbols that it uses.
+void Lowering::lower_cluster(const Cluster& cluster) {
+  Terms terms(cluster.space);
+  Task task = start_task(graph_.node(cluster.nodes.back()));
+  task.kind = TaskKind::kLoop;
+  task.schema.clear();
+  task.name = "loop";
+  task.origin.clear();
+  for (const ir::NodeId id : cluster.nodes) {
+    const ir::Node& node = graph_.node(id);
+    terms.add(graph_, node);
+    task.name += cat(".", short_name(*node.op));
+    task.origin += cat(task.origin.empty() ? "" : ", ", node.origin.node);
+  }
+  for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
+  const auto strides_of = [&](ir::ValueId id) {
+    std::vector<Expr> strides;
+    for (const program::Dim& dim : buffers_->operand(id, Access::kRead).strides) strides.push_back(program_.expr(dim));
+    return strides;
+  };
+  const LoopNest nest = make_loop_nest(graph_, terms, cluster.results, strides_of);
+  task.copy_like = false;
+  task.args = {loop::print(nest.kernel)};
+  for (const std::string& name : nest.symbols) task.args.emplace_back(symbol(name));
+  for (const ir::ValueId id : nest.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
+  for (const ir::ValueId id : nest.writes) task.operands.push_back(buffers_->operand(id, Access::kWrite));
+  finish_task(graph_.node(cluster.nodes.back()), std::move(task));
+}
+
 // What stands in a concatenation already needs no task; the rest is copied.
 void Lowering::lower_parts(ir::NodeId cat, const std::vector<Part>& parts) {
   const ir::Node& node = graph_.node(cat);
@@ -225,7 +278,9 @@ std::optional<OutVariant> Lowering::find_out_variant(const ir::Node& node) const
 }
 
 bool Lowering::writes_into_given_memory(const ir::Node& node) const {
-  return choose_kernel(graph_, node).has_value() || find_out_variant(node).has_value();
+  const bool is_clustered = !node.results.empty() && node.results.front() != ir::kNone &&
+                            cluster_of(graph_.value(node.results.front()).def) != nullptr;
+  return is_clustered || choose_kernel(graph_, node).has_value() || find_out_variant(node).has_value();
 }
 
 void Lowering::lower_node(const ir::Node& node) {
@@ -251,8 +306,8 @@ program::Output Lowering::lower_output(const ir::Output& output) {
 
 }  // namespace
 
-program::Program lower(const ir::Graph& graph, const OperatorCatalog& catalog) {
-  return Lowering(graph, catalog).run();
+program::Program lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options) {
+  return Lowering(graph, catalog, options).run();
 }
 
 }  // namespace npugraph::lower

@@ -35,11 +35,6 @@ const ir::TensorType* tensor_argument(const ir::Graph& graph, const ir::Node& no
   return ref == nullptr || ref->id == TensorRef::kAbsent ? nullptr : tensor_type(graph, ref->id);
 }
 
-std::optional<int64_t> integer(const Attr& attr) {
-  const auto* e = std::get_if<Expr>(&attr);
-  return e == nullptr ? std::nullopt : e->as_int();
-}
-
 // Whether `attr` names the last dimension and no other.
 bool is_last_dim(const Attr& attr, size_t rank) {
   const auto is_last = [&](const Expr& e) { return e.is_int(-1) || e.is_int(static_cast<int64_t>(rank) - 1); };
@@ -64,8 +59,7 @@ class TermWriter {
     const int known = terms_.term_of(value);
     if (known >= 0) return known;
     const auto& sizes = graph_.value(value).tensor().sizes;
-    const bool row = !terms_.space_.empty() && (sizes.empty() || sizes.back().is_int(1)) &&
-                     !terms_.space_.back().is_int(1);
+    const bool row = (sizes.empty() || sizes.back().is_int(1)) && !terms_.space_.back().is_int(1);
     return name(value, add({.kind = Term::Kind::kLoad, .row = row, .value = value}));
   }
   int map(std::vector<int> args, int cost, Term::Formula formula) {
@@ -269,7 +263,10 @@ std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node
   const Rule* rule = find_rule(graph, node);
   if (rule == nullptr) return std::nullopt;
   const bool is_scalar = rule->write == write_scalar;
-  return is_scalar ? graph.value(node.results.front()).tensor().sizes : tensor_argument(graph, node, 0)->sizes;
+  std::vector<Expr> space =
+      is_scalar ? graph.value(node.results.front()).tensor().sizes : tensor_argument(graph, node, 0)->sizes;
+  if (space.empty()) space.emplace_back(1);
+  return space;
 }
 
 }  // namespace npugraph::lower

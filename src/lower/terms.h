@@ -60,7 +60,8 @@ class Terms {
   std::vector<TermResult> known_;
 };
 
-// The iteration space of a node that has terms: its operands and results are elements or rows of it. Nothing for other nodes.
+// The iteration space of a node that has terms, of at least one dimension: its operands and results are elements or rows of
+// it. Nothing for other nodes.
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

@@ -27,6 +27,7 @@ struct Remark {
 
 struct PassContext {
   ConstantEvaluator evaluate;  // empty: fold nothing that needs the host
+  bool fuses = false;          // elementwise operators become loop nests, which find their memory later
   bool training = false;       // grad is on: nothing may be derived from values that change
   // The copy_ nodes at the end of the graph come from functionalisation: the user's program wrote where the value was
   // computed. False for graphs whose in-place operators stand where the user's program has them, and after

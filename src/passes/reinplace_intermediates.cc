@@ -27,6 +27,7 @@ int reinplace_intermediates(ir::Graph& graph, PassContext& context) {
     if (graph.node(id).dead) continue;
     replacements.rewrite_operands(graph.node(id));
     auto form = in_place_form(graph, graph.node(id));
+    if (context.fuses && graph.node(id).op->is(ir::Trait::kElementwise)) continue;
     if (!form || !form->same_strides || !dies_here(trace, graph, id, *form)) continue;
     if (graph.node(id).op->is(ir::Trait::kCopyLike)) context.remark(graph.node(id), "updated in place");
     trace.unite(form->target, graph.node(id).results[0]);

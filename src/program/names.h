@@ -13,7 +13,7 @@ inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "flo
 inline constexpr std::array<std::string_view, 6> kBufferClassNames = {"input", "parameter", "constant",
                                                                       "arena", "output",    "heap"};
 inline constexpr std::array<std::string_view, 3> kAccessNames = {"read", "write", "readwrite"};
-inline constexpr std::array<std::string_view, 3> kTaskKindNames = {"kernel", "aten", "python"};
+inline constexpr std::array<std::string_view, 4> kTaskKindNames = {"kernel", "aten", "python", "loop"};
 
 template <typename Enum, size_t n>
 std::string_view name_in(const std::array<std::string_view, n>& names, Enum value) {

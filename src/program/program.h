@@ -70,9 +70,10 @@ struct Operand {
   std::vector<Dim> strides;
 };
 
-// Open set: what matters to the runtime is the ABI; the kind is for builders and reports.
-enum class TaskKind : uint8_t { kKernel, kAten, kPython };
-std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python"
+// Open set: what matters to the runtime is the ABI; the kind is for builders and reports. Of generated code (kLoop), the first
+// argument is the text of what is generated, which every machine compiles for itself; the others are its scalars.
+enum class TaskKind : uint8_t { kKernel, kAten, kPython, kLoop };
+std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python", "loop"
 
 // A symbol that a task defines: an entry of ng_call::defined, in the order of Task::defines.
 struct Defined {

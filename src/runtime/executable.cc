@@ -30,8 +30,12 @@ using program::kNone;
 
 namespace {
 
-// Our own kernels are built here; all else is the host's.
-ng_task build_task(Host& host, const program::Program& program, const program::Task& task) {
+// Our own kernels are built here, generated code by the compiler; all else is the host's.
+ng_task build_task(Host& host, const Options& options, const program::Program& program, const program::Task& task) {
+  if (task.kind == program::TaskKind::kLoop) {
+    if (!options.generate) throw UserError(cat(task.name, " is generated code, and nobody here makes it"));
+    return options.generate(task);
+  }
   const bool is_kernel = task.kind == program::TaskKind::kKernel;
   const kernels::Kernel* kernel = is_kernel ? kernels::find(task.name) : nullptr;
   return kernel != nullptr ? kernel->build(task) : host.build(program, task);
@@ -40,10 +44,10 @@ ng_task build_task(Host& host, const program::Program& program, const program::T
 // The tasks of a Program, destroyed together.
 class BuiltTasks {
  public:
-  BuiltTasks(const program::Program& program, Host& host) {
+  BuiltTasks(const program::Program& program, Host& host, const Options& options) {
     tasks_.reserve(program.tasks.size());
     try {
-      for (const auto& task : program.tasks) tasks_.push_back(build_task(host, program, task));
+      for (const auto& task : program.tasks) tasks_.push_back(build_task(host, options, program, task));
     } catch (...) {
       destroy();
       throw;
@@ -103,7 +107,7 @@ struct Executable::State {
         host(process),
         options(wanted),
         name(std::move(label)),
-        tasks(*blueprint.program, process),
+        tasks(*blueprint.program, process, options),
         cache(static_cast<size_t>(std::max<int64_t>(wanted.max_instances, 1))) {}
 
   // One call, from the lease to its return.

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "compiler/generate.h"
 #include "program/file.h"
 #include "program/text.h"
 #include "runtime/executable.h"
@@ -277,7 +278,7 @@ void run(const Arguments& arguments) {
         cat("the Program has ", program->outputs.size(), " outputs, got ", arguments.outputs.size(), " files"));
   }
   runtime::MallocHost host;
-  runtime::Executable executable(program, host, {}, program->name);
+  runtime::Executable executable(program, host, {.generate = compiler::generate}, program->name);
   const Inputs inputs(*program, arguments.inputs);
   std::vector<runtime::BoundOutput> outputs(program->outputs.size());
   std::vector<int64_t> times;

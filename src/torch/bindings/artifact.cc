@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/artifact.h"
+#include "compiler/generate.h"
 
 #include <algorithm>
 #include <memory>
@@ -65,7 +66,7 @@ py::list instances(const Artifact& artifact) {
 py::object load_program(const std::string& path) {
   auto program = std::make_shared<const program::Program>(program::load(path, bridge::torch_facts()).program);
   return py::reinterpret_steal<py::object>(make_callable(std::make_shared<runtime::Executable>(
-      program, bridge::TorchHost::instance(), runtime::Options{}, program->name)));
+      program, bridge::TorchHost::instance(), runtime::Options{.generate = compiler::generate}, program->name)));
 }
 
 bool writes_inputs(const Artifact& artifact) {

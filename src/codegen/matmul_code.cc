@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/matmul_code.h"
+
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "codegen/ir_module.h"
+#include "codegen/jit.h"
+
+namespace npugraph::codegen {
+namespace {
+
+// Modules by name and target. Code lives as long as the process: the names are few.
+class Store {
+ public:
+  const MachineCode& get(const target::Target& target, const std::string& name,
+                         const std::function<void(llvm::Module&)>& fill) {
+    const auto key = cat(target.cpu, " ", target.features, " ", name);
+    std::lock_guard lock(mutex_);
+    auto& code = modules_[key];
+    if (code == nullptr) {
+      IrModule ir = make_ir_module(name, target);
+      fill(*ir.module);
+      code = compile(std::move(ir), target);
+    }
+    return *code;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const MachineCode>> modules_;
+};
+
+Store& store() {
+  static Store* instance = new Store;
+  return *instance;
+}
+
+}  // namespace
+
+TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow) {
+  const std::string name = cat("matmul tile ", static_cast<int>(kind), narrow ? " narrow" : " wide");
+  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+    emit_tile(add_function(module, target, "tile", tile_type(module.getContext())), kind, tile_shape(target, narrow));
+  });
+  return code.function<TileFunction>("tile");
+}
+
+MoveCode move_code(const target::Target& target, TileKind kind) {
+  const MachineCode& code = store().get(target, cat("matmul moves ", static_cast<int>(kind)), [&](llvm::Module& module) {
+    const TileShape shape = tile_shape(target, false);
+    llvm::LLVMContext& context = module.getContext();
+    emit_pack(add_function(module, target, "pack", pack_type(context)), shape);
+    emit_interleave(add_function(module, target, "interleave", interleave_type(context)), kind, shape);
+    emit_transpose(add_function(module, target, "transpose", transpose_type(context)), shape);
+  });
+  return {code.function<PackFunction>("pack"), code.function<InterleaveFunction>("interleave"),
+          code.function<TransposeFunction>("transpose")};
+}
+
+RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors) {
+  const std::string name = cat("matvec rows ", static_cast<int>(kind), " ", vectors);
+  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+    emit_rows_matvec(add_function(module, target, "matvec", matvec_type(module.getContext())), kind, vectors, target);
+  });
+  return code.function<RowsMatvecFunction>("matvec");
+}
+
+ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors) {
+  const std::string name = cat("matvec columns ", static_cast<int>(kind), " ", vectors);
+  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+    emit_columns_matvec(add_function(module, target, "matvec", matvec_type(module.getContext())), kind, vectors,
+                        target);
+  });
+  return code.function<ColumnsMatvecFunction>("matvec");
+}
+
+EpilogueFunction* epilogue_code(const target::Target& target, const Epilogue& epilogue, DType c) {
+  std::string name = cat("epilogue ", epilogue.name, " ", name_of(c));
+  for (const EpilogueInput& input : epilogue.inputs) name += cat(" ", name_of(input.dtype), input.along_columns);
+  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+    emit_epilogue(add_function(module, target, "epilogue", epilogue_type(module.getContext())), epilogue, c,
+                  target.lanes(DType::kF32));
+  });
+  return code.function<EpilogueFunction>("epilogue");
+}
+
+}  // namespace npugraph::codegen

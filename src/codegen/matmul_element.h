@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads and stores of matrix elements as f32.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "target/target.h"
+#include "tensor/dtype.h"
+
+namespace npugraph::codegen {
+
+// `lanes` elements of f32, bf16 or f16 that lie one after the other, as <lanes x float>.
+llvm::Value* load_as_f32(llvm::IRBuilderBase& b, llvm::Value* pointer, DType dtype, int lanes);
+
+// To nearest even.
+void store_f32_as(llvm::IRBuilderBase& b, llvm::Value* value, llvm::Value* pointer, DType dtype);
+
+// x * y + sum, in one rounding where the target can.
+llvm::Value* multiply_add(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* sum, bool fma);
+
+// sum + the products of pairs of bf16 in two vectors of any type of 512 bits.
+llvm::Value* dot_bf16_pairs(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* sum);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one product of given sizes and strides is computed: a function of those and of the target alone.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "codegen/matmul.h"
+#include "codegen/matmul_tile.h"
+
+namespace npugraph::codegen {
+
+// A batch of matrices in memory; strides in bytes.
+struct Place {
+  int64_t row = 0;
+  int64_t column = 0;
+  std::vector<int64_t> batch;
+  DType dtype = DType::kF32;
+
+  int64_t offset(int64_t batch_index, const std::vector<int64_t>& sizes) const;
+};
+
+// Which operand moves through caches once (the rows of a tile, or a matrix as it lies) and which is packed.
+enum class Form : uint8_t {
+  kRowsMatvec,     // few rows of A; B contiguous along k
+  kColumnsMatvec,  // few rows of A; B contiguous along n
+  kPackA,          // rows of tiles are the columns of C: B is broadcast as it lies, tiles are transposed
+  kPackB,          // rows of tiles are the rows of C: B is packed a panel at a time, in the cache of who needs it
+};
+
+struct MatmulPlan {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  std::vector<int64_t> batch_sizes;
+  int64_t batches = 1;
+  Place a;
+  Place b;  // row: along n
+  std::vector<Place> ends;  // inputs of the epilogue, then C
+
+  Form form = Form::kPackA;
+  TileKind kind = TileKind::kF32;
+  TileShape shape;
+  bool dense_a = false;  // A is first copied to dense rows of the type that is multiplied
+  bool stage_b = false;  // kPackA: rows of B are copied (and converted) before they are multiplied
+  int64_t steps = 0;       // of the whole sum
+  int64_t block_steps = 0;  // of a part of it: what the second cache holds
+  int64_t block_rows = 0;   // of C, of one work item
+  int64_t block_columns = 0;
+
+  DType multiplied() const { return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16; }
+  int64_t row_blocks() const { return (m + block_rows - 1) / block_rows; }
+  int64_t column_blocks() const { return (n + block_columns - 1) / block_columns; }
+  int64_t items() const { return batches * row_blocks() * column_blocks(); }
+  int64_t panels() const { return (m + shape.columns() - 1) / shape.columns(); }
+  int64_t panel_bytes() const { return steps * shape.columns() * 4; }
+  int64_t dense_a_bytes() const;
+  int64_t workspace() const;
+};
+
+// Nothing where the buffers do not fit each other or the spec.
+std::optional<MatmulPlan> plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call);
+
+}  // namespace npugraph::codegen

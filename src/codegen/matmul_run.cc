@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/matmul_run.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "codegen/matmul_copy.h"
+
+namespace npugraph::codegen {
+namespace {
+
+constexpr int64_t kGrainMultiplications = 1 << 17;  // per thread, below which a second one costs more than it brings
+constexpr size_t kMostEnds = 16;
+constexpr int64_t kMostAccumulators = 504 * 32;  // of a work item
+constexpr int64_t kMostColumns = 512;            // of a matrix-vector product
+constexpr int64_t kStagedBytes = 64 << 10;       // rows of a tile
+
+// body(first, last) for ranges of items.
+template <typename Body>
+void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  const int64_t grain = std::max<int64_t>(kGrainMultiplications / std::max<int64_t>(multiplications_each, 1), 1);
+  if (items <= grain) return body(0, items);
+  host.parallel_for(
+      &host, 0, items, grain,
+      [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); }, &body);
+}
+
+template <typename Body>
+void for_items(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  for_ranges(host, items, multiplications_each, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) body(i);
+  });
+}
+
+class Run {
+ public:
+  Run(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call)
+      : p_(plan),
+        code_(code),
+        call_(call),
+        a_(static_cast<const char*>(call.buffers[0].data)),
+        b_(static_cast<const char*>(call.buffers[1].data)),
+        packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes()) {}
+
+  void run() {
+    if (p_.items() == 0) return;
+    if (p_.dense_a) make_a_dense();
+    if (p_.form == Form::kPackA) pack_a();
+    const int64_t each = std::min(p_.block_rows, p_.m) * p_.block_columns * p_.k;
+    for_ranges(*call_.host, p_.items(), each, [&](int64_t first, int64_t last) {
+      if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
+      for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
+    });
+  }
+
+ private:
+  // A part of C that one thread computes.
+  struct Block {
+    int64_t batch, row, rows, column, columns;
+  };
+
+  // Blocks of rows are the inner ones, so that a part of B is used while it is in a cache.
+  Block block(int64_t item) const {
+    const int64_t row = item % p_.row_blocks() * p_.block_rows;
+    item /= p_.row_blocks();
+    const int64_t column = item % p_.column_blocks() * p_.block_columns;
+    return {item / p_.column_blocks(), row, std::min(p_.block_rows, p_.m - row), column,
+            std::min(p_.block_columns, p_.n - column)};
+  }
+
+  bool pairs() const { return p_.kind == TileKind::kBf16Pairs; }
+  int64_t elements(int64_t steps) const { return pairs() ? 2 * steps : steps; }
+  // Elements of a row from step `first` on, at most `steps` steps.
+  int64_t elements_from(int64_t first, int64_t steps) const {
+    return std::min(elements(steps), p_.k - elements(first));
+  }
+  int64_t dense_row_bytes() const { return p_.steps * 4; }
+
+  void make_a_dense() {
+    a_ = static_cast<const char*>(call_.workspace);
+    const auto* from = static_cast<const char*>(call_.buffers[0].data);
+    for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
+      const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
+      copy_elements(row, p_.a.dtype, p_.a.column, p_.k, static_cast<char*>(call_.workspace) + item * dense_row_bytes(),
+                    p_.multiplied(), elements(p_.steps));
+    });
+  }
+
+  int64_t a_row_stride() const { return p_.dense_a ? dense_row_bytes() : p_.a.row; }
+  const char* a_row(int64_t batch, int64_t row) const {
+    const int64_t of_batch = p_.dense_a ? batch * p_.m * dense_row_bytes() : p_.a.offset(batch, p_.batch_sizes);
+    return a_ + of_batch + row * a_row_stride();
+  }
+  const char* b_at(int64_t batch, int64_t column, int64_t k) const {
+    return b_ + p_.b.offset(batch, p_.batch_sizes) + column * p_.b.row + k * p_.b.column;
+  }
+
+  char* panel(int64_t batch, int64_t panel) const { return packed_ + (batch * p_.panels() + panel) * p_.panel_bytes(); }
+  // The last panel may have one vector a step.
+  int64_t panel_columns(int64_t panel) const {
+    return p_.m - panel * p_.shape.columns() <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
+  }
+
+  void pack_a() {
+    constexpr int64_t kSteps = 256;
+    const int64_t parts = (p_.steps + kSteps - 1) / kSteps;
+    for_items(*call_.host, p_.batches * p_.panels() * parts, kSteps * p_.shape.columns(), [&](int64_t item) {
+      const int64_t first = item % parts * kSteps;
+      item /= parts;
+      pack_part(item / p_.panels(), item % p_.panels(), first, std::min(kSteps, p_.steps - first));
+    });
+  }
+
+  void pack_part(int64_t batch, int64_t number, int64_t first, int64_t steps) {
+    const int64_t lanes = p_.shape.lanes;
+    const int64_t columns = panel_columns(number);
+    const int64_t whole = steps / lanes * lanes;
+    for (int64_t at = 0; at < columns; at += lanes) {
+      const int64_t row = number * p_.shape.columns() + at;
+      const int64_t count = std::min(lanes, p_.m - row);
+      if (count <= 0) return;
+      const char* from = a_row(batch, row) + first * 4;
+      char* to = panel(batch, number) + (first * columns + at) * 4;
+      code_.moves.pack(from, a_row_stride(), count, whole, to, columns * 4);
+      for (int64_t s = whole; s < steps; ++s) {
+        for (int64_t r = 0; r < count; ++r)
+          std::memcpy(to + (s * columns + r) * 4, from + r * a_row_stride() + s * 4, 4);
+      }
+    }
+  }
+
+  // The first `count` of a tile's rows from `from` on, copied to `staged` as dense rows; rows that are missing repeat the
+  // last one.
+  void stage(const char* from, const Place& place, int64_t row_stride, int64_t count, int64_t first, int64_t steps,
+             char* staged) const {
+    for (int64_t r = 0; r < p_.shape.rows; ++r) {
+      const char* row = from + std::min(r, count - 1) * row_stride;
+      copy_elements(row, place.dtype, place.column, elements_from(first, steps), staged + r * steps * 4, p_.multiplied(),
+                    elements(steps));
+    }
+  }
+
+  // acc: [panel][column of C][row of C].
+  void run_pack_a(const Block& block) {
+    alignas(64) float acc[128 * 48];
+    alignas(64) char staged[kStagedBytes];
+    const int64_t first_panel = block.row / p_.shape.columns();
+    const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
+    const int64_t acc_of_panel = p_.block_columns * p_.shape.columns();
+    int64_t first = 0;
+    do {
+      const int64_t steps = std::min(p_.block_steps, p_.steps - first);
+      for (int64_t c = 0; c < block.columns; c += p_.shape.rows) {
+        const char* rows = b_at(block.batch, block.column + c, elements(first));
+        const char* next = rows + p_.shape.rows * p_.b.row;
+        int64_t row_stride = p_.b.row;
+        const int64_t count = std::min<int64_t>(p_.shape.rows, block.columns - c);
+        if (p_.stage_b || count < p_.shape.rows) {
+          stage(rows, p_.b, p_.b.row, count, first, steps, staged);
+          rows = staged;
+          row_stride = steps * 4;
+        }
+        for (int64_t number = first_panel; number < end_panel; ++number) {
+          const bool wide = panel_columns(number) == p_.shape.columns();
+          const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
+          float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
+          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0,
+                                                         number == first_panel ? next : rows,
+                                                         number == first_panel ? p_.b.row : row_stride, 64);
+        }
+      }
+      first += p_.block_steps;
+    } while (first < p_.steps);
+    for (int64_t number = first_panel; number < end_panel; ++number)
+      write_transposed(block, number, acc + (number - first_panel) * acc_of_panel);
+  }
+
+  void write_transposed(const Block& block, int64_t number, const float* acc) {
+    alignas(64) float rows[32 * 48];
+    const int64_t columns = panel_columns(number);
+    code_.moves.transpose(acc, columns, p_.block_columns, columns, rows, p_.block_columns);
+    const int64_t row = number * p_.shape.columns();
+    write({block.batch, row, std::min(columns, p_.m - row), block.column, block.columns}, rows, p_.block_columns);
+  }
+
+  // What a tile prefetches: TileFunction.
+  struct Ahead {
+    const char* from;
+    int64_t stride, step;
+  };
+
+  // The rows of B that are packed next, a share for each tile: those of the next part of this panel, or of the next panel.
+  Ahead ahead_of_panel(const Block& block, int64_t first, int64_t steps, int64_t tile, const char* nothing) const {
+    const bool last = first + steps >= p_.steps;
+    const int64_t column = block.column + (last ? p_.shape.columns() : 0);
+    const int64_t rows_of_tile = steps / 16 * p_.shape.rows;
+    if (rows_of_tile == 0 || column >= p_.n) return {nothing, 0, 0};
+    const int64_t tiles_of_line = (elements(steps) + rows_of_tile - 1) / rows_of_tile;
+    const int64_t line = tile / tiles_of_line * 64;
+    if (line >= p_.shape.columns() * size_of(p_.b.dtype)) return {nothing, 0, 0};
+    const int64_t k = (last ? 0 : elements(first + steps)) + tile % tiles_of_line * rows_of_tile;
+    return {b_at(block.batch, column, k) + line, p_.b.column, p_.shape.rows * p_.b.column};
+  }
+
+  void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
+    const int64_t columns = p_.shape.columns();
+    const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
+    const bool whole = elements_from(first, steps) == elements(steps);
+    const char* from = b_at(block.batch, block.column, 0);
+    if (dense && whole && block.columns == columns)
+      return code_.moves.interleave(from + elements(first) * p_.b.column, p_.b.column, steps, packed);
+    pack_columns(from, p_.b.dtype, p_.b.column, p_.b.row, block.columns, p_.k, first, steps, pairs(), columns, packed);
+  }
+
+  // acc: [row of C][column of C].
+  void run_pack_b(const Block& block) {
+    alignas(64) float acc[kMostAccumulators];
+    alignas(64) char packed[kStagedBytes];
+    alignas(64) char staged[kStagedBytes];
+    const int64_t columns = p_.shape.columns();
+    int64_t first = 0;
+    do {
+      const int64_t steps = std::min(p_.block_steps, p_.steps - first);
+      pack_b(block, first, steps, packed);
+      for (int64_t r = 0; r < block.rows; r += p_.shape.rows) {
+        const char* rows = a_row(block.batch, block.row + r) + first * 4;
+        int64_t row_stride = a_row_stride();
+        const int64_t count = std::min<int64_t>(p_.shape.rows, block.rows - r);
+        if (count < p_.shape.rows) {
+          const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
+          stage(rows, dense, row_stride, count, first, steps, staged);
+          rows = staged;
+          row_stride = steps * 4;
+        }
+        const Ahead ahead = ahead_of_panel(block, first, steps, r / p_.shape.rows, rows);
+        code_.wide(packed, rows, row_stride, steps, acc + r * columns, first > 0, ahead.from, ahead.stride,
+                         ahead.step);
+      }
+      first += p_.block_steps;
+    } while (first < p_.steps);
+    write(block, acc, columns);
+  }
+
+  // Neighbours in one go: an element's sum does not depend on which others are computed with it.
+  void run_matvecs(int64_t first, int64_t last) {
+    const int64_t most = kMostColumns / p_.block_columns;
+    while (first < last) {
+      const int64_t of_batch = p_.column_blocks() - first % p_.column_blocks();
+      const int64_t count = std::min({most, last - first, of_batch});
+      Block all = block(first);
+      all.columns = std::min(count * p_.block_columns, p_.n - all.column);
+      run_matvec(all);
+      first += count;
+    }
+  }
+
+  void run_matvec(const Block& block) {
+    alignas(64) float acc[kMostVectors * kMostColumns];
+    const bool by_rows = p_.form == Form::kRowsMatvec;
+    if (!by_rows) std::memset(acc, 0, sizeof(float) * p_.m * kMostColumns);
+    code_.matvec(b_at(block.batch, block.column, 0), by_rows ? p_.b.row : p_.b.column, block.columns,
+                 a_row(block.batch, 0), a_row_stride(), p_.k, acc, kMostColumns);
+    write(block, acc, kMostColumns);
+  }
+
+  void write(const Block& block, const float* acc, int64_t stride) {
+    std::array<char*, kMostEnds> pointers;
+    std::array<int64_t, kMostEnds> strides;
+    for (size_t i = 0; i < p_.ends.size(); ++i) {
+      const Place& end = p_.ends[i];
+      strides[i] = end.row;
+      pointers[i] = static_cast<char*>(call_.buffers[2 + i].data) + end.offset(block.batch, p_.batch_sizes) +
+                    block.row * end.row + block.column * end.column;
+    }
+    code_.epilogue(acc, stride, block.rows, block.columns, pointers.data(), strides.data());
+  }
+
+  const MatmulPlan& p_;
+  const MatmulCode& code_;
+  const ng_call& call_;
+  const char* a_;
+  const char* b_;
+  char* packed_;
+};
+
+MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
+  if (plan.kind == TileKind::kBf16Pairs) return MatvecKind::kBf16Dot;
+  if (spec.b == DType::kF32) return MatvecKind::kF32;
+  return spec.b == DType::kF16 ? MatvecKind::kF16 : MatvecKind::kBf16;
+}
+
+}  // namespace
+
+MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
+  MatmulCode code;
+  code.epilogue = epilogue_code(target, spec.epilogue, spec.c);
+  if (plan.form == Form::kPackA || plan.form == Form::kPackB) {
+    const int64_t beyond = plan.m % plan.shape.columns();
+    const bool narrow = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
+    if (narrow) code.narrow = tile_code(target, plan.kind, true);
+    if (!narrow || plan.m > plan.shape.columns()) code.wide = tile_code(target, plan.kind, false);
+    code.moves = move_code(target, plan.kind);
+  } else {
+    const auto find = plan.form == Form::kRowsMatvec ? rows_matvec_code : columns_matvec_code;
+    code.matvec = find(target, matvec_kind(spec, plan), static_cast<int>(std::max<int64_t>(plan.m, 1)));
+  }
+  return code;
+}
+
+void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) { Run(plan, code, call).run(); }
+
+}  // namespace npugraph::codegen

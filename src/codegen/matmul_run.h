@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a planned product: cuts it into work items, none of which depends on how many threads there are.
+#pragma once
+
+#include "codegen/matmul_code.h"
+#include "codegen/matmul_plan.h"
+
+namespace npugraph::codegen {
+
+// The machine code that a plan needs.
+struct MatmulCode {
+  TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
+  TileFunction* narrow = nullptr;
+  MoveCode moves;
+  RowsMatvecFunction* matvec = nullptr;  // the others
+  EpilogueFunction* epilogue = nullptr;
+};
+
+MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan);
+
+void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pieces of generated matrix products, as the driver calls them.
+//
+// A tile is the product of `rows` rows of one operand, whose elements are broadcast from where they lie, and a panel of the
+// other one, whose vectors are loaded: acc[r][j] (+)= sum over steps s of rows[r][s] * panel[s][j]. A step is 4 bytes of each
+// row and each column: one f32, or a pair of bf16 that one instruction multiplies and adds. A panel is packed: `columns()`
+// columns of one step beside each other, then the next step.
+#pragma once
+
+#include <cstdint>
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "target/target.h"
+
+namespace npugraph::codegen {
+
+enum class TileKind : uint8_t { kF32, kBf16Pairs };
+
+struct TileShape {
+  int lanes = 4;    // f32 in a vector
+  int vectors = 2;  // in a step of a panel
+  int rows = 6;
+  bool fma = false;
+  int columns() const { return lanes * vectors; }
+};
+
+// Of the target; a narrow tile has one vector a step.
+TileShape tile_shape(const target::Target& target, bool narrow);
+
+// acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile what comes next is fetched
+// into the second cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r * prefetch_stride for
+// each r below rows. Any address will do.
+using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t steps, float* acc,
+                          int64_t accumulate, const void* prefetch, int64_t prefetch_stride, int64_t prefetch_step);
+
+// Packs lanes rows of `steps` steps, a multiple of lanes, which lie row_stride bytes apart, into `lanes` columns of a panel
+// whose steps are panel_stride bytes apart. Rows from `count` (at least 1) on are filled with anything.
+using PackFunction = void(const void* rows, int64_t row_stride, int64_t count, int64_t steps, void* panel,
+                          int64_t panel_stride);
+
+// Packs a panel of whole columns from a matrix that is contiguous along them: row after row of f32, or pairs of rows of bf16
+// element by element. row_stride is in bytes.
+using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t steps, void* panel);
+
+// to[c][r] = from[r][c] for f32; `rows` and `columns` are multiples of lanes, strides in elements.
+using TransposeFunction = void(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
+                               int64_t to_stride);
+
+llvm::FunctionType* tile_type(llvm::LLVMContext& context);
+llvm::FunctionType* pack_type(llvm::LLVMContext& context);
+llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
+llvm::FunctionType* transpose_type(llvm::LLVMContext& context);
+
+// Fill in the body of a function of that type.
+void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
+void emit_pack(llvm::Function* function, const TileShape& shape);
+void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
+void emit_transpose(llvm::Function* function, const TileShape& shape);
+
+}  // namespace npugraph::codegen
