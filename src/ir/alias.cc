@@ -15,7 +15,7 @@ struct Dim {
   Expr stride;
 };
 
-// Whether different indices certainly give different addresses.
+// Whether different indices certainly give different addresses, dimensions that repeat apart.
 bool is_injective(std::vector<Dim> dims, const std::vector<Symbol>& symbols) {
   // Innermost first: known strides by size, then symbolic ones from the last dimension to the first.
   std::reverse(dims.begin(), dims.end());
@@ -85,6 +85,15 @@ ValueId schema_base(const Node& node, int32_t schema_return) {
 }
 
 }  // namespace
+
+bool has_distinct_elements(const TensorType& type, const std::vector<Symbol>& symbols) {
+  std::vector<Dim> dims;
+  for (size_t i = 0; i < type.sizes.size(); ++i) {
+    if (type.strides[i].is_int(0) && !type.sizes[i].is_int(1)) return false;
+    dims.push_back({type.sizes[i], type.strides[i]});
+  }
+  return is_injective(std::move(dims), symbols);
+}
 
 AliasInfo::AliasInfo(const Graph& graph)
     : graph_(graph), root_(graph.num_values()), members_(graph.num_values()), placement_(graph.num_values()) {

@@ -39,4 +39,7 @@ class AliasInfo {
   std::vector<Placement> placement_;
 };
 
+// Whether different indices certainly name different elements.
+bool has_distinct_elements(const TensorType& type, const std::vector<Symbol>& symbols);
+
 }  // namespace npugraph::ir

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -87,8 +89,17 @@ program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
   return found;
 }
 
+// A symbol whose node is gone is one that nobody needs.
 void Lowering::add_symbols() {
-  for (const ir::Symbol& symbol : graph_.symbols) program_.symbols.push_back(find_source(symbol));
+  std::unordered_set<std::string_view> defined;
+  for (const ir::NodeId id : graph_.order()) {
+    if (graph_.node(id).dead) continue;
+    for (const ir::SymbolDef& def : graph_.node(id).defines) defined.insert(def.symbol);
+  }
+  for (const ir::Symbol& symbol : graph_.symbols) {
+    program::Symbol found = find_source(symbol);
+    if (found.input != program::kNone || defined.contains(symbol.name)) program_.symbols.push_back(std::move(found));
+  }
 }
 
 Task Lowering::start_task(const ir::Node& node) const {
@@ -194,7 +205,11 @@ void Lowering::lower_kernel(const ir::Node& node, KernelChoice choice) {
   task.args = std::move(choice.args);
   add_reads(node, task);
   const ir::ValueId result = node.results[0];
-  if (ir::returned_operands(node)[0] == ir::kNone) buffers_->add_result(result, true);
+  const auto written = static_cast<int32_t>(task.operands.size());
+  if (ir::returned_operands(node)[0] == ir::kNone) {
+    buffers_->add_result(result, true);
+    for (int32_t read = 0; choice.is_elementwise && read < written; ++read) task.may_share.push_back({written, read});
+  }
   task.operands.push_back(buffers_->operand(result, Access::kWrite));
   finish_task(node, std::move(task));
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -38,6 +39,7 @@ bool keeps_old_input(const MemoryTrace& trace, ir::ValueId source, int32_t posit
 
 int remove_copies(ir::Graph& graph, PassContext& context) {
   MemoryTrace trace(graph);
+  const EpilogueSources epilogue_sources(graph, trace, context);
   Replacements replacements(graph);
   int hits = 0;
   const auto drop = [&](ir::NodeId id, ir::ValueId by) {
@@ -60,6 +62,7 @@ int remove_copies(ir::Graph& graph, PassContext& context) {
     if (source == ir::kNone || graph.value(source).type != graph.value(node.results[0]).type) continue;
     const int32_t position = trace.position(id);
     if (context.copy_epilogues && keeps_old_input(trace, source, position)) continue;
+    if (epilogue_sources.would_become(node.results[0], source)) continue;
     if (!can_share(trace, source, node.results[0], position)) continue;
     trace.unite(source, node.results[0]);
     drop(id, source);

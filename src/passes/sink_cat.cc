@@ -49,7 +49,7 @@ class Sinker {
 
   std::optional<Match> find_match(ir::NodeId id) const {
     const ir::Node& node = graph_.node(id);
-    if (!is_pure(*node.op) || !ops::is_exact(node) || node.results.size() != 1) return std::nullopt;
+    if (!is_pure(*node.op) || !ops::is_exact(graph_, node) || node.results.size() != 1) return std::nullopt;
     for (size_t i = 0; i < node.args.size(); ++i) {
       const ir::ValueId operand = as_value(node.args[i]);
       if (operand == ir::kNone || !is_known(operand)) continue;
@@ -114,7 +114,7 @@ class Sinker {
   bool is_computed(ir::ValueId part) const {
     const ir::ValueId root = trace_.root(part);
     return trace_.is_fresh(part) && trace_.is_whole(part) && trace_.accesses(part).size() == 1 &&
-           ops::is_exact(graph_.node(graph_.value(root).def));
+           ops::is_exact(graph_, graph_.node(graph_.value(root).def));
   }
 
   // Copies and the reader now, against one node for each part. The parts are read later than before.
