@@ -62,10 +62,6 @@ bool is_disjoint_in_lattice(const TensorType& first, const TensorType& second, c
   return is_nonnegative(distance - 1, symbols) && is_injective(std::move(joint), symbols);
 }
 
-bool is_empty(const TensorType& type) {
-  return std::any_of(type.sizes.begin(), type.sizes.end(), [](const Expr& size) { return size.is_int(0); });
-}
-
 Expr bytes_of(const TensorType& type) { return extent(type.sizes, type.strides) * Expr(size_of(type.dtype)); }
 
 // The first operand whose memory the schema lets result `result` share without writing it, or kNone.
@@ -85,6 +81,10 @@ ValueId schema_base(const Node& node, int32_t schema_return) {
 }
 
 }  // namespace
+
+bool is_empty(const TensorType& type) {
+  return std::any_of(type.sizes.begin(), type.sizes.end(), [](const Expr& size) { return size.is_int(0); });
+}
 
 bool has_distinct_elements(const TensorType& type, const std::vector<Symbol>& symbols) {
   std::vector<Dim> dims;

@@ -31,7 +31,6 @@ inline constexpr std::array<std::pair<Trait, std::string_view>, 14> kTraitNames 
      {Trait::kUninitialised, "uninitialised"},
      {Trait::kExact, "exact"}}};
 
-inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
 inline constexpr std::array<std::string_view, 4> kInputKindNames = {"user", "parameter", "buffer", "static"};
 
 // Constants of at most so many elements are written with their values.

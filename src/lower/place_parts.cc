@@ -30,10 +30,6 @@ bool is_indifferent(const ir::Graph& graph, const ir::Node& node) {
   return ops::is_exact(graph, node) || is_concatenation(node.op);
 }
 
-bool is_empty(const ir::TensorType& type) {
-  return std::any_of(type.sizes.begin(), type.sizes.end(), [](const Expr& size) { return size.is_int(0); });
-}
-
 // The strides of `view`, all of the elements of `part` in another arrangement of dimensions, when the elements of `part` lie
 // at `strides` instead of its own. Nothing when `view` is more than such an arrangement.
 std::optional<std::vector<Expr>> rearrange(const ir::TensorType& view, const ir::TensorType& part,
@@ -134,7 +130,7 @@ std::vector<Part> PartPlaces::list_parts(ir::NodeId cat) const {
   for (const TensorRef ref : *operands) {
     const auto* type = std::get_if<ir::TensorType>(&graph_.value(ref.id).type);
     if (type == nullptr || type->dtype != whole.dtype || type->sizes.size() != window.strides.size()) return {};
-    if (!is_empty(*type)) parts.push_back({ref.id, window});
+    if (!ir::is_empty(*type)) parts.push_back({ref.id, window});
     window.byte_offset = window.byte_offset + step * (stack ? Expr(1) : type->sizes[dim]);
   }
   return parts;

@@ -55,15 +55,12 @@ class Canonicaliser {
 
   int run() {
     int hits = 0;
-    for (const ir::NodeId id : graph_.order()) {
+    walk(graph_, replacements_, [&](ir::NodeId id) {
       ir::Node& node = graph_.node(id);
-      if (node.dead) continue;
-      replacements_.rewrite_operands(node);
       hits += respell_view(graph_, node) || move_constant_last(node);
       hits += skip_inner_view(graph_, node);
       hits += replace(id, find_same_view(graph_, node)) || replace(id, find_unchanged_operand(id));
-    }
-    replacements_.apply();
+    });
     return hits;
   }
 

@@ -43,17 +43,13 @@ class Numbering {
 
   int run() {
     int hits = 0;
-    for (const ir::NodeId id : graph_.order()) {
-      ir::Node& node = graph_.node(id);
-      if (node.dead) continue;
-      replacements_.rewrite_operands(node);
-      if (is_candidate(node)) {
+    walk(graph_, replacements_, [&](ir::NodeId id) {
+      if (is_candidate(graph_.node(id))) {
         hits += merge_or_keep(id);
       } else {
         note_writes(id);
       }
-    }
-    replacements_.apply();
+    });
     return hits;
   }
 

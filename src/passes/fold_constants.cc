@@ -41,13 +41,9 @@ class Folder {
   }
 
   int run() {
-    for (const ir::NodeId id : std::vector<ir::NodeId>(graph_.order())) {
-      ir::Node& node = graph_.node(id);
-      if (node.dead) continue;
-      replacements_.rewrite_operands(node);
-      if (can_fold(node)) fold(id);
-    }
-    replacements_.apply();
+    walk(graph_, replacements_, [&](ir::NodeId id) {
+      if (can_fold(graph_.node(id))) fold(id);
+    });
     return hits_;
   }
 

@@ -23,18 +23,14 @@ int reinplace_intermediates(ir::Graph& graph, PassContext& context) {
   MemoryTrace trace(graph);
   Replacements replacements(graph);
   int hits = 0;
-  const std::vector<ir::NodeId> order = graph.order();
-  for (const ir::NodeId id : order) {
-    if (graph.node(id).dead) continue;
-    replacements.rewrite_operands(graph.node(id));
+  walk(graph, replacements, [&](ir::NodeId id) {
     auto form = in_place_form(graph, graph.node(id));
-    if (!form || !form->same_strides || !dies_here(trace, graph, id, *form)) continue;
+    if (!form || !form->same_strides || !dies_here(trace, graph, id, *form)) return;
     if (graph.node(id).op->is(ir::Trait::kCopyLike)) context.remark(graph.node(id), "updated in place");
     trace.unite(form->target, graph.node(id).results[0]);
     write_in_place(graph, id, std::move(*form), replacements);
     ++hits;
-  }
-  replacements.apply();
+  });
   return hits;
 }
 

@@ -28,18 +28,14 @@ class Sinker {
 
   int run(PassContext& context) {
     int hits = 0;
-    const std::vector<ir::NodeId> order = graph_.order();
-    for (const ir::NodeId id : order) {
-      if (graph_.node(id).dead) continue;
-      replacements_.rewrite_operands(graph_.node(id));
+    walk(graph_, replacements_, [&](ir::NodeId id) {
       const auto match = find_match(id);
-      if (!match || !rewrite(id, *match)) continue;
+      if (!match || !rewrite(id, *match)) return;
       context.remark(graph_.node(id), "computed in the parts of a concatenation");
       graph_.erase(id);
       graph_.erase(match->cat);
       ++hits;
-    }
-    replacements_.apply();
+    });
     return hits;
   }
 
