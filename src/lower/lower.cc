@@ -139,9 +139,10 @@ void Lowering::finish_task(const ir::Node& node, Task task) {
                                      [&](const program::Symbol& s) { return s.name == def.symbol; });
     NG_CHECK(symbol != program_.symbols.end(), "undeclared symbol ", def.symbol);
     symbol->task = index;
-    const int32_t operand = def.dim == ir::kNone ? program::kNone : task.results.at(def.result);
-    task.defines.push_back(
-        {.symbol = static_cast<int32_t>(symbol - program_.symbols.begin()), .operand = operand, .dim = def.dim});
+    program::Defined defined{.symbol = static_cast<int32_t>(symbol - program_.symbols.begin()), .dim = def.dim};
+    (def.dim == ir::kNone ? defined.result : defined.operand) =
+        def.dim == ir::kNone ? def.result : task.results.at(def.result);
+    task.defines.push_back(defined);
   }
   program_.tasks.push_back(std::move(task));
 }

@@ -3,13 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from .checks import check, compile_ex
+
+
+@pytest.fixture(scope="module")
+def counts() -> Iterator[Any]:
+    with torch.library._scoped_library("npugraph_regressions", "FRAGMENT") as library:
+        library.define("counts(Tensor x) -> (SymInt, SymInt)")
+        library.impl("counts", lambda x: (x.numel(), int(x.sum())), "CPU")
+        name = "npugraph_regressions::counts"
+        fake = lambda x: (x.numel(), torch.library.get_ctx().new_dynamic_size())  # noqa: E731
+        torch.library.register_fake(name, fake, lib=library)
+        yield torch.ops.npugraph_regressions.counts
+
+
+def test_of_two_numbers_only_the_second_is_unknown(counts: Any) -> None:
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        size, total = counts(x)
+        return torch.ones(total) * size, size
+
+    check(fn, lambda: (torch.tensor([1, 3, 3]),), lambda: (torch.tensor([2, 0, 3]),))
 
 
 def test_sizes_that_are_both_zero() -> None:
