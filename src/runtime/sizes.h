@@ -50,8 +50,6 @@ class Sizes {
   int64_t now_ = 0;
 };
 
-// From the first byte to the end of the last element that is touched; 0 without elements.
-int64_t extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 // All stages evaluated under symbols that were seen in a call.
 Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbols);
 // "s0=4, s1=128": the symbols that come from the inputs.
