@@ -163,6 +163,7 @@ class _Compile:
         options = _C.CompileOptions()
         options.name = name
         options.disabled_passes = self.options.disabled_passes()
+        options.generate = self.options.generate_code
         options.verify = self.options.verify
         options.training = training
         options.max_instances = self.options.max_instances

@@ -66,6 +66,7 @@ OPTIONS: tuple[Option, ...] = (
         _known_passes,
         "names of graph passes (npugraph.options.pass_names() lists them)",
     ),
+    Option("generate_code", False, bool, "Run elementwise operators and reductions as generated loop nests."),
     Option("verify", False, bool, "Verify the graph after every pass."),
     Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, _POSITIVE),
     Option(
@@ -90,6 +91,7 @@ class Options:
     inplace_pass: bool
     input_inplace_pass: bool
     disable_passes: tuple[str, ...]
+    generate_code: bool
     verify: bool
     max_instances: int
     max_concurrent: int

@@ -16,7 +16,7 @@ struct CompileOptions {
   bool training = false;  // a forward or backward graph of a training step
   int64_t max_instances = 64;
   int64_t max_concurrent = 4;
-  bool generate = true;  // generated loop nests instead of ATen calls where they save memory traffic
+  bool generate = false;  // generated loop nests instead of ATen calls where they save memory traffic
   bool capture = true;  // false: bind before each run, keep no Instance
 };
 

@@ -15,7 +15,7 @@ struct Dim {
   Expr stride;
 };
 
-// Whether different indices certainly give different addresses.
+// Whether different indices certainly give different addresses, dimensions that repeat apart.
 bool is_injective(std::vector<Dim> dims, const std::vector<Symbol>& symbols) {
   // Innermost first: known strides by size, then symbolic ones from the last dimension to the first.
   std::reverse(dims.begin(), dims.end());
@@ -62,10 +62,6 @@ bool is_disjoint_in_lattice(const TensorType& first, const TensorType& second, c
   return is_nonnegative(distance - 1, symbols) && is_injective(std::move(joint), symbols);
 }
 
-bool is_empty(const TensorType& type) {
-  return std::any_of(type.sizes.begin(), type.sizes.end(), [](const Expr& size) { return size.is_int(0); });
-}
-
 Expr bytes_of(const TensorType& type) { return extent(type.sizes, type.strides) * Expr(size_of(type.dtype)); }
 
 // The first operand whose memory the schema lets result `result` share without writing it, or kNone.
@@ -85,6 +81,19 @@ ValueId schema_base(const Node& node, int32_t schema_return) {
 }
 
 }  // namespace
+
+bool is_empty(const TensorType& type) {
+  return std::any_of(type.sizes.begin(), type.sizes.end(), [](const Expr& size) { return size.is_int(0); });
+}
+
+bool has_distinct_elements(const TensorType& type, const std::vector<Symbol>& symbols) {
+  std::vector<Dim> dims;
+  for (size_t i = 0; i < type.sizes.size(); ++i) {
+    if (type.strides[i].is_int(0) && !type.sizes[i].is_int(1)) return false;
+    dims.push_back({type.sizes[i], type.strides[i]});
+  }
+  return is_injective(std::move(dims), symbols);
+}
 
 AliasInfo::AliasInfo(const Graph& graph)
     : graph_(graph), root_(graph.num_values()), members_(graph.num_values()), placement_(graph.num_values()) {

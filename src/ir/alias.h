@@ -39,4 +39,10 @@ class AliasInfo {
   std::vector<Placement> placement_;
 };
 
+// Whether the tensor certainly has no elements.
+bool is_empty(const TensorType& type);
+
+// Whether different indices certainly name different elements.
+bool has_distinct_elements(const TensorType& type, const std::vector<Symbol>& symbols);
+
 }  // namespace npugraph::ir

@@ -9,6 +9,8 @@
 namespace npugraph::ir {
 namespace {
 
+bool is_tensor_list(const SchemaReturn& r) { return r.type.starts_with("Tensor") && r.type.ends_with("[]"); }
+
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
@@ -162,20 +164,23 @@ std::vector<ValueId> written_operands(const Node& node) {
   return written;
 }
 
+ResultCount result_count(const Schema& schema) {
+  const auto& returns = schema.returns;
+  const auto lists = static_cast<size_t>(std::count_if(returns.begin(), returns.end(), is_tensor_list));
+  if (lists != 0) return {.fewest = returns.size() - lists, .most = SIZE_MAX};
+  size_t fewest = returns.size();
+  while (fewest > 0 && !returns[fewest - 1].type.starts_with("Tensor")) --fewest;
+  return {.fewest = fewest, .most = returns.size()};
+}
+
 std::vector<int32_t> returns_of_results(const Schema& schema, size_t num_results) {
-  const auto returns_list = [](const SchemaReturn& r) { return r.type.ends_with("[]"); };
-  const auto returns_tensor = [](const SchemaReturn& r) { return r.type.starts_with("Tensor"); };
-  size_t singles = 0;
-  size_t lists = 0;
-  for (const SchemaReturn& r : schema.returns) {
-    if (returns_tensor(r)) ++(returns_list(r) ? lists : singles);
-  }
+  const auto lists = static_cast<size_t>(std::count_if(schema.returns.begin(), schema.returns.end(), is_tensor_list));
+  const size_t singles = schema.returns.size() - lists;
   const size_t list_length = lists == 0 || num_results < singles ? 0 : (num_results - singles) / lists;
   std::vector<int32_t> owner;
   owner.reserve(num_results);
   for (size_t i = 0; i < schema.returns.size(); ++i) {
-    if (!returns_tensor(schema.returns[i])) continue;
-    owner.insert(owner.end(), returns_list(schema.returns[i]) ? list_length : 1, static_cast<int32_t>(i));
+    owner.insert(owner.end(), is_tensor_list(schema.returns[i]) ? list_length : 1, static_cast<int32_t>(i));
   }
   owner.resize(num_results, kNone);
   return owner;

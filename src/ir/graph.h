@@ -86,8 +86,10 @@ struct Node {
   // One per schema argument, defaults filled in; TensorRef ids are ValueIds. A scalar where the schema says Tensor is a number
   // of the user's program ("aten.mul.Tensor(%x, 0.5)"): it takes part in type promotion as numbers do.
   std::vector<Attr> args;
-  std::vector<ValueId> results;  // tensor and opaque results; kNone where the schema returns one that is undefined
-  std::vector<View> views;       // one per result when op is a view
+  // One per return of the schema, and per tensor of a list of them: tensor and opaque results; kNone where one is undefined, and
+  // for numbers, which may be left out at the end.
+  std::vector<ValueId> results;
+  std::vector<View> views;  // one per result when op is a view
   std::vector<SymbolDef> defines;
   int32_t callable = kNone;  // Trait::kOpaque: which callable of the host
   int32_t stream = 0;
@@ -195,6 +197,12 @@ std::vector<ValueId> operands(const Node& node);
 std::vector<ValueId> written_operands(const Node& node);
 // For each result: the operand that it *is* after a mutation (alias letter of a written argument), or kNone.
 std::vector<ValueId> returned_operands(const Node& node);
+// How many results a node of this schema may have.
+struct ResultCount {
+  size_t fewest = 0;
+  size_t most = 0;
+};
+ResultCount result_count(const Schema& schema);
 // For each result: which return of the schema it belongs to. A return of several tensors takes the results that the others leave.
 std::vector<int32_t> returns_of_results(const Schema& schema, size_t num_results);
 

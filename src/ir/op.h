@@ -29,6 +29,8 @@ enum class Trait : uint32_t {
   kCopyLike = 1u << 9,   // moves data without computing: copy_, clone, _to_copy, cat, index_copy of whole buffers, ...
   kOpaque = 1u << 10,    // not an ATen operator: a Python callable (higher-order operators, Python custom operators)
   kCreation = 1u << 11,  // a fresh tensor from sizes and scalars only
+  kUninitialised = 1u << 12,  // a fresh tensor with no particular elements
+  kExact = 1u << 13,          // rounds correctly or not at all, and is cheap: ask ops::is_exact()
 };
 
 using Traits = uint32_t;
@@ -65,8 +67,10 @@ struct Op {
   std::string name;  // "aten.add.Tensor"
   Schema schema;
   Traits traits = 0;
-  std::string inplace_twin;  // "aten.add_.Tensor", or empty
-  bool in_table = false;     // false: made from a schema that the table does not know
+  // "aten.add_.Tensor", which writes the result into the first argument; of a scatter the view of the first argument into
+  // which it copies "src" ("aten.slice.Tensor"); or empty.
+  std::string inplace_twin;
+  bool in_table = false;  // false: made from a schema that the table does not know
 
   bool is(Trait trait) const { return has(traits, trait); }
 };

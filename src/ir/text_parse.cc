@@ -315,14 +315,11 @@ class Parser {
 
   void check_number_of_results(const Node& node, const Token& at) const {
     if (node.op->is(Trait::kOpaque)) return;
-    size_t singles = 0;
-    bool lists = false;
-    for (const SchemaReturn& r : node.op->schema.returns) {
-      if (r.type.starts_with("Tensor")) r.type.ends_with("[]") ? void(lists = true) : void(++singles);
-    }
+    const auto [fewest, most] = result_count(node.op->schema);
     const size_t count = node.results.size();
-    if (count == singles || (lists && count > singles)) return;
-    lexer_.fail_at(at, cat(node.op->name, " returns ", lists ? "at least " : "", singles, " tensors, not ", count));
+    if (count >= fewest && count <= most) return;
+    lexer_.fail_at(at,
+                   cat(node.op->name, " returns ", most > fewest ? "at least " : "", fewest, " tensors, not ", count));
   }
 
   void parse_args(Node& node) {

@@ -15,7 +15,7 @@
 
 namespace npugraph::ir {
 
-inline constexpr std::array<std::pair<Trait, std::string_view>, 12> kTraitNames = {
+inline constexpr std::array<std::pair<Trait, std::string_view>, 14> kTraitNames = {
     {{Trait::kElementwise, "elementwise"},
      {Trait::kReduction, "reduction"},
      {Trait::kView, "view"},
@@ -27,9 +27,10 @@ inline constexpr std::array<std::pair<Trait, std::string_view>, 12> kTraitNames 
      {Trait::kMayThrow, "may_throw"},
      {Trait::kCopyLike, "copy_like"},
      {Trait::kOpaque, "opaque"},
-     {Trait::kCreation, "creation"}}};
+     {Trait::kCreation, "creation"},
+     {Trait::kUninitialised, "uninitialised"},
+     {Trait::kExact, "exact"}}};
 
-inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
 inline constexpr std::array<std::string_view, 4> kInputKindNames = {"user", "parameter", "buffer", "static"};
 
 // Constants of at most so many elements are written with their values.

@@ -239,18 +239,9 @@ class Verifier {
 
   void check_number_of_results(const Node& node) {
     if (node.op->is(Trait::kOpaque)) return;
-    size_t singles = 0;
-    bool lists = false;
-    for (const SchemaReturn& r : node.op->schema.returns) {
-      if (!r.type.starts_with("Tensor")) continue;
-      if (r.type.ends_with("[]")) {
-        lists = true;
-      } else {
-        ++singles;
-      }
-    }
-    if (node.results.size() < singles || (!lists && node.results.size() > singles)) {
-      fail(node.results.size(), " results, the schema returns ", lists ? "at least " : "", singles);
+    const auto [fewest, most] = result_count(node.op->schema);
+    if (node.results.size() < fewest || node.results.size() > most) {
+      fail(node.results.size(), " results, the schema returns ", most > fewest ? "at least " : "", fewest);
     }
   }
 

@@ -45,7 +45,9 @@ Pointwise::Pointwise(const program::Task& task, PointwiseOp op) : op_(std::move(
   size_t tensors = 0;
   for (size_t i = 0; i < op_.inputs.size(); ++i) {
     const Argument input = arguments[i];
-    if (!input.present()) refuse(task, cat("takes ", op_.inputs.size(), " inputs"));
+    if (!input.present() || task.args.size() != op_.inputs.size()) {
+      refuse(task, cat("takes ", op_.inputs.size(), " inputs"));
+    }
     if (input.is_tensor() && task.operands[input.operand].dtype != op_.inputs[i]) {
       refuse(task,
              cat("input ", i, " is ", name_of(task.operands[input.operand].dtype), ", not ", name_of(op_.inputs[i])));
@@ -61,14 +63,12 @@ Pointwise::Pointwise(const program::Task& task, PointwiseOp op) : op_(std::move(
   if (task.operands[result_].dtype != op_.result) {
     refuse(task, cat("the result is ", name_of(task.operands[result_].dtype), ", not ", name_of(op_.result)));
   }
-  attribute_ = arguments.scalar_or(op_.inputs.size(), Scalar::of_int(1));
 }
 
 void Pointwise::convert_scalars(const ng_call& call, State& state) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].is_scalar) store_scalar(inputs_[i].value(call), op_.inputs[i], state.scalars[i].data());
   }
-  store_scalar(attribute_.value(call), op_.inputs.back(), state.scalars.back().data());
 }
 
 bool Pointwise::bind(const ng_call& call, State& state) const {
@@ -95,9 +95,7 @@ ng_status Pointwise::run(const State& state, ng_call& call) const {
                                    : static_cast<char*>(call.buffers[inputs_[i].operand].data);
   }
   data[inputs_.size()] = static_cast<char*>(call.buffers[result_].data);
-  const auto run_range = [&](int64_t begin, int64_t end) {
-    state.loop.run(data, begin, end, [&](const Row& row) { op_.row(row, state.scalars.back().data()); });
-  };
+  const auto run_range = [&](int64_t begin, int64_t end) { state.loop.run(data, begin, end, op_.row); };
   const int64_t count = state.loop.count();
   if (count < 2 * kGrain) {
     run_range(0, count);
@@ -124,7 +122,7 @@ ng_status Pointwise::run_reference(const ng_call& call) const {
       elements[i] = inputs_[i].is_scalar ? state.scalars[i].data()
                                          : element_at(call.buffers[inputs_[i].operand], index, size_of(op_.inputs[i]));
     }
-    op_.element(elements, element_at(result, index, size_of(op_.result)), state.scalars.back().data());
+    op_.element(elements, element_at(result, index, size_of(op_.result)));
   } while (next_index(index, result.sizes));
   return NG_OK;
 }

@@ -13,10 +13,10 @@ namespace npugraph::kernels {
 
 // What `f` is over elements of certain types.
 struct PointwiseOp {
-  // A row of elements; the result is the last window. `attribute` is alpha and the like, of the inputs' type.
-  void (*row)(const Row& row, const void* attribute);
+  // A row of elements; the result is the last window.
+  void (*row)(const Row& row);
   // One element.
-  void (*element)(const std::array<const char*, kMaxWindows>& inputs, char* result, const void* attribute);
+  void (*element)(const std::array<const char*, kMaxWindows>& inputs, char* result);
   std::vector<DType> inputs;
   DType result;
 };
@@ -25,11 +25,11 @@ class Pointwise {
  public:
   struct State {
     StridedLoop loop;
-    // Scalars, converted to the type of their input; the last one is the attribute.
+    // Scalars, converted to the type of their input.
     alignas(8) std::array<std::array<char, 8>, kMaxWindows> scalars{};
   };
 
-  // UserError when the operands do not fit `op`. The attribute follows the inputs and is 1 where there is none.
+  // UserError when the operands do not fit `op`.
   Pointwise(const program::Task& task, PointwiseOp op);
 
   bool bind(const ng_call& call, State& state) const;
@@ -42,7 +42,6 @@ class Pointwise {
 
   PointwiseOp op_;
   std::vector<Argument> inputs_;
-  Argument attribute_;
   int32_t result_;  // operand
 };
 

@@ -10,7 +10,7 @@
 
 namespace npugraph::kernels {
 
-// Op has `static Out apply(In..., Attribute)`; the attribute has the type of the last input.
+// Op has `static Out apply(In...)`.
 template <typename Op, typename Out, typename... In>
 class PointwiseRows {
  public:
@@ -21,44 +21,40 @@ class PointwiseRows {
   using Inputs = std::index_sequence_for<In...>;
   template <size_t i>
   using Input = std::tuple_element_t<i, std::tuple<In...>>;
-  using Attribute = Input<kArity - 1>;
 
   template <size_t... i>
-  static void run_element(const std::array<const char*, kMaxWindows>& inputs, char* result, const void* attribute,
-                          std::index_sequence<i...>) {
-    *reinterpret_cast<Out*>(result) =
-        Op::apply(*reinterpret_cast<const Input<i>*>(inputs[i])..., *static_cast<const Attribute*>(attribute));
+  static void run_element(const std::array<const char*, kMaxWindows>& inputs, char* result, std::index_sequence<i...>) {
+    *reinterpret_cast<Out*>(result) = Op::apply(*reinterpret_cast<const Input<i>*>(inputs[i])...);
   }
-  static void element(const std::array<const char*, kMaxWindows>& inputs, char* result, const void* attribute) {
-    run_element(inputs, result, attribute, Inputs{});
+  static void element(const std::array<const char*, kMaxWindows>& inputs, char* result) {
+    run_element(inputs, result, Inputs{});
   }
 
   // Dense but for the inputs in the set `repeated`, which are one element each.
   template <unsigned repeated, size_t... i>
-  static void run_dense(const Row& row, Attribute attribute, std::index_sequence<i...>) {
+  static void run_dense(const Row& row, std::index_sequence<i...>) {
     const std::tuple<const In*...> in{reinterpret_cast<const In*>(row.data[i])...};
     const std::tuple<In...> first{*std::get<i>(in)...};
     Out* out = reinterpret_cast<Out*>(row.data[kArity]);
     // The result may be the memory of an input, element by element; never one shifted against the other.
 #pragma GCC ivdep
     for (int64_t j = 0; j < row.count; ++j) {
-      out[j] = Op::apply(((repeated >> i & 1) != 0 ? std::get<i>(first) : std::get<i>(in)[j])..., attribute);
+      out[j] = Op::apply(((repeated >> i & 1) != 0 ? std::get<i>(first) : std::get<i>(in)[j])...);
     }
   }
 
   template <unsigned repeated = 0>
-  static bool try_dense(const Row& row, Attribute attribute, unsigned wanted) {
+  static bool try_dense(const Row& row, unsigned wanted) {
     if constexpr (repeated < (1u << kArity)) {
-      if (wanted != repeated) return try_dense<repeated + 1>(row, attribute, wanted);
-      run_dense<repeated>(row, attribute, Inputs{});
+      if (wanted != repeated) return try_dense<repeated + 1>(row, wanted);
+      run_dense<repeated>(row, Inputs{});
       return true;
     } else {
       return false;
     }
   }
 
-  static void run(const Row& row, const void* attribute_data) {
-    const Attribute attribute = *static_cast<const Attribute*>(attribute_data);
+  static void run(const Row& row) {
     constexpr std::array<int64_t, kArity> kBytes{sizeof(In)...};
     bool dense = row.strides[kArity] == static_cast<int64_t>(sizeof(Out));
     unsigned repeated = 0;
@@ -66,12 +62,12 @@ class PointwiseRows {
       repeated |= static_cast<unsigned>(row.strides[i] == 0) << i;
       dense &= row.strides[i] == 0 || row.strides[i] == kBytes[i];
     }
-    if (dense && try_dense(row, attribute, repeated)) return;
+    if (dense && try_dense(row, repeated)) return;
     Row at = row;
     for (int64_t j = 0; j < row.count; ++j) {
       std::array<const char*, kMaxWindows> inputs{};
       for (size_t i = 0; i < kArity; ++i) inputs[i] = at.data[i];
-      run_element(inputs, at.data[kArity], attribute_data, Inputs{});
+      run_element(inputs, at.data[kArity], Inputs{});
       for (size_t w = 0; w <= kArity; ++w) at.data[w] += at.strides[w];
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elementwise operations. Each result is the correctly rounded one, and equal to ATen's bit for bit.
+// The elementwise operations. Each result is equal to ATen's bit for bit.
 #include <cmath>
 #include <cstdint>
 #include <tuple>
@@ -27,13 +27,13 @@ auto wrapping(T x) {
 
 struct Neg {
   template <typename T>
-  static T apply(T x, T) {
+  static T apply(T x) {
     return static_cast<T>(-wrapping(x));
   }
 };
 struct Abs {
   template <typename T>
-  static T apply(T x, T) {
+  static T apply(T x) {
     if constexpr (std::is_integral_v<T>) {
       return x < 0 ? static_cast<T>(-wrapping(x)) : x;
     } else {
@@ -43,59 +43,59 @@ struct Abs {
 };
 struct Relu {  // keeps NaN and -0
   template <typename T>
-  static T apply(T x, T) {
+  static T apply(T x) {
     return T{0} > x ? T{0} : x;
   }
 };
 struct Sqrt {
-  static float apply(float x, float) { return std::sqrt(x); }
+  static float apply(float x) { return std::sqrt(x); }
 };
 struct Rsqrt {
-  static float apply(float x, float) { return 1.0f / std::sqrt(x); }
+  static float apply(float x) { return 1.0f / std::sqrt(x); }
 };
 struct Reciprocal {
-  static float apply(float x, float) { return 1.0f / x; }
+  static float apply(float x) { return 1.0f / x; }
 };
 struct Square {
   template <typename T>
-  static T apply(T x, T) {
+  static T apply(T x) {
     return static_cast<T>(wrapping(x) * wrapping(x));
   }
 };
 struct LogicalNot {
-  static bool apply(bool x, bool) { return !x; }
+  static bool apply(bool x) { return !x; }
 };
 
 struct Add {
   template <typename T>
-  static T apply(T a, T b, T alpha) {
-    return static_cast<T>(wrapping(a) + wrapping(alpha) * wrapping(b));
+  static T apply(T a, T b) {
+    return static_cast<T>(wrapping(a) + wrapping(b));
   }
 };
 struct Sub {
   template <typename T>
-  static T apply(T a, T b, T alpha) {
-    return static_cast<T>(wrapping(a) - wrapping(alpha) * wrapping(b));
+  static T apply(T a, T b) {
+    return static_cast<T>(wrapping(a) - wrapping(b));
   }
 };
 struct Mul {
   template <typename T>
-  static T apply(T a, T b, T) {
+  static T apply(T a, T b) {
     return static_cast<T>(wrapping(a) * wrapping(b));
   }
 };
 struct Div {
-  static float apply(float a, float b, float) { return a / b; }
+  static float apply(float a, float b) { return a / b; }
 };
 struct Maximum {  // NaN where an input is NaN
   template <typename T>
-  static T apply(T a, T b, T) {
+  static T apply(T a, T b) {
     return a > b || a != a ? a : b;
   }
 };
 struct Minimum {
   template <typename T>
-  static T apply(T a, T b, T) {
+  static T apply(T a, T b) {
     return a < b || a != a ? a : b;
   }
 };
@@ -103,58 +103,58 @@ struct Minimum {
 template <typename Op>
 struct InF32 {
   template <typename A, typename B>
-  static float apply(A a, B b, B) {
-    return Op::apply(static_cast<float>(a), static_cast<float>(b), 1.0f);
+  static float apply(A a, B b) {
+    return Op::apply(static_cast<float>(a), static_cast<float>(b));
   }
 };
 struct Eq {
   template <typename T>
-  static bool apply(T a, T b, T) {
+  static bool apply(T a, T b) {
     return a == b;
   }
 };
 struct Ne {
   template <typename T>
-  static bool apply(T a, T b, T) {
+  static bool apply(T a, T b) {
     return a != b;
   }
 };
 struct Lt {
   template <typename T>
-  static bool apply(T a, T b, T) {
+  static bool apply(T a, T b) {
     return a < b;
   }
 };
 struct Le {
   template <typename T>
-  static bool apply(T a, T b, T) {
+  static bool apply(T a, T b) {
     return a <= b;
   }
 };
 struct Gt {
   template <typename T>
-  static bool apply(T a, T b, T) {
+  static bool apply(T a, T b) {
     return a > b;
   }
 };
 struct Ge {
   template <typename T>
-  static bool apply(T a, T b, T) {
+  static bool apply(T a, T b) {
     return a >= b;
   }
 };
 struct LogicalAnd {
-  static bool apply(bool a, bool b, bool) { return a && b; }
+  static bool apply(bool a, bool b) { return a && b; }
 };
 struct LogicalOr {
-  static bool apply(bool a, bool b, bool) { return a || b; }
+  static bool apply(bool a, bool b) { return a || b; }
 };
 struct LogicalXor {
-  static bool apply(bool a, bool b, bool) { return a != b; }
+  static bool apply(bool a, bool b) { return a != b; }
 };
 struct Where {
   template <typename T>
-  static T apply(bool condition, T a, T b, T) {
+  static T apply(bool condition, T a, T b) {
     return condition ? a : b;
   }
 };
@@ -198,7 +198,7 @@ PointwiseOp binary_f32_i64(const Task& task) {
   if (input_type(task) != DType::kI64) return binary_f32<Op>(task);
   return PointwiseRows<Op, int64_t, int64_t, int64_t>::op({DType::kI64, DType::kI64}, DType::kI64);
 }
-// Has no attribute, and takes one f32 and one i64 too.
+// Takes one f32 and one i64 too.
 template <typename Op, PointwiseOp (*same_types)(const Task&)>
 PointwiseOp mixed(const Task& task) {
   const Arguments arguments(task);
@@ -257,8 +257,8 @@ constexpr Kernel kRows[] = {
     row<unary_f32<Reciprocal>>("kernel.unary_reciprocal", "(x: f32) -> y = 1 / x"),
     row<unary_f32_i64<Square>>("kernel.unary_square", "(x: f32 or i64) -> y = x * x"),
     row<unary_bool<LogicalNot>>("kernel.unary_logical_not", "(x: bool) -> y = not x"),
-    row<binary_f32_i64<Add>>("kernel.binary_add", "(a, b: f32 or i64 [, alpha]) -> y = a + alpha * b, rounded twice"),
-    row<binary_f32_i64<Sub>>("kernel.binary_sub", "(a, b: f32 or i64 [, alpha]) -> y = a - alpha * b, rounded twice"),
+    row<binary_f32_i64<Add>>("kernel.binary_add", "(a, b: f32 or i64) -> y = a + b"),
+    row<binary_f32_i64<Sub>>("kernel.binary_sub", "(a, b: f32 or i64) -> y = a - b"),
     row<mixed<Mul, binary_f32_i64<Mul>>>("kernel.binary_mul", "(a, b: f32 or i64, or one of each) -> y = a * b"),
     row<mixed<Div, binary_f32<Div>>>("kernel.binary_div", "(a, b: f32, or one of them i64) -> y = a / b"),
     row<binary_f32_i64<Maximum>>("kernel.binary_maximum", "(a, b: f32 or i64) -> y = the larger, NaN if any is"),

@@ -14,8 +14,8 @@
 //   kernel.unary_<op>           x                             neg abs relu sqrt rsqrt reciprocal square: f32;
 //                                                             neg abs relu square: i64 too
 //   kernel.unary_logical_not    x                             bool
-//   kernel.binary_<op>          a, b: tensor or scalar        add sub: a +- alpha * b; mul maximum minimum: f32, i64;
-//                               [alpha: scalar]               div: f32; mul div: one f32 and one i64, y f32
+//   kernel.binary_<op>          a, b: tensor or scalar        add sub mul maximum minimum: f32, i64; div: f32;
+//                                                             mul div: one f32 and one i64, y f32
 //   kernel.binary_<op>          a, b: tensor or scalar        eq ne lt le gt ge: f32, i64 -> bool;
 //                                                             logical_and logical_or logical_xor: bool
 //   kernel.where                condition, a, b               bool, then f32 or i64; a, b: tensor or scalar

@@ -197,7 +197,8 @@ void Finder::finish() {
         const int64_t bytes = bytes_of(graph_.value(result).tensor());
         const auto readers = std::count_if(uses_.users[result].begin(), uses_.users[result].end(),
                                            [&](ir::NodeId user) { return contains(cluster.nodes, user); });
-        const bool is_stored = std::find(cluster.results.begin(), cluster.results.end(), result) != cluster.results.end();
+        const bool is_stored =
+            std::find(cluster.results.begin(), cluster.results.end(), result) != cluster.results.end();
         cluster.saved_bytes += bytes * (readers + (is_stored ? 0 : 1));
       }
       cluster_of_[member] = static_cast<int>(kept.size());

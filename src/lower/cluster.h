@@ -20,7 +20,7 @@ struct Cluster {
   std::vector<ir::NodeId> nodes;  // in program order; the cluster runs where the last one stands
   std::vector<Expr> space;
   std::vector<ir::ValueId> results;  // what others read, in order of definition
-  int64_t saved_bytes = 0;           // that its nodes, each by itself, would store or load besides; symbolic sizes count as 1
+  int64_t saved_bytes = 0;  // that its nodes, each by itself, would store or load besides; symbolic sizes count as 1
 };
 
 class Clusters {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/kernel_choice.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
+#include "ops/table.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {
@@ -16,56 +17,65 @@ namespace {
 constexpr int64_t kMaxElements = 16 * 1024;
 constexpr int64_t kMaxMultiplications = 64 * 64 * 64;
 
-// Element types of the tensors that a rule takes, all equal; the last two take i64 tensors beside f32 ones too, for a result of
-// f32.
-enum class Accepts : uint8_t { kF32, kF32OrI64, kBool, kF32MixedWithI64, kF32OrI64OrMixed };
+// Element types of the tensors that a rule takes, all equal, and of the result unless it says otherwise; the last two take i64
+// tensors beside f32 ones too, for a result of f32.
+enum class Accepts : uint8_t { kF32, kF32OrI64, kF32OrI64ToBool, kBool, kF32MixedWithI64, kF32OrI64OrMixed };
 
-// One operator that a kernel computes. `inputs` arguments come first and go to the kernel as they are, then `attributes` more;
+// A kernel that computes an operator, its in-place twin included. `inputs` arguments come first and go to the kernel as they are;
 // the operator's remaining arguments must have their default values.
 struct Rule {
   std::string_view op;
   std::string_view kernel;
   Accepts accepts;
   uint8_t inputs;
-  uint8_t attributes = 0;
 };
 
 constexpr std::array kRules = {
     Rule{"aten.neg", "kernel.unary_neg", Accepts::kF32OrI64, 1},
     Rule{"aten.abs", "kernel.unary_abs", Accepts::kF32OrI64, 1},
     Rule{"aten.relu", "kernel.unary_relu", Accepts::kF32OrI64, 1},
-    Rule{"aten.relu_", "kernel.unary_relu", Accepts::kF32OrI64, 1},
-    Rule{"aten.neg_", "kernel.unary_neg", Accepts::kF32OrI64, 1},
     Rule{"aten.sqrt", "kernel.unary_sqrt", Accepts::kF32, 1},
     Rule{"aten.rsqrt", "kernel.unary_rsqrt", Accepts::kF32, 1},
-    Rule{"aten.rsqrt_", "kernel.unary_rsqrt", Accepts::kF32, 1},
     Rule{"aten.reciprocal", "kernel.unary_reciprocal", Accepts::kF32, 1},
     Rule{"aten.logical_not", "kernel.unary_logical_not", Accepts::kBool, 1},
-    Rule{"aten.add.Tensor", "kernel.binary_add", Accepts::kF32OrI64, 2, 1},
-    Rule{"aten.add_.Tensor", "kernel.binary_add", Accepts::kF32OrI64, 2, 1},
-    Rule{"aten.sub.Tensor", "kernel.binary_sub", Accepts::kF32OrI64, 2, 1},
-    Rule{"aten.sub_.Tensor", "kernel.binary_sub", Accepts::kF32OrI64, 2, 1},
+    Rule{"aten.add.Tensor", "kernel.binary_add", Accepts::kF32OrI64, 2},
+    Rule{"aten.sub.Tensor", "kernel.binary_sub", Accepts::kF32OrI64, 2},
     Rule{"aten.mul.Tensor", "kernel.binary_mul", Accepts::kF32OrI64OrMixed, 2},
-    Rule{"aten.mul_.Tensor", "kernel.binary_mul", Accepts::kF32OrI64OrMixed, 2},
     Rule{"aten.div.Tensor", "kernel.binary_div", Accepts::kF32MixedWithI64, 2},
-    Rule{"aten.div_.Tensor", "kernel.binary_div", Accepts::kF32MixedWithI64, 2},
     Rule{"aten.maximum", "kernel.binary_maximum", Accepts::kF32OrI64, 2},
     Rule{"aten.minimum", "kernel.binary_minimum", Accepts::kF32OrI64, 2},
-    Rule{"aten.eq.Tensor", "kernel.binary_eq", Accepts::kF32OrI64, 2},
-    Rule{"aten.ne.Tensor", "kernel.binary_ne", Accepts::kF32OrI64, 2},
-    Rule{"aten.lt.Tensor", "kernel.binary_lt", Accepts::kF32OrI64, 2},
-    Rule{"aten.le.Tensor", "kernel.binary_le", Accepts::kF32OrI64, 2},
-    Rule{"aten.gt.Tensor", "kernel.binary_gt", Accepts::kF32OrI64, 2},
-    Rule{"aten.ge.Tensor", "kernel.binary_ge", Accepts::kF32OrI64, 2},
+    Rule{"aten.eq.Tensor", "kernel.binary_eq", Accepts::kF32OrI64ToBool, 2},
+    Rule{"aten.ne.Tensor", "kernel.binary_ne", Accepts::kF32OrI64ToBool, 2},
+    Rule{"aten.lt.Tensor", "kernel.binary_lt", Accepts::kF32OrI64ToBool, 2},
+    Rule{"aten.le.Tensor", "kernel.binary_le", Accepts::kF32OrI64ToBool, 2},
+    Rule{"aten.gt.Tensor", "kernel.binary_gt", Accepts::kF32OrI64ToBool, 2},
+    Rule{"aten.ge.Tensor", "kernel.binary_ge", Accepts::kF32OrI64ToBool, 2},
     Rule{"aten.logical_and", "kernel.binary_logical_and", Accepts::kBool, 2},
     Rule{"aten.logical_or", "kernel.binary_logical_or", Accepts::kBool, 2},
 };
+
+std::unordered_map<const ir::Op*, const Rule*> find_rows() {
+  std::unordered_map<const ir::Op*, const Rule*> rows;
+  for (const Rule& rule : kRules) {
+    const ir::Op& op = ops::require(rule.op);
+    rows.emplace(&op, &rule);
+    if (!op.inplace_twin.empty()) rows.emplace(&ops::require(op.inplace_twin), &rule);
+  }
+  return rows;
+}
+
+const Rule* find_rule(const ir::Op* op) {
+  static const auto* rows = new std::unordered_map<const ir::Op*, const Rule*>(find_rows());
+  const auto row = rows->find(op);
+  return row == rows->end() ? nullptr : row->second;
+}
 
 bool accepts(Accepts rule, DType dtype) {
   switch (rule) {
     case Accepts::kF32:
     case Accepts::kF32MixedWithI64: return dtype == DType::kF32;
     case Accepts::kF32OrI64:
+    case Accepts::kF32OrI64ToBool:
     case Accepts::kF32OrI64OrMixed: return dtype == DType::kF32 || dtype == DType::kI64;
     case Accepts::kBool: return dtype == DType::kBool;
   }
@@ -104,24 +114,23 @@ bool inputs_fit(const ir::Graph& graph, const ir::Node& node, const Rule& rule) 
   if (is_mixed(graph, node, rule)) return is_small(graph.value(node.results[0]).tensor());
   const ir::TensorType* first = tensor_type(graph, node.args[0]);
   if (first == nullptr || !accepts(rule.accepts, first->dtype)) return false;
+  const ir::TensorType& result = graph.value(node.results[0]).tensor();
+  if (result.dtype != (rule.accepts == Accepts::kF32OrI64ToBool ? DType::kBool : first->dtype)) return false;
   for (size_t i = 0; i < rule.inputs; ++i) {
     const ir::TensorType* type = tensor_type(graph, node.args[i]);
     if (type == nullptr ? !is_plain_number(node.args[i], first->dtype) : type->dtype != first->dtype) return false;
   }
   for (size_t i = rule.inputs; i < node.args.size(); ++i) {
-    const bool attribute = i < rule.inputs + size_t{rule.attributes};
-    if (attribute ? !is_plain_number(node.args[i], first->dtype)
-                  : node.args[i] != node.op->schema.args[i].default_value)
-      return false;
+    if (node.args[i] != node.op->schema.args[i].default_value) return false;
   }
-  return is_small(graph.value(node.results[0]).tensor());
+  return is_small(result);
 }
 
 std::optional<KernelChoice> choose_elementwise(const ir::Graph& graph, const ir::Node& node) {
-  const auto rule = std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.op == node.op->name; });
-  if (rule == kRules.end() || !inputs_fit(graph, node, *rule)) return std::nullopt;
-  KernelChoice choice{.name = std::string(rule->kernel), .args = node.args};
-  choice.args.resize(rule->inputs + size_t{rule->attributes});
+  const Rule* rule = find_rule(node.op);
+  if (rule == nullptr || !inputs_fit(graph, node, *rule)) return std::nullopt;
+  KernelChoice choice{.name = std::string(rule->kernel), .args = node.args, .is_elementwise = true};
+  choice.args.resize(rule->inputs);
   return choice;
 }
 

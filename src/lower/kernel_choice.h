@@ -15,6 +15,7 @@ namespace npugraph::lower {
 struct KernelChoice {
   std::string name;
   std::vector<Attr> args;
+  bool is_elementwise = false;  // reads each element before it writes the same element of the result
 };
 
 // Nothing when no kernel fits, or when the host's operator is expected to be faster: kernels win where the work is smaller

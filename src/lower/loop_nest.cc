@@ -11,8 +11,8 @@
 namespace npugraph::lower {
 namespace {
 
-using loop::Builder;
 using loop::BufferId;
+using loop::Builder;
 using loop::Value;
 using StridesOf = std::function<std::vector<Expr>(ir::ValueId)>;
 
@@ -70,7 +70,8 @@ constexpr int64_t kLongestKeptRow = 65536;
 
 class NestWriter {
  public:
-  NestWriter(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results, const StridesOf& strides_of)
+  NestWriter(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
+             const StridesOf& strides_of)
       : graph_(graph), terms_(terms), strides_of_(strides_of), by_rows_(terms.has_reductions()), builder_("nest") {
     nest_.writes = results;
   }

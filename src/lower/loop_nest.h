@@ -19,8 +19,8 @@ namespace npugraph::lower {
 
 struct LoopNest {
   loop::Kernel kernel;
-  std::vector<ir::ValueId> reads;   // of the kernel's first buffers, in order
-  std::vector<ir::ValueId> writes;  // of those behind them
+  std::vector<ir::ValueId> reads;    // of the kernel's first buffers, in order
+  std::vector<ir::ValueId> writes;   // of those behind them
   std::vector<std::string> symbols;  // the kernel's scalars: symbols of the graph
 };
 

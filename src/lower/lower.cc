@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -106,13 +108,22 @@ program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
 }
 
 Expr Lowering::symbol(const std::string& name) const {
-  const auto found = std::find_if(graph_.symbols.begin(), graph_.symbols.end(),
-                                  [&](const ir::Symbol& s) { return s.name == name; });
+  const auto found =
+      std::find_if(graph_.symbols.begin(), graph_.symbols.end(), [&](const ir::Symbol& s) { return s.name == name; });
   return Expr::symbol(found->name, found->kind);
 }
 
+// A symbol whose node is gone is one that nobody needs.
 void Lowering::add_symbols() {
-  for (const ir::Symbol& symbol : graph_.symbols) program_.symbols.push_back(find_source(symbol));
+  std::unordered_set<std::string_view> defined;
+  for (const ir::NodeId id : graph_.order()) {
+    if (graph_.node(id).dead) continue;
+    for (const ir::SymbolDef& def : graph_.node(id).defines) defined.insert(def.symbol);
+  }
+  for (const ir::Symbol& symbol : graph_.symbols) {
+    program::Symbol found = find_source(symbol);
+    if (found.input != program::kNone || defined.contains(symbol.name)) program_.symbols.push_back(std::move(found));
+  }
 }
 
 Task Lowering::start_task(const ir::Node& node) const {
@@ -152,9 +163,10 @@ void Lowering::finish_task(const ir::Node& node, Task task) {
                                      [&](const program::Symbol& s) { return s.name == def.symbol; });
     NG_CHECK(symbol != program_.symbols.end(), "undeclared symbol ", def.symbol);
     symbol->task = index;
-    const int32_t operand = def.dim == ir::kNone ? program::kNone : task.results.at(def.result);
-    task.defines.push_back(
-        {.symbol = static_cast<int32_t>(symbol - program_.symbols.begin()), .operand = operand, .dim = def.dim});
+    program::Defined defined{.symbol = static_cast<int32_t>(symbol - program_.symbols.begin()), .dim = def.dim};
+    (def.dim == ir::kNone ? defined.result : defined.operand) =
+        def.dim == ir::kNone ? def.result : task.results.at(def.result);
+    task.defines.push_back(defined);
   }
   program_.tasks.push_back(std::move(task));
 }
@@ -218,7 +230,11 @@ void Lowering::lower_kernel(const ir::Node& node, KernelChoice choice) {
   task.args = std::move(choice.args);
   add_reads(node, task);
   const ir::ValueId result = node.results[0];
-  if (ir::returned_operands(node)[0] == ir::kNone) buffers_->add_result(result, true);
+  const auto written = static_cast<int32_t>(task.operands.size());
+  if (ir::returned_operands(node)[0] == ir::kNone) {
+    buffers_->add_result(result, true);
+    for (int32_t read = 0; choice.is_elementwise && read < written; ++read) task.may_share.push_back({written, read});
+  }
   task.operands.push_back(buffers_->operand(result, Access::kWrite));
   finish_task(node, std::move(task));
 }

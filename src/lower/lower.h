@@ -9,7 +9,7 @@
 namespace npugraph::lower {
 
 struct LowerOptions {
-  bool generate = true;  // clusters become loop nests; false: every node is a task of its own
+  bool generate = false;  // clusters become loop nests; otherwise every node is a task of its own
 };
 
 // Views vanish into operands. Clusters become loop nests (kLoop). Any other node becomes a precompiled kernel where one fits and is faster than a call of the host's

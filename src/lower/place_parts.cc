@@ -26,10 +26,8 @@ bool is_concatenation(const ir::Op* op) {
 }
 
 // Moves or computes elements in the same way whatever the strides.
-bool is_indifferent(const ir::Node& node) { return ops::is_exact(node) || is_concatenation(node.op); }
-
-bool is_empty(const ir::TensorType& type) {
-  return std::any_of(type.sizes.begin(), type.sizes.end(), [](const Expr& size) { return size.is_int(0); });
+bool is_indifferent(const ir::Graph& graph, const ir::Node& node) {
+  return ops::is_exact(graph, node) || is_concatenation(node.op);
 }
 
 // The strides of `view`, all of the elements of `part` in another arrangement of dimensions, when the elements of `part` lie
@@ -132,7 +130,7 @@ std::vector<Part> PartPlaces::list_parts(ir::NodeId cat) const {
   for (const TensorRef ref : *operands) {
     const auto* type = std::get_if<ir::TensorType>(&graph_.value(ref.id).type);
     if (type == nullptr || type->dtype != whole.dtype || type->sizes.size() != window.strides.size()) return {};
-    if (!is_empty(*type)) parts.push_back({ref.id, window});
+    if (!ir::is_empty(*type)) parts.push_back({ref.id, window});
     window.byte_offset = window.byte_offset + step * (stack ? Expr(1) : type->sizes[dim]);
   }
   return parts;
@@ -165,10 +163,10 @@ bool PartPlaces::fits(const Part& part, ir::ValueId root) const {
   const ir::TensorType& type = graph_.value(part.value).tensor();
   const bool same = same_layout(type, part.window);
   const ir::NodeId def = graph_.value(root).def;
-  if (!same && !is_indifferent(graph_.node(def))) return false;
+  if (!same && !is_indifferent(graph_, graph_.node(def))) return false;
   const auto allowed = [&](ir::NodeId user) {
     const ir::Node& node = graph_.node(user);
-    return !node.views.empty() || (node.stream == graph_.node(def).stream && (same || is_indifferent(node)));
+    return !node.views.empty() || (node.stream == graph_.node(def).stream && (same || is_indifferent(graph_, node)));
   };
   const auto& members = aliases_.members(root);
   return std::all_of(members.begin(), members.end(), [&](ir::ValueId id) {

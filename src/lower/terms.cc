@@ -187,9 +187,8 @@ void write_layer_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   const int mean = w.map({w.reduce(Combine::kSum, x), n}, 1, div);
   const int centred = w.map({x, mean}, 1, sub);
   const int squares = w.reduce(Combine::kSum, w.map({centred, centred}, 1, mul));
-  const int rstd = w.map({squares, n}, 4, [eps](Builder&, Values v) {
-    return loop::unary(Op::kRsqrt, v[0] / v[1] + eps);
-  });
+  const int rstd =
+      w.map({squares, n}, 4, [eps](Builder&, Values v) { return loop::unary(Op::kRsqrt, v[0] / v[1] + eps); });
   int y = w.map({centred, rstd}, 1, mul);
   if (has(node, 2)) y = w.map({y, w.in_float(value_of(node, 2))}, 1, mul);
   if (has(node, 3)) y = w.map({y, w.in_float(value_of(node, 3))}, 1, [](Builder&, Values v) { return v[0] + v[1]; });

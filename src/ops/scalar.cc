@@ -42,9 +42,7 @@ const ScalarRow* find_row(const ir::Node& node) {
   return functional == nullptr || functional == node.op ? nullptr : find_row(*functional);
 }
 
-DType compute_type(DType common) {
-  return common == DType::kBF16 || common == DType::kF16 ? DType::kF32 : common;
-}
+DType compute_type(DType common) { return common == DType::kBF16 || common == DType::kF16 ? DType::kF32 : common; }
 
 bool is_compute_number(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || (is_integral(dtype) && dtype != DType::kBool);
@@ -137,8 +135,8 @@ Value ScalarArgs::as(size_t arg, DType dtype) const {
   const Expr& number = std::get<Expr>(attr);
   if (number.is_constant()) {
     const Scalar value = number.value();
-    return source_.builder.constant(dtype, is_integral(dtype) ? Scalar::of_int(value.as_int())
-                                                              : Scalar::of_float(value.as_float()));
+    return source_.builder.constant(
+        dtype, is_integral(dtype) ? Scalar::of_int(value.as_int()) : Scalar::of_float(value.as_float()));
   }
   return loop::cast(source_.scalar(number), dtype);
 }

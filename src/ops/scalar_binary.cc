@@ -95,7 +95,8 @@ Value gelu_backward(Args a) {
     const Value half = a.constant(0.5);
     return a[0] * (half * (a.constant(1) + t) + half * x * (a.constant(1) - t * t) * inner);
   }
-  const Value cdf = a.constant(0.5) * (a.constant(1) + loop::unary(Op::kErf, x * a.constant(0.5 * std::numbers::sqrt2)));
+  const Value cdf =
+      a.constant(0.5) * (a.constant(1) + loop::unary(Op::kErf, x * a.constant(0.5 * std::numbers::sqrt2)));
   const Value pdf = loop::unary(Op::kExp, x * x * a.constant(-0.5)) *
                     a.constant(0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
   return a[0] * loop::fma(x, pdf, cdf);

@@ -46,16 +46,12 @@ Value silu(Args a) { return a[0] * sigmoid(a[0]); }
 Value log1p_exp(Value x) { return loop::unary(Op::kLog1p, exp(x)); }
 Value mish(Args a) { return a[0] * loop::unary(Op::kTanh, log1p_exp(a[0])); }
 Value hard_gate(Args a) { return clamp(a[0] + a.constant(3), a.constant(0), a.constant(6)) / a.constant(6); }
-Value hardswish(Args a) {
-  return a[0] * clamp(a[0] + a.constant(3), a.constant(0), a.constant(6)) / a.constant(6);
-}
+Value hardswish(Args a) { return a[0] * clamp(a[0] + a.constant(3), a.constant(0), a.constant(6)) / a.constant(6); }
 Value softplus(Args a) {
   const Value scaled = a[0] * a[1];
   return loop::select(scaled > a[2], a[0], log1p_exp(scaled) / a[1]);
 }
-Value log_sigmoid(Args a) {
-  return loop::min(a[0], a.constant(0)) - log1p_exp(-loop::unary(Op::kAbs, a[0]));
-}
+Value log_sigmoid(Args a) { return loop::min(a[0], a.constant(0)) - log1p_exp(-loop::unary(Op::kAbs, a[0])); }
 Value threshold(Args a) { return loop::select(a[0] <= a[1], a[2], a[0]); }
 
 Value gelu(Args a) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 #include "passes/view_rules.h"
@@ -39,9 +40,10 @@ bool has_unit_alpha(const ir::Node& node) {
 
 class Canonicaliser {
  public:
-  explicit Canonicaliser(ir::Graph& graph)
+  Canonicaliser(ir::Graph& graph, const PassContext& context)
       : graph_(graph),
         trace_(graph),
+        epilogue_sources_(graph, trace_, context),
         replacements_(graph),
         is_output_(graph.num_values(), false),
         is_constant_(graph.num_values(), false) {
@@ -53,15 +55,12 @@ class Canonicaliser {
 
   int run() {
     int hits = 0;
-    for (const ir::NodeId id : graph_.order()) {
+    walk(graph_, replacements_, [&](ir::NodeId id) {
       ir::Node& node = graph_.node(id);
-      if (node.dead) continue;
-      replacements_.rewrite_operands(node);
       hits += respell_view(graph_, node) || move_constant_last(node);
       hits += skip_inner_view(graph_, node);
       hits += replace(id, find_same_view(graph_, node)) || replace(id, find_unchanged_operand(id));
-    }
-    replacements_.apply();
+    });
     return hits;
   }
 
@@ -76,6 +75,7 @@ class Canonicaliser {
     if (scalar == nullptr || !scalar->is_constant() || !neutral->is_neutral(scalar->value())) return ir::kNone;
     if (operand == ir::kNone || graph_.value(operand).type != graph_.value(node.results[0]).type) return ir::kNone;
     if (neutral->only_integers && !is_integral(graph_.value(operand).tensor().dtype)) return ir::kNone;
+    if (epilogue_sources_.would_become(node.results[0], operand)) return ir::kNone;
     return can_share(trace_, operand, node.results[0], trace_.position(id)) ? operand : ir::kNone;
   }
 
@@ -105,6 +105,7 @@ class Canonicaliser {
 
   ir::Graph& graph_;
   MemoryTrace trace_;
+  const EpilogueSources epilogue_sources_;
   Replacements replacements_;
   std::vector<bool> is_output_;    // per value
   std::vector<bool> is_constant_;  // per value
@@ -112,6 +113,6 @@ class Canonicaliser {
 
 }  // namespace
 
-int canonicalise(ir::Graph& graph, PassContext&) { return Canonicaliser(graph).run(); }
+int canonicalise(ir::Graph& graph, PassContext& context) { return Canonicaliser(graph, context).run(); }
 
 }  // namespace npugraph::passes

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -28,8 +29,12 @@ size_t hash_of(const ir::Node& node) {
 
 class Numbering {
  public:
-  explicit Numbering(ir::Graph& graph)
-      : graph_(graph), trace_(graph), replacements_(graph), last_write_(graph.num_values(), MemoryTrace::kStart) {
+  Numbering(ir::Graph& graph, const PassContext& context)
+      : graph_(graph),
+        trace_(graph),
+        epilogue_sources_(graph, trace_, context),
+        replacements_(graph),
+        last_write_(graph.num_values(), MemoryTrace::kStart) {
     for (const ir::Output& output : graph.outputs) {
       if (const auto* ref = std::get_if<TensorRef>(&output)) outputs_.push_back(ref->id);
     }
@@ -38,17 +43,13 @@ class Numbering {
 
   int run() {
     int hits = 0;
-    for (const ir::NodeId id : graph_.order()) {
-      ir::Node& node = graph_.node(id);
-      if (node.dead) continue;
-      replacements_.rewrite_operands(node);
-      if (is_candidate(node)) {
+    walk(graph_, replacements_, [&](ir::NodeId id) {
+      if (is_candidate(graph_.node(id))) {
         hits += merge_or_keep(id);
       } else {
         note_writes(id);
       }
-    }
-    replacements_.apply();
+    });
     return hits;
   }
 
@@ -82,6 +83,7 @@ class Numbering {
     if (is_view && a.views != b.views) return false;
     for (size_t i = 0; i < a.results.size(); ++i) {
       if (!can_merge_results(a.results[i], b.results[i], is_view)) return false;
+      if (!is_view && moves_write(b.results[i], earlier, later)) return false;
     }
     return true;
   }
@@ -91,6 +93,11 @@ class Numbering {
     if (graph_.value(a).type != graph_.value(b).type) return false;
     if (is_view) return !std::binary_search(outputs_.begin(), outputs_.end(), b);
     return !(trace_.is_returned(a) && trace_.is_returned(b));
+  }
+
+  bool moves_write(ir::ValueId result, ir::NodeId earlier, ir::NodeId later) const {
+    return result != ir::kNone &&
+           epilogue_sources_.would_move(result, trace_.position(earlier), trace_.position(later));
   }
 
   bool have_equal_arguments(const ir::Node& a, const ir::Node& b) const {
@@ -131,6 +138,7 @@ class Numbering {
 
   ir::Graph& graph_;
   MemoryTrace trace_;
+  const EpilogueSources epilogue_sources_;
   Replacements replacements_;
   std::vector<int32_t> last_write_;   // per root: position of the last write met
   std::vector<ir::ValueId> outputs_;  // sorted
@@ -139,6 +147,6 @@ class Numbering {
 
 }  // namespace
 
-int cse(ir::Graph& graph, PassContext&) { return Numbering(graph).run(); }
+int cse(ir::Graph& graph, PassContext& context) { return Numbering(graph, context).run(); }
 
 }  // namespace npugraph::passes

@@ -10,7 +10,8 @@
 // root: a write anywhere in a memory separates the reads around it.
 //
 // Guarantees: types of results agree exactly; a result that is written anywhere is never shared, nor are two that the
-// graph returns; the first of equal nodes stays, in its place.
+// graph returns; the first of equal nodes stays, in its place; no write of the user's program comes ahead of a node that may
+// fail (PassContext::copy_epilogues).
 // Must not: merge random, side-effecting, writing or opaque nodes, or nodes that define symbols.
 #pragma once
 

@@ -3,16 +3,13 @@
 
 #include <algorithm>
 
+#include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 #include "tensor/shape.h"
 
 namespace npugraph::passes {
 namespace {
-
-bool makes_uninitialised(const ir::Op& op) {
-  return op.is(ir::Trait::kCreation) && op.name.find("empty") != std::string::npos;
-}
 
 bool has_known_scalars(const ir::Node& node) {
   bool known = true;
@@ -32,20 +29,21 @@ std::optional<int64_t> known_bytes(const ir::Type& type) {
 class Folder {
  public:
   Folder(ir::Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), trace_(graph), replacements_(graph), is_constant_(graph.num_values(), false) {
+      : graph_(graph),
+        context_(context),
+        trace_(graph),
+        epilogue_sources_(graph, trace_, context),
+        replacements_(graph),
+        is_constant_(graph.num_values(), false) {
     for (const ir::Constant& constant : graph.constants) {
       is_constant_[constant.value] = graph.value(constant.value).is_tensor() && is_folding_ground(constant.value);
     }
   }
 
   int run() {
-    for (const ir::NodeId id : std::vector<ir::NodeId>(graph_.order())) {
-      ir::Node& node = graph_.node(id);
-      if (node.dead) continue;
-      replacements_.rewrite_operands(node);
-      if (can_fold(node)) fold(id);
-    }
-    replacements_.apply();
+    walk(graph_, replacements_, [&](ir::NodeId id) {
+      if (can_fold(graph_.node(id))) fold(id);
+    });
     return hits_;
   }
 
@@ -69,7 +67,7 @@ class Folder {
 
   bool can_fold(const ir::Node& node) const {
     if (!is_pure(*node.op) || node.op->is(ir::Trait::kView) || !node.defines.empty()) return false;
-    if (makes_uninitialised(*node.op) || !has_known_scalars(node)) return false;
+    if (node.op->is(ir::Trait::kUninitialised) || !has_known_scalars(node)) return false;
     const auto operands = ir::operands(node);
     if (operands.empty() && !node.op->is(ir::Trait::kCreation)) return false;
     return std::all_of(operands.begin(), operands.end(),
@@ -79,6 +77,8 @@ class Folder {
 
   bool can_be_constant(ir::ValueId id) const {
     if (id == ir::kNone || !is_folding_ground(id)) return false;
+    const int32_t position = trace_.position(graph_.value(id).def);
+    if (epilogue_sources_.would_move(id, MemoryTrace::kStart, position)) return false;
     const auto bytes = known_bytes(graph_.value(id).type);
     return bytes && *bytes <= kMaxFoldedBytes;
   }
@@ -87,7 +87,8 @@ class Folder {
   bool fold(ir::NodeId id) {
     replacements_.rewrite_operands(graph_.node(id));
     for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
-      if (!is_constant_[operand] && !fold(graph_.value(operand).def)) return false;
+      const ir::ValueId now = replacements_.resolve(operand);  // it may stand there twice
+      if (!is_constant_[now] && !fold(graph_.value(now).def)) return false;
     }
     replacements_.rewrite_operands(graph_.node(id));
     const auto data = context_.evaluate(graph_, id);
@@ -110,6 +111,7 @@ class Folder {
   ir::Graph& graph_;
   PassContext& context_;
   MemoryTrace trace_;
+  const EpilogueSources epilogue_sources_;
   Replacements replacements_;
   std::vector<bool> is_constant_;  // per value: a constant that may be read at compile time
   int hits_ = 0;

@@ -12,7 +12,7 @@
 // Requires: nothing. Without an evaluator it does nothing.
 // Must not: fold random, side-effecting, writing or opaque nodes; memory that is written, returned (an output is fresh
 // memory) or handed to an opaque callable (which may write or keep it); uninitialised tensors; symbolic sizes or
-// scalars.
+// scalars; what an epilogue writes into an input behind a node that may fail.
 #pragma once
 
 #include "passes/pass.h"

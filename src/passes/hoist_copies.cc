@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ir/alias.h"
+#include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -62,35 +62,7 @@ class Emitter {
   std::vector<ir::NodeId> order_;
 };
 
-// The copies into inputs behind the last node that does anything else, in a graph that writes its inputs nowhere before.
-std::vector<ir::NodeId> find_epilogues(const ir::Graph& graph) {
-  const ir::Op* copy_op = row("aten.copy_");
-  const ir::AliasInfo aliases(graph);
-  const auto is_input = [&](ir::ValueId id) { return graph.value(aliases.root(id)).def == ir::kNone; };
-  std::vector<ir::NodeId> epilogues;
-  bool at_end = true;
-  for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
-    const ir::Node& node = graph.node(*id);
-    if (node.dead || is_free_view(node)) continue;
-    const auto written = ir::written_operands(node);
-    const bool writes_input = std::any_of(written.begin(), written.end(), is_input);
-    at_end = at_end && node.op == copy_op && writes_input;
-    if (at_end) {
-      epilogues.push_back(*id);
-    } else if (writes_input) {
-      return {};
-    }
-  }
-  std::reverse(epilogues.begin(), epilogues.end());
-  return epilogues;
-}
-
 }  // namespace
-
-std::vector<ir::NodeId> take_epilogues(const ir::Graph& graph, PassContext& context) {
-  if (std::exchange(context.copy_epilogues, false)) return find_epilogues(graph);
-  return std::exchange(context.left_epilogues, {});
-}
 
 int hoist_copies(ir::Graph& graph, PassContext& context) {
   const std::vector<ir::NodeId> copies = take_epilogues(graph, context);
@@ -105,19 +77,19 @@ int hoist_copies(ir::Graph& graph, PassContext& context) {
   for (const ir::NodeId id : order) {
     if (stays[id] && !is_free_view(graph.node(id))) others.push_back(trace.position(id));
   }
-  std::vector<std::vector<ir::NodeId>> behind(order.size());
+  std::vector<std::vector<ir::NodeId>> behind(order.size() + 1);  // first those at the start
   int hits = 0;
   for (const ir::NodeId copy : copies) {
     const int32_t anchor = find_anchor(trace, graph, copy, can_move_views);
     const auto passed = std::upper_bound(others.begin(), others.end(), anchor);
-    if (anchor == MemoryTrace::kStart || passed == others.end() || *passed > trace.position(copy)) continue;
-    behind[anchor].push_back(copy);
+    if (passed == others.end() || *passed > trace.position(copy)) continue;
+    behind[anchor + 1].push_back(copy);
     ++hits;
   }
   if (hits == 0) return 0;
   Emitter emitter(graph);
-  for (size_t i = 0; i < order.size(); ++i) {
-    emitter.put(order[i]);
+  for (size_t i = 0; i <= order.size(); ++i) {
+    if (i > 0) emitter.put(order[i - 1]);
     for (const ir::NodeId copy : behind[i]) emitter.put(copy);
   }
   graph.reorder(emitter.take());

@@ -6,20 +6,15 @@
 //   %o = aten.index.Tensor(%t, [%i])   ->   %c = aten.copy_(%x, %r)
 //   %c = aten.copy_(%x, %r)                 %o = aten.index.Tensor(%t, [%i])
 //
-// Each comes right behind the last node that makes or writes its source, or uses its destination. Views that it needs come
+// Each comes right behind the last node that makes or writes its source, or uses its destination; at the start when there is
+// none. Views that it needs come
 // along. Guarantees: clears PassContext::copy_epilogues.
 #pragma once
 
-#include <vector>
-
-#include "ir/graph.h"
 #include "passes/pass.h"
 
 namespace npugraph::passes {
 
 int hoist_copies(ir::Graph& graph, PassContext& context);
-
-// The epilogues of functionalisation that still stand, in program order, and the duty to put them where they belong.
-std::vector<ir::NodeId> take_epilogues(const ir::Graph& graph, PassContext& context);
 
 }  // namespace npugraph::passes

@@ -2,27 +2,14 @@
 #include "passes/in_place.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
-#include <unordered_map>
 
 #include "base/error.h"
-#include "ir/bounds.h"
+#include "ir/alias.h"
 #include "ops/table.h"
 
 namespace npugraph::passes {
 namespace {
-
-// The view that a scatter writes, by its row.
-const ir::Op* scattered_view(const ir::Op* scatter) {
-  static const std::unordered_map<const ir::Op*, const ir::Op*> views = {
-      {row("aten.slice_scatter"), row("aten.slice.Tensor")},
-      {row("aten.select_scatter"), row("aten.select.int")},
-      {row("aten.diagonal_scatter"), row("aten.diagonal")},
-  };
-  const auto found = views.find(scatter);
-  return found == views.end() ? nullptr : found->second;
-}
 
 // Arguments of the view: those of the scatter without its source.
 std::vector<Attr> view_arguments(const ir::Op& view, const ir::Node& scatter) {
@@ -39,9 +26,7 @@ std::optional<InPlaceForm> scatter_form(const ir::Graph& graph, const ir::Node& 
   return form;
 }
 
-std::optional<InPlaceForm> twin_form(const ir::Node& node) {
-  const ir::Op* twin = ops::registry().find(node.op->inplace_twin);
-  if (twin == nullptr) return std::nullopt;
+std::optional<InPlaceForm> twin_form(const ir::Node& node, const ir::Op* twin) {
   auto args = matching_arguments(*twin, node);
   if (!args) return std::nullopt;
   InPlaceForm form{.twin = twin, .args = std::move(*args)};
@@ -49,24 +34,6 @@ std::optional<InPlaceForm> twin_form(const ir::Node& node) {
     if (twin->schema.args[i].is_write) form.target = as_value(form.args[i]);
   }
   return form;
-}
-
-// Whether different indices certainly name different elements.
-bool has_distinct_elements(const ir::TensorType& type, const std::vector<ir::Symbol>& symbols) {
-  std::vector<size_t> inner_first(type.sizes.size());
-  std::iota(inner_first.rbegin(), inner_first.rend(), size_t{0});
-  std::stable_sort(inner_first.begin(), inner_first.end(), [&](size_t a, size_t b) {
-    const auto x = type.strides[a].as_int();
-    const auto y = type.strides[b].as_int();
-    return x && y && *x < *y;
-  });
-  Expr reach;  // from the first element to the last one of the dimensions seen
-  for (const size_t d : inner_first) {
-    if (type.sizes[d].is_int(1)) continue;
-    if (!ir::is_nonnegative(type.strides[d] - reach - 1, symbols)) return false;
-    reach = reach + (type.sizes[d] - 1) * type.strides[d];
-  }
-  return true;
 }
 
 bool have_same_elements(const ir::TensorType& a, const ir::TensorType& b) {
@@ -79,19 +46,17 @@ std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node&
   if (!is_pure(*node.op) || node.results.size() != 1 || node.results[0] == ir::kNone || !node.defines.empty()) {
     return std::nullopt;
   }
-  std::optional<InPlaceForm> form;
-  if (const ir::Op* view = scattered_view(node.op)) {
-    form = scatter_form(graph, node, view);
-  } else if (!node.op->inplace_twin.empty()) {
-    form = twin_form(node);
-  }
+  if (node.op->inplace_twin.empty()) return std::nullopt;
+  const ir::Op* twin = row(node.op->inplace_twin);
+  auto form = twin->is(ir::Trait::kView) ? scatter_form(graph, node, twin) : twin_form(node, twin);
   if (!form || form->target == ir::kNone) return std::nullopt;
   const auto* target = std::get_if<ir::TensorType>(&graph.value(form->target).type);
   const auto* result = std::get_if<ir::TensorType>(&graph.value(node.results[0]).type);
   if (!target || !result || !have_same_elements(*target, *result)) return std::nullopt;
   form->same_strides = target->strides == result->strides;
+  if (form->is_scatter && !form->same_strides) return std::nullopt;  // its result becomes the target itself
   // A fresh result has distinct elements, so equal strides prove the same of the target.
-  if (!form->same_strides && !has_distinct_elements(*target, graph.symbols)) return std::nullopt;
+  if (!form->same_strides && !ir::has_distinct_elements(*target, graph.symbols)) return std::nullopt;
   return form;
 }
 

@@ -46,6 +46,7 @@ MemoryTrace::MemoryTrace(const ir::Graph& graph)
       position_(graph.num_nodes(), ir::kNone),
       parent_(graph.num_values()),
       fresh_(graph.num_values(), false),
+      fills_parent_(graph.num_values(), false),
       stream_(graph.num_values(), 0),
       accesses_(graph.num_values()) {
   for (ir::ValueId id = 0; id < graph.num_values(); ++id) {
@@ -91,9 +92,12 @@ bool MemoryTrace::is_returned(ir::ValueId id) const {
 }
 
 bool MemoryTrace::is_whole(ir::ValueId id) const {
-  const ir::ValueId base = root(id);
+  const ir::ValueId base = aliases_.root(id);
   const auto& place = aliases_.placement(id);
-  if (aliases_.root(id) != base || !place.placed || !place.byte_offset.is_int(0)) return false;
+  if (!place.placed || !place.byte_offset.is_int(0)) return false;
+  for (ir::ValueId root = base; parent_[root] != root; root = parent_[root]) {
+    if (!fills_parent_[root]) return false;
+  }
   const ir::TensorType& part = graph_.value(id).tensor();
   const ir::TensorType& whole = graph_.value(base).tensor();
   return part.dtype == whole.dtype && numel(part.sizes) == numel(whole.sizes);
@@ -131,9 +135,11 @@ bool MemoryTrace::may_fail_between(int32_t from, int32_t to) const {
 }
 
 void MemoryTrace::unite(ir::ValueId into, ir::ValueId from) {
+  const bool is_all = is_whole(into);
   into = root(into);
   from = root(from);
   if (into == from) return;
+  fills_parent_[from] = is_all;
   parent_[from] = into;
   if (stream_[into] != stream_[from]) stream_[into] = kMixedStreams;
   auto& all = accesses_[into];

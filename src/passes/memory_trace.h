@@ -43,7 +43,7 @@ class MemoryTrace {
   bool is_fresh(ir::ValueId id) const { return fresh_[root(id)]; }
   // Whether the graph returns the memory of `id` or a part of it.
   bool is_returned(ir::ValueId id) const;
-  // Whether `id` certainly names every element of its memory.
+  // Whether `id` certainly names every element of its memory, after unite().
   bool is_whole(ir::ValueId id) const;
   // Whether all nodes that make or touch the memory of `id` run on this stream.
   bool is_only_on(ir::ValueId id, int32_t stream) const;
@@ -63,7 +63,7 @@ class MemoryTrace {
   // Whether a node in [from, to) may fail: raise for its inputs, or run code of the user.
   bool may_fail_between(int32_t from, int32_t to) const;
 
-  // The memory of `from` becomes part of that of `into`.
+  // The memory of `from` becomes that which `into` names.
   void unite(ir::ValueId into, ir::ValueId from);
 
  private:
@@ -75,6 +75,7 @@ class MemoryTrace {
   std::vector<int32_t> failing_;               // positions of the nodes that may fail
   std::vector<ir::ValueId> parent_;            // of roots, by unite()
   std::vector<bool> fresh_;                    // per root
+  std::vector<bool> fills_parent_;             // per root: it is all of the memory that it was united with
   std::vector<int32_t> stream_;                // per root: the one stream, or kMixedStreams
   std::vector<std::vector<Access>> accesses_;  // per root
 };

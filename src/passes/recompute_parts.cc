@@ -14,7 +14,7 @@ namespace {
 // Whether `part` is the fresh result of a cheap operator, which only the node at `position` reads.
 bool is_recomputable(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId part, int32_t position) {
   const ir::NodeId def = graph.value(part).def;
-  if (def == ir::kNone || !ops::is_exact(graph.node(def)) || !is_pure(*graph.node(def).op)) return false;
+  if (def == ir::kNone || !ops::is_exact(graph, graph.node(def)) || !is_pure(*graph.node(def).op)) return false;
   const auto accesses = trace.accesses(part);
   return std::all_of(accesses.begin(), accesses.end(), [&](const auto& access) { return access.position == position; });
 }

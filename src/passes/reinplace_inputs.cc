@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/reinplace_inputs.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/error.h"
-#include "passes/hoist_copies.h"
+#include "passes/epilogues.h"
 #include "passes/in_place.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
@@ -155,9 +155,10 @@ class Round {
 std::vector<PendingCopy> find_copies(const ir::Graph& graph, const std::vector<ir::NodeId>& epilogues) {
   const ir::Op* copy_op = row("aten.copy_");
   std::vector<PendingCopy> copies;
+  std::vector<bool> is_epilogue(graph.num_nodes(), false);
+  for (const ir::NodeId id : epilogues) is_epilogue[id] = true;
   for (const ir::NodeId id : graph.order()) {
-    const bool is_epilogue = std::find(epilogues.begin(), epilogues.end(), id) != epilogues.end();
-    if (graph.node(id).op == copy_op && !graph.node(id).dead) copies.push_back({id, is_epilogue});
+    if (graph.node(id).op == copy_op && !graph.node(id).dead) copies.push_back({id, is_epilogue[id]});
   }
   return copies;
 }

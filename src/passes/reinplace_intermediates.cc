@@ -8,9 +8,10 @@
 namespace npugraph::passes {
 namespace {
 
-// Whether the memory that `form` would overwrite dies with node `id`.
+// Whether the memory that `form` would overwrite dies with node `id`, and its result may be there.
 bool dies_here(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form) {
   if (!trace.is_fresh(form.target) || !trace.is_only_on(form.target, graph.node(id).stream)) return false;
+  if (trace.is_returned(graph.node(id).results[0]) && !trace.is_whole(form.target)) return false;
   const bool is_read_later =
       trace.is_accessed(form.target, trace.position(id), MemoryTrace::kNever, MemoryTrace::Kind::kAny);
   return !is_read_later && operands_permit(trace, graph, id, form);
@@ -22,19 +23,15 @@ int reinplace_intermediates(ir::Graph& graph, PassContext& context) {
   MemoryTrace trace(graph);
   Replacements replacements(graph);
   int hits = 0;
-  const std::vector<ir::NodeId> order = graph.order();
-  for (const ir::NodeId id : order) {
-    if (graph.node(id).dead) continue;
-    replacements.rewrite_operands(graph.node(id));
+  walk(graph, replacements, [&](ir::NodeId id) {
     auto form = in_place_form(graph, graph.node(id));
-    if (context.fuses && graph.node(id).op->is(ir::Trait::kElementwise)) continue;
-    if (!form || !form->same_strides || !dies_here(trace, graph, id, *form)) continue;
+    if (context.fuses && graph.node(id).op->is(ir::Trait::kElementwise)) return;
+    if (!form || !form->same_strides || !dies_here(trace, graph, id, *form)) return;
     if (graph.node(id).op->is(ir::Trait::kCopyLike)) context.remark(graph.node(id), "updated in place");
     trace.unite(form->target, graph.node(id).results[0]);
     write_in_place(graph, id, std::move(*form), replacements);
     ++hits;
-  }
-  replacements.apply();
+  });
   return hits;
 }
 

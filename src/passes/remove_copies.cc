@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -38,6 +39,7 @@ bool keeps_old_input(const MemoryTrace& trace, ir::ValueId source, int32_t posit
 
 int remove_copies(ir::Graph& graph, PassContext& context) {
   MemoryTrace trace(graph);
+  const EpilogueSources epilogue_sources(graph, trace, context);
   Replacements replacements(graph);
   int hits = 0;
   const auto drop = [&](ir::NodeId id, ir::ValueId by) {
@@ -48,23 +50,18 @@ int remove_copies(ir::Graph& graph, PassContext& context) {
     graph.erase(id);
     ++hits;
   };
-  for (const ir::NodeId id : graph.order()) {
-    ir::Node& node = graph.node(id);
-    if (node.dead) continue;
-    replacements.rewrite_operands(node);
-    if (is_self_copy(trace, node)) {
-      drop(id, as_value(argument(node, "self")));
-      continue;
-    }
+  walk(graph, replacements, [&](ir::NodeId id) {
+    const ir::Node& node = graph.node(id);
+    if (is_self_copy(trace, node)) return drop(id, as_value(argument(node, "self")));
     const ir::ValueId source = copied_operand(node, context.copy_epilogues);
-    if (source == ir::kNone || graph.value(source).type != graph.value(node.results[0]).type) continue;
+    if (source == ir::kNone || graph.value(source).type != graph.value(node.results[0]).type) return;
     const int32_t position = trace.position(id);
-    if (context.copy_epilogues && keeps_old_input(trace, source, position)) continue;
-    if (!can_share(trace, source, node.results[0], position)) continue;
+    if (context.copy_epilogues && keeps_old_input(trace, source, position)) return;
+    if (epilogue_sources.would_become(node.results[0], source)) return;
+    if (!can_share(trace, source, node.results[0], position)) return;
     trace.unite(source, node.results[0]);
     drop(id, source);
-  }
-  replacements.apply();
+  });
   return hits;
 }
 

@@ -60,4 +60,16 @@ class Replacements {
   bool any_ = false;
 };
 
+// Calls fn(id) for each live node in program order, its operands replaced, and finally applies the replacements. Nodes that
+// `fn` adds are not visited.
+template <typename Fn>
+void walk(ir::Graph& graph, Replacements& replacements, Fn fn) {
+  for (const ir::NodeId id : std::vector<ir::NodeId>(graph.order())) {
+    if (graph.node(id).dead) continue;
+    replacements.rewrite_operands(graph.node(id));
+    fn(id);
+  }
+  replacements.apply();
+}
+
 }  // namespace npugraph::passes

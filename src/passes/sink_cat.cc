@@ -28,18 +28,14 @@ class Sinker {
 
   int run(PassContext& context) {
     int hits = 0;
-    const std::vector<ir::NodeId> order = graph_.order();
-    for (const ir::NodeId id : order) {
-      if (graph_.node(id).dead) continue;
-      replacements_.rewrite_operands(graph_.node(id));
+    walk(graph_, replacements_, [&](ir::NodeId id) {
       const auto match = find_match(id);
-      if (!match || !rewrite(id, *match)) continue;
+      if (!match || !rewrite(id, *match)) return;
       context.remark(graph_.node(id), "computed in the parts of a concatenation");
       graph_.erase(id);
       graph_.erase(match->cat);
       ++hits;
-    }
-    replacements_.apply();
+    });
     return hits;
   }
 
@@ -49,7 +45,7 @@ class Sinker {
 
   std::optional<Match> find_match(ir::NodeId id) const {
     const ir::Node& node = graph_.node(id);
-    if (!is_pure(*node.op) || !ops::is_exact(node) || node.results.size() != 1) return std::nullopt;
+    if (!is_pure(*node.op) || !ops::is_exact(graph_, node) || node.results.size() != 1) return std::nullopt;
     for (size_t i = 0; i < node.args.size(); ++i) {
       const ir::ValueId operand = as_value(node.args[i]);
       if (operand == ir::kNone || !is_known(operand)) continue;
@@ -114,7 +110,7 @@ class Sinker {
   bool is_computed(ir::ValueId part) const {
     const ir::ValueId root = trace_.root(part);
     return trace_.is_fresh(part) && trace_.is_whole(part) && trace_.accesses(part).size() == 1 &&
-           ops::is_exact(graph_.node(graph_.value(root).def));
+           ops::is_exact(graph_, graph_.node(graph_.value(root).def));
   }
 
   // Copies and the reader now, against one node for each part. The parts are read later than before.

@@ -15,11 +15,6 @@ using program::Operand;
 using program::Program;
 using program::Task;
 
-bool same_window(const Operand& a, const Operand& b) {
-  return size_of(a.dtype) == size_of(b.dtype) && a.byte_offset == b.byte_offset && a.sizes == b.sizes &&
-         a.strides == b.strides;
-}
-
 // Windows may interleave inside one buffer: an operand besides the two that are declared to share would not be covered by the
 // declaration.
 bool touched_once(const Task& task, int32_t buffer) {

@@ -9,7 +9,6 @@
 
 namespace npugraph::program {
 
-inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
 inline constexpr std::array<std::string_view, 6> kBufferClassNames = {"input", "parameter", "constant",
                                                                       "arena", "output",    "heap"};
 inline constexpr std::array<std::string_view, 3> kAccessNames = {"read", "write", "readwrite"};

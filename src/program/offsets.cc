@@ -245,11 +245,4 @@ Placement ArenaSolver::place(std::span<const int64_t> bytes) {
   return std::move(state.best);
 }
 
-Placement place(std::span<const Lifetime> lifetimes) {
-  std::vector<int64_t> bytes;
-  bytes.reserve(lifetimes.size());
-  for (const Lifetime& life : lifetimes) bytes.push_back(life.bytes);
-  return ArenaSolver(lifetimes).place(bytes);
-}
-
 }  // namespace npugraph::program

@@ -15,7 +15,6 @@ inline constexpr int64_t kArenaAlignment = 64;
 struct Lifetime {
   int32_t first = 0;  // index of the first task that touches the buffer
   int32_t last = 0;   // and of the last, inclusive
-  int64_t bytes = 0;  // rounded up to kArenaAlignment by the solver
 };
 
 struct Placement {
@@ -24,22 +23,19 @@ struct Placement {
   int64_t lower_bound_bytes = 0;  // the most bytes alive at one task; no placement can be smaller
 };
 
-// Deterministic: the same lifetimes give the same placement. Tries greedy placement in several orders (by size, by pressure,
-// by area, by length of life, by start), then repairs the best one by placing first what stands at the top; stops at once when
-// the lower bound is met. About O(n log n) for chains of short-lived buffers, O(n^2) at worst. UserError when the sizes add up
-// to 2^63 bytes or more.
-Placement place(std::span<const Lifetime> lifetimes);
-
 // Places the same buffers at one set of sizes after another: what follows from the lifetimes alone is computed once, and the
-// order that was best last time is tried first. Deterministic in the sequence of calls. Not thread-safe.
+// order that was best last time is tried first. Then greedy placement in several orders (by size, by pressure, by area, by
+// length of life, by start), and repairs of the best one by placing first what stands at the top; stops at once when the lower
+// bound is met. About O(n log n) for chains of short-lived buffers, O(n^2) at worst. Deterministic in the sequence of calls.
+// Not thread-safe.
 class ArenaSolver {
  public:
-  explicit ArenaSolver(std::span<const Lifetime> lifetimes);  // their sizes are not read
+  explicit ArenaSolver(std::span<const Lifetime> lifetimes);
   ~ArenaSolver();
   ArenaSolver(ArenaSolver&&) noexcept;
   ArenaSolver& operator=(ArenaSolver&&) noexcept;
 
-  // `bytes` has one size per lifetime.
+  // `bytes` has one size per lifetime, which is rounded up to kArenaAlignment. UserError when they add up to 2^63 bytes or more.
   Placement place(std::span<const int64_t> bytes);
 
  private:

@@ -20,6 +20,11 @@ Dim Program::dim(const Expr& e) {
 
 Expr Program::expr(const Dim& d) const { return d.is_constant() ? Expr(d.constant) : exprs.at(d.expr); }
 
+bool same_window(const Operand& a, const Operand& b) {
+  return size_of(a.dtype) == size_of(b.dtype) && a.byte_offset == b.byte_offset && a.sizes == b.sizes &&
+         a.strides == b.strides;
+}
+
 std::vector<int32_t> defining_tasks(const Program& program) {
   std::unordered_map<std::string_view, int32_t> task_of;
   for (const Symbol& symbol : program.symbols) task_of.emplace(symbol.name, symbol.task);

@@ -23,7 +23,7 @@
 
 namespace npugraph::program {
 
-inline constexpr int kProgramVersion = 1;
+inline constexpr int kProgramVersion = 2;
 inline constexpr int32_t kNone = -1;
 
 // A size: a constant, or an entry of Program::exprs.
@@ -70,6 +70,9 @@ struct Operand {
   std::vector<Dim> strides;
 };
 
+// Whether windows into one buffer, or into two that become one, are the same elements.
+bool same_window(const Operand& a, const Operand& b);
+
 // Open set: what matters to the runtime is the ABI; the kind is for builders and reports. Of generated code (kLoop), the first
 // argument is the text of what is generated, which every machine compiles for itself; the others are its scalars.
 enum class TaskKind : uint8_t { kKernel, kAten, kPython, kLoop };
@@ -79,7 +82,8 @@ std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python", "loop"
 struct Defined {
   int32_t symbol = kNone;   // index into Program::symbols
   int32_t operand = kNone;  // the operand whose size it is ...
-  int32_t dim = kNone;      // ... in this dimension; kNone: the scalar that the operator returns
+  int32_t dim = kNone;      // ... in this dimension; kNone: a scalar that the operator returns,
+  int32_t result = kNone;   // which stands there among the returns of its schema
 };
 
 // The task is right when operand `written` is the memory of operand `read`, in one and the same window: each element is read

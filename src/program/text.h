@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text form of a Program. Round-trips, constants' bytes excepted: those travel beside it (program/file.h).
 //
-//   npugraph.program 1 @forward {
+//   npugraph.program 2 @forward {
 //     symbol s0 : int = size(0, 1)                           // size 1 of input 0; = input(3); = task(7)
 //     buffer b0 "x" input(0) bytes(16*s0) live(0, 0)         // the name may be left out
 //     buffer b1 arena bytes(1024) live(0, 4)                 // also parameter(0), constant(0), output, heap
@@ -14,7 +14,7 @@
 //       write b1+0 : f32[4, 64]{64, 1}
 //       args(%0, [%0, none], 4*s0, "text") results(1, none)  // %1 is operand 1
 //       schema "aten::mm.out(...)"
-//       defines(u0 = size(1, 0), u1 = scalar)                // u0: size of operand 1 in dimension 0
+//       defines(u0 = size(1, 0), u1 = result(2))             // u0: size of operand 1 in dimension 0; u1: return 2, a scalar
 //       may_share(1 = 0)                                     // operand 1 may take the memory of operand 0
 //       origin "mm" source "model.py:12 in forward" reason "..." releases(b5)
 //     }

@@ -350,14 +350,17 @@ void Parser::parse_defines(Task& task) {
     const Token token = lexer_.peek();
     defined.symbol = symbol_index(lexer_.expect_identifier("a symbol"), token);
     lexer_.expect("=");
-    if (!lexer_.accept("scalar")) {
-      lexer_.expect("size");
-      lexer_.expect("(");
+    const bool scalar = lexer_.accept("result");
+    if (!scalar) lexer_.expect("size");
+    lexer_.expect("(");
+    if (scalar) {
+      defined.result = number("a result's number");
+    } else {
       defined.operand = number("an operand's number");
       lexer_.expect(",");
       defined.dim = number("a dimension");
-      lexer_.expect(")");
     }
+    lexer_.expect(")");
     task.defines.push_back(defined);
   });
 }

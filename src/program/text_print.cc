@@ -170,7 +170,7 @@ void Printer::print_arguments(const Task& task) {
   put_clause("defines", task.defines, [&](const Defined& defined) {
     add(program_.symbols[defined.symbol].name, " = ");
     if (defined.dim == kNone) {
-      add("scalar");
+      add("result(", defined.result, ")");
     } else {
       add("size(", defined.operand, ", ", defined.dim, ")");
     }

@@ -290,7 +290,10 @@ void StructureVerifier::check_defines(const Task& task, int32_t index) {
     if (!has(program_.symbols, defined.symbol)) fail("defines symbol ", defined.symbol, " that is not there");
     const Symbol& symbol = program_.symbols[defined.symbol];
     if (symbol.task != index) fail("defines ", symbol.name, " that does not come from it");
-    if (defined.dim == kNone && defined.operand == kNone) continue;
+    if (defined.dim == kNone && defined.operand == kNone) {
+      if (defined.result < 0) fail(symbol.name, " is result ", defined.result);
+      continue;
+    }
     if (!has(task.operands, defined.operand) || !has(task.operands[defined.operand].sizes, defined.dim)) {
       fail(symbol.name, " is the size of operand ", defined.operand, " in dimension ", defined.dim,
            " that is not there");

@@ -160,7 +160,10 @@ void Blueprint::list_buffers() {
     const program::Buffer& buffer = program->buffers[b];
     if (buffer.cls == BufferClass::kOutput || buffer.cls == BufferClass::kHeap) owned_buffers.push_back(b);
     if (buffer.first_task == kNone) continue;
-    if (buffer.cls == BufferClass::kArena) deaths[buffer.last_task].push_back(b);
+    if (buffer.cls == BufferClass::kArena) {
+      deaths[buffer.last_task].push_back(b);
+      arena_buffers.push_back(b);
+    }
     if (buffer.cls == BufferClass::kOutput || buffer.preallocated) allocated[buffer.first_task].push_back(b);
     if (buffer.cls == BufferClass::kHeap && !buffer.preallocated) {
       adopted[buffer.first_task].push_back(windows_of[b].front());

@@ -83,6 +83,7 @@ struct Blueprint {
   IndexLists allocated_by_task;        // buffers for which the runtime allocates memory right before the task
   IndexLists adopted_by_task;          // windows in which the task stores memory of its own
   IndexLists arena_deaths;             // arena buffers whose last task it is
+  std::vector<int32_t> arena_buffers;  // that tasks touch
   std::vector<int32_t> owned_buffers;  // those whose memory lives for one replay: outputs and heap
 
  private:

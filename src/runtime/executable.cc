@@ -192,8 +192,7 @@ void Executable::State::acquire(Call& call) {
 
 void Executable::State::capture(Call& call) {
   call.mode = options.capture ? RunMode::kCapture : RunMode::kEager;
-  auto made =
-      std::make_unique<Instance>(blueprint, tasks.all(), host, &call.lease->service, symbols_of(blueprint, call.key));
+  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, symbols_of(blueprint, call.key));
   call.instance = made.get();
   std::lock_guard lock(mutex);
   add(&Counters::captures);

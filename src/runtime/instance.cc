@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "program/offsets.h"
 #include "runtime/task_error.h"
+#include "tensor/shape.h"
 
 namespace npugraph::runtime {
 
@@ -29,17 +30,17 @@ void* advance(void* base, int64_t bytes) { return base == nullptr ? nullptr : st
 
 }  // namespace
 
-Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, const ng_host* service,
+Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, Lease& lease,
                    std::vector<Scalar> symbols)
     : blueprint_(blueprint),
       tasks_(tasks),
       sizes_(blueprint, std::move(symbols)),
       overlap_(written_inputs(*blueprint.program)) {
-  make_blocks(service);
+  make_blocks(&lease.service);
   sizes_.evaluate(0);
   measure_inputs();
   place_constants(host);
-  plan_arena();
+  plan_arena(lease.solver);
   try {
     bind_stage(0);
   } catch (...) {
@@ -129,17 +130,20 @@ void Instance::place_constants(Host& host) {
   }
 }
 
-void Instance::plan_arena() {
-  const program::Program& program = *blueprint_.program;
-  std::vector<program::Lifetime> lives;
-  for (int32_t b = 0; b < static_cast<int32_t>(program.buffers.size()); ++b) {
-    const program::Buffer& buffer = program.buffers[b];
-    if (buffer.cls != BufferClass::kArena || buffer.first_task == kNone) continue;
-    arena_offsets_.emplace_back(b, 0);
-    lives.push_back({buffer.first_task, buffer.last_task, sizes_.bytes(b)});
+void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
+  if (!solver) {
+    std::vector<program::Lifetime> lives;
+    for (const int32_t b : blueprint_.arena_buffers) {
+      lives.push_back({blueprint_.program->buffers[b].first_task, blueprint_.program->buffers[b].last_task});
+    }
+    solver.emplace(lives);
   }
-  const program::Placement placement = program::place(lives);
-  for (size_t i = 0; i < lives.size(); ++i) arena_offsets_[i].second = placement.offsets[i];
+  std::vector<int64_t> bytes;
+  for (const int32_t b : blueprint_.arena_buffers) bytes.push_back(sizes_.bytes(b));
+  const program::Placement placement = solver->place(bytes);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    arena_offsets_.emplace_back(blueprint_.arena_buffers[i], placement.offsets[i]);
+  }
   arena_bytes_ = placement.arena_bytes;
   lower_bound_bytes_ = placement.lower_bound_bytes;
 }

@@ -15,6 +15,7 @@
 #include "runtime/arena.h"
 #include "runtime/blueprint.h"
 #include "runtime/executable.h"
+#include "runtime/lease.h"
 #include "runtime/overlap.h"
 #include "runtime/sizes.h"
 
@@ -33,8 +34,8 @@ struct Step {
 class Instance {
  public:
   // Evaluates, places and binds all that follows from the inputs' symbols. TaskError when a task refuses the sizes, UserError
-  // from Sizes. `tasks` and `blueprint` outlive the Instance. `service` is what the tasks see during a run.
-  Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, const ng_host* service,
+  // from Sizes. `tasks`, `blueprint` and `lease` outlive the Instance.
+  Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, Lease& lease,
            std::vector<Scalar> symbols);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -80,7 +81,7 @@ class Instance {
   void make_blocks(const ng_host* service);
   void measure_inputs();
   void place_constants(Host& host);
-  void plan_arena();
+  void plan_arena(std::optional<program::ArenaSolver>& solver);
   void bind_stage(size_t stage);
   void bind_task(int32_t t);
   void unbind_tasks();

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "abi/task.h"
+#include "program/offsets.h"
 #include "runtime/arena.h"
 
 namespace npugraph::runtime {
@@ -23,8 +25,9 @@ struct Lease {
   Arena arena;
   Arena scratch;
   ng_host service;
-  std::string error;         // what a task of the call in progress said last
-  int64_t copied_bytes = 0;  // by the run in progress, beyond what its tasks declare
+  std::string error;                           // what a task of the call in progress said last
+  int64_t copied_bytes = 0;                    // by the run in progress, beyond what its tasks declare
+  std::optional<program::ArenaSolver> solver;  // of the Executable's Program, made by the first Instance
   bool busy = false;
   std::thread::id holder;  // while busy
 };

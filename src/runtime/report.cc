@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tensor/shape.h"
+
 namespace npugraph::runtime {
 
 using program::Access;

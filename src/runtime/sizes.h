@@ -5,6 +5,7 @@
 // Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,7 +30,8 @@ class Sizes {
   Scalar value(const program::Dim& dim) const;
   const int64_t* at(int32_t slot) const { return &integers_[slot]; }
   int64_t offset(int32_t window) const { return integers_[blueprint_.windows[window].offset]; }
-  int64_t bytes(int32_t buffer) const { return integers_[blueprint_.bytes_slot[buffer]]; }
+  // An extent says nothing, and may be negative, where several sizes are 0: then there is nothing to hold.
+  int64_t bytes(int32_t buffer) const { return std::max<int64_t>(integers_[blueprint_.bytes_slot[buffer]], 0); }
   std::span<const int64_t> sizes(int32_t window) const;
   std::span<const int64_t> strides(int32_t window) const;
 
@@ -48,8 +50,6 @@ class Sizes {
   int64_t now_ = 0;
 };
 
-// From the first byte to the end of the last element that is touched; 0 without elements.
-int64_t extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 // All stages evaluated under symbols that were seen in a call.
 Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbols);
 // "s0=4, s1=128": the symbols that come from the inputs.

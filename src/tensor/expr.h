@@ -9,6 +9,7 @@
 // error for integers and floats; all other floating-point operators follow IEEE 754 and are never reassociated.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 namespace npugraph {
 
 enum class ScalarKind : uint8_t { kInt, kFloat, kBool };
+inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
 
 // A scalar value. kBool keeps 0 or 1 in `i`.
 struct Scalar {

@@ -55,4 +55,19 @@ Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides) {
   return Expr::make(ExprOp::kAdd, std::move(terms));
 }
 
+int64_t extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype) {
+  int64_t last = 0;
+  bool overflow = false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return 0;
+    int64_t step = 0;
+    overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &step);
+    overflow |= __builtin_add_overflow(last, step, &last);
+  }
+  overflow |= __builtin_add_overflow(last, int64_t{1}, &last);
+  overflow |= __builtin_mul_overflow(last, size_of(dtype), &last);
+  if (overflow) throw UserError("the extent of a window does not fit 64 bits");
+  return last;
+}
+
 }  // namespace npugraph

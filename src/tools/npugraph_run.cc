@@ -21,7 +21,7 @@
 #include "program/text.h"
 #include "runtime/executable.h"
 #include "runtime/malloc_host.h"
-#include "runtime/sizes.h"
+#include "tensor/shape.h"
 #include "tools/npy.h"
 
 namespace npugraph::tools {
@@ -174,7 +174,7 @@ class Inputs {
     if (values(input.sizes) != array.sizes) fail_shape(i);
     const auto& strides = strides_[i] = values(input.strides);
     const int64_t bytes = size_of(array.dtype);
-    std::vector<char> laid(runtime::extent_bytes(array.sizes, strides, array.dtype));
+    std::vector<char> laid(extent_bytes(array.sizes, strides, array.dtype));
     std::vector<int64_t> index(array.sizes.size(), 0);
     for (size_t at = 0; at < array.data.size(); at += bytes) {
       int64_t offset = 0;
@@ -196,8 +196,7 @@ class Inputs {
       if (buffer.cls != BufferClass::kInput && buffer.cls != BufferClass::kParameter) return;
       const bool late = is_late(operand.byte_offset) || std::ranges::any_of(operand.sizes, is_late) ||
                         std::ranges::any_of(operand.strides, is_late);
-      const int64_t extent =
-          late ? 0 : runtime::extent_bytes(values(operand.sizes), values(operand.strides), operand.dtype);
+      const int64_t extent = late ? 0 : extent_bytes(values(operand.sizes), values(operand.strides), operand.dtype);
       const auto room = static_cast<int64_t>(arrays_[buffer.source].data.size());
       if (late || (extent > 0 && value(operand.byte_offset) > room - extent)) {
         throw UserError(cat("the Program reaches outside of ", name(buffer.source), ": it is damaged or needs torch"));

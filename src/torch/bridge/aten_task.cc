@@ -28,14 +28,12 @@ using torch::jit::Stack;
 // An operator from outside of torch may keep the tensors that it is given, and may be written in Python.
 bool is_foreign(std::string_view name) { return !name.starts_with("aten.") && !name.starts_with("prims."); }
 
-bool same_window(const program::Operand& a, const program::Operand& b) {
-  return a.buffer == b.buffer && a.dtype == b.dtype && a.byte_offset == b.byte_offset && a.sizes == b.sizes &&
-         a.strides == b.strides;
-}
-
 int32_t first_equal_window(const program::Task& task, int32_t operand) {
   int32_t first = 0;
-  while (first < operand && !same_window(task.operands[first], task.operands[operand])) ++first;
+  const auto is_same = [](const program::Operand& a, const program::Operand& b) {
+    return a.buffer == b.buffer && a.dtype == b.dtype && program::same_window(a, b);
+  };
+  while (first < operand && !is_same(task.operands[first], task.operands[operand])) ++first;
   return first;
 }
 
@@ -215,7 +213,7 @@ void AtenTask::check_written(State& state, const ng_call* call) const {
 
 void AtenTask::store_results(State& state, ng_call* call) const {
   size_t number = 0;
-  size_t scalars = 0;
+  size_t position = 0;
   const auto store = [&](at::Tensor tensor) {
     if (declared_.keeps(number)) {
       const auto& own = state.tensors[declared_.operand_of(number)];
@@ -224,13 +222,14 @@ void AtenTask::store_results(State& state, ng_call* call) const {
     ++number;
   };
   for (c10::IValue& value : state.stack) {
+    const size_t at = position++;
     if (value.isTensor()) {
       store(std::move(value).toTensor());
     } else if (value.isTensorList()) {
       const c10::List<at::Tensor> list = std::move(value).toTensorList();
       for (size_t i = 0; i < list.size(); ++i) store(list.extract(i));
     } else {
-      if (value.isScalar()) declared_.store_scalar(call, scalars++, value.toScalar());
+      if (value.isScalar()) declared_.store_scalar(call, at, value.toScalar());
       ++number;
     }
   }

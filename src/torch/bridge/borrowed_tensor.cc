@@ -7,6 +7,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
 
+#include "tensor/shape.h"
 #include "torch/bridge/convert.h"
 
 namespace npugraph::bridge {

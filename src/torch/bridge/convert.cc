@@ -8,6 +8,7 @@
 #include <ATen/core/jit_type.h>
 
 #include "base/error.h"
+#include "tensor/shape.h"
 
 namespace npugraph::bridge {
 
@@ -302,15 +303,6 @@ at::Tensor tensor_over(const void* data, at::IntArrayRef sizes, at::IntArrayRef 
   return at::from_blob(
       const_cast<void*>(data), sizes, strides, [owner = std::move(owner)](void*) {},
       at::TensorOptions().dtype(to_torch(dtype)));
-}
-
-int64_t extent_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype) {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
-    last += (sizes[i] - 1) * strides[i];
-  }
-  return (last + 1) * size_of(dtype);
 }
 
 }  // namespace npugraph::bridge

@@ -61,7 +61,5 @@ ir::ConstantData constant_of(at::Tensor tensor);
 // The strided tensor over `data`, which `owner` keeps alive for as long as the tensor lives.
 at::Tensor tensor_over(const void* data, at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype,
                        std::shared_ptr<void> owner);
-// Bytes from the first to the last element of a strided view, inclusive.
-int64_t extent_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype);
 
 }  // namespace npugraph::bridge

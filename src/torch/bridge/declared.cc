@@ -48,7 +48,7 @@ Declared::Declared(const program::Program& program, const program::Task& task)
   for (const program::Defined& defined : task.defines) {
     const program::Symbol& symbol = program.symbols.at(defined.symbol);
     own_symbols.push_back(symbol.name);
-    defines_.push_back({symbol.kind, defined.operand, defined.dim});
+    defines_.push_back({symbol.kind, defined.operand, defined.dim, defined.result});
     defines_sizes_ |= defined.dim != program::kNone;
   }
   for (const program::Operand& operand : task.operands) {
@@ -130,7 +130,7 @@ at::Tensor Declared::with_strides(const ng_buffer& buffer, const DeclaredOperand
 
 void Declared::store_scalar(ng_call* call, size_t position, const at::Scalar& value) const {
   for (size_t i = 0; i < defines_.size(); ++i) {
-    if (defines_[i].dim == program::kNone && position-- == 0) return store_symbol(call, i, value);
+    if (defines_[i].result == static_cast<int32_t>(position)) return store_symbol(call, i, value);
   }
 }
 

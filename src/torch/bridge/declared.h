@@ -41,8 +41,7 @@ class Declared {
   // tensor, of which a copy is made if anybody else holds it or its strides are not those declared. InternalError when the
   // tensor is not what was declared. `own` is a tensor over the operand's memory where the caller has one, else null.
   void store(ng_call* call, size_t number, at::Tensor result, const BorrowedTensor* own) const;
-  // Notes the `position`-th scalar that an operator returns: the value of the `position`-th symbol that is defined without
-  // naming an operand. Scalars that no symbol wants are ignored.
+  // Notes the scalar at `position` among the returns of the operator's schema. Scalars that no symbol wants are ignored.
   void store_scalar(ng_call* call, size_t position, const at::Scalar& value) const;
   // Notes the value of the task's `index`-th symbol, if there is one.
   void store_symbol(ng_call* call, size_t index, const at::Scalar& value) const;
@@ -52,6 +51,7 @@ class Declared {
     ScalarKind kind = ScalarKind::kInt;
     int32_t operand = program::kNone;
     int32_t dim = program::kNone;
+    int32_t result = program::kNone;
   };
   void adopt(const ng_call* call, int32_t index, at::Tensor result) const;
   at::Tensor with_strides(const ng_buffer& buffer, const DeclaredOperand& operand, at::Tensor result) const;

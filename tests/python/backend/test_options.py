@@ -12,7 +12,7 @@ from npugraph.backend import npugraph_ex
 from npugraph.options import OPTIONS, pass_names
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
-NAMES = "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, verify, max_instances, max_concurrent"
+NAMES = "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, generate_code, verify, max_instances, max_concurrent"
 
 
 def update(x):
@@ -45,6 +45,7 @@ def test_defaults() -> None:
         "inplace_pass": True,
         "input_inplace_pass": True,
         "disable_passes": (),
+        "generate_code": False,
         "verify": False,
         "max_instances": 64,
         "max_concurrent": 4,
@@ -60,6 +61,7 @@ def test_defaults() -> None:
         ("input_inplace_pass", "no", TypeError, "takes a bool, got 'no' (str)"),
         ("disable_passes", "cse", TypeError, "takes a list, got 'cse' (str)"),
         ("disable_passes", ["no such pass"], ValueError, "takes names of graph passes"),
+        ("generate_code", "yes", TypeError, "takes a bool, got 'yes' (str)"),
         ("verify", 0, TypeError, "takes a bool, got 0 (int)"),
         ("max_instances", 0, ValueError, "takes an int from 1 to 2**31 - 1, got 0"),
         ("max_instances", True, TypeError, "takes a int, got True (bool)"),

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from npugraph.demo import __main__ as demo
+from npugraph.demo import generate
 
 ROOT = Path(__file__).resolve().parents[3]
 SAYS = {
@@ -44,11 +48,54 @@ def test_example(name: str) -> None:
     assert SAYS[name] in done.stdout
 
 
+# The rows of the summary, in order, and what stands in them.
+SECONDS = r"\d+\.\d\d s"
+MEBIBYTES = r"\d+\.\d MiB"
+SUMMARY = {
+    "same tokens as eager": r"yes, all \d+",
+    "tokens/s, eager": r"\d+\.\d",
+    "time to first token, eager": r"\d+ ms",
+    "tokens/s, compiled": r"\d+\.\d",
+    "time to first token": r"\d+ ms, once compiled",
+    "compile time": rf"\d+\.\d s, first runs included: Dynamo {SECONDS}, (\w[\w ]* {SECONDS}, )+guards {SECONDS}",
+    "memory of the graphs": ", ".join(
+        f"{k} {MEBIBYTES}" for k in ("arena", "heap", "task scratch", "derived constants")
+    ),
+    "peak memory of the process": r"\d+ MiB",
+}
+
+
 def test_demo_answers_with_eager_tokens() -> None:
     done = run("-m", "npugraph.demo", "What is the capital of France?", "--tokens", "12")
     assert done.returncode == 0, done.stderr
     assert "The capital of France is Paris." in done.stdout
-    assert "same tokens as eager" in done.stdout
+    rows = dict(re.findall(r"^  (\S.*?) {2,}(.+)$", done.stdout, re.MULTILINE))
+    assert list(rows) == list(SUMMARY)
+    for name, pattern in SUMMARY.items():
+        assert re.fullmatch(pattern, rows[name]), f"{name}: {rows[name]}"
+
+
+class WrongChat:
+    """A chat whose compiled model answers otherwise than the model."""
+
+    tokenizer = None
+    model = "abc"
+    compiled = "abd"
+
+    def __init__(self, arguments: object, progress: object) -> None:
+        pass
+
+    def compile(self, progress: object) -> float:
+        return 1.0
+
+    def answer(self, model: str, printer: object = None) -> generate.Timed:
+        return generate.Timed([ord(letter) for letter in model], [1.0, 2.0, 3.0])
+
+
+def test_demo_fails_when_tokens_differ(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(demo, "Chat", WrongChat)
+    assert demo.main(["any question"]) == 1
+    assert re.search(r"same tokens as eager +NO, they part at token 3", capsys.readouterr().out)
 
 
 def test_demo_names_missing_packages() -> None:

@@ -173,5 +173,22 @@ TEST(Alias, OpaqueValuesOfOneRootMayOverlap) {
   EXPECT_TRUE(a.overlap("x", "y"));
 }
 
+TEST(Alias, DistinctIndicesNameDistinctElements) {
+  const auto distinct = [](std::vector<Expr> sizes, std::vector<Expr> strides) {
+    const std::vector<Symbol> symbols = {{.name = "s0", .min = 2, .max = 64}};
+    return has_distinct_elements({.sizes = std::move(sizes), .strides = std::move(strides)}, symbols);
+  };
+  const Expr s0 = Expr::symbol("s0");
+  EXPECT_TRUE(distinct({4, 4}, {1, 4}));
+  EXPECT_TRUE(distinct({4, 4, 2}, {1, 8, 4}));
+  EXPECT_TRUE(distinct({8, 1}, {1, 0}));
+  EXPECT_FALSE(distinct({8, 4}, {1, 0}));
+  EXPECT_FALSE(distinct({8, 4}, {1, 7}));
+  // Known strides beside symbolic ones, in any order of dimensions.
+  EXPECT_TRUE(distinct({4, s0, 3}, {3 * s0, 3, 1}));
+  EXPECT_TRUE(distinct({3, 4, s0}, {1, 3 * s0, 3}));
+  EXPECT_FALSE(distinct({3, 4, s0}, {1, s0, 3}));
+}
+
 }  // namespace
 }  // namespace npugraph::ir

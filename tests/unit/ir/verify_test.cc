@@ -39,6 +39,18 @@ TEST(Verify, AValueIsDefinedOnce) {
   EXPECT_EQ(verify(graph), "%x is defined twice");
 }
 
+TEST(Verify, NumbersAreResultsWithoutValues) {
+  const auto returning = [](const std::string& results) {
+    return verify(graph_of(std::string("symbol u0 : int  symbol u1 : int\n") +
+                           "op \"t::f(Tensor x) -> (int, Tensor, int)\" traits()\n"
+                           "input %x : f32[4]  " +
+                           results + " = t.f(%x) defines(u0 = result 0, u1 = result 2)  return u0, u1"));
+  };
+  EXPECT_EQ(returning("none, %b, none : none, f32[4], none"), "");
+  EXPECT_EQ(returning("none, %b : none, f32[4]"), "") << "at the end they may be left out";
+  EXPECT_THROW(returning("%b : f32[4]"), UserError);
+}
+
 TEST(Verify, NamesAreUnique) {
   Graph graph = relu();
   graph.value(2).name = "x";

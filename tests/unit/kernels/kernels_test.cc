@@ -44,12 +44,11 @@ Scalar random_scalar(Random& random, DType dtype) {
 struct Elementwise {
   std::vector<DType> inputs;
   DType result;
-  bool attribute = false;
 };
 
-std::vector<Elementwise> numeric(size_t inputs, std::initializer_list<DType> types, bool attribute = false) {
+std::vector<Elementwise> numeric(size_t inputs, std::initializer_list<DType> types) {
   std::vector<Elementwise> all;
-  for (const DType type : types) all.push_back({std::vector<DType>(inputs, type), type, attribute});
+  for (const DType type : types) all.push_back({std::vector<DType>(inputs, type), type});
   return all;
 }
 
@@ -65,11 +64,11 @@ std::vector<Elementwise> elementwise_types(std::string_view name) {
   if (in({"kernel.unary_neg", "kernel.unary_abs", "kernel.unary_relu", "kernel.unary_square"}))
     return numeric(1, {kF32, kI64});
   if (in({"kernel.unary_sqrt", "kernel.unary_rsqrt", "kernel.unary_reciprocal"})) return numeric(1, {kF32});
-  if (in({"kernel.binary_add", "kernel.binary_sub"})) return numeric(2, {kF32, kI64}, true);
   if (name == "kernel.binary_mul")
     return {{{kF32, kF32}, kF32}, {{kI64, kI64}, kI64}, {{kF32, kI64}, kF32}, {{kI64, kF32}, kF32}};
   if (name == "kernel.binary_div") return {{{kF32, kF32}, kF32}, {{kF32, kI64}, kF32}, {{kI64, kF32}, kF32}};
-  if (in({"kernel.binary_maximum", "kernel.binary_minimum"})) return numeric(2, {kF32, kI64});
+  if (in({"kernel.binary_add", "kernel.binary_sub", "kernel.binary_maximum", "kernel.binary_minimum"}))
+    return numeric(2, {kF32, kI64});
   if (name.starts_with("kernel.binary_")) return {{{kF32, kF32}, kBool}, {{kI64, kI64}, kBool}};
   return {};
 }
@@ -95,7 +94,6 @@ KernelCase elementwise_case(const Kernel& kernel, const Elementwise& type, Rando
       test.add_input(random, type.inputs[i], narrower(random, sizes));
     }
   }
-  if (type.attribute && random.one_in(2)) test.add_scalar(random, random_scalar(random, type.inputs[0]));
   test.add_result(random, type.result, sizes);
   return test;
 }

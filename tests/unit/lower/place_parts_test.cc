@@ -2,9 +2,7 @@
 // Concatenations whose parts are computed in place, by what becomes of the tasks.
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
-#include "lower/lower.h"
-#include "ops/table.h"
+#include "lower/lower_testing.h"
 
 namespace npugraph::lower {
 namespace {
@@ -13,33 +11,6 @@ using program::BufferClass;
 using program::Operand;
 using program::Program;
 using program::Task;
-
-// A host that runs everything, with out-variants for those operators that torch has one for.
-class Catalog final : public OperatorCatalog {
- public:
-  std::optional<OutVariant> out_variant(const ir::Op& op) const override {
-    if (op.name != "aten.exp" && op.name != "aten.gelu" && op.name != "aten.cat" && op.name != "aten.neg")
-      return std::nullopt;
-    const auto last = static_cast<int32_t>(op.schema.args.size());
-    return OutVariant{op.name + ".out", op.schema.text, {last}};
-  }
-  bool can_run(const ir::Op&) const override { return true; }
-};
-
-Program lowered(const std::string& body) {
-  const ir::Graph graph = ir::parse("npugraph.graph 1 @test {\n" + body + "\n}", "test", ops::registry());
-  EXPECT_EQ(ir::verify(graph), "");
-  return lower(graph, Catalog());
-}
-
-// "name name", a "*" behind those that count as copies.
-std::string tasks_of(const Program& program) {
-  std::string names;
-  for (const Task& task : program.tasks) {
-    names += (names.empty() ? "" : " ") + task.name + (task.copy_like ? "*" : "");
-  }
-  return names;
-}
 
 std::string text_of(const Program& program, const std::vector<program::Dim>& dims) {
   std::string text;

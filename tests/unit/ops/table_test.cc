@@ -30,8 +30,9 @@ TEST(Table, TwinsTakeTheSameArgumentsAndWriteTheFirst) {
   for (const std::string_view name : table_names()) {
     const ir::Op& op = require(name);
     if (op.inplace_twin.empty()) continue;
-    ++twins;
     const ir::Op& twin = require(op.inplace_twin);
+    if (twin.is(Trait::kView)) continue;
+    ++twins;
     ASSERT_EQ(twin.schema.args.size(), op.schema.args.size()) << name;
     for (size_t i = 0; i < op.schema.args.size(); ++i) {
       EXPECT_EQ(twin.schema.args[i].type, op.schema.args[i].type) << name;
@@ -41,8 +42,22 @@ TEST(Table, TwinsTakeTheSameArgumentsAndWriteTheFirst) {
     EXPECT_FALSE(op.is(Trait::kMutates)) << name;
     EXPECT_EQ(twin.is(Trait::kMayThrow), op.is(Trait::kMayThrow)) << name;
     EXPECT_EQ(twin.is(Trait::kElementwise), op.is(Trait::kElementwise)) << name;
+    EXPECT_EQ(twin.is(Trait::kExact), op.is(Trait::kExact)) << name;
   }
   EXPECT_GT(twins, 100);
+}
+
+TEST(Table, ScattersHaveTheArgumentsOfTheirViewsAndASource) {
+  for (const char* name : {"aten.slice_scatter", "aten.select_scatter", "aten.diagonal_scatter"}) {
+    const ir::Op& op = require(name);
+    const ir::Op& view = require(op.inplace_twin);
+    EXPECT_TRUE(view.is(Trait::kView)) << name;
+    std::vector<std::string> left;
+    for (const ir::SchemaArg& arg : op.schema.args) left.push_back(arg.name);
+    for (const ir::SchemaArg& arg : view.schema.args)
+      EXPECT_EQ(std::erase(left, arg.name), 1u) << name << " " << arg.name;
+    EXPECT_EQ(left, std::vector<std::string>{"src"}) << name;
+  }
 }
 
 TEST(Table, ViewsReturnTheirFirstTensor) {

@@ -74,6 +74,37 @@ TEST(FoldConstants, MarksWhatItMadeAsDerived) {
   EXPECT_EQ(graph.value(graph.constants[0].value).tensor().sizes, std::vector<Expr>{Expr(2)});
 }
 
+TEST(FoldConstants, FoldsAViewOnceForAllItsPlacesInANode) {
+  Host host;
+  EXPECT_EQ(fold(R"(
+    input %x : i64[2, 2] user "x"
+    %a : i64[4] = aten.arange(4)
+    %v : i64[2, 2] = aten.view(%a, [2, 2]) view(0)
+    %m : i64[2, 2] = aten.mul.Tensor(%v, %v)
+    %o : i64[2, 2] = aten.add.Tensor(%x, %m)
+    return %o
+  )",
+                 host),
+            "aten.add.Tensor ");
+  EXPECT_EQ(host.evaluated, (std::vector<std::string>{"aten.arange", "aten.view", "aten.mul.Tensor"}));
+}
+
+// The write would be known to belong at the start, although it stands behind what may fail.
+TEST(FoldConstants, KeepsThePlaceOfWrites) {
+  constexpr const char* kBody = R"(
+    input %x : f32[4] static "x"
+    input %w : f32[8, 4] parameter "w"
+    input %i : i64[2] user "i"
+    %e : f32[2, 4] = aten.embedding(%w, %i)
+    %z : f32[4] = aten.zeros([4])
+    %k : f32[4] = aten.ones([4])
+    %a : f32[4] = aten.add.Tensor(%x, %k)
+    %c : f32[4] = aten.copy_(%x, %z)
+    return %e, %a
+  )";
+  EXPECT_EQ(fold(kBody), "aten.embedding aten.zeros aten.add.Tensor aten.copy_ ");
+}
+
 TEST(FoldConstants, FoldsViewsOnlyForNodesThatReadThem) {
   Host host;
   EXPECT_EQ(fold(R"(

@@ -27,6 +27,27 @@ TEST(ReinplaceInputs, EpiloguesGoBackToWhereTheValueIsComputed) {
   EXPECT_EQ(operators_of(graph), "aten.add_.Tensor aten.embedding ");
 }
 
+TEST(ReinplaceInputs, AnInputThatIsWrittenWhereItStandsConcernsNoOther) {
+  constexpr const char* kBody = R"ir(
+    op "my::update(Tensor(a!) x) -> ()" traits()
+    input %x : f32[4] static "x"
+    input %y : f32[4] static "y"
+    input %w : f32[8, 4] parameter "w"
+    input %i : i64[2] user "i"
+    %r : f32[4] = aten.add.Tensor(%y, 1)
+    my.update(%x)
+    %s : f32[4] = aten.add.Tensor(%x, 1)
+    %e : f32[2, 4] = aten.embedding(%w, %i)
+    %c : f32[4] = aten.copy_(%y, %r)
+    %d : f32[4] = aten.copy_(%x, %s)
+    return %e
+  )ir";
+  ir::Graph graph = graph_of(kBody);
+  PassContext context;
+  reinplace_inputs(graph, context);
+  EXPECT_EQ(operators_of(graph), "aten.add_.Tensor my.update aten.add.Tensor aten.embedding aten.copy_ ");
+}
+
 TEST(ReinplaceInputs, CopiesOfTheProgramDoNotMoveAheadOfFailures) {
   ir::Graph graph = graph_of(kFailureBeforeCopy);
   PassContext context;
@@ -68,6 +89,18 @@ TEST(ReinplaceInputs, SaysWhyACopyWasKept) {
   ASSERT_EQ(context.remarks.size(), 1u);
   EXPECT_EQ(context.remarks[0].node, "copy__1");
   EXPECT_EQ(context.remarks[0].message, "copied back: the old value is used after the write");
+}
+
+TEST(ReinplaceInputs, ScattersIntoOtherStridesStay) {
+  ir::Graph graph = graph_of(R"(
+    input %x : f32[4, 4]{1, 4} static "x"
+    input %s : f32[2, 4] user "s"
+    %r : f32[4, 4] = aten.slice_scatter(%x, %s, 0, 0, 2)
+    %c : f32[4, 4]{1, 4} = aten.copy_(%x, %r)
+    return
+  )");
+  PassContext context;
+  EXPECT_EQ(reinplace_inputs(graph, context), 0);
 }
 
 TEST(RemoveCopies, FunctionalCopiesGoOnceEveryWriteStandsInItsPlace) {

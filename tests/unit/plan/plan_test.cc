@@ -61,7 +61,7 @@ class Builder {
   }
   Expr defined_symbol(const std::string& name) {  // by the last task
     auto& task = program_.tasks.back();
-    task.defines.push_back({static_cast<int32_t>(program_.symbols.size()), kNone, kNone});
+    task.defines.push_back({static_cast<int32_t>(program_.symbols.size()), kNone, kNone, 0});
     program_.symbols.push_back({.name = name, .task = static_cast<int32_t>(program_.tasks.size()) - 1});
     return Expr::symbol(name);
   }

@@ -12,16 +12,19 @@
 namespace npugraph::program {
 namespace {
 
-using Lives = std::vector<Lifetime>;
+struct SizedLife : Lifetime {
+  int64_t bytes = 0;
+};
+using Lives = std::vector<SizedLife>;
 
 int64_t round_up(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
 // By definition: the most bytes alive at one moment, and every moment at which it can change is a start.
 int64_t slow_lower_bound(const Lives& lives) {
   int64_t most = 0;
-  for (const Lifetime& moment : lives) {
+  for (const SizedLife& moment : lives) {
     int64_t alive = 0;
-    for (const Lifetime& life : lives) {
+    for (const SizedLife& life : lives) {
       if (life.first <= moment.first && moment.first <= life.last) alive += round_up(life.bytes);
     }
     most = std::max(most, alive);
@@ -50,6 +53,16 @@ void expect_sound(const Lives& lives, const Placement& placement) {
   EXPECT_EQ(placement.arena_bytes, top);
   EXPECT_GE(placement.arena_bytes, placement.lower_bound_bytes);
 }
+
+ArenaSolver solver_for(const Lives& lives) { return ArenaSolver(std::vector<Lifetime>(lives.begin(), lives.end())); }
+
+std::vector<int64_t> bytes_of(const Lives& lives) {
+  std::vector<int64_t> bytes;
+  for (const SizedLife& life : lives) bytes.push_back(life.bytes);
+  return bytes;
+}
+
+Placement place(const Lives& lives) { return solver_for(lives).place(bytes_of(lives)); }
 
 Placement placed(const Lives& lives) {
   Placement placement = place(lives);
@@ -184,7 +197,7 @@ TEST(Offsets, Deterministic) {
 TEST(Offsets, ASolverIsSoundAtEverySize) {
   std::mt19937 random(5);
   const Lives lives = random_lives(random, 120, 15, 10'000);
-  ArenaSolver solver(lives);
+  ArenaSolver solver = solver_for(lives);
   for (int32_t scale = 0; scale < 20; ++scale) {
     Lives scaled = lives;
     std::vector<int64_t> bytes;
@@ -197,9 +210,8 @@ TEST(Offsets, ASolverIsSoundAtEverySize) {
 TEST(Offsets, ASolverIsNeverWorseAtTheSameSizes) {
   std::mt19937 random(17);
   const Lives lives = random_lives(random, 150, 15, 10'000);
-  std::vector<int64_t> bytes;
-  for (const Lifetime& life : lives) bytes.push_back(life.bytes);
-  ArenaSolver solver(lives);
+  const std::vector<int64_t> bytes = bytes_of(lives);
+  ArenaSolver solver = solver_for(lives);
   const int64_t first = solver.place(bytes).arena_bytes;
   EXPECT_LE(solver.place(bytes).arena_bytes, first);
 }

@@ -152,7 +152,7 @@ class RandomProgram {
     Symbol symbol;
     symbol.name = "u" + std::to_string(index);
     symbol.task = index;
-    task.defines.push_back({static_cast<int32_t>(program_.symbols.size()), operand, dim});
+    task.defines.push_back({static_cast<int32_t>(program_.symbols.size()), operand, dim, dim == kNone ? 0 : kNone});
     program_.symbols.push_back(symbol);
     known_shapes_.push_back({Expr::symbol(symbol.name)});
     return symbol.name;

@@ -6,7 +6,7 @@
 
 namespace npugraph::program::testing {
 
-inline constexpr std::string_view kSampleProgram = R"(npugraph.program 1 @forward {
+inline constexpr std::string_view kSampleProgram = R"(npugraph.program 2 @forward {
   symbol s0 : int = size(0, 1)
   symbol n : float = input(1)
   symbol u0 : int = task(1)
@@ -34,7 +34,7 @@ inline constexpr std::string_view kSampleProgram = R"(npugraph.program 1 @forwar
     read b3+0 : f32[4, s0]{s0, 1}
     write b4+0 : i64[u0, 2]{2, 1}
     readwrite b0+8*s0 : f32[2, s0]{s0, 1}
-    args(%0) results(1, none) defines(u0 = size(1, 0), flag = scalar)
+    args(%0) results(1, none) defines(u0 = size(1, 0), flag = result(1))
     schema "aten::nonzero(Tensor self) -> Tensor"
     reason "its result has a size that depends on data"
   }

@@ -51,6 +51,7 @@ TEST(ProgramText, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(program.tasks[1].operands[2].access, Access::kReadWrite);
   EXPECT_EQ(program.tasks[1].results, (std::vector<int32_t>{1, kNone}));
   EXPECT_EQ(program.tasks[1].defines[1].operand, kNone);
+  EXPECT_EQ(program.tasks[1].defines[1].result, 1);
   EXPECT_EQ(program.tasks[2].callable, 7);
   EXPECT_EQ(program.tasks[2].stream, 1);
   EXPECT_EQ(program.outputs[1].input, 0);
@@ -70,12 +71,12 @@ TEST(ProgramText, NamesThatAreNoIdentifiersAreQuoted) {
   Program program;
   program.name = "forward #1 \"x\"";
   program.segments = {0};
-  EXPECT_EQ(print(program), "npugraph.program 1 @\"forward #1 \\\"x\\\"\" {\n  segment 0\n}\n");
+  EXPECT_EQ(print(program), "npugraph.program 2 @\"forward #1 \\\"x\\\"\" {\n  segment 0\n}\n");
   EXPECT_EQ(parse(print(program), "test").name, program.name);
 }
 
 TEST(ProgramText, MalformedTextIsRefusedWithItsPlace) {
-  EXPECT_EQ(refusal(edited("program 1", "program 2")), "test:1:18: a Program of version 2; this build reads version 1");
+  EXPECT_EQ(refusal(edited("program 2", "program 3")), "test:1:18: a Program of version 3; this build reads version 2");
   EXPECT_EQ(refusal(edited("stream(1)", "stream(x)")), "test:33:38: expected a stream, found 'x'");
   EXPECT_EQ(refusal(edited("u0 = size(1, 0)", "u9 = size(1, 0)")), "test:29:39: the symbol u9 is not declared above");
   EXPECT_EQ(refusal(edited("buffer b1", "buffer b2")), "test:7:10: expected b1");

@@ -101,6 +101,7 @@ TEST(ProgramVerify, Tasks) {
   EXPECT_EQ(violation([](Program& p) { p.tasks[2].callable = kNone; }),
             "task 2: Python tasks have a callable, and no others");
   EXPECT_EQ(violation([](Program& p) { p.tasks[0].stream = -1; }), "task 0: stream -1");
+  EXPECT_EQ(violation([](Program& p) { p.tasks[1].defines[1].result = kNone; }), "task 1: flag is result -1");
   EXPECT_EQ(violation([](Program& p) { p.tasks[1].defines[0].dim = 2; }),
             "task 1: u0 is the size of operand 1 in dimension 2 that is not there");
   EXPECT_EQ(violation([](Program& p) {

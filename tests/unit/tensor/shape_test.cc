@@ -46,6 +46,16 @@ TEST(Shape, ExtentCoversTheLastElement) {
   EXPECT_EQ(extent(dims({"s0", "0"}), dims({"64", "1"})), Expr(0));
 }
 
+TEST(Shape, ExtentInBytesIsThatOfTheElements) {
+  const auto bytes = [](std::vector<int64_t> sizes, std::vector<int64_t> strides) {
+    return extent_bytes(sizes, strides, DType::kF32);
+  };
+  EXPECT_EQ(bytes({}, {}), 4);
+  EXPECT_EQ(bytes({3, 4}, {8, 1}), 80);
+  EXPECT_EQ(bytes({0, 0}, {1, 1}), 0);
+  EXPECT_THROW(bytes({INT64_MAX, 2}, {4, 1}), UserError);
+}
+
 TEST(Shape, RanksMustAgree) {
   EXPECT_THROW(is_contiguous(dims({"2"}), {}), InternalError);
   EXPECT_THROW(extent(dims({"2"}), {}), InternalError);

@@ -66,13 +66,14 @@ class NpugraphRun : public testing::Test {
 };
 
 // y = x . w^T + x0 * f, with x dense in its first dimension; the second result is the input that was doubled in place.
-constexpr const char* kLinear = R"(npugraph.program 1 @linear {
+constexpr const char* kLinear = R"(npugraph.program 2 @linear {
   symbol s0 : int = size(0, 0)
   symbol f0 : float = input(2)
   buffer b0 input(0) live(0, 1)
   buffer b1 input(1) live(0, 0)
-  buffer b2 arena bytes(12*s0) live(0, 1)
-  buffer b3 output bytes(12*s0) live(1, 1)
+  buffer b2 arena bytes(12*s0) live(0, 2)
+  buffer b3 output bytes(12*s0) live(2, 2)
+  buffer b4 arena bytes(4*s0) live(1, 2)
   input 0 "L['x']" b0 : f32[s0, 2]{1, s0}
   input 1 "L['w']" b1 : f32[3, 2]{2, 1}
   input 2 "L['f']" scalar
@@ -82,13 +83,18 @@ constexpr const char* kLinear = R"(npugraph.program 1 @linear {
     write b2+0 : f32[s0, 3]{3, 1}
     args(%0, %1)
   }
-  task 1 kernel "kernel.binary_add" {
-    read b2+0 : f32[s0, 3]{3, 1}
+  task 1 kernel "kernel.binary_mul" {
     read b0+0 : f32[s0, 1]{1, s0}
-    write b3+0 : f32[s0, 3]{3, 1}
-    args(%0, %1, f0)
+    write b4+0 : f32[s0, 1]{1, 1}
+    args(%0, f0)
   }
-  segment 2
+  task 2 kernel "kernel.binary_add" {
+    read b2+0 : f32[s0, 3]{3, 1}
+    read b4+0 : f32[s0, 1]{1, 1}
+    write b3+0 : f32[s0, 3]{3, 1}
+    args(%0, %1)
+  }
+  segment 3
   output tensor b3+0 : f32[s0, 3]{3, 1}
   output tensor b3+0 : f32[3, s0]{1, 3}
   output scalar 2*s0 : int
@@ -129,7 +135,7 @@ TEST_F(NpugraphRun, WrongInputsAreNamed) {
 }
 
 TEST_F(NpugraphRun, MutatedInputsCanBeWritten) {
-  const auto program = write("double.program", R"(npugraph.program 1 @double {
+  const auto program = write("double.program", R"(npugraph.program 2 @double {
     buffer b0 input(0) live(0, 0)
     input 0 "x" b0 : i64[3]{1} mutated
     task 0 kernel "kernel.binary_add" {
@@ -152,7 +158,7 @@ TEST_F(NpugraphRun, MutatedInputsCanBeWritten) {
 }
 
 TEST_F(NpugraphRun, OperatorsOfTorchAreRefusedByName) {
-  const auto program = write("aten.program", R"(npugraph.program 1 @aten {
+  const auto program = write("aten.program", R"(npugraph.program 2 @aten {
     buffer b0 input(0) live(0, 0)
     buffer b1 output bytes(4) live(0, 0)
     input 0 "x" b0 : f32[1]{1}
@@ -172,7 +178,7 @@ TEST_F(NpugraphRun, OperatorsOfTorchAreRefusedByName) {
 }
 
 TEST_F(NpugraphRun, WindowsOutsideOfInputsAreRefused) {
-  const auto program = write("outside.program", R"(npugraph.program 1 @outside {
+  const auto program = write("outside.program", R"(npugraph.program 2 @outside {
     buffer b0 input(0) live(0, 0)
     buffer b1 output bytes(400) live(0, 0)
     input 0 "x" b0 : f32[4]{1}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/epilogues.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "passes/in_place.h"
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+namespace {
+
+std::vector<ir::NodeId> find_epilogues(const ir::Graph& graph, const ir::AliasInfo& aliases) {
+  const ir::Op* copy_op = row("aten.copy_");
+  const auto is_input = [&](ir::ValueId id) { return graph.value(aliases.root(id)).def == ir::kNone; };
+  std::vector<ir::NodeId> epilogues;
+  std::unordered_set<ir::ValueId> written_before;  // roots
+  bool at_end = true;
+  for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
+    const ir::Node& node = graph.node(*id);
+    if (node.dead || is_free_view(node)) continue;
+    const auto written = ir::written_operands(node);
+    at_end = at_end && node.op == copy_op && is_input(written.front());
+    if (at_end) epilogues.push_back(*id);
+    if (at_end) continue;
+    for (const ir::ValueId value : written) written_before.insert(aliases.root(value));
+  }
+  std::erase_if(epilogues, [&](ir::NodeId id) {
+    return written_before.contains(aliases.root(as_value(argument(graph.node(id), "self"))));
+  });
+  std::reverse(epilogues.begin(), epilogues.end());
+  return epilogues;
+}
+
+}  // namespace
+
+std::vector<ir::NodeId> take_epilogues(const ir::Graph& graph, PassContext& context) {
+  if (!std::exchange(context.copy_epilogues, false)) return std::exchange(context.left_epilogues, {});
+  return find_epilogues(graph, ir::AliasInfo(graph));
+}
+
+EpilogueSources::EpilogueSources(const ir::Graph& graph, const MemoryTrace& trace, const PassContext& context)
+    : graph_(graph), trace_(trace) {
+  if (!context.copy_epilogues) return;
+  const auto epilogues = find_epilogues(graph, trace.aliases());
+  if (epilogues.empty()) return;
+  is_source_.assign(graph.num_values(), false);
+  for (const ir::NodeId id : epilogues) add(as_value(argument(graph.node(id), "src")));
+  for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
+    const ir::Node& node = graph.node(*id);
+    if (node.dead || is_free_view(node) || node.results.size() != 1 || node.results[0] == ir::kNone) continue;
+    if (has(node.results[0])) follow(graph, node);
+  }
+}
+
+// Adds the operands in whose memory the result of the node may be.
+void EpilogueSources::follow(const ir::Graph& graph, const ir::Node& node) {
+  if (const auto form = in_place_form(graph, node)) {
+    add(form->target);
+    if (form->is_scatter) add(form->source);
+  } else if (node.op->is(ir::Trait::kCopyLike)) {
+    for (const ir::ValueId operand : ir::operands(node)) add(operand);
+  }
+}
+
+void EpilogueSources::add(ir::ValueId id) {
+  if (id != ir::kNone) is_source_[trace_.aliases().root(id)] = true;
+}
+
+bool EpilogueSources::would_move(ir::ValueId value, int32_t earlier, int32_t position) const {
+  return !is_source_.empty() && has(value) && trace_.may_fail_between(earlier + 1, position);
+}
+
+bool EpilogueSources::would_become(ir::ValueId value, ir::ValueId source) const {
+  const ir::NodeId made = graph_.value(trace_.aliases().root(source)).def;
+  return would_move(value, made == ir::kNone ? MemoryTrace::kStart : trace_.position(made),
+                    trace_.position(graph_.value(value).def));
+}
+
+}  // namespace npugraph::passes

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs for the tests of lowering, from text.
+#pragma once
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+#include "lower/lower.h"
+#include "ops/table.h"
+
+namespace npugraph::lower {
+
+// A host that runs everything, with out-variants for those operators that torch has one for.
+class Catalog final : public OperatorCatalog {
+ public:
+  std::optional<OutVariant> out_variant(const ir::Op& op) const override {
+    if (op.name != "aten.exp" && op.name != "aten.gelu" && op.name != "aten.cat" && op.name != "aten.neg")
+      return std::nullopt;
+    const auto last = static_cast<int32_t>(op.schema.args.size());
+    return OutVariant{op.name + ".out", op.schema.text, {last}};
+  }
+  bool can_run(const ir::Op&) const override { return true; }
+};
+
+inline program::Program lowered(const std::string& body, LowerOptions options = {}) {
+  const ir::Graph graph = ir::parse("npugraph.graph 1 @test {\n" + body + "\n}", "test", ops::registry());
+  EXPECT_EQ(ir::verify(graph), "");
+  return lower(graph, Catalog(), options);
+}
+
+// "name name", a "*" behind those that count as copies.
+inline std::string tasks_of(const program::Program& program) {
+  std::string names;
+  for (const program::Task& task : program.tasks) {
+    names += (names.empty() ? "" : " ") + task.name + (task.copy_like ? "*" : "");
+  }
+  return names;
+}
+
+}  // namespace npugraph::lower
