@@ -12,7 +12,10 @@ from npugraph.backend import npugraph_ex
 from npugraph.options import OPTIONS, pass_names
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
-NAMES = "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, generate_code, verify, max_instances, max_concurrent"
+NAMES = (
+    "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, generate_code, verify, max_instances, "
+    "max_concurrent"
+)
 
 
 def update(x):
