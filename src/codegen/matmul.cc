@@ -39,12 +39,12 @@ bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kB
 }  // namespace
 
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) {
-  std::vector<DType> dtypes{spec.a, spec.b, spec.c};
-  for (const EpilogueInput& input : spec.epilogue.inputs) dtypes.push_back(input.dtype);
-  for (const DType dtype : dtypes) {
-    if (!is_element(dtype)) throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
-    if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", target.cpu, " has no f16"));
+  for (const DType dtype : {spec.a, spec.b, spec.c}) {
+    if (!is_element(dtype))
+      throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
+    if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", name_of(target.level), " has no f16"));
   }
+  if (spec.epilogue) epilogue_code(target, *spec.epilogue);
   return {
       .context = new Matmul{spec, target},
       .run =

@@ -1,46 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products as tasks: C[.., m, n] = epilogue(sum over k of A[.., m, k] * B), sums in f32, sizes at run time.
+// Matrix products as tasks: C[.., m, n] = sum over k of A[.., m, k] * B, sums in f32, sizes at run time.
 //
-// Buffers: A, B, the inputs of the epilogue, C. The elements of A, B, C and inputs are f32, bf16 or f16. Leading dimensions
-// are a batch; B and the inputs may have fewer of them, or ones, which repeat. C and inputs are contiguous along n; nothing
-// else is assumed of strides, but products are fast where A is contiguous along k and B along k or n. The order of a sum
-// depends on sizes and strides alone.
+// Leading dimensions are a batch, which A or B may lack or repeat. Nothing is assumed of the strides of A and B, but products
+// are fast where A is contiguous along k and B along k or n. The order of a sum depends on sizes and strides alone.
 #pragma once
 
-#include <functional>
-#include <span>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include "abi/task.h"
+#include "loop/kernel.h"
 #include "target/target.h"
 #include "tensor/dtype.h"
 
-namespace llvm {
-class IRBuilderBase;
-class Value;
-}  // namespace llvm
-
 namespace npugraph::codegen {
 
-struct EpilogueInput {
-  DType dtype = DType::kF32;
-  bool along_columns = true;  // or one element for all columns of a row
-};
-
-// What happens to an element of the product before it is stored, written for vectors of f32 of any length.
-struct Epilogue {
-  std::string name;  // equal names are equal epilogues; empty: none
-  std::vector<EpilogueInput> inputs;
-  std::function<llvm::Value*(llvm::IRBuilderBase&, llvm::Value* sum, std::span<llvm::Value* const> inputs)> emit;
-};
-
+// Elements of A, B and C are f32, bf16 or f16.
 struct MatmulSpec {
   DType a = DType::kF32;
   DType b = DType::kF32;
-  DType c = DType::kF32;
-  bool b_is_nk = true;  // the last two dimensions of B: [n, k], as in nn.Linear, or [k, n]
-  Epilogue epilogue;
+  DType c = DType::kF32;  // without an epilogue
+  bool b_is_nk = true;    // the last two dimensions of B: [n, k], as in nn.Linear, or [k, n]
+
+  // What happens to the sums before they are stored. Buffer 0 of the kernel are the sums, dense f32 [rows, n], where rows
+  // counts through all leading dimensions and m. Its body is a loop over rows with one vector loop over columns in it and
+  // statements before that, none of which can fail; no locals, reductions or scans. Its extents are not looked at. It may
+  // store to more than one buffer, but nothing that A or B hold.
+  // Buffers of the task: A, B, then those of the kernel but the first; scalars those of the kernel. Without an epilogue: A,
+  // B, C, which is contiguous along n.
+  std::optional<loop::Kernel> epilogue;
 };
 
 // UserError where the spec cannot be generated.

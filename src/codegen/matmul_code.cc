@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "codegen/ir_module.h"
 #include "codegen/jit.h"
+#include "loop/text.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -20,7 +21,7 @@ class Store {
     std::lock_guard lock(mutex_);
     auto& code = modules_[key];
     if (code == nullptr) {
-      IrModule ir = make_ir_module(name, target);
+      IrModule ir = make_ir_module("matmul", target);
       fill(*ir.module);
       code = compile(std::move(ir), target);
     }
@@ -47,16 +48,21 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow
   return code.function<TileFunction>("tile");
 }
 
-MoveCode move_code(const target::Target& target, TileKind kind) {
-  const MachineCode& code = store().get(target, cat("matmul moves ", static_cast<int>(kind)), [&](llvm::Module& module) {
-    const TileShape shape = tile_shape(target, false);
-    llvm::LLVMContext& context = module.getContext();
-    emit_pack(add_function(module, target, "pack", pack_type(context)), shape);
-    emit_interleave(add_function(module, target, "interleave", interleave_type(context)), kind, shape);
-    emit_transpose(add_function(module, target, "transpose", transpose_type(context)), shape);
+InterleaveFunction* interleave_code(const target::Target& target, TileKind kind) {
+  const std::string name = cat("matmul interleave ", static_cast<int>(kind));
+  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+    emit_interleave(add_function(module, target, "interleave", interleave_type(module.getContext())), kind,
+                    tile_shape(target, false));
   });
-  return {code.function<PackFunction>("pack"), code.function<InterleaveFunction>("interleave"),
-          code.function<TransposeFunction>("transpose")};
+  return code.function<InterleaveFunction>("interleave");
+}
+
+TransposeFunction* transpose_code(const target::Target& target) {
+  const MachineCode& code = store().get(target, "matmul transpose", [&](llvm::Module& module) {
+    emit_transpose(add_function(module, target, "transpose", transpose_type(module.getContext())),
+                   tile_shape(target, false));
+  });
+  return code.function<TransposeFunction>("transpose");
 }
 
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors) {
@@ -76,12 +82,17 @@ ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecK
   return code.function<ColumnsMatvecFunction>("matvec");
 }
 
-EpilogueFunction* epilogue_code(const target::Target& target, const Epilogue& epilogue, DType c) {
-  std::string name = cat("epilogue ", epilogue.name, " ", name_of(c));
-  for (const EpilogueInput& input : epilogue.inputs) name += cat(" ", name_of(input.dtype), input.along_columns);
-  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
-    emit_epilogue(add_function(module, target, "epilogue", epilogue_type(module.getContext())), epilogue, c,
-                  target.lanes(DType::kF32));
+StoreSumsFunction* store_sums_code(const target::Target& target, DType c) {
+  const MachineCode& code = store().get(target, cat("store sums ", name_of(c)), [&](llvm::Module& module) {
+    emit_store_sums(add_function(module, target, "store", store_sums_type(module.getContext())), c,
+                    target.lanes(DType::kF32));
+  });
+  return code.function<StoreSumsFunction>("store");
+}
+
+EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue) {
+  const MachineCode& code = store().get(target, cat("epilogue ", loop::print(epilogue)), [&](llvm::Module& module) {
+    emit_epilogue(add_function(module, target, "epilogue", epilogue_type(module.getContext())), epilogue, target);
   });
   return code.function<EpilogueFunction>("epilogue");
 }

@@ -8,17 +8,12 @@
 
 namespace npugraph::codegen {
 
-// What brings elements into the order of a tile and back.
-struct MoveCode {
-  PackFunction* pack = nullptr;
-  InterleaveFunction* interleave = nullptr;
-  TransposeFunction* transpose = nullptr;
-};
-
 TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow);
-MoveCode move_code(const target::Target& target, TileKind kind);
+InterleaveFunction* interleave_code(const target::Target& target, TileKind kind);
+TransposeFunction* transpose_code(const target::Target& target);
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
-EpilogueFunction* epilogue_code(const target::Target& target, const Epilogue& epilogue, DType c);
+StoreSumsFunction* store_sums_code(const target::Target& target, DType c);
+EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue);
 
 }  // namespace npugraph::codegen

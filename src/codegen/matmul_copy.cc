@@ -35,14 +35,10 @@ struct F16 {
 template <typename Body>
 void with_element(DType dtype, Body body) {
   switch (dtype) {
-    case DType::kF32:
-      return body(F32{});
-    case DType::kBF16:
-      return body(Bf16{});
-    case DType::kF16:
-      return body(F16{});
-    default:
-      NG_CHECK(false, "no matrix element: ", name_of(dtype));
+    case DType::kF32: return body(F32{});
+    case DType::kBF16: return body(Bf16{});
+    case DType::kF16: return body(F16{});
+    default: NG_CHECK(false, "no matrix element: ", name_of(dtype));
   }
 }
 

@@ -1,88 +1,154 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/matmul_epilogue.h"
 
-#include "codegen/ir_loop.h"
+#include <algorithm>
+
+#include "base/error.h"
+#include "codegen/body.h"
 #include "codegen/matmul_element.h"
 
 namespace npugraph::codegen {
 namespace {
 
 using llvm::Value;
+using loop::For;
+
+[[noreturn]] void refuse(const loop::Kernel& kernel, const char* why) {
+  throw UserError(cat("epilogue ", kernel.name, " of a matrix product: ", why));
+}
+
+const For* as_loop(const loop::Stmt& statement) { return std::get_if<For>(&statement.node); }
+
+const For& rows_of(const loop::Kernel& kernel) {
+  const For* rows = kernel.body.size() == 1 ? as_loop(kernel.body[0]) : nullptr;
+  if (rows == nullptr || rows->kind == For::Kind::kVector || rows->kind == For::Kind::kUnrolled)
+    refuse(kernel, "its body is not one loop over rows");
+  if (rows->body.empty() || as_loop(rows->body.back()) == nullptr) refuse(kernel, "no loop over columns ends a row");
+  const For& columns = *as_loop(rows->body.back());
+  const bool more = std::any_of(rows->body.begin(), rows->body.end() - 1, as_loop);
+  if (more || columns.kind != For::Kind::kVector)
+    refuse(kernel, "a row has loops besides the vector loop over columns");
+  if (!rows->scans.empty() || !rows->reductions.empty() || !columns.scans.empty() || !columns.reductions.empty())
+    refuse(kernel, "it reduces or scans");
+  const auto is_local = [](const loop::Buffer& buffer) { return buffer.kind == loop::Buffer::Kind::kLocal; };
+  if (std::any_of(kernel.buffers.begin(), kernel.buffers.end(), is_local)) refuse(kernel, "it has local buffers");
+  if (kernel.buffers.empty() || kernel.buffers[0].dtype != DType::kF32) refuse(kernel, "its first buffer is not f32");
+  return *rows;
+}
 
 class EpilogueEmitter {
  public:
-  EpilogueEmitter(llvm::Function* function, const Epilogue& epilogue, DType c)
+  EpilogueEmitter(llvm::Function* function, const loop::Kernel& kernel, const target::Target& target)
       : f_(function),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
-        epilogue_(epilogue),
-        c_(c) {}
+        kernel_(kernel),
+        rows_(rows_of(kernel)),
+        columns_(*as_loop(rows_.body.back())),
+        body_(b_, kernel, target,
+              {.fail = [&](const std::string&, Value*) { refuse(kernel, "it can fail"); },
+               .parallel = {},
+               .iteration = {}}) {}
 
-  void emit(int lanes) {
-    Values carried{f_->getArg(0)};
-    Values strides{b_.CreateShl(f_->getArg(1), 2)};
-    for (size_t i = 0; i <= epilogue_.inputs.size(); ++i) {
-      carried.push_back(entry(b_.getPtrTy(), 4, i));
-      strides.push_back(entry(b_.getInt64Ty(), 5, i));
-    }
-    emit_loop(b_, b_.getInt64(0), f_->getArg(2), 1, carried, [&](Value*, const Values& row) {
-      emit_row(row, lanes);
-      Values next;
-      for (size_t i = 0; i < row.size(); ++i) next.push_back(b_.CreateGEP(b_.getInt8Ty(), row[i], strides[i]));
-      return next;
+  void emit() {
+    bind_scalars();
+    body_.bind_buffer(0, {nullptr, [this](const loop::Load&) { return load_sums(); }});
+    for (size_t i = 1; i < kernel_.buffers.size(); ++i)
+      body_.bind_buffer(i, {entry(f_->getArg(6), i - 1, b_.getPtrTy()), nullptr});
+    For block = rows_;
+    block.body.pop_back();
+    const int lanes = body_.lanes_for(columns_);
+    Value* columns = f_->getArg(3);
+    Value* whole = b_.CreateAnd(columns, b_.getInt64(-lanes));
+    emit_loop(b_, b_.getInt64(0), f_->getArg(2), 1, [&](Value* r) {
+      body_.bind_symbol(rows_.var, b_.CreateAdd(r, f_->getArg(4)));
+      body_.emit(block.body);
+      row_ = b_.CreateMul(r, f_->getArg(1));
+      emit_loop(b_, b_.getInt64(0), whole, lanes, [&](Value* c) { emit_columns(c, lanes, nullptr); });
+      emit_if(
+          b_, b_.CreateICmpSLT(whole, columns),
+          [&] {
+            emit_columns(whole, lanes, first_lanes(b_, b_.CreateSub(columns, whole), lanes));
+            return Values{};
+          },
+          [] { return Values{}; });
     });
     b_.CreateRetVoid();
   }
 
  private:
-  Value* entry(llvm::Type* type, unsigned argument, size_t i) {
-    Value* at = b_.CreateConstGEP1_64(b_.getInt64Ty(), f_->getArg(argument), static_cast<int64_t>(i));
-    return b_.CreateAlignedLoad(type, at, llvm::Align(8));
+  Value* entry(Value* array, size_t i, llvm::Type* type) {
+    return b_.CreateLoad(type, b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), array, i));
   }
 
-  void emit_row(const Values& row, int lanes) {
-    Value* columns = f_->getArg(3);
-    Value* whole = b_.CreateAnd(columns, b_.getInt64(-lanes));
-    emit_loop(b_, b_.getInt64(0), whole, lanes, [&](Value* c) { emit_elements(row, c, lanes); });
-    emit_loop(b_, whole, columns, 1, [&](Value* c) { emit_elements(row, c, 1); });
-  }
-
-  Value* element(Value* row, Value* c, DType dtype) {
-    return b_.CreateGEP(b_.getInt8Ty(), row, b_.CreateMul(c, b_.getInt64(size_of(dtype))));
-  }
-
-  void emit_elements(const Values& row, Value* c, int lanes) {
-    Value* value = load_as_f32(b_, element(row[0], c, DType::kF32), DType::kF32, lanes);
-    Values inputs;
-    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) {
-      const EpilogueInput& input = epilogue_.inputs[i];
-      if (input.along_columns) {
-        inputs.push_back(load_as_f32(b_, element(row[i + 1], c, input.dtype), input.dtype, lanes));
-      } else {
-        Value* one = b_.CreateExtractElement(load_as_f32(b_, row[i + 1], input.dtype, 1), b_.getInt64(0));
-        inputs.push_back(b_.CreateVectorSplat(lanes, one));
-      }
+  void bind_scalars() {
+    for (size_t i = 0; i < kernel_.scalars.size(); ++i) {
+      const ScalarKind kind = kernel_.scalars[i].kind;
+      Value* value = entry(f_->getArg(7), i, kind == ScalarKind::kFloat ? b_.getDoubleTy() : b_.getInt64Ty());
+      body_.bind_symbol(kernel_.scalars[i].name, kind == ScalarKind::kBool ? b_.CreateIsNotNull(value) : value);
     }
-    if (epilogue_.emit) value = epilogue_.emit(b_, value, inputs);
-    store_f32_as(b_, value, element(row.back(), c, c_), c_);
+  }
+
+  void emit_columns(Value* column, int lanes, Value* mask) {
+    column_ = column;
+    lanes_ = lanes;
+    body_.emit_lanes(columns_, b_.CreateAdd(column, f_->getArg(5)), lanes, mask);
+  }
+
+  Value* load_sums() {
+    Value* from = b_.CreateGEP(b_.getFloatTy(), f_->getArg(0), b_.CreateAdd(row_, column_));
+    return load_as_f32(b_, from, DType::kF32, lanes_);
   }
 
   llvm::Function* f_;
   llvm::IRBuilder<> b_;
-  const Epilogue& epilogue_;
-  DType c_;
+  const loop::Kernel& kernel_;
+  const For& rows_;
+  const For& columns_;
+  BodyEmitter body_;
+  Value* row_ = nullptr;  // the sums of the row, and of the lanes in it
+  Value* column_ = nullptr;
+  int lanes_ = 0;
 };
+
+llvm::FunctionType* function_type(llvm::LLVMContext& context, std::initializer_list<char> arguments) {
+  std::vector<llvm::Type*> types;
+  for (const char argument : arguments)
+    types.push_back(argument == 'p' ? static_cast<llvm::Type*>(llvm::PointerType::getUnqual(context))
+                                    : llvm::Type::getInt64Ty(context));
+  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
+}
 
 }  // namespace
 
-llvm::FunctionType* epilogue_type(llvm::LLVMContext& context) {
-  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
-  llvm::Type* integer = llvm::Type::getInt64Ty(context);
-  return llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                 {pointer, integer, integer, integer, pointer, pointer}, false);
+llvm::FunctionType* store_sums_type(llvm::LLVMContext& context) {
+  return function_type(context, {'p', 'i', 'i', 'i', 'p', 'i'});
 }
 
-void emit_epilogue(llvm::Function* function, const Epilogue& epilogue, DType c, int lanes) {
-  EpilogueEmitter(function, epilogue, c).emit(lanes);
+llvm::FunctionType* epilogue_type(llvm::LLVMContext& context) {
+  return function_type(context, {'p', 'i', 'i', 'i', 'i', 'i', 'p', 'p'});
+}
+
+void emit_store_sums(llvm::Function* f, DType c, int lanes) {
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
+  Value* columns = f->getArg(3);
+  Value* whole = b.CreateAnd(columns, b.getInt64(-lanes));
+  const auto at = [&](Value* pointer, Value* bytes) { return b.CreateGEP(b.getInt8Ty(), pointer, bytes); };
+  const auto times = [&](Value* x, int64_t factor) { return b.CreateMul(x, b.getInt64(factor)); };
+  emit_loop(b, b.getInt64(0), f->getArg(2), 1, [&](Value* r) {
+    Value* from = at(f->getArg(0), times(b.CreateMul(r, f->getArg(1)), 4));
+    Value* to = at(f->getArg(4), b.CreateMul(r, f->getArg(5)));
+    const auto store = [&](Value* column, int count) {
+      store_f32_as(b, load_as_f32(b, at(from, times(column, 4)), DType::kF32, count), at(to, times(column, size_of(c))),
+                   c);
+    };
+    emit_loop(b, b.getInt64(0), whole, lanes, [&](Value* column) { store(column, lanes); });
+    emit_loop(b, whole, columns, 1, [&](Value* column) { store(column, 1); });
+  });
+  b.CreateRetVoid();
+}
+
+void emit_epilogue(llvm::Function* function, const loop::Kernel& epilogue, const target::Target& target) {
+  EpilogueEmitter(function, epilogue, target).emit();
 }
 
 }  // namespace npugraph::codegen

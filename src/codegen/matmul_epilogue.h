@@ -10,12 +10,20 @@
 
 namespace npugraph::codegen {
 
-// The sums of `rows` rows and `columns` columns of C, acc_stride elements apart, to C. `pointers` has the first element of
-// each row's place in the inputs and C, `strides` the bytes from row to row, in the order of the buffers.
-using EpilogueFunction = void(const float* acc, int64_t acc_stride, int64_t rows, int64_t columns,
-                              char* const* pointers, const int64_t* strides);
+// Stores sums, `stride` elements from row to row, from `to` on, to_stride bytes from row to row.
+using StoreSumsFunction = void(const float* sums, int64_t stride, int64_t rows, int64_t columns, void* to,
+                               int64_t to_stride);
 
+// Runs an epilogue for the sums of the rows and columns from (row, column) on. Behind each row of sums a whole vector can be
+// read.
+using EpilogueFunction = void(const float* sums, int64_t stride, int64_t rows, int64_t columns, int64_t row,
+                              int64_t column, void* const* data, const ng_scalar* scalars);
+
+llvm::FunctionType* store_sums_type(llvm::LLVMContext& context);
 llvm::FunctionType* epilogue_type(llvm::LLVMContext& context);
-void emit_epilogue(llvm::Function* function, const Epilogue& epilogue, DType c, int lanes);
+
+// Fill in the body of a function of that type. UserError where the kernel is not of the form that MatmulSpec asks for.
+void emit_store_sums(llvm::Function* function, DType c, int lanes);
+void emit_epilogue(llvm::Function* function, const loop::Kernel& epilogue, const target::Target& target);
 
 }  // namespace npugraph::codegen

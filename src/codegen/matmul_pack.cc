@@ -81,13 +81,6 @@ class Bytes {
 
 }  // namespace
 
-llvm::FunctionType* pack_type(llvm::LLVMContext& context) {
-  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
-  llvm::Type* integer = llvm::Type::getInt64Ty(context);
-  return llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                 {pointer, integer, integer, integer, pointer, integer}, false);
-}
-
 llvm::FunctionType* interleave_type(llvm::LLVMContext& context) {
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* integer = llvm::Type::getInt64Ty(context);
@@ -97,30 +90,8 @@ llvm::FunctionType* interleave_type(llvm::LLVMContext& context) {
 llvm::FunctionType* transpose_type(llvm::LLVMContext& context) {
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* integer = llvm::Type::getInt64Ty(context);
-  return llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                 {pointer, integer, integer, integer, pointer, integer}, false);
-}
-
-void emit_pack(llvm::Function* f, const TileShape& shape) {
-  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
-  Bytes bytes(b);
-  auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), shape.lanes);
-  Value* last = b.CreateSub(f->getArg(2), b.getInt64(1));
-  Values rows;
-  for (int r = 0; r < shape.lanes; ++r) {
-    Value* row = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.getInt64(r), last);
-    rows.push_back(bytes.at(f->getArg(0), b.CreateMul(row, f->getArg(1))));
-  }
-  emit_loop(b, b.getInt64(0), f->getArg(3), shape.lanes, [&](Value* s) {
-    Values loaded;
-    for (Value* row : rows) loaded.push_back(b.CreateAlignedLoad(vector, bytes.at(row, bytes.times(s, 4)), Align(2)));
-    Value* to = bytes.at(f->getArg(4), b.CreateMul(s, f->getArg(5)));
-    for (Value* column : transpose_vectors(b, loaded)) {
-      b.CreateAlignedStore(column, to, Align(4 * shape.lanes));
-      to = bytes.at(to, f->getArg(5));
-    }
-  });
-  b.CreateRetVoid();
+  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, integer, integer, integer, pointer, integer},
+                                 false);
 }
 
 void emit_interleave(llvm::Function* f, TileKind kind, const TileShape& shape) {
@@ -150,20 +121,20 @@ void emit_transpose(llvm::Function* f, const TileShape& shape) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
   Bytes bytes(b);
   auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), shape.lanes);
-  Value* from_stride = bytes.times(f->getArg(1), 4);
-  Value* to_stride = bytes.times(f->getArg(5), 4);
+  Value* last = b.CreateSub(f->getArg(2), b.getInt64(1));
   emit_loop(b, b.getInt64(0), f->getArg(2), shape.lanes, [&](Value* r) {
+    Values rows;
+    for (int i = 0; i < shape.lanes; ++i) {
+      Value* row = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.CreateAdd(r, b.getInt64(i)), last);
+      rows.push_back(bytes.at(f->getArg(0), b.CreateMul(row, f->getArg(1))));
+    }
     emit_loop(b, b.getInt64(0), f->getArg(3), shape.lanes, [&](Value* c) {
-      Value* from = bytes.at(bytes.at(f->getArg(0), b.CreateMul(r, from_stride)), bytes.times(c, 4));
-      Value* to = bytes.at(bytes.at(f->getArg(4), b.CreateMul(c, to_stride)), bytes.times(r, 4));
       Values loaded;
-      for (int i = 0; i < shape.lanes; ++i) {
-        loaded.push_back(b.CreateAlignedLoad(vector, from, Align(4)));
-        from = bytes.at(from, from_stride);
-      }
+      for (Value* row : rows) loaded.push_back(b.CreateAlignedLoad(vector, bytes.at(row, bytes.times(c, 4)), Align(2)));
+      Value* to = bytes.at(bytes.at(f->getArg(4), b.CreateMul(c, f->getArg(5))), bytes.times(r, 4));
       for (Value* column : transpose_vectors(b, loaded)) {
         b.CreateAlignedStore(column, to, Align(4));
-        to = bytes.at(to, to_stride);
+        to = bytes.at(to, f->getArg(5));
       }
     });
   });

@@ -21,80 +21,80 @@ Dimension dimension(const ng_buffer& buffer, int from_last) {
   return {size, size == 1 ? 0 : buffer.strides[d] * size_of(static_cast<DType>(buffer.dtype))};
 }
 
-bool repeats_to(const Dimension& d, int64_t size) { return d.size == size || d.size == 1; }
-
-// Batch strides of a buffer; false where its sizes do not repeat to those of C.
-bool place_batch(const ng_buffer& buffer, const std::vector<int64_t>& sizes, Place& place) {
-  const int count = static_cast<int>(sizes.size());
-  for (int d = 0; d < count; ++d) {
-    const Dimension found = dimension(buffer, 2 + count - 1 - d);
-    if (!repeats_to(found, sizes[d])) return false;
-    place.batch.push_back(found.stride);
+// The batch of A and B together, each of which may lack dimensions or repeat along them.
+bool find_batch(const ng_buffer& a, const ng_buffer& b, MatmulPlan& plan) {
+  for (int from_last = std::max(a.rank, b.rank) - 1; from_last >= 2; --from_last) {
+    const int64_t of_a = dimension(a, from_last).size, of_b = dimension(b, from_last).size;
+    if (of_a != of_b && of_a != 1 && of_b != 1) return false;
+    plan.batch_sizes.push_back(of_a == 1 ? of_b : of_a);
   }
-  return buffer.rank <= count + 2;
+  return true;
+}
+
+std::vector<int64_t> batch_strides(const ng_buffer& buffer, const MatmulPlan& plan) {
+  std::vector<int64_t> strides;
+  for (size_t d = plan.batch_sizes.size(); d-- > 0;)
+    strides.push_back(dimension(buffer, static_cast<int>(d) + 2).stride);
+  return strides;
 }
 
 bool place_a_and_b(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan) {
   const ng_buffer& a = call.buffers[0];
   const ng_buffer& b = call.buffers[1];
+  if (a.rank < 2 || b.rank < 2 || static_cast<DType>(a.dtype) != spec.a || static_cast<DType>(b.dtype) != spec.b)
+    return false;
   const Dimension a_m = dimension(a, 1), a_k = dimension(a, 0);
   const Dimension b_n = dimension(b, spec.b_is_nk ? 1 : 0), b_k = dimension(b, spec.b_is_nk ? 0 : 1);
-  if (a.rank < 2 || b.rank < 2 || a_m.size != plan.m || b_n.size != plan.n || a_k.size != b_k.size) return false;
+  if (a_k.size != b_k.size || !find_batch(a, b, plan)) return false;
+  plan.m = a_m.size;
+  plan.n = b_n.size;
   plan.k = a_k.size;
-  plan.a = {a_m.stride, plan.k == 1 ? size_of(spec.a) : a_k.stride, {}, spec.a};
-  plan.b = {b_n.stride, b_k.stride, {}, spec.b};
+  plan.a = {a_m.stride, plan.k == 1 ? size_of(spec.a) : a_k.stride, batch_strides(a, plan), spec.a};
+  plan.b = {b_n.stride, b_k.stride, batch_strides(b, plan), spec.b};
   // A dimension of one element is contiguous.
   if (plan.k == 1) plan.b.column = size_of(spec.b);
   if (plan.n == 1 && plan.k != 1 && plan.b.column != size_of(spec.b)) plan.b.row = size_of(spec.b);
-  return place_batch(a, plan.batch_sizes, plan.a) && place_batch(b, plan.batch_sizes, plan.b);
-}
-
-bool place_ends(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan) {
-  const size_t inputs = spec.epilogue.inputs.size();
-  for (size_t i = 0; i <= inputs; ++i) {
-    const ng_buffer& buffer = call.buffers[2 + i];
-    const bool along_columns = i == inputs || spec.epilogue.inputs[i].along_columns;
-    const Dimension row = dimension(buffer, 1), column = dimension(buffer, 0);
-    const auto dtype = static_cast<DType>(buffer.dtype);
-    if (dtype != (i == inputs ? spec.c : spec.epilogue.inputs[i].dtype)) return false;
-    if (column.size != (along_columns ? plan.n : 1) || !repeats_to(row, plan.m)) return false;
-    if (column.size > 1 && column.stride != size_of(dtype)) return false;
-    Place place{row.stride, along_columns ? size_of(dtype) : 0, {}, dtype};
-    if (!place_batch(buffer, plan.batch_sizes, place)) return false;
-    plan.ends.push_back(std::move(place));
-  }
   return true;
 }
 
-// Whether `place` steps through batch dimension d as if it were more rows.
-bool more_rows(const MatmulPlan& plan, const Place& place, size_t d) {
-  return place.batch[d] == place.row * plan.m || plan.batch_sizes[d] == 1;
+// C, where there is no epilogue that knows its place.
+bool place_c(const MatmulSpec& spec, const ng_buffer& c, MatmulPlan& plan) {
+  const int batch = static_cast<int>(plan.batch_sizes.size());
+  if (c.rank != batch + 2 || static_cast<DType>(c.dtype) != spec.c) return false;
+  for (int d = 0; d < batch; ++d) {
+    if (c.sizes[d] != plan.batch_sizes[d]) return false;
+  }
+  const Dimension row = dimension(c, 1), column = dimension(c, 0);
+  if (row.size != plan.m || column.size != plan.n) return false;
+  if (column.size > 1 && column.stride != size_of(spec.c)) return false;
+  plan.c = {row.stride, size_of(spec.c), batch_strides(c, plan), spec.c};
+  return true;
 }
 
-// Moves the inner batch dimensions that B does not have into the rows: [b, s, k] with weights is one product.
-void fold_batch_into_rows(MatmulPlan& plan) {
-  std::vector<Place*> places{&plan.a};
-  for (Place& end : plan.ends) places.push_back(&end);
+// Moves the inner batch dimensions that B does not have into the rows: [b, s, k] with weights is one product. Rows are
+// numbered alike before and after.
+void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
   while (!plan.batch_sizes.empty()) {
-    const size_t d = plan.batch_sizes.size() - 1;
-    if (plan.b.batch[d] != 0 && plan.batch_sizes[d] != 1) break;
-    if (plan.m == 1) {
-      for (Place* place : places) place->row = place->batch[d];
-    } else if (!std::all_of(places.begin(), places.end(), [&](Place* p) { return more_rows(plan, *p, d); })) {
-      break;
+    const int64_t size = plan.batch_sizes.back();
+    if (plan.b.batch.back() != 0 && size != 1) return;
+    const auto more_rows = [&](const Place& place) {
+      return size == 1 || plan.m == 1 || place.batch.back() == place.row * plan.m;
+    };
+    if (!more_rows(plan.a) || (has_c && !more_rows(plan.c))) return;
+    for (Place* place : {&plan.a, &plan.c}) {
+      if (plan.m == 1 && size != 1 && !place->batch.empty()) place->row = place->batch.back();
+      if (!place->batch.empty()) place->batch.pop_back();
     }
-    plan.m *= plan.batch_sizes[d];
-    plan.batch_sizes.pop_back();
     plan.b.batch.pop_back();
-    for (Place* place : places) place->batch.pop_back();
+    plan.batch_sizes.pop_back();
+    plan.m *= size;
   }
 }
 
 Form choose_form(const MatmulPlan& plan) {
   const bool k_is_dense = plan.b.column == size_of(plan.b.dtype);
   const bool n_is_dense = plan.b.row == size_of(plan.b.dtype);
-  static const int mv = getenv("NG_MV_MAX") ? atoi(getenv("NG_MV_MAX")) : 8;
-  if (plan.m <= mv && k_is_dense) return Form::kRowsMatvec;
+  if (plan.m <= kMostVectors && k_is_dense) return Form::kRowsMatvec;
   if (plan.m <= kMostVectors && n_is_dense) return Form::kColumnsMatvec;
   return k_is_dense ? Form::kPackA : Form::kPackB;
 }
@@ -129,7 +129,7 @@ void choose_blocks(MatmulPlan& plan, const target::Target& target) {
     }
     case Form::kPackB:
       plan.block_columns = plan.shape.columns();
-      plan.block_steps = part_of(plan.steps, 512);
+      plan.block_steps = part_of(plan.steps, 1024);
       plan.block_rows = 42 * plan.shape.rows;
       if (plan.batches * plan.column_blocks() < 8) plan.block_rows = 4 * plan.shape.rows;
       return;
@@ -147,33 +147,30 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
   return sum;
 }
 
-int64_t MatmulPlan::dense_a_bytes() const {
-  return dense_a ? divide_up(batches * m * steps * 4, 64) * 64 : 0;
-}
+int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? divide_up(batches * m * steps * 4, 64) * 64 : 0; }
 
 int64_t MatmulPlan::workspace() const {
   const int64_t packed = form == Form::kPackA ? batches * panels() * panel_bytes() : 0;
   return dense_a_bytes() + packed;
 }
 
+size_t number_of_buffers(const MatmulSpec& spec) {
+  // The sums, which are in no buffer of the task, are the first of an epilogue.
+  return spec.epilogue ? 1 + spec.epilogue->buffers.size() : 3;
+}
+
 std::optional<MatmulPlan> plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call) {
-  const size_t buffers = spec.epilogue.inputs.size() + 3;
-  if (call.num_buffers != buffers) return {};
-  if (static_cast<DType>(call.buffers[0].dtype) != spec.a || static_cast<DType>(call.buffers[1].dtype) != spec.b)
-    return {};
-  const ng_buffer& c = call.buffers[buffers - 1];
-  if (c.rank < 2) return {};
+  if (call.num_buffers != number_of_buffers(spec)) return {};
   MatmulPlan plan;
-  plan.batch_sizes.assign(c.sizes, c.sizes + c.rank - 2);
-  plan.m = c.sizes[c.rank - 2];
-  plan.n = c.sizes[c.rank - 1];
-  if (!place_a_and_b(spec, call, plan) || !place_ends(spec, call, plan)) return {};
-  fold_batch_into_rows(plan);
+  if (!place_a_and_b(spec, call, plan)) return {};
+  const bool has_c = !spec.epilogue.has_value();
+  if (has_c && !place_c(spec, call.buffers[2], plan)) return {};
+  fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
 
   plan.form = choose_form(plan);
-  const bool pairs = spec.a == DType::kBF16 && spec.b == DType::kBF16 && target.bf16_dot &&
-                     plan.form != Form::kColumnsMatvec;
+  const bool pairs =
+      spec.a == DType::kBF16 && spec.b == DType::kBF16 && target.bf16_dot && plan.form != Form::kColumnsMatvec;
   plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, false);
   plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;

@@ -36,14 +36,14 @@ struct MatmulPlan {
   int64_t batches = 1;
   Place a;
   Place b;  // row: along n
-  std::vector<Place> ends;  // inputs of the epilogue, then C
+  Place c;  // without an epilogue
 
   Form form = Form::kPackA;
   TileKind kind = TileKind::kF32;
   TileShape shape;
-  bool dense_a = false;  // A is first copied to dense rows of the type that is multiplied
-  bool stage_b = false;  // kPackA: rows of B are copied (and converted) before they are multiplied
-  int64_t steps = 0;       // of the whole sum
+  bool dense_a = false;     // A is first copied to dense rows of the type that is multiplied
+  bool stage_b = false;     // kPackA: rows of B are copied (and converted) before they are multiplied
+  int64_t steps = 0;        // of the whole sum
   int64_t block_steps = 0;  // of a part of it: what the second cache holds
   int64_t block_rows = 0;   // of C, of one work item
   int64_t block_columns = 0;
@@ -57,6 +57,8 @@ struct MatmulPlan {
   int64_t dense_a_bytes() const;
   int64_t workspace() const;
 };
+
+size_t number_of_buffers(const MatmulSpec& spec);
 
 // Nothing where the buffers do not fit each other or the spec.
 std::optional<MatmulPlan> plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call);

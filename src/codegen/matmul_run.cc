@@ -2,7 +2,6 @@
 #include "codegen/matmul_run.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "codegen/matmul_copy.h"
@@ -11,10 +10,10 @@ namespace npugraph::codegen {
 namespace {
 
 constexpr int64_t kGrainMultiplications = 1 << 17;  // per thread, below which a second one costs more than it brings
-constexpr size_t kMostEnds = 16;
-constexpr int64_t kMostAccumulators = 504 * 32;  // of a work item
-constexpr int64_t kMostColumns = 512;            // of a matrix-vector product
-constexpr int64_t kStagedBytes = 64 << 10;       // rows of a tile
+constexpr int64_t kMostSums = 504 * 32;             // of a work item
+constexpr int64_t kMostColumns = 512;               // of a matrix-vector product
+constexpr int64_t kStagedBytes = 64 << 10;          // rows of a tile
+constexpr int64_t kPackedBytes = 128 << 10;         // of a part of a panel of B
 
 // body(first, last) for ranges of items.
 template <typename Body>
@@ -22,8 +21,8 @@ void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each
   const int64_t grain = std::max<int64_t>(kGrainMultiplications / std::max<int64_t>(multiplications_each, 1), 1);
   if (items <= grain) return body(0, items);
   host.parallel_for(
-      &host, 0, items, grain,
-      [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); }, &body);
+      &host, 0, items, grain, [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); },
+      &body);
 }
 
 template <typename Body>
@@ -41,7 +40,10 @@ class Run {
         call_(call),
         a_(static_cast<const char*>(call.buffers[0].data)),
         b_(static_cast<const char*>(call.buffers[1].data)),
-        packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes()) {}
+        packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes()) {
+    // Where an epilogue finds its buffers: those of the task but A and B.
+    for (uint32_t i = 2; i < call.num_buffers; ++i) ends_.push_back(call.buffers[i].data);
+  }
 
   void run() {
     if (p_.items() == 0) return;
@@ -122,7 +124,7 @@ class Run {
       if (count <= 0) return;
       const char* from = a_row(batch, row) + first * 4;
       char* to = panel(batch, number) + (first * columns + at) * 4;
-      code_.moves.pack(from, a_row_stride(), count, whole, to, columns * 4);
+      code_.transpose(from, a_row_stride(), count, whole, to, columns * 4);
       for (int64_t s = whole; s < steps; ++s) {
         for (int64_t r = 0; r < count; ++r)
           std::memcpy(to + (s * columns + r) * 4, from + r * a_row_stride() + s * 4, 4);
@@ -136,8 +138,8 @@ class Run {
              char* staged) const {
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
       const char* row = from + std::min(r, count - 1) * row_stride;
-      copy_elements(row, place.dtype, place.column, elements_from(first, steps), staged + r * steps * 4, p_.multiplied(),
-                    elements(steps));
+      copy_elements(row, place.dtype, place.column, elements_from(first, steps), staged + r * steps * 4,
+                    p_.multiplied(), elements(steps));
     }
   }
 
@@ -166,8 +168,8 @@ class Run {
           const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
           (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0,
-                                                         number == first_panel ? next : rows,
-                                                         number == first_panel ? p_.b.row : row_stride, 64);
+                                             number == first_panel ? next : rows,
+                                             number == first_panel ? p_.b.row : row_stride, 64);
         }
       }
       first += p_.block_steps;
@@ -177,9 +179,9 @@ class Run {
   }
 
   void write_transposed(const Block& block, int64_t number, const float* acc) {
-    alignas(64) float rows[32 * 48];
+    alignas(64) float rows[32 * 48 + 16];
     const int64_t columns = panel_columns(number);
-    code_.moves.transpose(acc, columns, p_.block_columns, columns, rows, p_.block_columns);
+    code_.transpose(acc, columns * 4, p_.block_columns, columns, rows, p_.block_columns * 4);
     const int64_t row = number * p_.shape.columns();
     write({block.batch, row, std::min(columns, p_.m - row), block.column, block.columns}, rows, p_.block_columns);
   }
@@ -191,14 +193,15 @@ class Run {
   };
 
   // The rows of B that are packed next, a share for each tile: those of the next part of this panel, or of the next panel.
-  Ahead ahead_of_panel(const Block& block, int64_t first, int64_t steps, int64_t tile, const char* nothing) const {
+  Ahead ahead_of_panel(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
+    const Ahead nothing{b_, 0, 0};
     const bool last = first + steps >= p_.steps;
     const int64_t column = block.column + (last ? p_.shape.columns() : 0);
     const int64_t rows_of_tile = steps / 16 * p_.shape.rows;
-    if (rows_of_tile == 0 || column >= p_.n) return {nothing, 0, 0};
+    if (rows_of_tile == 0 || column >= p_.n) return nothing;
     const int64_t tiles_of_line = (elements(steps) + rows_of_tile - 1) / rows_of_tile;
     const int64_t line = tile / tiles_of_line * 64;
-    if (line >= p_.shape.columns() * size_of(p_.b.dtype)) return {nothing, 0, 0};
+    if (line >= p_.shape.columns() * size_of(p_.b.dtype)) return nothing;
     const int64_t k = (last ? 0 : elements(first + steps)) + tile % tiles_of_line * rows_of_tile;
     return {b_at(block.batch, column, k) + line, p_.b.column, p_.shape.rows * p_.b.column};
   }
@@ -209,37 +212,50 @@ class Run {
     const bool whole = elements_from(first, steps) == elements(steps);
     const char* from = b_at(block.batch, block.column, 0);
     if (dense && whole && block.columns == columns)
-      return code_.moves.interleave(from + elements(first) * p_.b.column, p_.b.column, steps, packed);
+      return code_.interleave(from + elements(first) * p_.b.column, p_.b.column, steps, packed);
     pack_columns(from, p_.b.dtype, p_.b.column, p_.b.row, block.columns, p_.k, first, steps, pairs(), columns, packed);
   }
 
-  // acc: [row of C][column of C].
+  // acc: [tile][row of C][column of C].
   void run_pack_b(const Block& block) {
-    alignas(64) float acc[kMostAccumulators];
-    alignas(64) char packed[kStagedBytes];
-    alignas(64) char staged[kStagedBytes];
+    alignas(64) float acc[kMostSums + 16];
+    alignas(64) char packed[kPackedBytes];
     const int64_t columns = p_.shape.columns();
+    const int64_t rows_of_tile = p_.shape.rows;
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
       pack_b(block, first, steps, packed);
-      for (int64_t r = 0; r < block.rows; r += p_.shape.rows) {
-        const char* rows = a_row(block.batch, block.row + r) + first * 4;
-        int64_t row_stride = a_row_stride();
-        const int64_t count = std::min<int64_t>(p_.shape.rows, block.rows - r);
-        if (count < p_.shape.rows) {
-          const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
-          stage(rows, dense, row_stride, count, first, steps, staged);
-          rows = staged;
-          row_stride = steps * 4;
-        }
-        const Ahead ahead = ahead_of_panel(block, first, steps, r / p_.shape.rows, rows);
-        code_.wide(packed, rows, row_stride, steps, acc + r * columns, first > 0, ahead.from, ahead.stride,
-                         ahead.step);
+      for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
+        const Ahead ahead = ahead_of_panel(block, first, steps, r / rows_of_tile);
+        multiply_rows(block, tile_row(block, r), first, steps, packed, acc + r * columns, ahead);
       }
       first += p_.block_steps;
     } while (first < p_.steps);
-    write(block, acc, columns);
+    for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
+      const int64_t again = r - tile_row(block, r);
+      const int64_t count = std::min(rows_of_tile, block.rows - r);
+      write({block.batch, block.row + r, count, block.column, block.columns}, acc + (r + again) * columns, columns);
+    }
+  }
+
+  // A last tile that is not whole starts earlier, and computes rows again, if there are enough.
+  int64_t tile_row(const Block& block, int64_t r) const {
+    return block.rows < p_.shape.rows ? 0 : std::min<int64_t>(r, block.rows - p_.shape.rows);
+  }
+
+  void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, const char* packed, float* acc,
+                     const Ahead& ahead) {
+    alignas(64) char staged[kStagedBytes];
+    const char* rows = a_row(block.batch, block.row + r) + first * 4;
+    int64_t row_stride = a_row_stride();
+    if (block.rows < p_.shape.rows) {
+      const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
+      stage(rows, dense, row_stride, block.rows, first, steps, staged);
+      rows = staged;
+      row_stride = steps * 4;
+    }
+    code_.wide(packed, rows, row_stride, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
   }
 
   // Neighbours in one go: an element's sum does not depend on which others are computed with it.
@@ -256,7 +272,7 @@ class Run {
   }
 
   void run_matvec(const Block& block) {
-    alignas(64) float acc[kMostVectors * kMostColumns];
+    alignas(64) float acc[kMostVectors * kMostColumns + 16];
     const bool by_rows = p_.form == Form::kRowsMatvec;
     if (!by_rows) std::memset(acc, 0, sizeof(float) * p_.m * kMostColumns);
     code_.matvec(b_at(block.batch, block.column, 0), by_rows ? p_.b.row : p_.b.column, block.columns,
@@ -264,16 +280,15 @@ class Run {
     write(block, acc, kMostColumns);
   }
 
-  void write(const Block& block, const float* acc, int64_t stride) {
-    std::array<char*, kMostEnds> pointers;
-    std::array<int64_t, kMostEnds> strides;
-    for (size_t i = 0; i < p_.ends.size(); ++i) {
-      const Place& end = p_.ends[i];
-      strides[i] = end.row;
-      pointers[i] = static_cast<char*>(call_.buffers[2 + i].data) + end.offset(block.batch, p_.batch_sizes) +
-                    block.row * end.row + block.column * end.column;
+  void write(const Block& block, const float* sums, int64_t stride) {
+    if (code_.epilogue != nullptr) {
+      code_.epilogue(sums, stride, block.rows, block.columns, block.batch * p_.m + block.row, block.column,
+                     ends_.data(), call_.scalars);
+      return;
     }
-    code_.epilogue(acc, stride, block.rows, block.columns, pointers.data(), strides.data());
+    char* to = static_cast<char*>(ends_[0]) + p_.c.offset(block.batch, p_.batch_sizes) + block.row * p_.c.row +
+               block.column * p_.c.column;
+    code_.store(sums, stride, block.rows, block.columns, to, p_.c.row);
   }
 
   const MatmulPlan& p_;
@@ -282,6 +297,7 @@ class Run {
   const char* a_;
   const char* b_;
   char* packed_;
+  std::vector<void*> ends_;
 };
 
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
@@ -294,13 +310,19 @@ MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
 
 MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
   MatmulCode code;
-  code.epilogue = epilogue_code(target, spec.epilogue, spec.c);
+  if (spec.epilogue)
+    code.epilogue = epilogue_code(target, *spec.epilogue);
+  else
+    code.store = store_sums_code(target, spec.c);
   if (plan.form == Form::kPackA || plan.form == Form::kPackB) {
     const int64_t beyond = plan.m % plan.shape.columns();
     const bool narrow = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrow) code.narrow = tile_code(target, plan.kind, true);
     if (!narrow || plan.m > plan.shape.columns()) code.wide = tile_code(target, plan.kind, false);
-    code.moves = move_code(target, plan.kind);
+    if (plan.form == Form::kPackA)
+      code.transpose = transpose_code(target);
+    else
+      code.interleave = interleave_code(target, plan.kind);
   } else {
     const auto find = plan.form == Form::kRowsMatvec ? rows_matvec_code : columns_matvec_code;
     code.matvec = find(target, matvec_kind(spec, plan), static_cast<int>(std::max<int64_t>(plan.m, 1)));

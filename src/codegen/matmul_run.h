@@ -11,8 +11,10 @@ namespace npugraph::codegen {
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
-  MoveCode moves;
-  RowsMatvecFunction* matvec = nullptr;  // the others
+  TransposeFunction* transpose = nullptr;    // kPackA
+  InterleaveFunction* interleave = nullptr;  // kPackB
+  RowsMatvecFunction* matvec = nullptr;      // the others
+  StoreSumsFunction* store = nullptr;        // one of these two
   EpilogueFunction* epilogue = nullptr;
 };
 

@@ -65,8 +65,8 @@ class TileEmitter {
   void step(Value* panel, const RowPointers& rows, int64_t offset, Value** acc) {
     Values columns;
     for (int v = 0; v < shape_.vectors; ++v)
-      columns.push_back(b_.CreateAlignedLoad(vector_, bytes(panel, v * shape_.lanes * kStepBytes),
-                                             Align(shape_.lanes * kStepBytes)));
+      columns.push_back(
+          b_.CreateAlignedLoad(vector_, bytes(panel, v * shape_.lanes * kStepBytes), Align(shape_.lanes * kStepBytes)));
     for (int r = 0; r < shape_.rows; ++r) {
       Value* element = b_.CreateAlignedLoad(b_.getFloatTy(), rows.row(r, offset), Align(2));
       element = b_.CreateVectorSplat(shape_.lanes, element);

@@ -34,27 +34,22 @@ TileShape tile_shape(const target::Target& target, bool narrow);
 using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t steps, float* acc,
                           int64_t accumulate, const void* prefetch, int64_t prefetch_stride, int64_t prefetch_step);
 
-// Packs lanes rows of `steps` steps, a multiple of lanes, which lie row_stride bytes apart, into `lanes` columns of a panel
-// whose steps are panel_stride bytes apart. Rows from `count` (at least 1) on are filled with anything.
-using PackFunction = void(const void* rows, int64_t row_stride, int64_t count, int64_t steps, void* panel,
-                          int64_t panel_stride);
-
 // Packs a panel of whole columns from a matrix that is contiguous along them: row after row of f32, or pairs of rows of bf16
 // element by element. row_stride is in bytes.
 using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t steps, void* panel);
 
-// to[c][r] = from[r][c] for f32; `rows` and `columns` are multiples of lanes, strides in elements.
-using TransposeFunction = void(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
+// to[c][r] = from[r][c] for elements of 4 bytes: packs rows into a panel, and turns tiles around. Strides are in bytes, from
+// row to row. `columns` is a multiple of lanes; rows of `to` are written up to a multiple of lanes, behind `rows` (at least 1)
+// with anything.
+using TransposeFunction = void(const void* from, int64_t from_stride, int64_t rows, int64_t columns, void* to,
                                int64_t to_stride);
 
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);
-llvm::FunctionType* pack_type(llvm::LLVMContext& context);
 llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
 llvm::FunctionType* transpose_type(llvm::LLVMContext& context);
 
 // Fill in the body of a function of that type.
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
-void emit_pack(llvm::Function* function, const TileShape& shape);
 void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
 

@@ -12,7 +12,7 @@ namespace {
 using llvm::Value;
 
 // How far ahead of the reads of all rows together memory is fetched.
-const int64_t kPrefetchBytes = getenv("NG_MV_AHEAD") ? atoi(getenv("NG_MV_AHEAD")) : 8192;
+constexpr int64_t kPrefetchBytes = 8192;
 
 class MatvecEmitter {
  public:
@@ -37,7 +37,7 @@ class MatvecEmitter {
     Value* rows = f_->getArg(2);
     row_bytes_ = times(k_, matrix_size());
     // Of a group: its sums, a vector of each row, and one of x stay in registers. More streams bring nothing.
-    const int most = getenv("NG_MV_ROWS") ? atoi(getenv("NG_MV_ROWS")) : registers_ / 4;
+    const int most = registers_ / 4;
     const int group = std::clamp((registers_ - 3) / (vectors_ + 1), 1, most);
     sums_ = b_.CreateAlloca(vector_, b_.getInt64(group * vectors_));
     Value* whole = b_.CreateSub(rows, b_.CreateURem(rows, b_.getInt64(group)));
@@ -65,7 +65,8 @@ class MatvecEmitter {
   DType x_type() const { return dot() ? DType::kBF16 : DType::kF32; }
   int64_t matrix_size() const { return size_of(matrix_type()); }
   void prefetch(Value* at) {
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
+                       {at, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
   }
   Value* load(Value* from, DType dtype) {
     if (!dot()) return load_as_f32(b_, from, dtype, lanes_);
@@ -178,7 +179,8 @@ class MatvecEmitter {
       Value* x = bytes(bytes(x_, b_.CreateMul(b_.getInt64(v), x_stride_)), times(k, 4));
       Value* sum = load_as_f32(b_, to, DType::kF32, lanes);
       for (int r = 0; r < count; ++r) {
-        Value* factor = b_.CreateAlignedLoad(b_.getFloatTy(), b_.CreateConstGEP1_64(b_.getFloatTy(), x, r), llvm::Align(4));
+        Value* factor =
+            b_.CreateAlignedLoad(b_.getFloatTy(), b_.CreateConstGEP1_64(b_.getFloatTy(), x, r), llvm::Align(4));
         sum = multiply_add(b_, elements[r], b_.CreateVectorSplat(lanes, factor), sum, fma_);
       }
       b_.CreateAlignedStore(sum, to, llvm::Align(4));
