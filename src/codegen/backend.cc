@@ -43,23 +43,24 @@ void initialize_llvm() {
   }();
 }
 
-std::unique_ptr<llvm::TargetMachine> make_machine(const target::Target& target, Effort effort) {
+std::unique_ptr<llvm::TargetMachine> make_machine(const target::Target& target) {
   initialize_llvm();
   const std::string triple = llvm::sys::getProcessTriple();
   std::string error;
   const llvm::Target* registered = llvm::TargetRegistry::lookupTarget(triple, error);
   NG_CHECK(registered != nullptr, error);
-  const auto level = effort == Effort::kFast ? llvm::CodeGenOptLevel::Less : llvm::CodeGenOptLevel::Default;
+  // The higher levels were measured to cost the same and to give the same speed.
+  constexpr auto kLevel = llvm::CodeGenOptLevel::Less;
   std::unique_ptr<llvm::TargetMachine> machine(registered->createTargetMachine(
-      triple, target.cpu, target.features, {}, llvm::Reloc::PIC_, llvm::CodeModel::Small, level, /*JIT=*/true));
+      triple, target.cpu, target.features, {}, llvm::Reloc::PIC_, llvm::CodeModel::Small, kLevel, /*JIT=*/true));
   NG_CHECK(machine != nullptr, "LLVM knows no machine for ", triple, " ", target.cpu);
   return machine;
 }
 
 }  // namespace
 
-Backend::Backend(const target::Target& target, Effort effort, llvm::CodeGenFileType type)
-    : machine_(make_machine(target, effort)), stream_(bytes_) {
+Backend::Backend(const target::Target& target, llvm::CodeGenFileType type)
+    : machine_(make_machine(target)), stream_(bytes_) {
   const bool refused = machine_->addPassesToEmitFile(passes_, stream_, nullptr, type, /*DisableVerify=*/true);
   NG_CHECK(!refused, "LLVM cannot write this kind of file");
 }
@@ -70,8 +71,7 @@ std::vector<char> Backend::run(llvm::Module& module) {
   return {bytes_.begin(), bytes_.end()};
 }
 
-BackendLease::BackendLease(const target::Target& target, Effort effort)
-    : key_(cat(target.cpu, " ", target.features, " ", static_cast<int>(effort))) {
+BackendLease::BackendLease(const target::Target& target) : key_(cat(target.cpu, " ", target.features)) {
   Pool& backends = pool();
   {
     const std::lock_guard lock(backends.mutex);
@@ -81,7 +81,7 @@ BackendLease::BackendLease(const target::Target& target, Effort effort)
       return;
     }
   }
-  backend_ = std::make_unique<Backend>(target, effort, llvm::CodeGenFileType::ObjectFile);
+  backend_ = std::make_unique<Backend>(target, llvm::CodeGenFileType::ObjectFile);
 }
 
 BackendLease::~BackendLease() {

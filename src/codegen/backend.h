@@ -16,7 +16,7 @@ namespace npugraph::codegen {
 // A target machine, and the passes that turn modules into files of one kind.
 class Backend {
  public:
-  Backend(const target::Target& target, Effort effort, llvm::CodeGenFileType type);
+  Backend(const target::Target& target, llvm::CodeGenFileType type);
   llvm::TargetMachine& machine() { return *machine_; }
   // The file of a module.
   std::vector<char> run(llvm::Module& module);
@@ -31,7 +31,7 @@ class Backend {
 // A back end for object files, for one thread at a time: taken from a pool of the process, given back at the end.
 class BackendLease {
  public:
-  BackendLease(const target::Target& target, Effort effort);
+  BackendLease(const target::Target& target);
   ~BackendLease();
   BackendLease(const BackendLease&) = delete;
   BackendLease& operator=(const BackendLease&) = delete;

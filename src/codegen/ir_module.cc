@@ -11,7 +11,7 @@ IrModule make_ir_module(std::string_view name, const target::Target& target) {
   // Names of values cost time and show in no machine code.
   out.context->setDiscardValueNames(true);
   out.module = std::make_unique<llvm::Module>(llvm::StringRef(name.data(), name.size()), *out.context);
-  const BackendLease backend(target, Effort::kFast);
+  const BackendLease backend(target);
   out.module->setTargetTriple(backend->machine().getTargetTriple().str());
   out.module->setDataLayout(backend->machine().createDataLayout());
   return out;

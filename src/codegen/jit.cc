@@ -21,11 +21,11 @@ void verify([[maybe_unused]] const llvm::Module& module) {
 
 }  // namespace
 
-std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& target, Effort effort) {
+std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& target) {
   verify(*ir.module);
   std::vector<char> object;
   {
-    const BackendLease backend(target, effort);
+    const BackendLease backend(target);
     object = backend->run(*ir.module);
     // Analyses of the back end may hold on to the module: it goes first.
     ir.module.reset();
@@ -33,9 +33,9 @@ std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& ta
   return load_object(std::move(object));
 }
 
-std::string assembly(IrModule ir, const target::Target& target, Effort effort) {
+std::string assembly(IrModule ir, const target::Target& target) {
   verify(*ir.module);
-  Backend backend(target, effort, llvm::CodeGenFileType::AssemblyFile);
+  Backend backend(target, llvm::CodeGenFileType::AssemblyFile);
   const std::vector<char> text = backend.run(*ir.module);
   ir.module.reset();
   return {text.begin(), text.end()};

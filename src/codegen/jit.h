@@ -15,9 +15,6 @@ namespace npugraph::codegen {
 
 struct IrModule;
 
-// Effort of instruction selection, scheduling and register allocation.
-enum class Effort : uint8_t { kFast, kFull };
-
 // Functions loaded into memory, which is freed with this object.
 class MachineCode {
  public:
@@ -39,12 +36,12 @@ class MachineCode {
 
 // Compiles and loads the external functions of a module. They may call memcpy, memmove, memset and the functions of libm;
 // any other undefined name is an InternalError. Debug builds verify the IR first.
-std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& target, Effort effort = Effort::kFast);
+std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& target);
 
 // Loads an object file that MachineCode::object() gave.
 std::shared_ptr<const MachineCode> load_object(std::vector<char> object);
 
 // The assembly text of a module, for people.
-std::string assembly(IrModule ir, const target::Target& target, Effort effort = Effort::kFast);
+std::string assembly(IrModule ir, const target::Target& target);
 
 }  // namespace npugraph::codegen

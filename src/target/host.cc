@@ -52,7 +52,7 @@ bool has_level(Level level) {
 void add_v4_features(Target& out) {
   // LLVM keeps to 256 bits on this baseline unless told otherwise.
   out.features = "-prefer-256-bit";
-  out.bf16_convert = out.bf16_dot = __builtin_cpu_supports("avx512bf16");
+  out.bf16_dot = __builtin_cpu_supports("avx512bf16");
   if (out.bf16_dot) out.features += ",+avx512bf16";
   out.int8_dot = __builtin_cpu_supports("avx512vnni");
   if (out.int8_dot) out.features += ",+avx512vnni";

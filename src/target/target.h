@@ -27,7 +27,6 @@ struct Target {
   bool fma = false;
   bool f16c = false;            // conversions between f16 and f32
   bool masks = false;           // predicated loads, stores and arithmetic (AVX-512)
-  bool bf16_convert = false;    // f32 to bf16, to nearest even; denormals become zero on x86
   bool bf16_dot = false;        // pairs of bf16 products summed in f32 (vdpbf16ps)
   bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd)
   std::string cpu;              // as LLVM names the baseline
