@@ -65,7 +65,7 @@ TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
   ASSERT_EQ(parsed.warnings.size(), 1u);
   EXPECT_EQ(parsed.warnings[0],
             "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
-            "NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR");
+            "NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET");
 }
 
 TEST(Env, ProcessEnvironmentIsReadOnce) { EXPECT_EQ(&environment(), &environment()); }
