@@ -236,8 +236,15 @@ BodyEmitter::VectorPlan BodyEmitter::plan_vector(const For& loop) const {
     while (plan.copies > 1 && *extent < int64_t{plan.lanes} * plan.copies) plan.copies /= 2;
   // The place of the first store decides where the main loop begins, which must not decide about sums.
   const bool carries = !loop.reductions.empty() || !loop.scans.empty();
-  if (body.streaming && !carries && !body.has_loops && is_contiguous(*body.streaming, loop.var))
+  if (body.streaming && !carries && !body.has_loops && is_contiguous(*body.streaming, loop.var)) {
     plan.streaming = body.streaming;
+    // Whole cache lines go past the caches.
+    const int full = target_.lanes(kernel_.buffers[static_cast<size_t>(body.streaming->buffer)].dtype);
+    while (plan.copies > 1 && plan.lanes < full) {
+      plan.copies /= 2;
+      plan.lanes *= 2;
+    }
+  }
   plan.whole_vectors = plan.streaming == nullptr && is_multiple(loop.extent, plan.lanes);
   plan.whole_copies = plan.streaming == nullptr && is_multiple(loop.extent, int64_t{plan.lanes} * plan.copies);
   return plan;
