@@ -6,15 +6,32 @@
 
 #include "base/error.h"
 #include "codegen/kernel.h"
+#include "codegen/matmul.h"
 #include "loop/text.h"
 #include "target/target.h"
 
 namespace npugraph::compiler {
+namespace {
+
+// The products that lowering writes: operands of one type, sums through an epilogue.
+ng_task make_product(const program::Task& task, loop::Kernel epilogue) {
+  if (task.operands.size() < 2) throw UserError(cat("task ", task.name, " has no factors"));
+  codegen::MatmulSpec spec;
+  spec.a = task.operands[0].dtype;
+  spec.b = task.operands[1].dtype;
+  spec.b_is_nk = false;
+  spec.epilogue = std::move(epilogue);
+  return codegen::make_matmul(spec, target::host_target());
+}
+
+}  // namespace
 
 ng_task generate(const program::Task& task) {
   const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
   if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
-  return codegen::make_kernel_task(loop::parse(*text, task.name), target::host_target());
+  loop::Kernel kernel = loop::parse(*text, task.name);
+  if (task.kind == program::TaskKind::kMatmul) return make_product(task, std::move(kernel));
+  return codegen::make_kernel_task(kernel, target::host_target());
 }
 
 }  // namespace npugraph::compiler

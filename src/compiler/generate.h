@@ -7,7 +7,7 @@
 
 namespace npugraph::compiler {
 
-// Makes the task of a Program's kLoop entry for the processor at hand. Equal texts share their code. UserError on text that
+// Makes the task of a Program's kLoop or kMatmul entry for the processor at hand. Equal texts share their code. UserError on text that
 // is no kernel. Thread-safe.
 ng_task generate(const program::Task& task);
 

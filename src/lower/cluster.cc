@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "lower/terms.h"
+#include "tensor/shape.h"
 
 namespace npugraph::lower {
 namespace {
@@ -27,6 +28,8 @@ bool has_simple_rows(const ir::TensorType& type) {
   if (type.sizes.empty() || type.sizes.back().is_int(1)) return true;
   return type.strides.back().is_int(1) || type.strides.back().is_int(0);
 }
+
+bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
 
 class Finder {
  public:
@@ -58,6 +61,9 @@ class Finder {
   bool is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
   bool is_overwritten(ir::NodeId member, ir::NodeId at) const;
   void finish();
+  void find_product(Cluster& cluster) const;
+  bool can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const;
+  void add_products(std::vector<Cluster>& kept);
   std::vector<ir::ValueId> results_of(const Cluster& cluster) const;
   bool leaves(ir::ValueId value, const Cluster& cluster) const;
 
@@ -182,14 +188,64 @@ std::vector<ir::ValueId> Finder::results_of(const Cluster& cluster) const {
   return results;
 }
 
-// Orders members and drops clusters that save nothing.
+// Whether the nodes are all that reads the product, and read it as `view`, element by element.
+bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const {
+  const ir::ValueId result = graph_.node(product).results.front();
+  const auto& type = graph_.value(view).tensor();
+  const auto& sums = graph_.value(result).tensor();
+  const bool same_elements = is_dense(type) && is_dense(sums) && !type.sizes.empty() &&
+                             type.sizes.back() == sums.sizes.back() && type.sizes == cluster.space;
+  if (!same_elements || is_overwritten(product, cluster.anchor())) return false;
+  for (const ir::ValueId name : aliases_.members(aliases_.root(result))) {
+    if (uses_.output_uses[name] > 0) return false;
+    for (const ir::NodeId user : uses_.users[name]) {
+      if (!graph_.node(user).views.empty()) continue;
+      if (name != view || !contains(cluster.nodes, user)) return false;
+    }
+  }
+  return true;
+}
+
+// The last product whose sums the cluster can take over.
+void Finder::find_product(Cluster& cluster) const {
+  Terms terms(cluster.space);
+  for (const ir::NodeId member : cluster.nodes) terms.add(graph_, graph_.node(member));
+  if (terms.has_reductions()) return;
+  for (const ir::NodeId member : cluster.nodes) {
+    for (const ir::ValueId operand : ir::operands(graph_.node(member))) {
+      const ir::NodeId def = graph_.value(aliases_.root(operand)).def;
+      if (def == ir::kNone || !is_product(graph_, graph_.node(def)) || !can_absorb(def, operand, cluster)) continue;
+      if (cluster.product != ir::kNone && uses_.position[def] <= uses_.position[cluster.product]) continue;
+      cluster.product = def;
+      cluster.product_view = operand;
+    }
+  }
+}
+
+void Finder::add_products(std::vector<Cluster>& kept) {
+  for (const ir::NodeId id : graph_.order()) {
+    const ir::Node& node = graph_.node(id);
+    if (node.dead || node.results.empty() || cluster_of_[id] != kNoCluster || !is_product(graph_, node)) continue;
+    const ir::ValueId result = node.results.front();
+    cluster_of_[id] = static_cast<int>(kept.size());
+    kept.push_back({.product = id,
+                    .product_view = result,
+                    .space = graph_.value(result).tensor().sizes,
+                    .results = {result}});
+  }
+}
+
+// Orders members, finds products in front and drops clusters that save nothing.
 void Finder::finish() {
   std::vector<Cluster> kept;
   std::fill(cluster_of_.begin(), cluster_of_.end(), kNoCluster);
   for (Cluster& cluster : clusters) {
-    if (cluster.nodes.size() < 2) continue;
+    if (cluster.nodes.empty()) continue;
     std::sort(cluster.nodes.begin(), cluster.nodes.end(),
               [&](ir::NodeId a, ir::NodeId b) { return uses_.position[a] < uses_.position[b]; });
+    find_product(cluster);
+    if (cluster.nodes.size() < 2 && cluster.product == ir::kNone) continue;
+    if (cluster.product != ir::kNone) cluster_of_[cluster.product] = static_cast<int>(kept.size());
     cluster.results = results_of(cluster);
     for (const ir::NodeId member : cluster.nodes) {
       for (const ir::ValueId result : graph_.node(member).results) {
@@ -205,6 +261,7 @@ void Finder::finish() {
     }
     kept.push_back(std::move(cluster));
   }
+  add_products(kept);
   clusters = std::move(kept);
 }
 

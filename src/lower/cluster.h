@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes run together in one generated loop nest.
+// Which nodes run together in one generated loop nest, and which of these stand behind a matrix product and work on its sums.
 //
 //   %a = aten.add.Tensor(%x, %r)                        one cluster, run where %n stands;
 //   %n = aten.native_layer_norm(%a, [768], %w, %b, eps)    %a is stored only if something else reads it
@@ -17,9 +17,13 @@
 namespace npugraph::lower {
 
 struct Cluster {
-  std::vector<ir::NodeId> nodes;  // in program order; the cluster runs where the last one stands
+  std::vector<ir::NodeId> nodes;  // in program order; none where a product runs by itself
+  ir::NodeId product = ir::kNone;
+  ir::ValueId product_view = ir::kNone;  // the result of the product as the nodes read it
   std::vector<Expr> space;
   std::vector<ir::ValueId> results;  // what others read, in order of definition
+  // Where the cluster runs.
+  ir::NodeId anchor() const { return nodes.empty() ? product : nodes.back(); }
   int64_t saved_bytes = 0;  // that its nodes, each by itself, would store or load besides; symbolic sizes count as 1
 };
 

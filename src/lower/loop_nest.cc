@@ -71,14 +71,20 @@ constexpr int64_t kLongestKeptRow = 65536;
 class NestWriter {
  public:
   NestWriter(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-             const StridesOf& strides_of)
-      : graph_(graph), terms_(terms), strides_of_(strides_of), by_rows_(terms.has_reductions()), builder_("nest") {
+             const StridesOf& strides_of, bool is_epilogue)
+      : graph_(graph),
+        terms_(terms),
+        strides_of_(strides_of),
+        is_epilogue_(is_epilogue),
+        by_rows_(is_epilogue || terms.has_reductions()),
+        builder_(is_epilogue ? "epilogue" : "nest") {
     nest_.writes = results;
   }
 
-  LoopNest write() && {
+  std::optional<LoopNest> write() && {
     choose_terms();
     lay_out();
+    if (is_epilogue_ && (layout_.sizes.size() > 2 || last_level_ > 0)) return std::nullopt;
     declare();
     write_loops();
     nest_.kernel = builder_.finish();
@@ -86,6 +92,7 @@ class NestWriter {
   }
 
  private:
+  void write_epilogue();
   void choose_terms();
   void need(int term, int walk);
   bool is_kept(int term) const { return std::find(kept_.begin(), kept_.end(), term) != kept_.end(); }
@@ -104,6 +111,7 @@ class NestWriter {
   const ir::Graph& graph_;
   const Terms& terms_;
   const StridesOf& strides_of_;
+  const bool is_epilogue_;
   const bool by_rows_;
   Builder builder_;
   LoopNest nest_;
@@ -120,6 +128,8 @@ class NestWriter {
   std::vector<Expr> outer_;                 // coordinates of the current row
   Expr first_, length_;                     // the piece of the row that is walked over
   Expr inner_, element_;                    // the current element, in its row and in its piece
+  BufferId sums_{};                         // of the product in front
+  Expr row_;                                // of the sums
   int walk_ = -1;                           // level of the current walk
 };
 
@@ -134,7 +144,8 @@ void NestWriter::choose_terms() {
   for (int t = 0; t < terms_.size(); ++t) {
     if (!needed_[t]) continue;
     last_level_ = std::max(last_level_, terms_.term(t).level);
-    if (terms_.term(t).kind == Term::Kind::kLoad) nest_.reads.push_back(terms_.term(t).value);
+    const bool is_load = terms_.term(t).kind == Term::Kind::kLoad && terms_.term(t).value != ir::kNone;
+    if (is_load) nest_.reads.push_back(terms_.term(t).value);
   }
 }
 
@@ -180,11 +191,13 @@ void NestWriter::declare_symbols(const Expr& e) {
 }
 
 void NestWriter::declare() {
+  if (is_epilogue_) sums_ = builder_.in("sums", DType::kF32);
   for (const ir::ValueId id : nest_.reads)
     buffers_.push_back(builder_.in(cat("x", buffers_.size()), graph_.value(id).tensor().dtype));
   for (const ir::ValueId id : nest_.writes)
     buffers_.push_back(builder_.out(cat("y", buffers_.size()), graph_.value(id).tensor().dtype));
   for (const Expr& size : layout_.sizes) declare_symbols(size);
+  for (const Expr& size : terms_.space()) declare_symbols(size);
   for (const auto& strides : layout_.strides)
     for (const Expr& stride : strides) declare_symbols(stride);
   for (const Expr& scalar : terms_.scalars()) declare_symbols(scalar);
@@ -198,7 +211,19 @@ Expr NestWriter::index_of(ir::ValueId value) const {
   return index;
 }
 
+void NestWriter::write_epilogue() {
+  const Expr rows = layout_.sizes.size() == 2 ? layout_.sizes[0] : Expr(1);
+  builder_.serial_for(rows, [&](const Expr& i) {
+    outer_.assign(layout_.sizes.size() - 1, i);
+    row_ = i;
+    first_ = 0;
+    length_ = layout_.sizes.back();
+    write_row();
+  });
+}
+
 void NestWriter::write_loops() {
+  if (is_epilogue_) return write_epilogue();
   const Expr row = layout_.sizes.back();
   Expr rows = 1;
   for (size_t d = 0; d + 1 < layout_.sizes.size(); ++d) rows = rows * layout_.sizes[d];
@@ -293,6 +318,8 @@ Value NestWriter::value_of(int id) {
 Value NestWriter::compute(int id) {
   const Term& term = terms_.term(id);
   if (!term.row && term.level < walk_ && rows_.contains(id)) return builder_.load(rows_.at(id), element_);
+  if (term.kind == Term::Kind::kLoad && term.value == ir::kNone)
+    return builder_.load(sums_, row_ * layout_.sizes.back() + inner_);
   if (term.kind == Term::Kind::kLoad) return builder_.load(buffers_[slots_.at(term.value)], index_of(term.value));
   NG_CHECK(term.kind == Term::Kind::kMap, "a reduction is read before its walk");
   std::vector<Value> args;
@@ -304,7 +331,12 @@ Value NestWriter::compute(int id) {
 
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
                         const StridesOf& strides_of) {
-  return NestWriter(graph, terms, results, strides_of).write();
+  return *NestWriter(graph, terms, results, strides_of, false).write();
+}
+
+std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
+                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of) {
+  return NestWriter(graph, terms, results, strides_of, true).write();
 }
 
 }  // namespace npugraph::lower

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,12 @@ struct LoopNest {
 // memory is strided.
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
                         const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
+
+// The same behind a matrix product: one loop over rows with one over columns in it, as codegen::MatmulSpec wants it; buffer 0
+// are the sums, and `reads` the buffers behind it. Nothing when the terms have reductions or the rows of a value are not evenly
+// spaced.
+std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
+                                      const std::vector<ir::ValueId>& results,
+                                      const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
 
 }  // namespace npugraph::lower

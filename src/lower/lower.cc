@@ -46,7 +46,7 @@ class Lowering {
       const ir::Node& node = graph_.node(id);
       if (node.dead || !node.views.empty()) continue;
       if (const Cluster* cluster = cluster_of(id)) {
-        if (cluster->nodes.back() == id) lower_cluster(*cluster);
+        if (cluster->anchor() == id) lower_cluster(*cluster);
       } else if (const auto* parts = buffers_->parts(id)) {
         lower_parts(id, *parts);
       } else {
@@ -64,6 +64,11 @@ class Lowering {
   bool writes_into_given_memory(const ir::Node& node) const;
   const Cluster* cluster_of(ir::NodeId id) const { return clusters_ ? clusters_->find(id) : nullptr; }
   void lower_cluster(const Cluster& cluster);
+  void lower_nest(const Cluster& cluster);
+  bool lower_product(const Cluster& cluster);
+  Task start_generated(TaskKind kind, const std::vector<ir::NodeId>& nodes) const;
+  void finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor);
+  std::vector<Expr> strides_of(ir::ValueId id);
   void lower_node(const ir::Node& node);
   void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
   void lower_kernel(const ir::Node& node, KernelChoice choice);
@@ -239,33 +244,81 @@ void Lowering::lower_kernel(const ir::Node& node, KernelChoice choice) {
   finish_task(node, std::move(task));
 }
 
-// One task, with the reads and writes of the loop nest and the symbols that it uses.
-void Lowering::lower_cluster(const Cluster& cluster) {
-  Terms terms(cluster.space);
-  Task task = start_task(graph_.node(cluster.nodes.back()));
-  task.kind = TaskKind::kLoop;
+// A task that is named after its nodes, without operands yet.
+Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nodes) const {
+  Task task = start_task(graph_.node(nodes.back()));
+  task.kind = kind;
   task.schema.clear();
-  task.name = "loop";
+  task.copy_like = false;
+  task.name = program::name_of(kind);
   task.origin.clear();
-  for (const ir::NodeId id : cluster.nodes) {
+  for (const ir::NodeId id : nodes) {
     const ir::Node& node = graph_.node(id);
-    terms.add(graph_, node);
     task.name += cat(".", short_name(*node.op));
     task.origin += cat(task.origin.empty() ? "" : ", ", node.origin.node);
   }
-  for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
-  const auto strides_of = [&](ir::ValueId id) {
-    std::vector<Expr> strides;
-    for (const program::Dim& dim : buffers_->operand(id, Access::kRead).strides) strides.push_back(program_.expr(dim));
-    return strides;
-  };
-  const LoopNest nest = make_loop_nest(graph_, terms, cluster.results, strides_of);
-  task.copy_like = false;
+  return task;
+}
+
+// The text of the generated code, its scalars, and the operands that it reads and writes.
+void Lowering::finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor) {
   task.args = {loop::print(nest.kernel)};
   for (const std::string& name : nest.symbols) task.args.emplace_back(symbol(name));
   for (const ir::ValueId id : nest.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
   for (const ir::ValueId id : nest.writes) task.operands.push_back(buffers_->operand(id, Access::kWrite));
-  finish_task(graph_.node(cluster.nodes.back()), std::move(task));
+  finish_task(graph_.node(anchor), std::move(task));
+}
+
+std::vector<Expr> Lowering::strides_of(ir::ValueId id) {
+  std::vector<Expr> strides;
+  for (const program::Dim& dim : buffers_->operand(id, Access::kRead).strides) strides.push_back(program_.expr(dim));
+  return strides;
+}
+
+void Lowering::lower_cluster(const Cluster& cluster) {
+  if (cluster.product == ir::kNone) return lower_nest(cluster);
+  if (lower_product(cluster)) return;
+  // Rows that are not evenly spaced: the product by itself, then the others.
+  const ir::ValueId result = graph_.node(cluster.product).results.front();
+  lower_product({.product = cluster.product,
+                 .product_view = result,
+                 .space = graph_.value(result).tensor().sizes,
+                 .results = {result}});
+  lower_nest(cluster);
+}
+
+void Lowering::lower_nest(const Cluster& cluster) {
+  Terms terms(cluster.space);
+  for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
+  for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
+  const LoopNest nest =
+      make_loop_nest(graph_, terms, cluster.results, [&](ir::ValueId id) { return strides_of(id); });
+  finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.anchor());
+}
+
+// False, with nothing done, when the nodes behind the product cannot work on its sums.
+bool Lowering::lower_product(const Cluster& cluster) {
+  const ir::Node& product = graph_.node(cluster.product);
+  Terms terms(cluster.space);
+  terms.add_product(graph_, product, cluster.product_view);
+  for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
+  const auto strides = [&](ir::ValueId id) {
+    const bool is_new = std::find(cluster.results.begin(), cluster.results.end(), id) != cluster.results.end();
+    return is_new ? graph_.value(id).tensor().strides : strides_of(id);
+  };
+  if (!make_epilogue(graph_, terms, cluster.results, strides)) return false;
+  for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
+  const auto nest = make_epilogue(graph_, terms, cluster.results, [&](ir::ValueId id) { return strides_of(id); });
+  NG_CHECK(nest, "the windows of ", product.op->name, " are not evenly spaced");
+  std::vector<ir::NodeId> nodes = {cluster.product};
+  nodes.insert(nodes.end(), cluster.nodes.begin(), cluster.nodes.end());
+  Task task = start_generated(TaskKind::kMatmul, nodes);
+  const size_t first = product.op->name == "aten.addmm" ? 1 : 0;
+  for (size_t arg : {first, first + 1}) {
+    task.operands.push_back(buffers_->operand(std::get<TensorRef>(product.args[arg]).id, Access::kRead));
+  }
+  finish_generated(std::move(task), *nest, cluster.anchor());
+  return true;
 }
 
 // What stands in a concatenation already needs no task; the rest is copied.
@@ -294,9 +347,11 @@ std::optional<OutVariant> Lowering::find_out_variant(const ir::Node& node) const
 }
 
 bool Lowering::writes_into_given_memory(const ir::Node& node) const {
-  const bool is_clustered = !node.results.empty() && node.results.front() != ir::kNone &&
-                            cluster_of(graph_.value(node.results.front()).def) != nullptr;
-  return is_clustered || choose_kernel(graph_, node).has_value() || find_out_variant(node).has_value();
+  const bool has_result = !node.results.empty() && node.results.front() != ir::kNone;
+  const Cluster* cluster = has_result ? cluster_of(graph_.value(node.results.front()).def) : nullptr;
+  // A product needs evenly spaced rows, which a part of a concatenation may not have.
+  if (cluster != nullptr) return cluster->product == ir::kNone;
+  return choose_kernel(graph_, node).has_value() || find_out_variant(node).has_value();
 }
 
 void Lowering::lower_node(const ir::Node& node) {

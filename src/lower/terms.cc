@@ -81,6 +81,9 @@ class TermWriter {
     const DType compute = compute_type(graph_.value(value).tensor().dtype);
     return map({load(value)}, 0, [compute](Builder&, Values v) { return loop::cast(v[0], compute); });
   }
+  // What a product in front of the group sums, in f32.
+  int sums() { return add({.kind = Term::Kind::kLoad}); }
+  void rename(ir::ValueId value, int term) { name(value, term); }
   int count(DType dtype) {
     const Expr n = terms_.space_.back();
     reads(n);
@@ -254,6 +257,33 @@ void Terms::add(const ir::Graph& graph, const ir::Node& node) {
   NG_CHECK(rule != nullptr, node.op->name, " has no terms");
   TermWriter writer(*this, graph);
   rule->write(writer, graph, node);
+}
+
+bool is_product(const ir::Graph& graph, const ir::Node& node) {
+  const bool adds = node.op->name == "aten.addmm";
+  if (!adds && node.op->name != "aten.mm" && node.op->name != "aten.bmm") return false;
+  const auto is_one = [](const Attr& attr) {
+    const auto* e = std::get_if<Expr>(&attr);
+    return e != nullptr && e->is_constant() && e->value().as_float() == 1.0;
+  };
+  const auto* result = tensor_type(graph, node.results.front());
+  if (result == nullptr || (result->dtype != DType::kF32 && result->dtype != DType::kBF16)) return false;
+  const auto operands = ir::operands(node);
+  const auto fits = [&](ir::ValueId id) {
+    return tensor_type(graph, id) != nullptr && graph.value(id).tensor().dtype == result->dtype;
+  };
+  return std::all_of(operands.begin(), operands.end(), fits) && (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
+}
+
+void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view) {
+  TermWriter w(*this, graph);
+  int sum = w.sums();
+  if (node.op->name == "aten.addmm") {
+    sum = w.map({sum, w.in_float(std::get<TensorRef>(node.args[0]).id)}, 1,
+                [](Builder&, Values v) { return v[0] + v[1]; });
+  }
+  w.result(node.results.front(), sum);
+  if (view != node.results.front()) w.rename(view, term_of(node.results.front()));
 }
 
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node) {

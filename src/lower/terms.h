@@ -23,7 +23,7 @@ struct Term {
   bool row = false;
   int level = 0;
   int cost = 0;                   // arithmetic operations, roughly, from loads on
-  ir::ValueId value = ir::kNone;  // kLoad: what is loaded
+  ir::ValueId value = ir::kNone;  // kLoad: what is loaded; kNone: the sums of the product in front
   std::vector<int> args;          // kMap, kReduce: terms
   Formula formula;                // kMap
   loop::Combine combine = loop::Combine::kSum;
@@ -42,6 +42,10 @@ class Terms {
   // Adds what the node computes. Its operands are results of nodes added before, or are loaded.
   // Requires that space_of() of the node is this space.
   void add(const ir::Graph& graph, const ir::Node& node);
+
+  // Puts a matrix product in front: from now on its result, and `view` that is the same elements, are what it sums (plus the
+  // bias of addmm), rounded to the result's type where others read it. Requires is_product().
+  void add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view);
 
   const std::vector<Expr>& space() const { return space_; }
   const Term& term(int id) const { return terms_[id]; }
@@ -63,5 +67,8 @@ class Terms {
 // The iteration space of a node that has terms, of at least one dimension: its operands and results are elements or rows of
 // it. Nothing for other nodes.
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node);
+
+// A matrix product of f32 or bf16 that generated code computes.
+bool is_product(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

@@ -12,7 +12,7 @@ namespace npugraph::program {
 inline constexpr std::array<std::string_view, 6> kBufferClassNames = {"input", "parameter", "constant",
                                                                       "arena", "output",    "heap"};
 inline constexpr std::array<std::string_view, 3> kAccessNames = {"read", "write", "readwrite"};
-inline constexpr std::array<std::string_view, 4> kTaskKindNames = {"kernel", "aten", "python", "loop"};
+inline constexpr std::array<std::string_view, 5> kTaskKindNames = {"kernel", "aten", "python", "loop", "matmul"};
 
 template <typename Enum, size_t n>
 std::string_view name_in(const std::array<std::string_view, n>& names, Enum value) {
