@@ -35,7 +35,9 @@ Real atan_tail(Real t) {
 
 Real emit_asin(Real x) {
   const auto [large, root, tail] = fold(x);
-  const Real far = fma(root, -2, root.same(kHalfPiHigh)) - fma(tail, 2, tail.same(-kHalfPiLow));
+  const Real high = fma(root, -2, root.same(kHalfPiHigh));
+  const Real lost = fma(root, -2, kHalfPiHigh - high);  // by rounding `high`
+  const Real far = high - (fma(tail, 2, tail.same(-kHalfPiLow)) - lost);
   return flip_sign(select(large, far, root + tail), sign_bit(x));
 }
 

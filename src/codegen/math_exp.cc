@@ -74,23 +74,25 @@ Real emit_sigmoid(Real x) {
   const Real t = emit_exp(-abs(x));
   const Real q = t / (t + 1);
   const Real s = select(x < 0, t, 1.0);
-  return fma(-s, q, s);
+  return fused(-s, q, s);
 }
 
 // y / (y + 1) for y = expm1(2 |x|) / 2; small y as in emit_sigmoid().
 Real emit_tanh(Real x) {
   const Real y = quarter_expm1(at_most(abs(x), constants(x).tanh_is_1) * 2) * 2;
   const Real q = y / (y + 1);
-  const Real t = select(y < y.same(1), fma(-y, q, y), q);
+  const Real t = select(y < y.same(1), fused(-y, q, y), q);
   return select(abs(x) < x.same(constants(x).tiny), x, flip_sign(t, sign_bit(x)));
 }
 
-// (y + y / (y + 1)) / 2 for y = expm1(|x|), from a quarter of y.
+// y - y q / 2 or (y + q) / 2, whichever is more precise, for y = expm1(|x|) and q = y / (y + 1), from a quarter of y.
 Real emit_sinh(Real x) {
   const Constants& c = constants(x);
   const Real quarter = quarter_expm1(at_most(abs(x), c.overflow + 0.7));
-  const Real half = (quarter + quarter / fma(quarter, 4, quarter.same(1))) * 2;
-  return select(abs(x) < x.same(c.tiny), x, flip_sign(half, sign_bit(x)));
+  const Real q = quarter / (quarter + 0.25);
+  const Mask small = quarter < x.same(0.375);
+  const Real y = fused(select(small, quarter * -2, 0.5), q, quarter * select(small, 4, 2, x));
+  return select(abs(x) < x.same(c.tiny), x, flip_sign(y, sign_bit(x)));
 }
 
 // h + 1 / (4 h) for h = exp(|x|) / 2.

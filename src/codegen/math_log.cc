@@ -45,7 +45,7 @@ Real combine(const Split& s, const Base& base) {
   const Real tail = (s.f * s.f) * polynomial(s.f, kLogTail);
   if (base.unit_high == 1) return fma(s.e, base.ln2_high, fma(s.e, base.ln2_low, tail) + s.f);
   const Real low = fma(s.f, base.unit_low, fma(tail, base.unit_high, s.e * base.ln2_low));
-  return fma(s.e, base.ln2_high, fma(s.f, base.unit_high, low));
+  return fma(s.e, base.ln2_high, fused(s.f, s.f.same(base.unit_high), low));
 }
 
 // `y`, but for arguments that have no finite logarithm.

@@ -124,7 +124,7 @@ Real fma(Real a, double b, Real c) { return fma(a, a.same(b), c); }
 Real fma(Real a, Real b, double c) { return fma(a, b, a.same(c)); }
 
 Real fused(Real a, Real b, Real c) {
-  if (a.emitter().target.fma) return product_sum(a, b, c);
+  if (a.emitter().target.fma || a.is_f64()) return fma(a, b, c);
   return to_f32(to_f64(a) * to_f64(b) + to_f64(c));
 }
 

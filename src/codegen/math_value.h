@@ -96,7 +96,7 @@ Mask operator!=(Real a, Real b);
 Real fma(Real a, Real b, Real c);
 Real fma(Real a, double b, Real c);
 Real fma(Real a, Real b, double c);
-// The same, rounded once on every target (f32), or nearly so: where it takes f64, a tie may be rounded the wrong way.
+// The same, but f32 is rounded once on every target, or nearly so: by way of f64 a tie may be rounded the wrong way.
 Real fused(Real a, Real b, Real c);
 
 Real abs(Real a);
