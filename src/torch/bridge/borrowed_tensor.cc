@@ -9,6 +9,7 @@
 
 #include "tensor/shape.h"
 #include "torch/bridge/convert.h"
+#include "torch/bridge/gil.h"
 
 namespace npugraph::bridge {
 
@@ -42,6 +43,7 @@ at::Tensor BorrowedTensor::alias() const {
 int64_t BorrowedTensor::leave_copy_to_keepers() {
   if (tensor_.use_count() == 1 && tensor_.storage().use_count() == 1) return 0;
   const size_t bytes = storage_->nbytes();
+  const Gil gil;
   at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
   if (bytes != 0) std::memcpy(copy.get(), data_, bytes);
   storage_->set_data_ptr_noswap(std::move(copy));
