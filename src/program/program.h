@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -130,6 +131,8 @@ struct Input {
   std::vector<Dim> sizes;  // what the front end guards, for checks when Dynamo is not in front
   std::vector<Dim> strides;
   bool mutated = false;  // some task writes it
+  // Where the tensor must lie in its storage, in elements: only then its windows are the places that the program names.
+  std::optional<int64_t> storage_offset;
 };
 
 struct Output {

@@ -275,6 +275,11 @@ void Parser::parse_input() {
     input.dtype = dtype();
     dims("[", "]", input.sizes);
     dims("{", "}", input.strides);
+    if (lexer_.accept("at")) {
+      lexer_.expect("(");
+      input.storage_offset = lexer_.expect_integer("a storage offset");
+      lexer_.expect(")");
+    }
     input.mutated = lexer_.accept("mutated");
   }
   program_.inputs.push_back(std::move(input));

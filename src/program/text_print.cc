@@ -130,6 +130,7 @@ void Printer::print_input(size_t index) {
   }
   add(" b", input.buffer);
   put_type(input.dtype, input.sizes, input.strides);
+  if (input.storage_offset) add(" at(", *input.storage_offset, ")");
   add(input.mutated ? " mutated\n" : "\n");
 }
 
