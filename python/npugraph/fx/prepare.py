@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -25,8 +26,57 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
         _unwrap_effects(gm.graph)
     if auto_functionalized in targets or auto_functionalized_v2 in targets:
         _undo_auto_functionalized(gm)
+    _copy_whole_storages(gm.graph)
     _keep_offsets(gm.graph)
     return gm
+
+
+def _copy_whole_storages(graph: fx.Graph) -> None:
+    """Offsets of ``as_strided`` and its functional forms count from the start of the storage. A task sees its arguments
+    only, so the forms that copy become copies of what they name: of a window, or of the storage around the argument."""
+    for node in list(graph.nodes):
+        if node.target is aten.as_strided_copy.default:
+            with graph.inserting_before(node):
+                window = _call(graph, node, aten.as_strided.default, *node.args, **node.kwargs)
+                copy = _call(graph, node, aten.clone.default, window, memory_format=torch.contiguous_format)
+        elif node.target is aten.as_strided_scatter.default and not _starts_its_storage(node.args[0]):
+            with graph.inserting_before(node):
+                copy = _scatter_into_storage(graph, node, *node.args, **node.kwargs)
+        else:
+            continue
+        node.replace_all_uses_with(copy)
+        graph.erase_node(node)
+
+
+def _starts_its_storage(node: fx.Node) -> bool:
+    offset = node.meta["val"].storage_offset()
+    return isinstance(offset, int) and offset == 0
+
+
+def _scatter_into_storage(
+    graph: fx.Graph,
+    node: fx.Node,
+    self: fx.Node,
+    src: fx.Node,
+    size: object,
+    stride: object,
+    storage_offset: object = None,
+) -> fx.Node:
+    value = self.meta["val"]
+    offset = value.storage_offset()
+    elements = value.untyped_storage().nbytes() // value.element_size()
+    storage = _call(graph, node, aten.as_strided.default, self, [elements], [1], 0)
+    start = offset if storage_offset is None else storage_offset
+    filled = _call(graph, node, aten.as_strided_scatter.default, storage, src, size, stride, start)
+    return _call(graph, node, aten.as_strided.default, filled, list(value.shape), list(value.stride()), offset)
+
+
+def _call(graph: fx.Graph, like: fx.Node, operator: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
+    """A new node with the origin of ``like``."""
+    made = graph.call_function(operator, args, kwargs)
+    args, kwargs = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
+    made.meta = {**like.meta, "val": operator(*args, **kwargs)}
+    return made
 
 
 def _keep_offsets(graph: fx.Graph) -> None:
@@ -45,10 +95,7 @@ def _keep_offsets(graph: fx.Graph) -> None:
 def _at_offset(graph: fx.Graph, node: fx.Node, value: torch.Tensor) -> fx.Node:
     """A window in a new storage, with the values, strides and storage offset of ``node``."""
 
-    def call(operator: torch._ops.OpOverload, *args: object) -> fx.Node:
-        made = graph.call_function(operator, args)
-        made.meta = {**node.meta, "val": operator(*fx.map_arg(args, lambda n: n.meta["val"]))}
-        return made
+    call = functools.partial(_call, graph, node)
 
     def numbers(operator: torch._ops.OpOverload, values: Sequence[int | torch.SymInt]) -> list[object]:
         return [call(operator, node, i) if isinstance(v, torch.SymInt) else v for i, v in enumerate(values)]
