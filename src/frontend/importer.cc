@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ir/alias.h"
 #include "ir/text.h"
 #include "ops/table.h"
 
@@ -69,8 +70,9 @@ const ir::Op& Importer::op_for(const std::string& schema, ir::Traits traits) {
   return *op;
 }
 
-// In elements of the result.
+// In elements of the result. What has no elements may say it lies anywhere, also outside of its base.
 Expr Importer::offset_in(const TensorDescription& result, const Place& base) const {
+  if (ir::is_empty(std::get<ir::TensorType>(result.type))) return 0;
   const Expr bytes = item_bytes(std::get<ir::TensorType>(result.type));
   return Expr::make(ExprOp::kFloorDiv, {result.storage_offset * bytes - base.byte_offset, bytes});
 }
@@ -141,9 +143,8 @@ void Importer::note_named_place(const ir::Node& node) {
     for (const ir::ValueId operand : ir::operands(node)) {
       if (!graph_.value(operand).is_tensor() || places_[operand].input == ir::kNone) continue;
       ir::Input& input = graph_.inputs[places_[operand].input];
-      const Place& place = places_[input.value];
-      const auto bytes = place.byte_offset.as_int();
-      if (bytes) input.storage_offset = *bytes / size_of(graph_.value(input.value).tensor().dtype);
+      const Expr bytes = item_bytes(graph_.value(input.value).tensor());
+      input.storage_offset = Expr::make(ExprOp::kFloorDiv, {places_[input.value].byte_offset, bytes});
     }
   }
 }

@@ -107,7 +107,7 @@ struct Input {
   InputKind kind = InputKind::kUser;
   std::string source;  // Dynamo's source, "L['x']"
   // Where a tensor must lie in its storage, in elements, because nodes name places of the storage (as_strided).
-  std::optional<int64_t> storage_offset;
+  std::optional<Expr> storage_offset;
 };
 
 // Immutable bytes or a host object behind a constant. `owner` keeps `data` alive; `data` is null for an opaque constant, whose

@@ -241,7 +241,7 @@ class Parser {
     if (lexer_.peek().kind == TokenKind::kString) input.source = lexer_.next().text;
     if (lexer_.accept("at")) {
       lexer_.expect("(");
-      input.storage_offset = lexer_.expect_integer("a storage offset");
+      input.storage_offset = parse_expr(lexer_, context_);
       lexer_.expect(")");
     }
     graph_.inputs.push_back(std::move(input));

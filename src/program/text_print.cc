@@ -95,6 +95,8 @@ void Printer::print_symbol(const Symbol& symbol) {
     add("task(", symbol.task, ")\n");
   } else if (symbol.dim == kNone) {
     add("input(", symbol.input, ")\n");
+  } else if (symbol.dim == kStorageOffset) {
+    add("offset(", symbol.input, ")\n");
   } else {
     add("size(", symbol.input, ", ", symbol.dim, ")\n");
   }

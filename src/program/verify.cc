@@ -104,9 +104,9 @@ void StructureVerifier::check_symbol_origin(const Symbol& symbol, int32_t index)
     if (input.buffer != kNone) fail("input ", symbol.input, " is a tensor: name a dimension");
     return;
   }
-  if (input.buffer == kNone || !has(input.sizes, symbol.dim))
+  if (input.buffer == kNone || (symbol.dim != kStorageOffset && !has(input.sizes, symbol.dim)))
     fail("input ", symbol.input, " has no dimension ", symbol.dim);
-  if (symbol.kind != ScalarKind::kInt) fail("a size is an int");
+  if (symbol.kind != ScalarKind::kInt) fail("a size or an offset is an int");
 }
 
 void StructureVerifier::check_exprs() {
@@ -144,9 +144,10 @@ void StructureVerifier::check_inputs() {
       fail("has ", input.sizes.size(), " sizes, ", input.strides.size(), " strides");
     for (const Dim& size : input.sizes) check_size(size, kNone, "a size");
     for (const Dim& stride : input.strides) check_size(stride, kNone, "a stride");
-    if (input.storage_offset.value_or(0) < 0) fail("its storage offset is negative: ", *input.storage_offset);
+    if (input.storage_offset) check_size(*input.storage_offset, kNone, "its storage offset");
     if (input.buffer == kNone) {
-      if (input.storage_offset || input.mutated || !input.sizes.empty()) fail("a scalar has neither sizes nor a place nor mutations");
+      if (input.storage_offset || input.mutated || !input.sizes.empty())
+        fail("a scalar has neither sizes nor a place nor mutations");
       continue;
     }
     if (!has(program_.buffers, input.buffer)) fail("no buffer ", input.buffer);

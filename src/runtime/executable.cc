@@ -81,7 +81,8 @@ SymbolKey key_of(const Blueprint& blueprint, std::span<const BoundInput> inputs)
   for (const int32_t s : blueprint.input_symbols) {
     const program::Symbol& symbol = blueprint.program->symbols[s];
     const BoundInput& input = inputs[symbol.input];
-    key.push_back(symbol.dim == kNone ? input.scalar.i : input.sizes[symbol.dim]);
+    const bool is_offset = symbol.dim == program::kStorageOffset;
+    key.push_back(symbol.dim == kNone ? input.scalar.i : is_offset ? input.storage_offset : input.sizes[symbol.dim]);
   }
   return key;
 }

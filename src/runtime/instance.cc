@@ -113,7 +113,11 @@ void Instance::measure_inputs() {
     const bool opaque = program.buffers[input.buffer].opaque;
     const int64_t bytes = opaque ? 0 : extent_bytes(sizes, strides, input.dtype);
     inputs_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes, .reach = bytes});
-    if (input.storage_offset) places_.push_back({i, *input.storage_offset});
+    if (input.storage_offset) {
+      places_.push_back({i, sizes_.value(*input.storage_offset).as_int()});
+      inputs_.back().offset = places_.back().storage_offset * size_of(input.dtype);
+      inputs_.back().named = true;
+    }
     input_bytes_ += bytes;
   }
   measure_windows_of_inputs();
@@ -144,7 +148,7 @@ void Instance::measure_window(int32_t w) {
   input.before = std::max(input.before, -sizes_.offset(w));
   input.reach = std::max(input.reach, end);
   const program::Input& declared = blueprint_.program->inputs[input.input];
-  if (input.before > declared.storage_offset.value_or(0) * size_of(declared.dtype)) {
+  if (input.before > input.offset) {
     throw UserError(cat("a window of input ", input.input, " (", declared.source, ") begins before its memory"));
   }
 }
@@ -156,8 +160,7 @@ void Instance::check_late_window(int32_t w) const {
   const int64_t extent = i == kNone ? 0 : extent_bytes(sizes_.sizes(w), sizes_.strides(w), operand.dtype);
   if (extent == 0) return;
   const program::Input& declared = blueprint_.program->inputs[inputs_[i].input];
-  const int64_t first = -declared.storage_offset.value_or(0) * size_of(declared.dtype);
-  if (sizes_.offset(w) < first || sizes_.offset(w) > bound_[i].capacity - extent) {
+  if (sizes_.offset(w) < -inputs_[i].offset || sizes_.offset(w) > bound_[i].capacity - extent) {
     throw TaskError(cat("a window of input ", inputs_[i].input, " (", declared.source, ") leaves its memory"));
   }
 }
@@ -245,7 +248,7 @@ bool Instance::is_elsewhere(std::span<const BoundInput> inputs) const {
 
 void Instance::check_memory(const TensorInput& tensor, const BoundInput& input) const {
   const program::Input& declared = blueprint_.program->inputs[tensor.input];
-  if (input.capacity < tensor.bytes || (input.capacity < tensor.reach && !declared.storage_offset)) {
+  if (input.capacity < tensor.bytes || (input.capacity < tensor.reach && !tensor.named)) {
     const int64_t start = input.storage_offset * size_of(declared.dtype);
     throw InputError(cat("input ", tensor.input, " (", declared.source, ") needs ", start + tensor.reach,
                          " bytes of memory; its storage has ", start + input.capacity));

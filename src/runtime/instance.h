@@ -75,6 +75,9 @@ class Instance {
     // What tasks may touch: bytes before the first element, and behind it.
     int64_t before = 0;
     int64_t reach = 0;
+    // Bytes of its storage before the first element, where the program names places of the storage.
+    int64_t offset = 0;
+    bool named = false;
   };
   struct Place {
     int32_t input = 0;

@@ -134,7 +134,8 @@ class Inputs {
             value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
       } else {
         check_rank(symbol.input);
-        value = Scalar::of_int(arrays_[symbol.input].sizes[symbol.dim]);
+        const bool is_offset = symbol.dim == program::kStorageOffset;
+        value = Scalar::of_int(is_offset ? 0 : arrays_[symbol.input].sizes[symbol.dim]);
       }
       values_.emplace(symbol.name, value);
     }
