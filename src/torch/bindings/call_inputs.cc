@@ -151,7 +151,8 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
   bound.sizes = sizes.data();
   bound.storage_offset = tensor.storage_offset();
-  bound.capacity = static_cast<int64_t>(storage.nbytes()) - offset;
+  // What has no elements may lie behind the end of its storage.
+  bound.capacity = std::max<int64_t>(static_cast<int64_t>(storage.nbytes()) - offset, 0);
 }
 
 }  // namespace npugraph::bindings

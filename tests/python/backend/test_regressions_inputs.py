@@ -339,3 +339,12 @@ def test_a_fork_inside_of_a_run() -> None:
     forks.append(True)
     assert torch.equal(compiled(given), want)
     assert not forks
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_empty_inputs_behind_the_end_of_their_storage(dynamic) -> None:
+    def fn(x):
+        y = x.view(-1)
+        return y + y, x * 2
+
+    check(fn, lambda: (torch.zeros(5, 0, dtype=torch.float64)[1:],), lambda: (torch.zeros(3, 0)[2:],), dynamic=dynamic)
