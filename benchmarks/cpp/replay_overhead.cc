@@ -105,11 +105,15 @@ double replay_ns(int32_t inputs, int32_t written, int32_t tasks, int32_t moving 
   Executable executable(make_program(inputs, written, tasks), host, {}, "benchmark");
   std::vector<float> memory(2 * inputs);
   std::vector<BoundInput> bound(inputs);
-  for (int32_t i = 0; i < inputs; ++i) bound[i].data = &memory[2 * i];
+  for (int32_t i = 0; i < inputs; ++i) {
+    bound[i].data = &memory[2 * i];
+    bound[i].capacity = sizeof(float);
+  }
   std::vector<BoundOutput> outputs(1);
+  std::vector<int64_t> dims;
   return time_ns([&](int call) {
     for (int32_t i = inputs - 1 - moving; i < inputs - 1; ++i) bound[i].data = &memory[2 * i + call % 2];
-    if (executable.run(bound, outputs).status != RunStatus::kOk) std::abort();
+    if (executable.run(bound, outputs, dims).status != RunStatus::kOk) std::abort();
   });
 }
 

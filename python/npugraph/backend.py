@@ -66,9 +66,9 @@ def npugraph_ex(
         inference_compiler=compile_.inference,
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
-    if not compile_.writes_inputs:
+    if not compile_.depends_on_places:
         return compiled
-    return _with_overlap_fallback(compiled, gm, _shared_storages(example_inputs))
+    return _with_eager_fallback(compiled, gm, _shared_storages(example_inputs))
 
 
 def _reset() -> None:
@@ -95,7 +95,7 @@ class _Compile:
         self.started = time.perf_counter()
         self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         self.name = options.name or registry.unique_name(_name_of(gm))
-        self.writes_inputs = False
+        self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
 
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -133,7 +133,7 @@ class _Compile:
             return _run_as_it_is(gm, name, error)
         artifact = Artifact(core, self.options.as_dict(), imported.callables)
         registry.add(artifact)
-        self.writes_inputs |= core.writes_inputs()
+        self.depends_on_places |= core.writes_inputs() or imported.names_places
         _warn_partitions(imported.partitions)
         run = core.callable()
         run.owner = artifact
@@ -284,20 +284,23 @@ def _lies_as(inputs: Sequence[Any], shared: Sequence[_Shared]) -> bool:
     )
 
 
-def _with_overlap_fallback(
+def _with_eager_fallback(
     compiled: Callable[..., Any], gm: fx.GraphModule, shared: Sequence[_Shared]
 ) -> Callable[..., Any]:
-    """Inputs that are written and overlap others in a way that nobody saw at compile time, or no longer overlap as
-    they did: run the graph as it was written."""
-    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs overlap")
+    """Inputs that are written and overlap others in a way that nobody saw at compile time, that no longer overlap as
+    they did, or that lie elsewhere in a storage of which the graph names places: run the graph as it was written."""
+    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs lie in memory as they did not before")
 
     def call(*args: Any) -> Any:
+        reason = "overlapping_inputs"
         if not shared or _lies_as(args, shared):
             try:
                 return compiled(*args)
             except _C.InputsOverlap:  # nothing has run
                 pass
-        _C.count("overlapping_inputs")
+            except _C.InputElsewhere:  # nor here
+                reason = "shifted_inputs"
+        _C.count(reason)
         return eager(*args)
 
     return torch._dynamo.disable(call, reason="do not trace compiled graphs")

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/importer.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/error.h"
+#include "ir/alias.h"
 #include "ir/text.h"
 #include "ops/table.h"
 
@@ -23,13 +25,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kLazyOper
     {"aten.resolve_neg", "aten::lift_fresh_copy(Tensor self) -> Tensor"},
 }};
 
-std::string name_of_schema(std::string_view schema) {
-  const size_t colons = schema.find("::");
-  const size_t paren = schema.find('(');
-  NG_CHECK(colons != std::string_view::npos && paren != std::string_view::npos, "schema without a name: ", schema);
-  return cat(schema.substr(0, colons), ".", schema.substr(colons + 2, paren - colons - 2));
-}
-
 Expr item_bytes(const ir::TensorType& type) { return Expr(size_of(type.dtype)); }
 
 }  // namespace
@@ -38,17 +33,17 @@ Importer::Importer(std::string name, ir::OpResolver& ops) : ops_(ops) { graph_.n
 
 void Importer::add_symbol(ir::Symbol symbol) { graph_.symbols.push_back(std::move(symbol)); }
 
-void Importer::remember(ir::ValueId id, const TensorDescription& tensor) {
+void Importer::remember(ir::ValueId id, const TensorDescription& tensor, int32_t input) {
   places_.resize(graph_.num_values());
   if (const auto* type = std::get_if<ir::TensorType>(&tensor.type)) {
-    places_[id] = {tensor.storage, tensor.storage_offset * item_bytes(*type)};
+    places_[id] = {tensor.storage, tensor.storage_offset * item_bytes(*type), input};
   }
 }
 
 ir::ValueId Importer::add_input(const TensorDescription& tensor, std::string name, ir::InputKind kind,
                                 std::string source) {
   const ir::ValueId id = graph_.add_value(tensor.type, std::move(name));
-  remember(id, tensor);
+  remember(id, tensor, static_cast<int32_t>(graph_.inputs.size()));
   graph_.inputs.push_back({.value = id, .scalar = {}, .kind = kind, .source = std::move(source)});
   return id;
 }
@@ -61,18 +56,25 @@ void Importer::add_scalar_input(Expr scalar, std::string source) {
 ir::ValueId Importer::add_constant(const TensorDescription& tensor, std::string name,
                                    std::shared_ptr<const ir::ConstantData> data) {
   const ir::ValueId id = graph_.add_value(tensor.type, std::move(name));
-  remember(id, tensor);
+  remember(id, tensor, ir::kNone);
   graph_.constants.push_back({.value = id, .data = std::move(data), .derived = false});
   return id;
 }
 
 const ir::Op& Importer::op_for(const std::string& schema, ir::Traits traits) {
-  const std::string name = name_of_schema(schema);
+  // By its schema, because a name may be given to another operator while the process runs.
+  const ir::Op* op = ops_.intern(schema, traits);
   for (const auto& [lazy, computed] : kLazyOperators) {
-    if (name == lazy) return *ops_.intern(computed, 0);
+    if (op->name == lazy) return *ops_.intern(computed, 0);
   }
-  if (const ir::Op* op = ops_.find(name)) return *op;
-  return *ops_.intern(schema, traits);
+  return *op;
+}
+
+// In elements of the result. What has no elements may say it lies anywhere, also outside of its base.
+Expr Importer::offset_in(const TensorDescription& result, const Place& base) const {
+  if (ir::is_empty(std::get<ir::TensorType>(result.type))) return 0;
+  const Expr bytes = item_bytes(std::get<ir::TensorType>(result.type));
+  return Expr::make(ExprOp::kFloorDiv, {result.storage_offset * bytes - base.byte_offset, bytes});
 }
 
 // Places each result of a view in its base: where the front end put both in one storage, by their offsets there; else by the
@@ -89,8 +91,7 @@ bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::No
   for (size_t i = 0; i < node.results.size(); ++i) {
     const auto* type = node.results[i] ? std::get_if<ir::TensorType>(&node.results[i]->type) : nullptr;
     if (type != nullptr && node.results[i]->storage == base.storage) {
-      const Expr bytes = node.results[i]->storage_offset * item_bytes(*type) - base.byte_offset;
-      built.views.push_back({Expr::make(ExprOp::kFloorDiv, {bytes, item_bytes(*type)})});
+      built.views.push_back({offset_in(*node.results[i], base)});
       continue;
     }
     if (!rule) rule = ops::infer_views(graph_, op, built.args);
@@ -103,21 +104,53 @@ bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::No
   return true;
 }
 
-std::optional<std::vector<ir::ValueId>> Importer::add_node(const NodeDescription& node) {
-  const ir::Op* op = &op_for(node.schema, node.traits);
-  if (node.args.size() != op->schema.args.size()) {
-    refusal_ = cat(op->name, " takes ", op->schema.args.size(), " arguments, ", node.args.size(), " were described");
+// An operator that may return an argument or a view of it, which its schema alone cannot tell: views where the front end put
+// the results into the storages of arguments. Where it put them elsewhere, the node would have to be seen as fresh memory while
+// its operator shares some.
+Importer::Values Importer::add_shared(const NodeDescription& node, const ir::Node& built) {
+  const std::vector<ir::ValueId> shared = ir::shared_operands(built);
+  for (size_t i = 0; i < shared.size(); ++i) {
+    const bool placed = shared[i] != ir::kNone && graph_.value(shared[i]).is_tensor() && node.results[i] &&
+                        node.results[i]->storage == places_[shared[i]].storage;
+    if (placed) continue;
+    refusal_ = cat(built.op->name, " may return its argument, and here returns other memory");
     return std::nullopt;
   }
-  ir::Node built;
-  built.op = op;
-  built.args = node.args;
-  built.defines = node.defines;
-  built.callable = node.callable;
-  built.stream = node.stream;
-  built.origin = {node.name, node.source};
-  if (op->is(Trait::kView) && !place_views(node, *op, built)) return std::nullopt;
+  const ir::Op* view = ops_.find("aten.as_strided");
+  std::vector<ir::ValueId> values;
+  for (size_t i = 0; i < shared.size(); ++i) {
+    const TensorDescription& result = *node.results[i];
+    const auto& type = std::get<ir::TensorType>(result.type);
+    const Expr offset = offset_in(result, places_[shared[i]]);
+    ir::Node strided;
+    strided.op = view;
+    strided.args = {TensorRef{shared[i]}, type.sizes, type.strides, None{}};
+    if (!offset.is_int(0)) strided.args.back() = result.storage_offset;
+    strided.views = {{offset}};
+    strided.stream = node.stream;
+    strided.origin = built.origin;
+    const auto added = append(std::move(strided), {.name = node.name, .results = {result}});
+    values.push_back(added->front());
+  }
+  return values;
+}
 
+// Offsets in storages are not guarded, and another one names another place.
+void Importer::note_named_place(const ir::Node& node) {
+  const auto& args = node.op->schema.args;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].name != "storage_offset" || std::holds_alternative<None>(node.args[i])) continue;
+    for (const ir::ValueId operand : ir::operands(node)) {
+      if (!graph_.value(operand).is_tensor() || places_[operand].input == ir::kNone) continue;
+      ir::Input& input = graph_.inputs[places_[operand].input];
+      const Expr bytes = item_bytes(graph_.value(input.value).tensor());
+      input.storage_offset = Expr::make(ExprOp::kFloorDiv, {places_[input.value].byte_offset, bytes});
+    }
+  }
+}
+
+Importer::Values Importer::append(ir::Node built, const NodeDescription& node) {
+  const std::vector<ir::ValueId> operands = ir::operands(built);
   std::vector<ir::Type> types;
   for (const auto& result : node.results) {
     if (result) types.push_back(result->type);
@@ -129,13 +162,44 @@ std::optional<std::vector<ir::ValueId>> Importer::add_node(const NodeDescription
     values.push_back(result ? *next++ : ir::kNone);
     if (!result) continue;
     graph_.value(values.back()).result = static_cast<int32_t>(values.size()) - 1;
-    remember(values.back(), *result);
+    const auto same = std::ranges::find_if(operands, [&](ir::ValueId operand) {
+      return graph_.value(operand).is_tensor() && places_[operand].storage == result->storage;
+    });
+    remember(values.back(), *result, same == operands.end() ? ir::kNone : places_[*same].input);
   }
   graph_.node(id).results = values;
   return values;
 }
 
+Importer::Values Importer::add_node(const NodeDescription& node) {
+  const ir::Op* op = &op_for(node.schema, node.traits);
+  if (node.args.size() != op->schema.args.size()) {
+    refusal_ = cat(op->name, " takes ", op->schema.args.size(), " arguments, ", node.args.size(), " were described");
+    return std::nullopt;
+  }
+  ir::Node built;
+  built.op = op;
+  built.args = node.args;
+  built.results.resize(node.results.size(), ir::kNone);
+  built.defines = node.defines;
+  built.callable = node.callable;
+  built.stream = node.stream;
+  built.origin = {node.name, node.source};
+  const bool is_view = op->is(Trait::kView) && op->in_table;
+  if (!is_view && std::ranges::any_of(ir::shared_operands(built), [](ir::ValueId id) { return id != ir::kNone; })) {
+    return add_shared(node, built);
+  }
+  built.results.clear();
+  if (is_view && !place_views(node, *op, built)) return std::nullopt;
+  note_named_place(built);
+  return append(std::move(built), node);
+}
+
 void Importer::add_output(ir::Output output) { graph_.outputs.push_back(std::move(output)); }
+
+bool Importer::names_places() const {
+  return std::ranges::any_of(graph_.inputs, [](const ir::Input& input) { return input.storage_offset.has_value(); });
+}
 
 ir::Graph Importer::finish() {
   const std::string violation = ir::verify(graph_);

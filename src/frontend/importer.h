@@ -2,7 +2,7 @@
 // Neutral description of an FX graph -> Graph. The caller walks FX and describes one node at a time; nothing here knows torch.
 //
 // Handles what the front end leaves open: which results are views and where they lie (from the storages and offsets that the
-// front end computed), lazy conjugates and negatives made real, defaults filled in. A node that cannot be expressed is refused
+// front end computed), which inputs must lie where they lay, lazy conjugates and negatives made real, defaults filled in. A node that cannot be expressed is refused
 // with a reason; the caller then describes it again as a Python callable, so that one odd node never costs the whole graph.
 #pragma once
 
@@ -36,6 +36,8 @@ struct NodeDescription {
 
 class Importer {
  public:
+  using Values = std::optional<std::vector<ir::ValueId>>;
+
   Importer(std::string name, ir::OpResolver& ops);
 
   void add_symbol(ir::Symbol symbol);
@@ -47,9 +49,11 @@ class Importer {
                            std::shared_ptr<const ir::ConstantData> data);
   // The values of the node's results in order, kNone where there is none. Or nothing: `refusal()` says why, and the graph is
   // as it was.
-  std::optional<std::vector<ir::ValueId>> add_node(const NodeDescription& node);
+  Values add_node(const NodeDescription& node);
   const std::string& refusal() const { return refusal_; }
   void add_output(ir::Output output);
+  // Whether some input must lie at a certain place in its storage (ir::Input::storage_offset). Before finish().
+  bool names_places() const;
 
   // Hands the graph over. InternalError when it does not verify.
   ir::Graph finish();
@@ -58,9 +62,14 @@ class Importer {
   struct Place {
     uint64_t storage = 0;
     Expr byte_offset;
+    int32_t input = ir::kNone;  // which input's memory it is; of inputs and of views of them
   };
   bool place_views(const NodeDescription& node, const ir::Op& op, ir::Node& built);
-  void remember(ir::ValueId id, const TensorDescription& tensor);
+  Values add_shared(const NodeDescription& node, const ir::Node& built);
+  Values append(ir::Node built, const NodeDescription& node);
+  Expr offset_in(const TensorDescription& result, const Place& base) const;
+  void note_named_place(const ir::Node& node);
+  void remember(ir::ValueId id, const TensorDescription& tensor, int32_t input);
 
   ir::Graph graph_;
   ir::OpResolver& ops_;

@@ -64,22 +64,6 @@ bool is_disjoint_in_lattice(const TensorType& first, const TensorType& second, c
 
 Expr bytes_of(const TensorType& type) { return extent(type.sizes, type.strides) * Expr(size_of(type.dtype)); }
 
-// The first operand whose memory the schema lets result `result` share without writing it, or kNone.
-ValueId schema_base(const Node& node, int32_t schema_return) {
-  if (schema_return == kNone) return kNone;
-  const SchemaReturn& ret = node.op->schema.returns[schema_return];
-  if (ret.alias.empty()) return kNone;
-  const auto& args = node.op->schema.args;
-  ValueId base = kNone;
-  for (size_t i = 0; i < args.size() && base == kNone; ++i) {
-    if (args[i].alias != ret.alias) continue;
-    for_each_tensor(node.args[i], [&](TensorRef ref) {
-      if (base == kNone) base = ref.id;
-    });
-  }
-  return base;
-}
-
 }  // namespace
 
 bool is_empty(const TensorType& type) {
@@ -109,7 +93,7 @@ AliasInfo::AliasInfo(const Graph& graph)
 
 void AliasInfo::add_results(const Node& node) {
   const auto returned = returned_operands(node);
-  const auto owner = returns_of_results(node.op->schema, node.results.size());
+  const auto shared = shared_operands(node);
   const auto used = node.op->is(Trait::kView) ? operands(node) : std::vector<ValueId>();
   for (size_t i = 0; i < node.results.size(); ++i) {
     const ValueId result = node.results[i];
@@ -119,8 +103,8 @@ void AliasInfo::add_results(const Node& node) {
       placement_[result] = placement_[returned[i]];
     } else if (!used.empty()) {
       place_view(result, used.front(), i < node.views.size() ? &node.views[i] : nullptr);
-    } else if (const ValueId base = schema_base(node, owner[i]); base != kNone) {
-      place_view(result, base, nullptr);
+    } else if (shared[i] != kNone) {
+      place_view(result, shared[i], nullptr);
     }
     members_[root_[result]].push_back(result);
   }

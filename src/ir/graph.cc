@@ -207,6 +207,21 @@ std::vector<ValueId> returned_operands(const Node& node) {
   return returned;
 }
 
+std::vector<ValueId> shared_operands(const Node& node) {
+  const Schema& schema = node.op->schema;
+  std::vector<ValueId> shared;
+  for (const int32_t owner : returns_of_results(schema, node.results.size())) {
+    ValueId base = kNone;
+    for (size_t i = 0; owner != kNone && i < schema.args.size(); ++i) {
+      const SchemaReturn& returned = schema.returns[owner];
+      if (returned.alias.empty() || returned.is_write || schema.args[i].alias != returned.alias) continue;
+      for_each_tensor(node.args[i], [&](TensorRef ref) { base = base == kNone ? ref.id : base; });
+    }
+    shared.push_back(base);
+  }
+  return shared;
+}
+
 Uses find_uses(const Graph& graph) {
   Uses uses;
   uses.users.resize(graph.num_values());

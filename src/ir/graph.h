@@ -16,6 +16,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -105,6 +106,8 @@ struct Input {
   Expr scalar;            // the symbol, or the constant that the scalar was specialised to
   InputKind kind = InputKind::kUser;
   std::string source;  // Dynamo's source, "L['x']"
+  // Where a tensor must lie in its storage, in elements, because nodes name places of the storage (as_strided).
+  std::optional<Expr> storage_offset;
 };
 
 // Immutable bytes or a host object behind a constant. `owner` keeps `data` alive; `data` is null for an opaque constant, whose
@@ -197,6 +200,8 @@ std::vector<ValueId> operands(const Node& node);
 std::vector<ValueId> written_operands(const Node& node);
 // For each result: the operand that it *is* after a mutation (alias letter of a written argument), or kNone.
 std::vector<ValueId> returned_operands(const Node& node);
+// For each result: the operand whose memory the schema lets it share without writing it ("(a)", not "(a!)"), or kNone.
+std::vector<ValueId> shared_operands(const Node& node);
 // How many results a node of this schema may have.
 struct ResultCount {
   size_t fewest = 0;

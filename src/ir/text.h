@@ -6,7 +6,7 @@
 //     op "my::op(Tensor x, int n) -> Tensor" traits(may_throw)         // rows that the table does not know
 //     input %x : f32[s0, 64]{64, 1} user "L['x']"
 //     input s0 : int user "s0"
-//     input %cache : f32[1, 8]{8, 1} static "L['cache']"
+//     input %cache : f32[1, 8]{8, 1} static "L['cache']" at(s1)          // Input::storage_offset
 //     const %c : i64[3]{1} = [1, 2, 3]                                  // `= external` when larger than 64 elements
 //     const %d : f32[]{} derived = [2.5]
 //     %t : f32[64, 64]{1, 64} = aten.t(%w) view(0) @ "t" "model.py:12 in forward"

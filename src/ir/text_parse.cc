@@ -239,6 +239,11 @@ class Parser {
       input.kind = static_cast<InputKind>(kind - kInputKindNames.begin());
     }
     if (lexer_.peek().kind == TokenKind::kString) input.source = lexer_.next().text;
+    if (lexer_.accept("at")) {
+      lexer_.expect("(");
+      input.storage_offset = parse_expr(lexer_, context_);
+      lexer_.expect(")");
+    }
     graph_.inputs.push_back(std::move(input));
   }
 

@@ -110,6 +110,7 @@ class Printer {
     }
     out_.append(" ").append(kInputKindNames[static_cast<size_t>(input.kind)]);
     if (!input.source.empty()) out_.append(" ").append(quote(input.source));
+    if (input.storage_offset) out_.append(" at(").append(input.storage_offset->str()).append(")");
     out_ += '\n';
   }
 

@@ -159,6 +159,7 @@ class Verifier {
     for (const Input& input : graph_.inputs) {
       if (input.value != kNone) {
         define(input.value, kNone, 0);
+        if (input.storage_offset) check_expr(*input.storage_offset);
       } else if (!input.scalar.is_constant() && input.scalar.op() != ExprOp::kSymbol) {
         fail("input ", input.scalar.str(), " is neither a symbol nor a constant");
       } else {

@@ -2,10 +2,11 @@
 // A kernel class as an ng_task. The class has a default-constructible State and
 //   bool bind(const ng_call& call, State& state) const;    // false: these sizes cannot be bound
 //   ng_status run(const State& state, ng_call& call) const;
-// neither of which throws.
+// neither of which throws; making a State may.
 #pragma once
 
 #include <memory>
+#include <new>
 
 #include "abi/task.h"
 
@@ -22,7 +23,8 @@ ng_task make_task(std::unique_ptr<Kernel> kernel) {
           },
       .bind =
           [](void* context, const ng_call* call, void** state) {
-            if (*state == nullptr) *state = new State;
+            if (*state == nullptr) *state = new (std::nothrow) State;
+            if (*state == nullptr) return NG_ERROR;
             return static_cast<const Kernel*>(context)->bind(*call, *static_cast<State*>(*state)) ? NG_OK : NG_ERROR;
           },
       .unbind = [](void*, void* state) { delete static_cast<State*>(state); },

@@ -45,6 +45,7 @@ int32_t BufferMap::add_buffer(ir::ValueId root, Buffer buffer) {
 program::Input BufferMap::describe_input(const ir::Input& input) const {
   program::Input described;
   described.source = input.source;
+  if (input.storage_offset) described.storage_offset = program_.dim(*input.storage_offset);
   if (input.value == ir::kNone || !graph_.value(input.value).is_tensor()) return described;
   const ir::TensorType& type = graph_.value(input.value).tensor();
   described.dtype = type.dtype;

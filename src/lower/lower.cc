@@ -88,7 +88,7 @@ class Lowering {
   std::optional<BufferMap> buffers_;
 };
 
-// A symbol is a scalar input, the size of an input, or defined later by a task (left open here).
+// A symbol is a scalar input, the size of an input, its place in its storage, or defined later by a task (left open here).
 program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
   program::Symbol found{.name = symbol.name, .kind = symbol.kind};
   const Expr wanted = Expr::symbol(symbol.name, symbol.kind);
@@ -109,6 +109,10 @@ program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
     found.dim = static_cast<int32_t>(at - sizes.begin());
     return found;
   }
+  const auto offset = std::ranges::find(graph_.inputs, std::optional(wanted), &ir::Input::storage_offset);
+  if (offset == graph_.inputs.end()) return found;
+  found.input = static_cast<int32_t>(offset - graph_.inputs.begin());
+  found.dim = program::kStorageOffset;
   return found;
 }
 

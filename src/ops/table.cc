@@ -47,19 +47,19 @@ class Registry final : public ir::OpResolver {
   }
 
   const ir::Op* intern(std::string_view schema, ir::Traits extra) override {
-    ir::Schema parsed = parse_schema(schema);
-    const ir::Traits traits = traits_of(parsed) | extra | kMayThrow;
+    std::string name = name_of_schema(schema);
+    if (name.ends_with(".default")) name.resize(name.size() - 8);
     const std::lock_guard lock(mutex_);
-    Entry& entry = by_name_[parsed.name];
-    if (entry.row != nullptr && resolve(entry)->schema.text == schema) return entry.op;
-    for (const RegisteredOp* op : entry.interned) {
-      if (op->schema.text == schema && op->traits == traits) return op;
+    const auto known = by_name_.find(name);
+    if (known != by_name_.end()) {
+      if (const ir::Op* op = find_equal(known->second, schema, extra)) return op;
     }
+    ir::Schema parsed = parse_schema(schema);
     RegisteredOp& op = ops_.emplace_back();
     op.name = parsed.name;
+    op.traits = traits_of(parsed) | extra | kMayThrow;
     op.schema = std::move(parsed);
-    op.traits = traits;
-    entry.interned.push_back(&op);
+    by_name_[op.name].interned.push_back(&op);
     return &op;
   }
 
@@ -69,6 +69,15 @@ class Registry final : public ir::OpResolver {
     mutable const RegisteredOp* op = nullptr;  // of `row`, made on first use: most programs use few rows
     std::vector<const RegisteredOp*> interned;
   };
+
+  // The row, or what was interned before from this schema with these traits; null when there is neither.
+  const ir::Op* find_equal(const Entry& entry, std::string_view schema, ir::Traits extra) const {
+    if (entry.row != nullptr && schema == entry.row->schema) return resolve(entry);
+    for (const RegisteredOp* op : entry.interned) {
+      if (op->schema.text == schema && op->traits == (traits_of(op->schema) | extra | kMayThrow)) return op;
+    }
+    return nullptr;
+  }
 
   const ir::Op* resolve(const Entry& entry) const {
     if (entry.row == nullptr) return entry.interned.empty() ? nullptr : entry.interned.back();

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,7 @@ namespace npugraph::program {
 
 inline constexpr int kProgramVersion = 2;
 inline constexpr int32_t kNone = -1;
+inline constexpr int32_t kStorageOffset = -2;  // see Symbol::dim
 
 // A size: a constant, or an entry of Program::exprs.
 struct Dim {
@@ -118,7 +120,8 @@ struct Task {
 struct Symbol {
   std::string name;
   ScalarKind kind = ScalarKind::kInt;
-  // Where its value comes from: scalar input `input` (dim kNone), size `dim` of tensor input `input`, or task `task`.
+  // Where its value comes from: scalar input `input` (dim kNone), size `dim` of tensor input `input`, the place of that input
+  // in its storage in elements (dim kStorageOffset), or task `task`.
   int32_t input = kNone;
   int32_t dim = kNone;
   int32_t task = kNone;
@@ -131,6 +134,8 @@ struct Input {
   std::vector<Dim> sizes;  // what the front end guards, for checks when Dynamo is not in front
   std::vector<Dim> strides;
   bool mutated = false;  // some task writes it
+  // Where the tensor must lie in its storage, in elements: only then its windows are the places that the program names.
+  std::optional<Dim> storage_offset;
 };
 
 struct Output {

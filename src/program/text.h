@@ -2,12 +2,12 @@
 // Text form of a Program. Round-trips, constants' bytes excepted: those travel beside it (program/file.h).
 //
 //   npugraph.program 2 @forward {
-//     symbol s0 : int = size(0, 1)                           // size 1 of input 0; = input(3); = task(7)
+//     symbol s0 : int = size(0, 1)                           // size 1 of input 0; = input(3); = offset(0); = task(7)
 //     buffer b0 "x" input(0) bytes(16*s0) live(0, 0)         // the name may be left out
 //     buffer b1 arena bytes(1024) live(0, 4)                 // also parameter(0), constant(0), output, heap
 //     buffer b2 heap opaque live(1, 2)                       // also preallocated
 //     constant c0 "name" : i64[3]{1} derived bytes(24)
-//     input 0 "L['x']" b0 : f32[4, s0]{s0, 1} mutated
+//     input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(8) mutated  // at: Input::storage_offset
 //     input 1 "L['n']" scalar
 //     task 0 aten "aten.mm.out" stream(1) copy_like {        // kernel, aten, python; callable(3)
 //       read b0+0 : f32[4, s0]{s0, 1}                        // buffer and offset in bytes; write, readwrite

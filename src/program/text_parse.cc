@@ -205,6 +205,9 @@ void Parser::parse_symbol() {
     symbol.task = parenthesised_number("a task's number");
   } else if (lexer_.accept("input")) {
     symbol.input = parenthesised_number("an input's number");
+  } else if (lexer_.accept("offset")) {
+    symbol.input = parenthesised_number("an input's number");
+    symbol.dim = kStorageOffset;
   } else {
     lexer_.expect("size");
     lexer_.expect("(");
@@ -275,6 +278,11 @@ void Parser::parse_input() {
     input.dtype = dtype();
     dims("[", "]", input.sizes);
     dims("{", "}", input.strides);
+    if (lexer_.accept("at")) {
+      lexer_.expect("(");
+      input.storage_offset = dim();
+      lexer_.expect(")");
+    }
     input.mutated = lexer_.accept("mutated");
   }
   program_.inputs.push_back(std::move(input));

@@ -95,6 +95,8 @@ void Printer::print_symbol(const Symbol& symbol) {
     add("task(", symbol.task, ")\n");
   } else if (symbol.dim == kNone) {
     add("input(", symbol.input, ")\n");
+  } else if (symbol.dim == kStorageOffset) {
+    add("offset(", symbol.input, ")\n");
   } else {
     add("size(", symbol.input, ", ", symbol.dim, ")\n");
   }
@@ -130,6 +132,7 @@ void Printer::print_input(size_t index) {
   }
   add(" b", input.buffer);
   put_type(input.dtype, input.sizes, input.strides);
+  if (input.storage_offset) add(" at(", *input.storage_offset, ")");
   add(input.mutated ? " mutated\n" : "\n");
 }
 

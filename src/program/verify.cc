@@ -36,6 +36,10 @@ std::optional<int64_t> window_end(const Operand& operand) {
   return end;
 }
 
+bool is_bound(const Buffer& buffer) {
+  return buffer.cls == BufferClass::kInput || buffer.cls == BufferClass::kParameter;
+}
+
 class StructureVerifier : Verifier {
  public:
   explicit StructureVerifier(const Program& program) : Verifier(program) {}
@@ -63,6 +67,7 @@ class StructureVerifier : Verifier {
   void check_defines(const Task& task, int32_t index);
   void check_operand(const Operand& operand, int32_t last_definition);
   void check_window(const Operand& operand);
+  bool may_start_before(const Operand& operand) const;
   void check_output(int32_t index);
   bool allocates(const Operand& operand) const;
 
@@ -100,9 +105,9 @@ void StructureVerifier::check_symbol_origin(const Symbol& symbol, int32_t index)
     if (input.buffer != kNone) fail("input ", symbol.input, " is a tensor: name a dimension");
     return;
   }
-  if (input.buffer == kNone || !has(input.sizes, symbol.dim))
+  if (input.buffer == kNone || (symbol.dim != kStorageOffset && !has(input.sizes, symbol.dim)))
     fail("input ", symbol.input, " has no dimension ", symbol.dim);
-  if (symbol.kind != ScalarKind::kInt) fail("a size is an int");
+  if (symbol.kind != ScalarKind::kInt) fail("a size or an offset is an int");
 }
 
 void StructureVerifier::check_exprs() {
@@ -140,14 +145,15 @@ void StructureVerifier::check_inputs() {
       fail("has ", input.sizes.size(), " sizes, ", input.strides.size(), " strides");
     for (const Dim& size : input.sizes) check_size(size, kNone, "a size");
     for (const Dim& stride : input.strides) check_size(stride, kNone, "a stride");
+    if (input.storage_offset) check_size(*input.storage_offset, kNone, "its storage offset");
     if (input.buffer == kNone) {
-      if (input.mutated || !input.sizes.empty()) fail("a scalar has neither sizes nor mutations");
+      if (input.storage_offset || input.mutated || !input.sizes.empty())
+        fail("a scalar has neither sizes nor a place nor mutations");
       continue;
     }
     if (!has(program_.buffers, input.buffer)) fail("no buffer ", input.buffer);
     const Buffer& buffer = program_.buffers[input.buffer];
-    const bool is_input = buffer.cls == BufferClass::kInput || buffer.cls == BufferClass::kParameter;
-    if (!is_input || buffer.source != i) fail("buffer ", input.buffer, " is not that of this input");
+    if (!is_bound(buffer) || buffer.source != i) fail("buffer ", input.buffer, " is not that of this input");
   }
 }
 
@@ -221,10 +227,17 @@ void StructureVerifier::check_operand(const Operand& operand, int32_t last_defin
   if (!has(program_.buffers, operand.buffer)) fail("no buffer ", operand.buffer);
   if (operand.sizes.size() != operand.strides.size())
     fail("has ", operand.sizes.size(), " sizes, ", operand.strides.size(), " strides");
-  check_size(operand.byte_offset, last_definition, "the offset");
+  if (!may_start_before(operand)) check_size(operand.byte_offset, last_definition, "the offset");
   for (const Dim& size : operand.sizes) check_size(size, last_definition, "a size");
   for (const Dim& stride : operand.strides) check_size(stride, last_definition, "a stride");
   check_window(operand);
+}
+
+// An input's storage begins before the input does; whether a window leaves the storage is checked when inputs are bound.
+bool StructureVerifier::may_start_before(const Operand& operand) const {
+  const Buffer& buffer = program_.buffers[operand.buffer];
+  return operand.byte_offset.is_constant() && is_bound(buffer) && has(program_.inputs, buffer.source) &&
+         program_.inputs[buffer.source].storage_offset;
 }
 
 void StructureVerifier::check_window(const Operand& operand) {

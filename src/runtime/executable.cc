@@ -12,6 +12,7 @@
 
 #include "base/counters.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "kernels/registry.h"
 #include "runtime/blueprint.h"
 #include "runtime/instance.h"
@@ -84,7 +85,8 @@ SymbolKey key_of(const Blueprint& blueprint, std::span<const BoundInput> inputs)
   for (const int32_t s : blueprint.input_symbols) {
     const program::Symbol& symbol = blueprint.program->symbols[s];
     const BoundInput& input = inputs[symbol.input];
-    key.push_back(symbol.dim == kNone ? input.scalar.i : input.sizes[symbol.dim]);
+    const bool is_offset = symbol.dim == program::kStorageOffset;
+    key.push_back(symbol.dim == kNone ? input.scalar.i : is_offset ? input.storage_offset : input.sizes[symbol.dim]);
   }
   return key;
 }
@@ -109,6 +111,7 @@ struct Executable::State {
         name(std::move(label)),
         tasks(*blueprint.program, process, options),
         cache(static_cast<size_t>(std::max<int64_t>(wanted.max_instances, 1))) {}
+  ~State() { follow_fork(); }
 
   // One call, from the lease to its return.
   struct Call {
@@ -125,9 +128,12 @@ struct Executable::State {
   void acquire(Call& call);
   Lease* find_lease(Call& call);
   void capture(Call& call);
-  RunStatus replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs);
+  RunStatus replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs,
+                   std::vector<int64_t>& dims);
   void finish(Call& call, bool completed);
   void count(const Call& call);
+  // Gives up what calls of threads that are not in this process hold. Under the mutex.
+  void follow_fork();
   // One more here and in the counters of the process. Under the mutex.
   void add(int64_t Counters::* count);
 
@@ -138,7 +144,9 @@ struct Executable::State {
   const BuiltTasks tasks;
 
   mutable std::mutex mutex;  // guards what follows
-  std::condition_variable lease_came_free;
+  const HeldAcrossFork held_across_fork{mutex, 0};
+  uint64_t generation = fork_generation();
+  std::unique_ptr<std::condition_variable> lease_came_free = std::make_unique<std::condition_variable>();
   std::vector<std::unique_ptr<Lease>> leases;
   int32_t next_lease = 0;
   InstanceCache cache;  // after the leases: Instances go first
@@ -149,6 +157,18 @@ struct Executable::State {
   int64_t bound_bytes = 0;
   int64_t undeclared_copies = 0;  // bytes that the last run copied, beyond what its tasks declare
 };
+
+void Executable::State::follow_fork() {
+  if (generation == fork_generation()) return;
+  generation = fork_generation();
+  static_cast<void>(lease_came_free.release());  // destroying it waits for those who wait
+  lease_came_free = std::make_unique<std::condition_variable>();
+  std::erase_if(leases, [&](std::unique_ptr<Lease>& lease) {
+    const bool lost = lease->busy && lease->generation != generation && lease->holder != thread_that_forked();
+    if (lost) cache.abandon(*lease);
+    return lost && lease.release() != nullptr;
+  });
+}
 
 // A lease that is free, rather one that has an Instance for the key; null when all are busy and no more are allowed.
 Lease* Executable::State::find_lease(Call& call) {
@@ -183,9 +203,11 @@ void Executable::State::add(int64_t Counters::* count) {
 
 void Executable::State::acquire(Call& call) {
   std::unique_lock lock(mutex);
-  while ((call.lease = find_lease(call)) == nullptr) lease_came_free.wait(lock);
+  follow_fork();
+  while ((call.lease = find_lease(call)) == nullptr) lease_came_free->wait(lock);
   call.lease->busy = true;
   call.lease->holder = std::this_thread::get_id();
+  call.lease->generation = generation;
   call.lease->error.clear();
   add(call.instance != nullptr ? &Counters::instance_hits : &Counters::instance_misses);
 }
@@ -205,11 +227,12 @@ void Executable::State::capture(Call& call) {
   cache.insert(call.key, *call.lease, std::move(made));
 }
 
-RunStatus Executable::State::replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs) {
+RunStatus Executable::State::replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs,
+                                    std::vector<int64_t>& dims) {
   Lease& lease = *call.lease;
   lease.service.workers = WorkerPool::instance().size();
   if (call.instance == nullptr) capture(call);
-  if (!call.instance->bind_inputs(inputs)) return RunStatus::kInputsOverlap;
+  if (const RunStatus status = call.instance->bind_inputs(inputs); status != RunStatus::kOk) return status;
   call.instance->bind_memory(lease.arena, lease.scratch);
 
   std::optional<Observer> observer;
@@ -223,7 +246,7 @@ RunStatus Executable::State::replay(Call& call, std::span<const BoundInput> inpu
     replay.run(observer ? &*observer : nullptr);
   }
   call.rebound = replay.rebound();
-  replay.hand_out(outputs);
+  replay.hand_out(outputs, dims);
   return RunStatus::kOk;
 }
 
@@ -255,7 +278,7 @@ void Executable::State::finish(Call& call, bool completed) {
       leases.erase(at);
     }
   }
-  lease_came_free.notify_one();
+  lease_came_free->notify_one();
 }
 
 Executable::Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name)
@@ -263,7 +286,8 @@ Executable::Executable(std::shared_ptr<const program::Program> program, Host& ho
 
 Executable::~Executable() = default;
 
-RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs, int64_t staged_bytes) {
+RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs,
+                          std::vector<int64_t>& dims, int64_t staged_bytes) {
   State& state = *state_;
   NG_CHECK(inputs.size() == state.blueprint.program->inputs.size(), "got ", inputs.size(), " inputs");
   NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
@@ -271,9 +295,11 @@ RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOut
   state.acquire(call);
   RunResult result;
   try {
-    result.status = state.replay(call, inputs, outputs);
+    result.status = state.replay(call, inputs, outputs, dims);
   } catch (const TaskError& error) {
     result = {RunStatus::kTaskFailed, error.what(), error.task};
+  } catch (const InputError& error) {
+    result = {RunStatus::kInputRefused, error.what(), kNone};
   } catch (const InternalError&) {
     state.finish(call, false);
     throw;

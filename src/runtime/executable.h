@@ -4,7 +4,8 @@
 // Thread-safe. Concurrent calls each lease an Instance and an arena of their own, up to Options::max_concurrent; more calls
 // wait for one, so the caller holds no lock that a task may need (the GIL, when there are Python tasks). A task may call its
 // own Executable from the thread that runs it: nested calls never wait. A call never leaves the Executable changed by an
-// error: the next call works.
+// error: the next call works. In the child of a fork, calls that other threads were making are as if they had never been; what
+// they held is lost.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,12 @@ struct BoundInput {
   void* object = nullptr;  // borrowed: the host's tensor
   ng_scalar scalar{};
   const int64_t* sizes = nullptr;  // read only for inputs that define symbols
+  int64_t storage_offset = 0;      // elements from the start of its memory to `data`
+  int64_t capacity = INT64_MAX;    // bytes from `data` to the end of its memory
 };
 
 // One result. For tensors, `object` carries one reference that the caller now owns, `byte_offset` places the window in the
-// object's memory and sizes and strides are valid until the next call on this thread.
+// object's memory and sizes and strides are in the `dims` of the call.
 struct BoundOutput {
   program::Output::Kind kind = program::Output::Kind::kNone;
   void* object = nullptr;
@@ -54,8 +57,11 @@ struct Options {
 
 enum class RunStatus : uint8_t {
   kOk,
-  kTaskFailed,     // RunResult::error says what; the host may hold an exception
-  kInputsOverlap,  // a written input overlaps another one in a way not seen at compile time; nothing has run
+  kTaskFailed,  // RunResult::error says what; the host may hold an exception
+  // Nothing has run:
+  kInputsOverlap,   // a written input overlaps another one in a way not seen at compile time
+  kInputElsewhere,  // an input of which the graph names places lies elsewhere in its storage than at compile time
+  kInputRefused,    // RunResult::error names the input whose memory ends too early
 };
 
 struct RunResult {
@@ -78,7 +84,7 @@ struct MemoryInfo {
   int64_t scratch_bytes = 0;      // largest workspace; what the host's operators allocate inside is not seen
   int64_t derived_constant_bytes = 0;
   int64_t copied_bytes_per_replay = 0;  // in the last replay
-  int64_t bound_bytes_per_call = 0;  // bytes of the inputs bound by the last call
+  int64_t bound_bytes_per_call = 0;     // bytes of the inputs bound by the last call
 };
 
 struct TaskTraffic {
@@ -121,9 +127,10 @@ class Executable {
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  // Binds and replays. `outputs` has one entry per Program output. On any status but kOk no output holds a reference.
-  // `staged_bytes` are those that the caller copied to make its inputs.
-  RunResult run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs, int64_t staged_bytes = 0);
+  // Binds and replays. `outputs` has one entry per Program output; their sizes and strides go to `dims`. On any status but kOk
+  // no output holds a reference. `staged_bytes` are those that the caller copied to make its inputs.
+  RunResult run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims,
+                int64_t staged_bytes = 0);
 
   const program::Program& program() const;
   std::vector<InstanceInfo> instances() const;

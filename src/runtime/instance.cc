@@ -112,11 +112,57 @@ void Instance::measure_inputs() {
     for (const auto& stride : input.strides) strides.push_back(sizes_.value(stride).as_int());
     const bool opaque = program.buffers[input.buffer].opaque;
     const int64_t bytes = opaque ? 0 : extent_bytes(sizes, strides, input.dtype);
-    inputs_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes});
+    inputs_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes, .reach = bytes});
+    if (input.storage_offset) {
+      places_.push_back({i, sizes_.value(*input.storage_offset).as_int()});
+      inputs_.back().offset = places_.back().storage_offset * size_of(input.dtype);
+      inputs_.back().named = true;
+    }
     input_bytes_ += bytes;
   }
+  measure_windows_of_inputs();
   bound_.resize(inputs_.size());
   moved_.resize(inputs_.size() + 1);
+}
+
+void Instance::measure_windows_of_inputs() {
+  const program::Program& program = *blueprint_.program;
+  input_of_buffer_.assign(program.buffers.size(), kNone);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (program.buffers[inputs_[i].buffer].opaque) continue;
+    input_of_buffer_[inputs_[i].buffer] = static_cast<int32_t>(i);
+  }
+  for (const int32_t w : blueprint_.stages[0].windows) {
+    if (input_of_buffer_[blueprint_.windows[w].operand->buffer] != kNone) measure_window(w);
+  }
+}
+
+void Instance::measure_window(int32_t w) {
+  const program::Operand& operand = *blueprint_.windows[w].operand;
+  const int64_t extent = extent_bytes(sizes_.sizes(w), sizes_.strides(w), operand.dtype);
+  if (extent == 0) return;
+  TensorInput& input = inputs_[input_of_buffer_[operand.buffer]];
+  int64_t end = 0;
+  if (__builtin_add_overflow(sizes_.offset(w), extent, &end))
+    throw UserError("the end of a window does not fit 64 bits");
+  input.before = std::max(input.before, -sizes_.offset(w));
+  input.reach = std::max(input.reach, end);
+  const program::Input& declared = blueprint_.program->inputs[input.input];
+  if (input.before > input.offset) {
+    throw UserError(cat("a window of input ", input.input, " (", declared.source, ") begins before its memory"));
+  }
+}
+
+// A window of an input that became known while the tasks run.
+void Instance::check_late_window(int32_t w) const {
+  const program::Operand& operand = *blueprint_.windows[w].operand;
+  const int32_t i = input_of_buffer_[operand.buffer];
+  const int64_t extent = i == kNone ? 0 : extent_bytes(sizes_.sizes(w), sizes_.strides(w), operand.dtype);
+  if (extent == 0) return;
+  const program::Input& declared = blueprint_.program->inputs[inputs_[i].input];
+  if (sizes_.offset(w) < -inputs_[i].offset || sizes_.offset(w) > bound_[i].capacity - extent) {
+    throw TaskError(cat("a window of input ", inputs_[i].input, " (", declared.source, ") leaves its memory"));
+  }
 }
 
 void Instance::place_constants(Host& host) {
@@ -190,33 +236,51 @@ std::span<const int32_t> Instance::find_moved(std::span<const BoundInput> inputs
   for (int32_t i = 0; i < count; ++i) {
     const BoundInput& input = inputs[tensors[i].input];
     moved[found] = i;
-    found += (input.data != bound[i].data) | (input.object != bound[i].object);
+    found += (input.data != bound[i].data) | (input.object != bound[i].object) | (input.capacity < tensors[i].reach);
   }
   return std::span(moved_).first(found);
 }
 
-bool Instance::bind_inputs(std::span<const BoundInput> inputs) {
+bool Instance::is_elsewhere(std::span<const BoundInput> inputs) const {
+  return std::ranges::any_of(
+      places_, [&](const Place& place) { return inputs[place.input].storage_offset != place.storage_offset; });
+}
+
+void Instance::check_memory(const TensorInput& tensor, const BoundInput& input) const {
+  const program::Input& declared = blueprint_.program->inputs[tensor.input];
+  if (input.capacity < tensor.bytes || (input.capacity < tensor.reach && !tensor.named)) {
+    const int64_t start = input.storage_offset * size_of(declared.dtype);
+    throw InputError(cat("input ", tensor.input, " (", declared.source, ") needs ", start + tensor.reach,
+                         " bytes of memory; its storage has ", start + input.capacity));
+  }
+  if (input.data == nullptr && tensor.bytes > 0) {
+    throw TaskError(
+        cat("input ", tensor.input, " (", declared.source, ") has no memory: its storage was freed or resized to 0"));
+  }
+}
+
+RunStatus Instance::bind_inputs(std::span<const BoundInput> inputs) {
+  if (is_elsewhere(inputs)) return RunStatus::kInputElsewhere;
   std::span<const int32_t> moved;
   if (inputs_checked_) {
     moved = find_moved(inputs);
-    if (moved.empty()) return true;
+    if (moved.empty()) return RunStatus::kOk;
   } else {
     std::iota(moved_.begin(), moved_.end(), 0);
     moved = std::span(moved_).first(inputs_.size());
   }
   inputs_checked_ = false;
   for (const int32_t i : moved) {
-    const BoundInput& input = inputs[inputs_[i].input];
-    if (input.data == nullptr && inputs_[i].bytes > 0) {
-      throw TaskError(cat("input ", inputs_[i].input, " (", blueprint_.program->inputs[inputs_[i].input].source,
-                          ") has no memory: its storage was freed or resized to 0"));
-    }
-    bound_[i] = {input.data, input.object};
-    place_buffer(inputs_[i].buffer, input.data, input.object);
-    overlap_.set(i, input.data, inputs_[i].bytes);
+    const TensorInput& tensor = inputs_[i];
+    const BoundInput& input = inputs[tensor.input];
+    check_memory(tensor, input);
+    if (input.capacity < tensor.reach) return RunStatus::kInputElsewhere;
+    bound_[i] = {input.data, input.object, input.capacity};
+    place_buffer(tensor.buffer, input.data, input.object);
+    overlap_.set(i, advance(input.data, -tensor.before), tensor.before + tensor.reach);
   }
   inputs_checked_ = !overlap_.overlaps(moved);
-  return inputs_checked_;
+  return inputs_checked_ ? RunStatus::kOk : RunStatus::kInputsOverlap;
 }
 
 void Instance::bind_memory(Arena& arena, Arena& scratch) {
@@ -244,7 +308,10 @@ bool Instance::enter_stage(size_t stage, Arena& scratch) {
   // Later stages may depend on these symbols too; and should anything here fail, this one is not bound.
   stages_bound_ = stage;
   sizes_.evaluate(stage);
-  for (const int32_t w : blueprint_.stages[stage].windows) point(w);
+  for (const int32_t w : blueprint_.stages[stage].windows) {
+    check_late_window(w);
+    point(w);
+  }
   bind_stage(stage);
   scratch_generation_ = 0;
   place_scratch(scratch);

@@ -41,9 +41,9 @@ class Instance {
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  // Points the windows of every input that moved to its new address. False when a written input overlaps another one.
-  // TaskError when an input that has elements has no memory.
-  bool bind_inputs(std::span<const BoundInput> inputs);
+  // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError when
+  // the memory of an input ends too early, TaskError when an input that has elements has no memory.
+  RunStatus bind_inputs(std::span<const BoundInput> inputs);
   // Follows the blocks of the lease, after growing them as needed.
   void bind_memory(Arena& arena, Arena& scratch);
   // The segment before `stage` has run: takes the symbols that it defined, and where they differ from the last time binds
@@ -71,15 +71,31 @@ class Instance {
   struct TensorInput {
     int32_t input = 0;
     int32_t buffer = 0;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // from the first element to the end of the last
+    // What tasks may touch: bytes before the first element, and behind it.
+    int64_t before = 0;
+    int64_t reach = 0;
+    // Bytes of its storage before the first element, where the program names places of the storage.
+    int64_t offset = 0;
+    bool named = false;
+  };
+  struct Place {
+    int32_t input = 0;
+    int64_t storage_offset = 0;
   };
   struct Address {
     const void* data = nullptr;
     const void* object = nullptr;
+    int64_t capacity = 0;
   };
 
   void make_blocks(const ng_host* service);
   void measure_inputs();
+  void measure_windows_of_inputs();
+  void measure_window(int32_t w);
+  void check_late_window(int32_t w) const;
+  void check_memory(const TensorInput& tensor, const BoundInput& input) const;
+  bool is_elsewhere(std::span<const BoundInput> inputs) const;
   void place_constants(Host& host);
   void plan_arena(std::optional<program::ArenaSolver>& solver);
   void bind_stage(size_t stage);
@@ -113,6 +129,8 @@ class Instance {
   uint64_t scratch_generation_ = 0;
 
   std::vector<TensorInput> inputs_;
+  std::vector<int32_t> input_of_buffer_;  // index into inputs_, or kNone
+  std::vector<Place> places_;             // inputs that must lie at a certain place in their storage
   std::vector<Address> bound_;   // where each of inputs_ is bound now; apart, because every call looks at all of it
   std::vector<int32_t> moved_;   // room for the indices into inputs_, and one more
   bool inputs_checked_ = false;  // what is bound has passed every check

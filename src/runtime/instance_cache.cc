@@ -55,6 +55,13 @@ void InstanceCache::drop(const Lease& lease) {
   for (auto it = entries_.begin(); it != entries_.end();) it = it->lease == &lease ? erase(it) : std::next(it);
 }
 
+void InstanceCache::abandon(const Lease& lease) {
+  for (Entry& entry : entries_) {
+    if (entry.lease == &lease) static_cast<void>(entry.instance.release());
+  }
+  drop(lease);
+}
+
 void InstanceCache::drop_idle() {
   for (auto it = entries_.begin(); it != entries_.end();) it = it->lease->busy ? std::next(it) : erase(it);
 }

@@ -38,6 +38,8 @@ class InstanceCache {
   // Whether an Instance of this key and lease was dropped to make room. Remembers the last few thousand.
   bool was_evicted(const SymbolKey& key, const Lease& lease) const;
   void drop(const Lease& lease);
+  // Forgets the Instances of a lease without touching them: a thread that no longer exists was using one.
+  void abandon(const Lease& lease);
   // Drops what no busy lease uses.
   void drop_idle();
 

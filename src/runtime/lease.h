@@ -29,7 +29,8 @@ struct Lease {
   int64_t copied_bytes = 0;                    // by the run in progress, beyond what its tasks declare
   std::optional<program::ArenaSolver> solver;  // of the Executable's Program, made by the first Instance
   bool busy = false;
-  std::thread::id holder;  // while busy
+  std::thread::id holder;   // while busy
+  uint64_t generation = 0;  // of the process in which it became busy, see base/fork.h
 };
 
 }  // namespace npugraph::runtime

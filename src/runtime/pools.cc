@@ -5,15 +5,19 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/fork.h"
 
 namespace npugraph::runtime {
 namespace {
 
 constexpr size_t kHistory = 256;  // events kept per pool, see PoolInfo::history
 
+constexpr int kPoolsRank = 1;  // Executables make pools while they hold their own mutex
+
 struct Registry {
   std::mutex mutex;
   std::vector<const PoolRecord*> records;  // in the order of creation
+  const HeldAcrossFork held_across_fork{mutex, kPoolsRank};
 };
 
 // Leaked on purpose: pools may outlive static destruction.

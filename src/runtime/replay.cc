@@ -16,13 +16,11 @@ using program::Output;
 
 namespace {
 
-// Sizes and strides of the results of this thread's last call: an Instance may be gone when the caller reads them.
-thread_local std::vector<int64_t> result_dims;
-
-std::span<const int64_t> keep(std::span<const int64_t> dims) {
-  const size_t first = result_dims.size();
-  result_dims.insert(result_dims.end(), dims.begin(), dims.end());
-  return std::span<const int64_t>(result_dims).subspan(first);
+// Appends `dims` to `kept`, which has room for them.
+std::span<const int64_t> keep(std::span<const int64_t> dims, std::vector<int64_t>& kept) {
+  const size_t first = kept.size();
+  kept.insert(kept.end(), dims.begin(), dims.end());
+  return std::span<const int64_t>(kept).subspan(first);
 }
 
 }  // namespace
@@ -105,15 +103,15 @@ void Replay::adopt(int32_t task, int32_t window) {
   instance_.place_buffer(blueprint_.windows[window].operand->buffer, base, made.object);
 }
 
-void Replay::hand_out(std::span<BoundOutput> outputs) {
+void Replay::hand_out(std::span<BoundOutput> outputs, std::vector<int64_t>& dims) {
   const program::Program& program = *blueprint_.program;
-  result_dims.clear();
-  result_dims.reserve(blueprint_.output_dims);  // so that it does not move below
+  dims.clear();
+  dims.reserve(blueprint_.output_dims);  // so that it does not move below
   try {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Output& output = program.outputs[i];
       outputs[i] = {.kind = output.kind, .input = output.input, .whole = output.kind == Output::Kind::kInput};
-      if (output.kind == Output::Kind::kTensor) hand_out_tensor(blueprint_.outputs[i], outputs[i]);
+      if (output.kind == Output::Kind::kTensor) hand_out_tensor(blueprint_.outputs[i], outputs[i], dims);
       if (output.kind == Output::Kind::kScalar) {
         const Scalar value = instance_.sizes().value(output.scalar);
         outputs[i].scalar_kind = output.scalar_kind;
@@ -129,13 +127,13 @@ void Replay::hand_out(std::span<BoundOutput> outputs) {
   }
 }
 
-void Replay::hand_out_tensor(const OutputPlan& plan, BoundOutput& result) {
+void Replay::hand_out_tensor(const OutputPlan& plan, BoundOutput& result, std::vector<int64_t>& dims) {
   const int32_t b = blueprint_.windows[plan.window].operand->buffer;
   const program::Buffer& buffer = blueprint_.program->buffers[b];
   result.dtype = blueprint_.windows[plan.window].operand->dtype;
   result.byte_offset = instance_.sizes().offset(plan.window);
-  result.sizes = keep(instance_.sizes().sizes(plan.window));
-  result.strides = keep(instance_.sizes().strides(plan.window));
+  result.sizes = keep(instance_.sizes().sizes(plan.window), dims);
+  result.strides = keep(instance_.sizes().strides(plan.window), dims);
   result.whole = plan.whole;
   switch (buffer.cls) {
     case BufferClass::kInput:

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "runtime/executable.h"
 #include "runtime/instance.h"
@@ -28,8 +29,8 @@ class Replay {
 
   // Runs every task. TaskError when one fails. `observer` is null when nobody looks.
   void run(Observer* observer);
-  // Moves the results to the caller. Throws what Host::allocate throws; then no output holds a reference.
-  void hand_out(std::span<BoundOutput> outputs);
+  // Moves the results to the caller, their sizes and strides to `dims`. Throws what Host::allocate throws; then no output holds a reference.
+  void hand_out(std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
 
   bool rebound() const { return rebound_; }  // a symbol that a task defines differed from the last replay
 
@@ -41,7 +42,7 @@ class Replay {
   void adopt(int32_t task, int32_t window);
   void allocate(int32_t buffer);
   [[noreturn]] void fail(int32_t task) const;
-  void hand_out_tensor(const OutputPlan& plan, BoundOutput& result);
+  void hand_out_tensor(const OutputPlan& plan, BoundOutput& result, std::vector<int64_t>& dims);
   void hand_out_copy(const OutputPlan& plan, BoundOutput& result);
 
   const Blueprint& blueprint_;

@@ -70,11 +70,13 @@ void Sizes::check_window(int32_t w) const {
                : cat("task ", window.task, " (", blueprint_.program->tasks[window.task].name, ")");
   };
   const auto negative = [](int64_t v) { return v < 0; };
-  if (std::ranges::any_of(sizes(w), negative) || std::ranges::any_of(strides(w), negative) || offset(w) < 0) {
-    throw UserError(cat("a size, stride or offset of ", place(), " is negative for ", key_text(blueprint_, symbols_)));
-  }
   const int32_t b = window.operand->buffer;
   const program::Buffer& buffer = blueprint_.program->buffers[b];
+  const bool given = buffer.cls == BufferClass::kInput || buffer.cls == BufferClass::kParameter;
+  if (std::ranges::any_of(sizes(w), negative) || std::ranges::any_of(strides(w), negative) ||
+      (offset(w) < 0 && !given)) {
+    throw UserError(cat("a size, stride or offset of ", place(), " is negative for ", key_text(blueprint_, symbols_)));
+  }
   const bool ours = buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kOutput ||
                     buffer.cls == BufferClass::kConstant || buffer.preallocated;
   if (!ours || buffer.opaque) return;

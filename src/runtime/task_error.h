@@ -17,4 +17,9 @@ class TaskError : public std::runtime_error {
   const int32_t task;
 };
 
+// An input that a call must not use; nothing has run.
+struct InputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace npugraph::runtime

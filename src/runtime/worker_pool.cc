@@ -44,6 +44,7 @@ int32_t processors() {
 }
 
 thread_local bool inside_region = false;
+thread_local int32_t replays_of_this_thread = 0;
 
 // What is to be done, in one word: how many ranges the region has, and the next one that nobody took. A range is taken by
 // adding 1, so that a ticket tells at once whether it is valid, before the region is looked at.
@@ -182,11 +183,11 @@ void WorkerPool::Impl::await_work(int32_t id) {
 WorkerPool::WorkerPool() {
   const int32_t fixed = environment().threads;
   impl_ = new Impl(std::min(fixed > 0 ? fixed : processors(), kMaxThreads));
-  // The workers of the parent are not in the child, and what they held or counted is of no use there.
+  // The workers of the parent and its other threads are not in the child; what they held or counted is of no use there.
   pthread_atfork(nullptr, nullptr, [] {
     Impl*& impl = instance().impl_;
     auto* fresh = new Impl(impl->wanted.load(std::memory_order_relaxed));
-    fresh->replays.store(impl->replays.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    fresh->replays.store(replays_of_this_thread, std::memory_order_relaxed);
     impl = fresh;
   });
 }
@@ -221,8 +222,15 @@ void WorkerPool::parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBo
   impl.in_use.clear(std::memory_order_release);
 }
 
-void WorkerPool::begin_replay() { impl_->replays.fetch_add(1, std::memory_order_relaxed); }
-void WorkerPool::end_replay() { impl_->replays.fetch_sub(1, std::memory_order_relaxed); }
+void WorkerPool::begin_replay() {
+  ++replays_of_this_thread;
+  impl_->replays.fetch_add(1, std::memory_order_relaxed);
+}
+
+void WorkerPool::end_replay() {
+  --replays_of_this_thread;
+  impl_->replays.fetch_sub(1, std::memory_order_relaxed);
+}
 
 uint64_t WorkerPool::regions() const { return impl_->regions.load(std::memory_order_relaxed); }
 

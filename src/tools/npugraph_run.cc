@@ -135,7 +135,8 @@ class Inputs {
             value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
       } else {
         check_rank(symbol.input);
-        value = Scalar::of_int(arrays_[symbol.input].sizes[symbol.dim]);
+        const bool is_offset = symbol.dim == program::kStorageOffset;
+        value = Scalar::of_int(is_offset ? 0 : arrays_[symbol.input].sizes[symbol.dim]);
       }
       values_.emplace(symbol.name, value);
     }
@@ -198,7 +199,7 @@ class Inputs {
                         std::ranges::any_of(operand.strides, is_late);
       const int64_t extent = late ? 0 : extent_bytes(values(operand.sizes), values(operand.strides), operand.dtype);
       const auto room = static_cast<int64_t>(arrays_[buffer.source].data.size());
-      if (late || (extent > 0 && value(operand.byte_offset) > room - extent)) {
+      if (late || (extent > 0 && (value(operand.byte_offset) < 0 || value(operand.byte_offset) > room - extent))) {
         throw UserError(cat("the Program reaches outside of ", name(buffer.source), ": it is damaged or needs torch"));
       }
     };
@@ -280,14 +281,17 @@ void run(const Arguments& arguments) {
   runtime::Executable executable(program, host, {.generate = compiler::generate}, program->name);
   const Inputs inputs(*program, arguments.inputs);
   std::vector<runtime::BoundOutput> outputs(program->outputs.size());
+  std::vector<int64_t> dims;
   std::vector<int64_t> times;
   for (int i = 0; i < arguments.repeat; ++i) {
     release(host, outputs);
     const int64_t start = now_ns();
-    const runtime::RunResult result = executable.run(inputs.bound(), outputs);
+    const runtime::RunResult result = executable.run(inputs.bound(), outputs, dims);
     times.push_back(now_ns() - start);
     if (result.status == runtime::RunStatus::kInputsOverlap)
       throw UserError("an input that is written overlaps another one");
+    if (result.status == runtime::RunStatus::kInputElsewhere)
+      throw UserError("the Program names places in the storage of an input; it needs torch");
     if (result.status != runtime::RunStatus::kOk) throw UserError(result.error);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -43,6 +43,7 @@ class Imported:
     objects: Objects | None  # None when no value of the graph needs them
     object_inputs: list[tuple[int, str]]  # inputs that no task can carry: position, name
     object_outputs: list[tuple[int, str]]  # the same for outputs
+    names_places: bool  # of storages of inputs: calls whose inputs lie elsewhere raise InputElsewhere
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,9 +94,15 @@ class _Importer:
     def finish(self) -> Imported:
         for name, (kind, symbol) in self.convert.symbols.items():
             self.core.add_symbol(name, kind, *bounds(self.shape_env, symbol))
-        objects = self.objects if self.stored else None
+        names_places = self.core.names_places()
         return Imported(
-            self.core.finish(), self.partitions, self.callables, objects, self.object_inputs, self.object_outputs
+            graph=self.core.finish(),
+            partitions=self.partitions,
+            callables=self.callables,
+            objects=self.objects if self.stored else None,
+            object_inputs=self.object_inputs,
+            object_outputs=self.object_outputs,
+            names_places=names_places,
         )
 
     def add(self, node: fx.Node, inputs: Sequence[InputInfo]) -> None:

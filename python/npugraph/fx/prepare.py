@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import fx
@@ -25,8 +27,87 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
         _unwrap_effects(gm.graph)
     if auto_functionalized in targets or auto_functionalized_v2 in targets:
         _undo_auto_functionalized(gm)
+    _copy_whole_storages(gm.graph)
     _keep_offsets(gm.graph)
     return gm
+
+
+def _copy_whole_storages(graph: fx.Graph) -> None:
+    """Offsets of ``as_strided`` and its functional forms count from the start of the storage. A task sees its arguments
+    only, so the forms that copy become copies of what they name: of a window, or of the storage around the argument."""
+    for node in list(graph.nodes):
+        if node.target is aten.as_strided_copy.default:
+            with graph.inserting_before(node):
+                window = _call(graph, node, aten.as_strided.default, *node.args, **node.kwargs)
+                copy = _call(graph, node, aten.clone.default, window, memory_format=torch.contiguous_format)
+        elif node.target is aten.as_strided_scatter.default and not _starts_its_storage(node.args[0]):
+            with graph.inserting_before(node):
+                copy = _scatter_into_storage(graph, node, *node.args, **node.kwargs)
+        else:
+            continue
+        node.replace_all_uses_with(copy)
+        graph.erase_node(node)
+
+
+def _starts_its_storage(node: fx.Node) -> bool:
+    offset = node.meta["val"].storage_offset()
+    return isinstance(offset, int) and offset == 0
+
+
+def _scatter_into_storage(
+    graph: fx.Graph,
+    node: fx.Node,
+    self: fx.Node,
+    src: fx.Node,
+    size: object,
+    stride: object,
+    storage_offset: object = None,
+) -> fx.Node:
+    sizes, strides, offset = _geometry(graph, self)
+    storage = _call(graph, node, aten.as_strided.default, self, [_storage_elements(graph, self)], [1], 0)
+    start = offset if storage_offset is None else storage_offset
+    filled = _call(graph, node, aten.as_strided_scatter.default, storage, src, size, stride, start)
+    return _call(graph, node, aten.as_strided.default, filled, sizes, strides, offset)
+
+
+def _geometry(graph: fx.Graph, node: fx.Node) -> tuple[list[object], list[object], object]:
+    """Sizes, strides and storage offset of a node's tensor: numbers, and nodes where they are symbolic."""
+
+    def numbers(query: torch._ops.OpOverload, values: Sequence[int | torch.SymInt]) -> list[object]:
+        return [_call(graph, node, query, node, i) if isinstance(v, torch.SymInt) else v for i, v in enumerate(values)]
+
+    value = node.meta["val"]
+    offset = value.storage_offset()
+    if isinstance(offset, torch.SymInt):
+        offset = _call(graph, node, aten.sym_storage_offset.default, node)
+    return numbers(aten.sym_size.int, value.shape), numbers(aten.sym_stride.int, value.stride()), offset
+
+
+def _storage_elements(graph: fx.Graph, node: fx.Node) -> object:
+    """How many elements the storage of a node's tensor has; where that is symbolic, up to the end of the tensor."""
+
+    def compute(function: Callable[..., object], *args: object) -> object:
+        if not any(isinstance(arg, fx.Node) for arg in args):
+            return function(*args)
+        return _call(graph, node, function, *args)
+
+    value = node.meta["val"]
+    bytes_ = value.untyped_storage().nbytes()
+    if not isinstance(bytes_, torch.SymInt):
+        return bytes_ // value.element_size()
+    sizes, strides, offset = _geometry(graph, node)
+    last = offset
+    for size, stride in zip(sizes, strides, strict=True):
+        last = compute(operator.add, last, compute(operator.mul, compute(operator.sub, size, 1), stride))
+    return compute(operator.add, last, 1)
+
+
+def _call(graph: fx.Graph, like: fx.Node, function: Callable[..., object], *args: object, **kwargs: object) -> fx.Node:
+    """A new node with the origin of ``like``."""
+    made = graph.call_function(function, args, kwargs)
+    args, kwargs = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
+    made.meta = {**like.meta, "val": function(*args, **kwargs)}
+    return made
 
 
 def _keep_offsets(graph: fx.Graph) -> None:
@@ -39,27 +120,14 @@ def _keep_offsets(graph: fx.Graph) -> None:
             continue
         if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.storage_offset() != 0:
             with graph.inserting_before(output):
-                output.replace_input_with(node, _at_offset(graph, node, value))
+                output.replace_input_with(node, _at_offset(graph, node))
 
 
-def _at_offset(graph: fx.Graph, node: fx.Node, value: torch.Tensor) -> fx.Node:
+def _at_offset(graph: fx.Graph, node: fx.Node) -> fx.Node:
     """A window in a new storage, with the values, strides and storage offset of ``node``."""
-
-    def call(operator: torch._ops.OpOverload, *args: object) -> fx.Node:
-        made = graph.call_function(operator, args)
-        made.meta = {**node.meta, "val": operator(*fx.map_arg(args, lambda n: n.meta["val"]))}
-        return made
-
-    def numbers(operator: torch._ops.OpOverload, values: Sequence[int | torch.SymInt]) -> list[object]:
-        return [call(operator, node, i) if isinstance(v, torch.SymInt) else v for i, v in enumerate(values)]
-
-    sizes = numbers(aten.sym_size.int, value.shape)
-    strides = numbers(aten.sym_stride.int, value.stride())
-    offset = value.storage_offset()
-    if isinstance(offset, torch.SymInt):
-        offset = call(aten.sym_storage_offset.default, node)
-    bytes_ = value.untyped_storage().nbytes()
-    storage = call(aten.new_empty.default, node, [bytes_ // value.element_size()])
+    call = functools.partial(_call, graph, node)
+    sizes, strides, offset = _geometry(graph, node)
+    storage = call(aten.new_empty.default, node, [_storage_elements(graph, node)])
     filled = call(aten.as_strided_scatter.default, storage, node, sizes, strides, offset)
     return call(aten.as_strided.default, filled, sizes, strides, offset)
 

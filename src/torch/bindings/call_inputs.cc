@@ -44,18 +44,6 @@ bool strides_fit(at::IntArrayRef given, const InputSpec& spec, at::IntArrayRef s
   return true;
 }
 
-// Bytes from the first element to the end of the last one.
-int64_t extent_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t item_bytes) {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
-    last += (sizes[i] - 1) * strides[i];
-  }
-  return (last + 1) * item_bytes;
-}
-
-bool is_known(const std::vector<int64_t>& dims) { return std::find(dims.begin(), dims.end(), kSymbolic) == dims.end(); }
-
 std::string dims_text(const std::vector<int64_t>& dims) {
   std::string text = "[";
   for (const int64_t dim : dims) {
@@ -85,7 +73,6 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
   item_bytes = size_of(input.dtype);
   sizes = known_dims(input.sizes);
   strides = known_dims(input.strides);
-  if (is_known(sizes) && is_known(strides)) bytes = extent_bytes(sizes, strides, item_bytes);
 }
 
 void CallInputs::take(PyObject* list, const std::vector<InputSpec>& specs) {
@@ -99,7 +86,7 @@ void CallInputs::take(PyObject* list, const std::vector<InputSpec>& specs) {
     objects_.push_back(object);
   }
   if (PyList_SetSlice(list, 0, PY_SSIZE_T_MAX, nullptr) != 0) throw python_error();
-  for (size_t i = 0; i < count; ++i) bind(objects_[i], specs[i], bound_[i]);
+  for (size_t i = 0; i < count; ++i) bind(i, specs[i]);
 }
 
 void CallInputs::clear() {
@@ -109,9 +96,17 @@ void CallInputs::clear() {
   objects_.clear();
 }
 
-void CallInputs::bind(PyObject* object, const InputSpec& spec, runtime::BoundInput& bound) {
+const at::Tensor& CallInputs::memory(size_t index) const {
+  const auto resolved = std::find_if(resolved_.begin(), resolved_.end(),
+                                     [&](const Resolved& candidate) { return candidate.index == index; });
+  return resolved != resolved_.end() ? resolved->tensor : THPVariable_Unpack(objects_[index]);
+}
+
+void CallInputs::bind(size_t index, const InputSpec& spec) {
+  PyObject* object = objects_[index];
+  runtime::BoundInput& bound = bound_[index];
   if (!spec.is_scalar) {
-    bind_tensor(object, spec, bound);
+    bind_tensor(index, spec);
   } else if (spec.scalar_kind == ScalarKind::kFloat) {
     bound.scalar.f = PyFloat_AsDouble(object);
     if (bound.scalar.f == -1.0 && PyErr_Occurred() != nullptr) throw python_error();
@@ -121,7 +116,9 @@ void CallInputs::bind(PyObject* object, const InputSpec& spec, runtime::BoundInp
   }
 }
 
-void CallInputs::bind_tensor(PyObject* object, const InputSpec& spec, runtime::BoundInput& bound) {
+void CallInputs::bind_tensor(size_t index, const InputSpec& spec) {
+  PyObject* object = objects_[index];
+  runtime::BoundInput& bound = bound_[index];
   if (!THPVariable_Check(object)) refuse(spec, "type", Py_TYPE(object)->tp_name, "a tensor");
   const at::Tensor& tensor = THPVariable_Unpack(object);
   if (spec.opaque) {
@@ -136,9 +133,10 @@ void CallInputs::bind_tensor(PyObject* object, const InputSpec& spec, runtime::B
   if (tensor.layout() != at::kStrided) refuse(spec, "layout", tensor.layout(), at::kStrided);
   if (spec.mutated || (!tensor.is_conj() && !tensor.is_neg())) refuse(spec, "form", tensor.toString(), "plain memory");
   const bridge::BelowAutograd below;
-  resolved_.push_back(tensor.resolve_conj().resolve_neg());
-  staged_bytes_ += static_cast<int64_t>(resolved_.back().nbytes());
-  bind_memory(*resolved_.back().unsafeGetTensorImpl(), spec, bound);
+  resolved_.push_back({index, tensor.resolve_conj().resolve_neg()});
+  const at::Tensor& own = resolved_.back().tensor;
+  staged_bytes_ += static_cast<int64_t>(own.nbytes());
+  bind_memory(*own.unsafeGetTensorImpl(), spec, bound);
 }
 
 void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spec, runtime::BoundInput& bound) {
@@ -150,13 +148,11 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   c10::StorageImpl& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
   void* base = spec.mutated ? storage.mutable_data() : const_cast<void*>(storage.data());
   const int64_t offset = spec.item_bytes * tensor.storage_offset();
-  const int64_t bytes = spec.bytes != kSymbolic ? spec.bytes : extent_bytes(sizes, tensor.strides(), spec.item_bytes);
-  if (bytes != 0 && offset + bytes > static_cast<int64_t>(storage.nbytes())) {
-    throw UserError(
-        cat("input ", spec.source, " needs ", offset + bytes, " bytes of memory; its storage has ", storage.nbytes()));
-  }
   bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
   bound.sizes = sizes.data();
+  bound.storage_offset = tensor.storage_offset();
+  // What has no elements may lie behind the end of its storage.
+  bound.capacity = std::max<int64_t>(static_cast<int64_t>(storage.nbytes()) - offset, 0);
 }
 
 }  // namespace npugraph::bindings

@@ -26,7 +26,6 @@ struct InputSpec {
   bool mutated = false;
   caffe2::TypeMeta dtype;
   int64_t item_bytes = 0;
-  int64_t bytes = -1;          // from the first element to the end of the last; -1 where symbolic
   std::vector<int64_t> sizes;  // -1 where symbolic
   std::vector<int64_t> strides;
   std::string source;
@@ -49,15 +48,21 @@ class CallInputs {
   // Bytes that were copied to make the bound inputs.
   int64_t staged_bytes() const { return staged_bytes_; }
   PyObject* object(size_t index) const { return objects_[index]; }
+  // The tensor whose memory is bound for a tensor input.
+  const at::Tensor& memory(size_t index) const;
 
  private:
-  void bind(PyObject* object, const InputSpec& spec, runtime::BoundInput& bound);
-  void bind_tensor(PyObject* object, const InputSpec& spec, runtime::BoundInput& bound);
+  struct Resolved {
+    size_t index = 0;
+    at::Tensor tensor;
+  };
+  void bind(size_t index, const InputSpec& spec);
+  void bind_tensor(size_t index, const InputSpec& spec);
   void bind_memory(const c10::TensorImpl& tensor, const InputSpec& spec, runtime::BoundInput& bound);
 
   std::vector<PyObject*> objects_;  // owned
   std::vector<runtime::BoundInput> bound_;
-  std::vector<at::Tensor> resolved_;  // in place of lazily conjugated or negated inputs
+  std::vector<Resolved> resolved_;  // in place of lazily conjugated or negated inputs
   int64_t staged_bytes_ = 0;
 };
 

@@ -67,9 +67,9 @@ PyObject* wrap_tensor(const program::Program& program, const program::Output& de
   const program::Buffer& buffer = program.buffers[declared.tensor.buffer];
   const bool from_input = buffer.cls == program::BufferClass::kInput || buffer.cls == program::BufferClass::kParameter;
   if (from_input) {
-    PyObject* input = inputs.object(static_cast<size_t>(buffer.source));
-    if (buffer.opaque) return Py_NewRef(input);
-    return THPVariable_Wrap(view_of_input(THPVariable_Unpack(input), output));
+    const auto input = static_cast<size_t>(buffer.source);
+    if (buffer.opaque) return Py_NewRef(inputs.object(input));
+    return THPVariable_Wrap(view_of_input(inputs.memory(input), output));
   }
   return THPVariable_Wrap(buffer.opaque ? take_object(output) : result_of(output));
 }

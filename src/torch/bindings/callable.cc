@@ -18,6 +18,7 @@
 #include "torch/bindings/call_inputs.h"
 #include "torch/bindings/call_outputs.h"
 #include "torch/bindings/torch_counters.h"
+#include "torch/bridge/aten_task.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bindings {
@@ -29,6 +30,7 @@ using runtime::RunStatus;
 using Clock = std::chrono::steady_clock;
 
 PyObject* inputs_overlap_error = nullptr;
+PyObject* input_elsewhere_error = nullptr;
 PyTypeObject* callable_type = nullptr;
 
 // Below this length a run keeps the GIL: giving it away and taking it back costs as much as the shortest tasks, and a thread
@@ -37,11 +39,10 @@ constexpr std::chrono::microseconds kShortRun(20);
 // Of runs that keep the GIL, one in so many is timed.
 constexpr uint32_t kTimedEvery = 64;
 
-// Python tasks, and operators from outside of torch, which may be written in Python.
 bool may_call_python(const program::Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
-    const bool from_torch = task.name.starts_with("aten.");
-    return task.kind == program::TaskKind::kPython || (task.kind == program::TaskKind::kAten && !from_torch);
+    return task.kind == program::TaskKind::kPython ||
+           (task.kind == program::TaskKind::kAten && bridge::is_foreign(task.name));
   });
 }
 
@@ -66,6 +67,7 @@ class Call {
   struct Frame {
     CallInputs inputs;
     std::vector<runtime::BoundOutput> outputs;
+    std::vector<int64_t> dims;  // of the outputs
   };
   class FrameLease;
 
@@ -131,7 +133,7 @@ RunResult Call::run_executable(Frame& frame) {
   {
     std::optional<pybind11::gil_scoped_release> no_gil;
     if (release_gil) no_gil.emplace();
-    result = executable_->run(frame.inputs.bound(), frame.outputs, frame.inputs.staged_bytes());
+    result = executable_->run(frame.inputs.bound(), frame.outputs, frame.dims, frame.inputs.staged_bytes());
     if (timed) was_long = Clock::now() - begin > kShortRun;
   }
   long_run_ = was_long;
@@ -170,6 +172,11 @@ PyObject* Call::run(PyObject* list) {
       PyErr_SetString(inputs_overlap_error,
                       "a written input overlaps another input in a way that was not seen at compile time");
       return nullptr;
+    case RunStatus::kInputElsewhere:
+      PyErr_SetString(input_elsewhere_error,
+                      "an input of which the graph names places lies elsewhere in its storage than at compile time");
+      return nullptr;
+    case RunStatus::kInputRefused: throw UserError(result.error);
     case RunStatus::kTaskFailed: break;
   }
   fail(result);
@@ -284,11 +291,16 @@ void init_callable(pybind11::module_& module) {
   inputs_overlap_error =
       PyErr_NewExceptionWithDoc("npugraph._C.InputsOverlap", "A written input overlaps another one; nothing has run.",
                                 PyExc_RuntimeError, nullptr);
+  input_elsewhere_error = PyErr_NewExceptionWithDoc("npugraph._C.InputElsewhere",
+                                                    "An input lies elsewhere in its storage; nothing has run.",
+                                                    PyExc_RuntimeError, nullptr);
   PyObject* type = PyType_FromSpec(&spec);
-  if (inputs_overlap_error == nullptr || type == nullptr) throw pybind11::error_already_set();
+  if (inputs_overlap_error == nullptr || input_elsewhere_error == nullptr || type == nullptr)
+    throw pybind11::error_already_set();
   if (PyObject_SetAttrString(type, "_boxed_call", Py_True) != 0) throw pybind11::error_already_set();
   callable_type = reinterpret_cast<PyTypeObject*>(type);
   module.attr("InputsOverlap") = pybind11::handle(inputs_overlap_error);
+  module.attr("InputElsewhere") = pybind11::handle(input_elsewhere_error);
   module.attr("Callable") = pybind11::handle(type);
 }
 

@@ -8,7 +8,8 @@
 // output. Runs below autograd: gradients of inputs are ignored and results require none.
 //
 // ValueError names the input that is not what was compiled for; InputsOverlap says that a written input overlaps another one in
-// a way that was not seen at compile time, and that nothing has run. What an operator raises passes through unchanged.
+// a way that was not seen at compile time, InputElsewhere that an input of which the graph names places (as_strided) lies
+// elsewhere in its storage than at compile time; after either nothing has run. What an operator raises passes through unchanged.
 // Thread-safe. Runs that take long, or that may call Python, run without the GIL.
 #pragma once
 
@@ -23,7 +24,7 @@ namespace npugraph::bindings {
 // A new reference. Throws error_already_set when Python is out of memory.
 PyObject* make_callable(std::shared_ptr<runtime::Executable> executable);
 
-// Adds the types Callable and InputsOverlap to the module.
+// Adds the types Callable, InputsOverlap and InputElsewhere to the module.
 void init_callable(pybind11::module_& module);
 
 }  // namespace npugraph::bindings

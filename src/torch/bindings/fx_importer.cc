@@ -71,6 +71,11 @@ Expr FxImporter::expr_of(py::handle value) const { return py::cast<Expr>(expr_of
 
 TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
   TensorDescription described;
+  // Tensors of other devices have no memory that a task could see: operators pass them on as objects.
+  if (!tensor.key_set().has_backend(c10::BackendComponent::CPUBit)) {
+    described.type = ir::OpaqueType{cat(tensor.device(), " ", tensor.layout(), " ", tensor.scalar_type())};
+    return described;
+  }
   const auto dtype = bridge::from_torch(tensor.scalar_type());
   if (tensor.layout() != at::kStrided || !dtype || tensor.is_quantized() || tensor.is_nested()) {
     described.type = ir::OpaqueType{cat(tensor.layout(), " ", tensor.scalar_type())};
@@ -344,6 +349,7 @@ void init_fx_importer(py::module_& module) {
       .def("add_operator", &FxImporter::add_operator)
       .def("add_python", &FxImporter::add_python)
       .def("add_outputs", &FxImporter::add_outputs)
+      .def("names_places", &FxImporter::names_places)
       .def("finish", &FxImporter::finish);
 }
 

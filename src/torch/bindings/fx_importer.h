@@ -46,6 +46,8 @@ class __attribute__((visibility("hidden"))) FxImporter {
                                         std::vector<ir::SymbolDef> defines, int32_t callable, bool keep_results,
                                         bool mutates, std::string source);
   void add_outputs(py::handle outputs);
+  // Whether some input must lie where it lay in its storage; a call whose inputs do not is refused.
+  bool names_places() const { return importer_.names_places(); }
   ir::Graph finish() { return importer_.finish(); }
 
  private:

@@ -25,9 +25,6 @@ namespace {
 
 using torch::jit::Stack;
 
-// An operator from outside of torch may keep the tensors that it is given, and may be written in Python.
-bool is_foreign(std::string_view name) { return !name.starts_with("aten.") && !name.starts_with("prims."); }
-
 int32_t first_equal_window(const program::Task& task, int32_t operand) {
   int32_t first = 0;
   const auto is_same = [](const program::Operand& a, const program::Operand& b) {
@@ -79,7 +76,7 @@ class AtenTask {
   std::vector<int32_t> moving_;     // operands whose pointer is set before each run
   std::vector<int32_t> written_;    // those of them that the operator writes
   bool direct_ = false;             // straight to the CPU kernel
-  bool foreign_ = false;            // not of torch
+  bool foreign_ = false;            // see is_foreign()
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
@@ -258,6 +255,8 @@ void AtenTask::finish(State& state, const ng_call* call) const noexcept {
 }
 
 }  // namespace
+
+bool is_foreign(std::string_view name) { return !name.starts_with("aten."); }
 
 ng_task build_aten_task(const program::Program& program, const program::Task& task) {
   const auto op = find_operator(task.name);

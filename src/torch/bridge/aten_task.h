@@ -6,6 +6,8 @@
 // the CPU kernel where the dispatcher has one. Random operators draw from torch's default generator.
 #pragma once
 
+#include <string_view>
+
 #include "abi/task.h"
 #include "program/program.h"
 
@@ -14,5 +16,8 @@ namespace npugraph::bridge {
 // UserError when the dispatcher does not know `task.name`, has it with another schema than `task.schema`, or an argument does
 // not fit it.
 ng_task build_aten_task(const program::Program& program, const program::Task& task);
+
+// Whether an operator may be written in Python, and may keep the tensors that it is given.
+bool is_foreign(std::string_view name);
 
 }  // namespace npugraph::bridge

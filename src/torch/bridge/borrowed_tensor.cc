@@ -9,6 +9,7 @@
 
 #include "tensor/shape.h"
 #include "torch/bridge/convert.h"
+#include "torch/bridge/gil.h"
 
 namespace npugraph::bridge {
 
@@ -40,7 +41,9 @@ at::Tensor BorrowedTensor::alias() const {
 }
 
 int64_t BorrowedTensor::leave_copy_to_keepers() {
+  // Nobody can come to hold what nobody else holds; from here on Python must not look at the storage.
   if (tensor_.use_count() == 1 && tensor_.storage().use_count() == 1) return 0;
+  const Gil gil;
   const size_t bytes = storage_->nbytes();
   at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
   if (bytes != 0) std::memcpy(copy.get(), data_, bytes);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/declared.h"
+#include "torch/bridge/gil.h"
 #include "torch/bridge/task_functions.h"
 #include "torch/bridge/task_scope.h"
 #include "torch/bridge/torch_host.h"
@@ -22,17 +23,6 @@
 namespace npugraph::bridge {
 
 namespace {
-
-class Gil {
- public:
-  Gil() : state_(PyGILState_Ensure()) {}
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 // An owned reference. Made, moved and destroyed under the GIL.
 struct DropReference {

@@ -126,23 +126,26 @@ def interrupt() -> Iterator[Callable[[Callable[[], Any]], None]]:
 @pytest.mark.parametrize("inside, kind, message", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("options", WRITES)
 def test_exceptions_inside_python(inside, kind, message, options, interrupt) -> None:
-    def fn(x, y):
+    def fn(x, y, z):
         triple_(x)
+        z.add_(1)
         r = interruptible(x) + 1
         triple_(y)
         return r
 
     compiled = compile_ex(fn, options=options)
-    compiled(torch.ones(3), torch.ones(3))
-    x, y = torch.ones(3), torch.ones(3)
+    compiled(torch.ones(3), torch.ones(3), torch.ones(3))
+    x, y, z = torch.ones(3), torch.ones(3), torch.ones(3)
     interrupt(inside)
     with pytest.raises(kind, match=message):
-        compiled(x, y)
+        compiled(x, y, z)
     assert torch.equal(x, torch.full((3,), 3.0))
     assert torch.equal(y, torch.ones(3))
+    assert torch.equal(z, torch.full((3,), 2.0))
     INTERRUPTIONS.clear()
-    assert torch.equal(compiled(x, y), torch.full((3,), 10.0))
+    assert torch.equal(compiled(x, y, z), torch.full((3,), 10.0))
     assert torch.equal(y, torch.full((3,), 3.0))
+    assert torch.equal(z, torch.full((3,), 3.0))
 
 
 def test_no_write_is_moved_ahead_of_an_operator_that_may_fail() -> None:

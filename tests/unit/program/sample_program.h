@@ -20,7 +20,7 @@ inline constexpr std::string_view kSampleProgram = R"(npugraph.program 2 @forwar
   buffer b6 "y" output bytes(64) live(3, 3)
   buffer b7 heap opaque live(2, 3)
   constant c0 "table" : i64[3]{1} derived bytes(24)
-  input 0 "L['x']" b0 : f32[4, s0]{s0, 1} mutated
+  input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(s0 + 8) mutated
   input 1 "L['n']" scalar
   input 2 "L['self'].weight" b1 : f32[2, 3]{3, 1}
   task 0 kernel "kernel.scale" copy_like {

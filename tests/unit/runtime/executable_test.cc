@@ -112,8 +112,9 @@ TEST(Executable, CountsCopiesThatNoTaskDeclares) {
   Argument x({1});
   const std::vector<BoundInput> inputs = {x.bound()};
   std::vector<BoundOutput> outputs(1);
+  std::vector<int64_t> dims;
   const auto run = [&](int64_t bytes) {
-    executable->run(inputs, outputs, bytes);
+    executable->run(inputs, outputs, dims, bytes);
     host.release(outputs[0].object);
     return executable->memory().copied_bytes_per_replay;
   };

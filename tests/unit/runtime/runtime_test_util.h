@@ -128,7 +128,7 @@ class Results {
  public:
   Results(Executable& executable, TestHost& host, std::vector<BoundInput> inputs)
       : outputs(executable.program().outputs.size()), host_(host) {
-    result = executable.run(inputs, outputs);
+    result = executable.run(inputs, outputs, dims_);
     for (const BoundOutput& output : outputs) {
       sizes.emplace_back(output.sizes.begin(), output.sizes.end());
     }
@@ -153,6 +153,7 @@ class Results {
   std::vector<std::vector<int64_t>> sizes;
 
  private:
+  std::vector<int64_t> dims_;
   TestHost& host_;
 };
 

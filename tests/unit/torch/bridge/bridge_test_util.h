@@ -31,7 +31,7 @@ class TorchProgram {
       bound[i].sizes = inputs[i].sizes().data();
     }
     outputs.assign(executable_.program().outputs.size(), {});
-    const runtime::RunResult result = executable_.run(bound, outputs);
+    const runtime::RunResult result = executable_.run(bound, outputs, dims_);
     error = result.error;
     if (result.status != runtime::RunStatus::kOk) return {};
     std::vector<at::Tensor> tensors;
@@ -45,6 +45,7 @@ class TorchProgram {
   std::vector<runtime::BoundOutput> outputs;
 
  private:
+  std::vector<int64_t> dims_;  // of outputs
   static at::Tensor take(const runtime::BoundOutput& output) {
     at::Tensor object(c10::intrusive_ptr<c10::TensorImpl>::reclaim(static_cast<c10::TensorImpl*>(output.object)));
     if (output.data == nullptr) return object;
