@@ -47,8 +47,7 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   remarks_ = std::move(result.remarks);
   phases_.insert(phases_.end(), result.phases.begin(), result.phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result.program));
-  const runtime::Options run_options{
-      .max_instances = options_.max_instances,
+  const runtime::Options run_options{.max_instances = options_.max_instances,
                                      .max_concurrent = options_.max_concurrent,
                                      .capture = options_.capture,
                                      .generate = generate};

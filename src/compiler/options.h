@@ -17,7 +17,7 @@ struct CompileOptions {
   int64_t max_instances = 64;
   int64_t max_concurrent = 4;
   bool generate = false;  // generated loop nests instead of ATen calls where they save memory traffic
-  bool capture = true;  // false: bind before each run, keep no Instance
+  bool capture = true;    // false: bind before each run, keep no Instance
 };
 
 }  // namespace npugraph::compiler

@@ -73,7 +73,8 @@ std::function<void(const passes::Pass&, const ir::Graph&, const passes::PassReco
 std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::vector<passes::Pass>& pipeline,
                                                  const CompileOptions& options, const CompileHost& host,
                                                  std::vector<passes::Remark>& remarks) {
-  passes::PassContext context{.evaluate = host.evaluate, .fuses = options.generate, .training = options.training, .remarks = {}};
+  passes::PassContext context{
+      .evaluate = host.evaluate, .fuses = options.generate, .training = options.training, .remarks = {}};
   passes::DriverOptions driver;
   driver.disabled = options.disabled_passes;
   driver.verify = options.verify || environment().verify;
@@ -93,7 +94,8 @@ CompileResult compile(ir::Graph graph, const CompileOptions& options, const Comp
   const std::string violation = ir::verify(graph);
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.
-  result.program = run_phase(result.phases, "lower", [&] { return lower::lower(graph, *host.catalog, {.generate = options.generate}); });
+  result.program = run_phase(result.phases, "lower",
+                             [&] { return lower::lower(graph, *host.catalog, {.generate = options.generate}); });
   // 3. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
   run_phase(result.phases, "plan", [&] { plan::plan(result.program); });
   const std::string broken = program::verify(result.program);

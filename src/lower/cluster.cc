@@ -228,10 +228,8 @@ void Finder::add_products(std::vector<Cluster>& kept) {
     if (node.dead || node.results.empty() || cluster_of_[id] != kNoCluster || !is_product(graph_, node)) continue;
     const ir::ValueId result = node.results.front();
     cluster_of_[id] = static_cast<int>(kept.size());
-    kept.push_back({.product = id,
-                    .product_view = result,
-                    .space = graph_.value(result).tensor().sizes,
-                    .results = {result}});
+    kept.push_back(
+        {.product = id, .product_view = result, .space = graph_.value(result).tensor().sizes, .results = {result}});
   }
 }
 

@@ -295,8 +295,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
   Terms terms(cluster.space);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
-  const LoopNest nest =
-      make_loop_nest(graph_, terms, cluster.results, [&](ir::ValueId id) { return strides_of(id); });
+  const LoopNest nest = make_loop_nest(graph_, terms, cluster.results, [&](ir::ValueId id) { return strides_of(id); });
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.anchor());
 }
 

@@ -272,7 +272,8 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   const auto fits = [&](ir::ValueId id) {
     return tensor_type(graph, id) != nullptr && graph.value(id).tensor().dtype == result->dtype;
   };
-  return std::all_of(operands.begin(), operands.end(), fits) && (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
+  return std::all_of(operands.begin(), operands.end(), fits) &&
+         (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
 }
 
 void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/artifact.h"
-#include "compiler/generate.h"
 
 #include <algorithm>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/generate.h"
 #include "torch/bindings/callable.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/torch_host.h"
