@@ -259,6 +259,23 @@ void Terms::add(const ir::Graph& graph, const ir::Node& node) {
   rule->write(writer, graph, node);
 }
 
+namespace {
+
+// Multiplications from which on a product is worth code of its own.
+constexpr int64_t kSmallProduct = int64_t{1} << 18;
+
+bool is_small_product(const ir::TensorType& a, const ir::TensorType& result) {
+  int64_t multiplications = 1;
+  const auto multiply = [&](const Expr& size) {
+    const auto known = size.as_int();
+    return known && !__builtin_mul_overflow(multiplications, *known, &multiplications);
+  };
+  return multiply(a.sizes.back()) && std::all_of(result.sizes.begin(), result.sizes.end(), multiply) &&
+         multiplications <= kSmallProduct;
+}
+
+}  // namespace
+
 bool is_product(const ir::Graph& graph, const ir::Node& node) {
   const bool adds = node.op->name == "aten.addmm";
   if (!adds && node.op->name != "aten.mm" && node.op->name != "aten.bmm") return false;
@@ -272,8 +289,9 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   const auto fits = [&](ir::ValueId id) {
     return tensor_type(graph, id) != nullptr && graph.value(id).tensor().dtype == result->dtype;
   };
-  return std::all_of(operands.begin(), operands.end(), fits) &&
-         (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
+  const bool is_plain =
+      std::all_of(operands.begin(), operands.end(), fits) && (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
+  return is_plain && !is_small_product(graph.value(operands[adds ? 1 : 0]).tensor(), *result);
 }
 
 void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view) {

@@ -60,7 +60,7 @@ TEST(Clusters, DoNotMoveBehindTheirReaders) {
     %m : f32[8, 8] = aten.mm(%a, %t)
     %b : f32[8, 16] = aten.abs(%a)
     return %m, %b)"),
-            "kernel.unary_neg kernel.linear_f32 kernel.unary_abs");
+            "kernel.unary_neg kernel.mm_f32 kernel.unary_abs");
 }
 
 TEST(Clusters, DoNotMoveBehindWritesOfWhatTheyRead) {
@@ -69,7 +69,7 @@ TEST(Clusters, DoNotMoveBehindWritesOfWhatTheyRead) {
     %u : f32[8, 16] = aten.mul_.Tensor(%x, 2)
     %b : f32[8, 16] = aten.exp(%a)
     return %b)"),
-            "kernel.unary_neg aten.mul_.Tensor aten.exp.out");
+            "kernel.unary_neg kernel.binary_mul aten.exp.out");
 }
 
 TEST(Clusters, OtherShapesStayApart) {
@@ -87,6 +87,45 @@ TEST(Clusters, ColumnsAreNoRows) {
     %b : f32[16, 8]{1, 16} = aten.abs(%a)
     return %b)"),
             "kernel.unary_neg kernel.unary_abs");
+}
+
+constexpr const char* kFactors = R"(
+    input %x : f32[128, 256] user "x"
+    input %w : f32[512, 256] user "w"
+    input %b : f32[512] user "b"
+    %t : f32[256, 512]{1, 256} = aten.t(%w) view(0)
+    %m : f32[128, 512] = aten.addmm(%b, %x, %t)
+    )";
+
+TEST(Products, WhatFollowsWorksOnTheirSums) {
+  EXPECT_EQ(fused(std::string(kFactors) + R"(
+    %v : f32[1, 128, 512] = aten.view(%m, [1, 128, 512]) view(0)
+    %g : f32[1, 128, 512] = aten.gelu(%v)
+    return %g)"),
+            "matmul.addmm.gelu");
+}
+
+TEST(Products, WhatOthersReadTooIsStoredFirst) {
+  EXPECT_EQ(fused(std::string(kFactors) + R"(
+    %g : f32[128, 512] = aten.gelu(%m)
+    return %m, %g)"),
+            "matmul.addmm aten.gelu.out");
+}
+
+TEST(Products, ReductionsRunBehind) {
+  EXPECT_EQ(fused(std::string(kFactors) + R"(
+    %a : f32[128, 512] = aten.mul.Tensor(%m, 2)
+    %s : f32[128, 512] = aten._softmax(%a, -1, false)
+    return %s)"),
+            "matmul.addmm loop.mul._softmax");
+}
+
+TEST(Products, SmallOnesAreKernels) {
+  EXPECT_EQ(fused(std::string(kInputs) + R"(
+    %t : f32[16, 8]{1, 16} = aten.t(%x) view(0)
+    %m : f32[8, 8] = aten.mm(%x, %t)
+    return %m)"),
+            "kernel.mm_f32");
 }
 
 TEST(LoopNest, SymbolicSizesAreScalars) {
