@@ -179,8 +179,14 @@ void write_min(TermWriter& w, const ir::Graph&, const ir::Node& node) {
 bool fits_layer_norm(const ir::Graph& graph, const ir::Node& node) {
   const auto* shape = std::get_if<std::vector<Expr>>(&node.args[1]);
   const auto* eps = std::get_if<Expr>(&node.args[4]);
+  const auto fits = [&](size_t arg) {
+    const auto* parameter = tensor_argument(graph, node, arg);
+    return parameter == nullptr ||
+           (is_float_tensor(parameter) &&
+            compute_type(parameter->dtype) == compute_type(tensor_argument(graph, node, 0)->dtype));
+  };
   return keeps_result_type(graph, node) && shape != nullptr && shape->size() == 1 && eps != nullptr &&
-         eps->is_constant();
+         eps->is_constant() && fits(2) && fits(3);
 }
 void write_layer_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = compute_type(tensor_argument(graph, node, 0)->dtype);

@@ -23,7 +23,8 @@ def layer_norm(x, y):
 
 def residual_norm(x, y):
     h = x + y
-    return h, F.layer_norm(h, [x.shape[-1]], torch.ones(x.shape[-1]), torch.zeros(x.shape[-1]))
+    n = x.shape[-1]
+    return h, F.layer_norm(h, [n], torch.ones(n, dtype=x.dtype), torch.zeros(n, dtype=x.dtype))
 
 
 def rms_norm(x, y):
