@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "loop/kernel.h"
+#include "tensor/lexer.h"
 
 namespace npugraph::loop {
 
@@ -41,11 +42,6 @@ inline constexpr std::array<std::string_view, 6> kCombineNames = {"sum", "produc
 inline constexpr std::array<std::string_view, 4> kBufferKindNames = {"in", "out", "inout", "local"};
 inline constexpr std::array<std::string_view, 4> kForKindNames = {"serial", "parallel", "vector", "unrolled"};
 inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
-
-template <typename Enum, size_t n>
-std::string_view name_in(const std::array<std::string_view, n>& names, Enum value) {
-  return names[static_cast<size_t>(value)];
-}
 
 // Types of values: all but the complex ones. Types with arithmetic: f32, f64 and the integers.
 bool is_value_type(DType dtype);

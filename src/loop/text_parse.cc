@@ -55,9 +55,6 @@ class Parser {
   int32_t buffer_index();
   Expr expr();
   Expr bracketed_expr();
-  DType dtype();
-  template <typename Enum, size_t n>
-  Enum word(const std::array<std::string_view, n>& names, std::string_view what);
   ScalarKind kind_of(std::string_view symbol);
   bool is_visible(ValueId id) const {
     const auto found = values_.find(id);
@@ -107,7 +104,7 @@ ValueId Parser::define() {
   const Token token = lexer_.next();
   const ValueId id = value_id(token);
   lexer_.expect(":");
-  define(id, token, dtype());
+  define(id, token, lexer_.expect_dtype());
   return id;
 }
 
@@ -137,21 +134,6 @@ Expr Parser::bracketed_expr() {
   Expr e = expr();
   lexer_.expect("]");
   return e;
-}
-
-DType Parser::dtype() {
-  const auto found = parse_dtype(lexer_.peek().text);
-  if (!found) lexer_.fail("an element type");
-  lexer_.next();
-  return *found;
-}
-
-template <typename Enum, size_t n>
-Enum Parser::word(const std::array<std::string_view, n>& names, std::string_view what) {
-  for (size_t i = 0; i < n; ++i) {
-    if (lexer_.accept(names[i])) return static_cast<Enum>(i);
-  }
-  lexer_.fail(what);
 }
 
 ScalarKind Parser::kind_of(std::string_view symbol) {
@@ -189,7 +171,7 @@ void Parser::parse_scalar() {
   ScalarArg scalar;
   scalar.name = lexer_.expect_identifier("a name");
   lexer_.expect(":");
-  scalar.kind = word<ScalarKind>(kScalarKindNames, "int, float or bool");
+  scalar.kind = lexer_.expect_word<ScalarKind>(kScalarKindNames, "int, float or bool");
   kernel_.scalars.push_back(std::move(scalar));
 }
 
@@ -198,7 +180,7 @@ void Parser::parse_buffer(Buffer::Kind kind) {
   buffer.kind = kind;
   buffer.name = lexer_.expect_identifier("a name");
   lexer_.expect(":");
-  buffer.dtype = dtype();
+  buffer.dtype = lexer_.expect_dtype();
   if (kind == Buffer::Kind::kLocal) buffer.elements = bracketed_expr();
   kernel_.buffers.push_back(std::move(buffer));
 }
@@ -227,7 +209,7 @@ Stmt Parser::parse_value() {
   const Token token = lexer_.next();
   const ValueId id = value_id(token);
   lexer_.expect(":");
-  const DType type = dtype();
+  const DType type = lexer_.expect_dtype();
   lexer_.expect("=");
   const bool is_load = lexer_.accept("load");
   Stmt stmt = is_load ? Stmt{parse_load(id)} : Stmt{parse_let(id)};
@@ -326,7 +308,7 @@ Scan Parser::parse_scan() {
   Scan scan;
   scan.result = define();
   lexer_.expect("=");
-  scan.combine = word<Combine>(kCombineNames, "sum, product, min, max, and, or");
+  scan.combine = lexer_.expect_word<Combine>(kCombineNames, "sum, product, min, max, and, or");
   scan.value = value_id(lexer_.next());
   return scan;
 }
@@ -340,7 +322,7 @@ Reduction Parser::parse_reduction() {
     define(reduction.index_result, token, DType::kI64);
   }
   lexer_.expect("=");
-  reduction.combine = word<Combine>(kCombineNames, "sum, product, min, max, and, or");
+  reduction.combine = lexer_.expect_word<Combine>(kCombineNames, "sum, product, min, max, and, or");
   reduction.value = value_id(lexer_.next());
   return reduction;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "program/program.h"
+#include "tensor/lexer.h"
 
 namespace npugraph::program {
 
@@ -13,11 +14,6 @@ inline constexpr std::array<std::string_view, 6> kBufferClassNames = {"input", "
                                                                       "arena", "output",    "heap"};
 inline constexpr std::array<std::string_view, 3> kAccessNames = {"read", "write", "readwrite"};
 inline constexpr std::array<std::string_view, 5> kTaskKindNames = {"kernel", "aten", "python", "loop", "matmul"};
-
-template <typename Enum, size_t n>
-std::string_view name_in(const std::array<std::string_view, n>& names, Enum value) {
-  return names[static_cast<size_t>(value)];
-}
 
 // Whether the class names an input or a constant: Buffer::source.
 inline bool has_source(BufferClass cls) {

@@ -59,9 +59,6 @@ class Parser {
   Operand window();
   void dims(std::string_view open, std::string_view close, std::vector<Dim>& out);
   void integers(std::string_view open, std::string_view close, std::vector<int64_t>& out);
-  DType dtype();
-  template <typename Enum, size_t n>
-  Enum word(const std::array<std::string_view, n>& names, std::string_view what);
   int32_t symbol_index(std::string_view name, const Token& place);
   // Items up to ")", "(" included.
   template <typename Read>
@@ -138,21 +135,6 @@ void Parser::integers(std::string_view open, std::string_view close, std::vector
   lexer_.expect(close);
 }
 
-DType Parser::dtype() {
-  const auto found = parse_dtype(lexer_.peek().text);
-  if (!found) lexer_.fail("an element type");
-  lexer_.next();
-  return *found;
-}
-
-template <typename Enum, size_t n>
-Enum Parser::word(const std::array<std::string_view, n>& names, std::string_view what) {
-  for (size_t i = 0; i < n; ++i) {
-    if (lexer_.accept(names[i])) return static_cast<Enum>(i);
-  }
-  lexer_.fail(what);
-}
-
 int32_t Parser::symbol_index(std::string_view name, const Token& place) {
   const auto found = symbol_index_.find(std::string(name));
   if (found == symbol_index_.end()) lexer_.fail_at(place, cat("the symbol ", name, " is not declared above"));
@@ -165,7 +147,7 @@ Operand Parser::window() {
   lexer_.expect("+");
   operand.byte_offset = dim();
   lexer_.expect(":");
-  operand.dtype = dtype();
+  operand.dtype = lexer_.expect_dtype();
   dims("[", "]", operand.sizes);
   dims("{", "}", operand.strides);
   return operand;
@@ -199,7 +181,7 @@ void Parser::parse_symbol() {
   const Token token = lexer_.peek();
   symbol.name = lexer_.expect_identifier("a symbol");
   lexer_.expect(":");
-  symbol.kind = word<ScalarKind>(kScalarKindNames, "int, float or bool");
+  symbol.kind = lexer_.expect_word<ScalarKind>(kScalarKindNames, "int, float or bool");
   lexer_.expect("=");
   if (lexer_.accept("task")) {
     symbol.task = parenthesised_number("a task's number");
@@ -230,7 +212,7 @@ void Parser::parse_buffer() {
   }
   Buffer buffer;
   if (lexer_.peek().kind == TokenKind::kString) buffer.name = lexer_.next().text;
-  buffer.cls = word<BufferClass>(kBufferClassNames, "input, parameter, constant, arena, output or heap");
+  buffer.cls = lexer_.expect_word<BufferClass>(kBufferClassNames, "input, parameter, constant, arena, output or heap");
   if (has_source(buffer.cls)) buffer.source = parenthesised_number("the number of an input or a constant");
   buffer.opaque = lexer_.accept("opaque");
   buffer.preallocated = lexer_.accept("preallocated");
@@ -257,7 +239,7 @@ void Parser::parse_constant() {
   Constant constant;
   constant.name = lexer_.expect_string("the constant's name");
   lexer_.expect(":");
-  constant.dtype = dtype();
+  constant.dtype = lexer_.expect_dtype();
   integers("[", "]", constant.sizes);
   integers("{", "}", constant.strides);
   constant.derived = lexer_.accept("derived");
@@ -275,7 +257,7 @@ void Parser::parse_input() {
   if (!lexer_.accept("scalar")) {
     input.buffer = prefixed_number('b', "scalar or a buffer, b<number>");
     lexer_.expect(":");
-    input.dtype = dtype();
+    input.dtype = lexer_.expect_dtype();
     dims("[", "]", input.sizes);
     dims("{", "}", input.strides);
     if (lexer_.accept("at")) {
@@ -291,7 +273,7 @@ void Parser::parse_input() {
 void Parser::parse_task() {
   expect_number(program_.tasks.size(), "task");
   Task task;
-  task.kind = word<TaskKind>(kTaskKindNames, "kernel, aten, python, loop or matmul");
+  task.kind = lexer_.expect_word<TaskKind>(kTaskKindNames, "kernel, aten, python, loop or matmul");
   task.name = lexer_.expect_string("the task's name");
   if (lexer_.accept("stream")) task.stream = parenthesised_number("a stream");
   if (lexer_.accept("callable")) task.callable = parenthesised_number("a callable");
@@ -385,7 +367,7 @@ void Parser::parse_output() {
     output.kind = Output::Kind::kScalar;
     output.scalar = dim();
     lexer_.expect(":");
-    output.scalar_kind = word<ScalarKind>(kScalarKindNames, "int, float or bool");
+    output.scalar_kind = lexer_.expect_word<ScalarKind>(kScalarKindNames, "int, float or bool");
   } else if (!lexer_.accept("none")) {
     lexer_.fail("tensor, input, scalar or none");
   }

@@ -97,6 +97,13 @@ std::string Lexer::expect_string(std::string_view what) {
   return next().text;
 }
 
+DType Lexer::expect_dtype() {
+  const auto found = parse_dtype(token_.text);
+  if (!found) fail("an element type");
+  next();
+  return *found;
+}
+
 int64_t Lexer::expect_integer(std::string_view what) {
   bool negative = accept("-");
   if (token_.kind != TokenKind::kInteger) fail(what);

@@ -2,6 +2,7 @@
 // The tokens shared by every text form (Graph, Program, expressions, attributes), and the parsers of the pieces they share.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -38,6 +39,15 @@ class Lexer {
   std::string expect_value(std::string_view what);
   std::string expect_string(std::string_view what);
   int64_t expect_integer(std::string_view what);  // with or without a minus sign
+  DType expect_dtype();
+  // The value of an enumeration whose words, in its order, are `names`.
+  template <typename Enum, size_t n>
+  Enum expect_word(const std::array<std::string_view, n>& names, std::string_view what) {
+    for (size_t i = 0; i < n; ++i) {
+      if (accept(names[i])) return static_cast<Enum>(i);
+    }
+    fail(what);
+  }
   // "<source>:<line>:<column>: expected <expected>, found <the next token>".
   [[noreturn]] void fail(std::string_view expected) const;
   // "<source>:<line>:<column>: <message>", at a token already read.
@@ -56,6 +66,12 @@ class Lexer {
   int line_ = 1;
   Token token_;
 };
+
+// The word of a value of an enumeration, for the printers.
+template <typename Enum, size_t n>
+std::string_view name_in(const std::array<std::string_view, n>& names, Enum value) {
+  return names[static_cast<size_t>(value)];
+}
 
 // What the shared parsers need to know of the text around them.
 struct ParseContext {
