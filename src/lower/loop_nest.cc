@@ -181,12 +181,12 @@ void NestWriter::declare_symbols(const Expr& e) {
   std::vector<std::string> names;
   collect_symbols(e, names);
   for (const std::string& name : names) {
-    if (std::find(nest_.symbols.begin(), nest_.symbols.end(), name) != nest_.symbols.end()) continue;
+    const auto is_named = [&](const Expr& symbol) { return symbol.symbol_name() == name; };
+    if (std::any_of(nest_.symbols.begin(), nest_.symbols.end(), is_named)) continue;
     const auto symbol =
         std::find_if(graph_.symbols.begin(), graph_.symbols.end(), [&](const ir::Symbol& s) { return s.name == name; });
     NG_CHECK(symbol != graph_.symbols.end(), "undeclared symbol ", name);
-    nest_.symbols.push_back(name);
-    builder_.scalar(name, symbol->kind);
+    nest_.symbols.push_back(builder_.scalar(name, symbol->kind));
   }
 }
 

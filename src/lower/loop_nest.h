@@ -20,9 +20,9 @@ namespace npugraph::lower {
 
 struct LoopNest {
   loop::Kernel kernel;
-  std::vector<ir::ValueId> reads;    // of the kernel's first buffers, in order
-  std::vector<ir::ValueId> writes;   // of those behind them
-  std::vector<std::string> symbols;  // the kernel's scalars: symbols of the graph
+  std::vector<ir::ValueId> reads;   // of the kernel's first buffers, in order
+  std::vector<ir::ValueId> writes;  // of those behind them
+  std::vector<Expr> symbols;        // the kernel's scalars: symbols of the graph
 };
 
 // Computes `results` and stores them. Every loaded value and every result broadcasts to the space; `strides_of` says how its

@@ -76,7 +76,6 @@ class Lowering {
   void lower_functional(const ir::Node& node);
   program::Output lower_output(const ir::Output& output);
 
-  Expr symbol(const std::string& name) const;
   Task start_task(const ir::Node& node) const;
   void add_reads(const ir::Node& node, Task& task);
   void finish_task(const ir::Node& node, Task task);
@@ -114,12 +113,6 @@ program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
   found.input = static_cast<int32_t>(offset - graph_.inputs.begin());
   found.dim = program::kStorageOffset;
   return found;
-}
-
-Expr Lowering::symbol(const std::string& name) const {
-  const auto found =
-      std::find_if(graph_.symbols.begin(), graph_.symbols.end(), [&](const ir::Symbol& s) { return s.name == name; });
-  return Expr::symbol(found->name, found->kind);
 }
 
 // A symbol whose node is gone is one that nobody needs.
@@ -267,7 +260,7 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
 // The text of the generated code, its scalars, and the operands that it reads and writes.
 void Lowering::finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor) {
   task.args = {loop::print(nest.kernel)};
-  for (const std::string& name : nest.symbols) task.args.emplace_back(symbol(name));
+  task.args.insert(task.args.end(), nest.symbols.begin(), nest.symbols.end());
   for (const ir::ValueId id : nest.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
   for (const ir::ValueId id : nest.writes) task.operands.push_back(buffers_->operand(id, Access::kWrite));
   finish_task(graph_.node(anchor), std::move(task));
@@ -305,14 +298,13 @@ bool Lowering::lower_product(const Cluster& cluster) {
   Terms terms(cluster.space);
   terms.add_product(graph_, product, cluster.product_view);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
-  const auto strides = [&](ir::ValueId id) {
+  // Results have memory of their own (writes_into_given_memory), so its strides are theirs.
+  const auto nest = make_epilogue(graph_, terms, cluster.results, [&](ir::ValueId id) {
     const bool is_new = std::find(cluster.results.begin(), cluster.results.end(), id) != cluster.results.end();
     return is_new ? graph_.value(id).tensor().strides : strides_of(id);
-  };
-  if (!make_epilogue(graph_, terms, cluster.results, strides)) return false;
+  });
+  if (!nest) return false;
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
-  const auto nest = make_epilogue(graph_, terms, cluster.results, [&](ir::ValueId id) { return strides_of(id); });
-  NG_CHECK(nest, "the windows of ", product.op->name, " are not evenly spaced");
   std::vector<ir::NodeId> nodes = {cluster.product};
   nodes.insert(nodes.end(), cluster.nodes.begin(), cluster.nodes.end());
   Task task = start_generated(TaskKind::kMatmul, nodes);

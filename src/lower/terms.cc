@@ -83,13 +83,17 @@ class TermWriter {
   }
   // What a product in front of the group sums, in f32.
   int sums() { return add({.kind = Term::Kind::kLoad}); }
-  void rename(ir::ValueId value, int term) { name(value, term); }
   int count(DType dtype) {
     const Expr n = terms_.space_.back();
     reads(n);
     return map({}, 0, [n, dtype](Builder& b, Values) { return loop::cast(b.index(n), dtype); });
   }
   void reads(const Expr& scalar) { terms_.scalars_.push_back(scalar); }
+  // `value` is what `term` computes.
+  int name(ir::ValueId value, int term) {
+    terms_.known_.push_back({value, term});
+    return term;
+  }
   void result(ir::ValueId value, int term) {
     if (value == ir::kNone) return;
     const DType dtype = graph_.value(value).tensor().dtype;
@@ -100,10 +104,6 @@ class TermWriter {
   int add(Term term) {
     terms_.terms_.push_back(std::move(term));
     return terms_.size() - 1;
-  }
-  int name(ir::ValueId value, int term) {
-    terms_.known_.push_back({value, term});
-    return term;
   }
 
   Terms& terms_;
@@ -212,8 +212,7 @@ bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
     const auto* e = std::get_if<Expr>(&attr);
     return e == nullptr || e->is_constant() || e->op() == ExprOp::kSymbol;
   };
-  return !node.op->is(ir::Trait::kMutates) && std::all_of(node.args.begin(), node.args.end(), is_simple) &&
-         ops::has_scalar_meaning(graph, node);
+  return std::all_of(node.args.begin(), node.args.end(), is_simple) && ops::has_scalar_meaning(graph, node);
 }
 void write_scalar(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   std::vector<int> args;
@@ -308,7 +307,7 @@ void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueI
                 [](Builder&, Values v) { return v[0] + v[1]; });
   }
   w.result(node.results.front(), sum);
-  if (view != node.results.front()) w.rename(view, term_of(node.results.front()));
+  if (view != node.results.front()) w.name(view, term_of(node.results.front()));
 }
 
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node) {

@@ -26,22 +26,6 @@ const ScalarRow* find_row(const ir::Op& op) {
   return found == rows.end() ? nullptr : found->second;
 }
 
-// aten.add_.Tensor -> aten.add.Tensor
-std::string functional_name(const std::string& name) {
-  std::string functional = name;
-  const size_t dot = functional.find('.', functional.find('.') + 1);
-  const size_t end = dot == std::string::npos ? functional.size() : dot;
-  if (functional[end - 1] == '_' && functional[end - 2] != '_') functional.erase(end - 1, 1);
-  return functional;
-}
-
-const ScalarRow* find_row(const ir::Node& node) {
-  const ScalarRow* row = find_row(*node.op);
-  if (row != nullptr) return row;
-  const ir::Op* functional = registry().find(functional_name(node.op->name));
-  return functional == nullptr || functional == node.op ? nullptr : find_row(*functional);
-}
-
 DType compute_type(DType common) { return common == DType::kBF16 || common == DType::kF16 ? DType::kF32 : common; }
 
 bool is_compute_number(DType dtype) {
@@ -107,7 +91,7 @@ struct Meaning {
 bool is_scalar_type(DType dtype) { return !is_complex(dtype) && size_of(dtype) <= 8; }
 
 std::optional<Meaning> find_meaning(const ir::Graph& graph, const ir::Node& node) {
-  const ScalarRow* row = node.op == nullptr || node.results.size() != 1 ? nullptr : find_row(node);
+  const ScalarRow* row = node.op == nullptr || node.results.size() != 1 ? nullptr : find_row(*node.op);
   if (row == nullptr) return std::nullopt;
   const auto* result = std::get_if<ir::TensorType>(&graph.value(node.results.front()).type);
   const Call call{graph, *node.op, node.args};

@@ -19,7 +19,8 @@ struct ScalarSource {
   std::function<loop::Value(const Expr& scalar)> scalar;   // of an expression that is no constant, as f64
 };
 
-// Whether emit_scalar() can say what the node computes. In-place operators mean what their functional forms do.
+// Whether emit_scalar() can say what the node computes. In-place operators have no meaning of their own: ask their functional
+// forms.
 bool has_scalar_meaning(const ir::Graph& graph, const ir::Node& node);
 
 // One element of the node's only result, of its type, from elements at the same place of its (broadcast) operands.
