@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/error.h"
 #include "loop/op.h"
@@ -28,22 +29,17 @@ T value_of(Bits bits) {
   return value;
 }
 
-template <typename T>
-struct TypeTag {
-  using type = T;
-};
-
 template <typename Fn>
 auto with_integer(DType dtype, Fn fn) {
   switch (dtype) {
-    case DType::kU8: return fn(TypeTag<uint8_t>{});
-    case DType::kI8: return fn(TypeTag<int8_t>{});
-    case DType::kU16: return fn(TypeTag<uint16_t>{});
-    case DType::kI16: return fn(TypeTag<int16_t>{});
-    case DType::kU32: return fn(TypeTag<uint32_t>{});
-    case DType::kI32: return fn(TypeTag<int32_t>{});
-    case DType::kU64: return fn(TypeTag<uint64_t>{});
-    case DType::kI64: return fn(TypeTag<int64_t>{});
+    case DType::kU8: return fn(std::type_identity<uint8_t>{});
+    case DType::kI8: return fn(std::type_identity<int8_t>{});
+    case DType::kU16: return fn(std::type_identity<uint16_t>{});
+    case DType::kI16: return fn(std::type_identity<int16_t>{});
+    case DType::kU32: return fn(std::type_identity<uint32_t>{});
+    case DType::kI32: return fn(std::type_identity<int32_t>{});
+    case DType::kU64: return fn(std::type_identity<uint64_t>{});
+    case DType::kI64: return fn(std::type_identity<int64_t>{});
     default: NG_CHECK(false, name_of(dtype), " is no integer type");
   }
 }
@@ -51,17 +47,17 @@ auto with_integer(DType dtype, Fn fn) {
 // Types with arithmetic.
 template <typename Fn>
 auto with_number(DType dtype, Fn fn) {
-  if (dtype == DType::kF32) return fn(TypeTag<float>{});
-  if (dtype == DType::kF64) return fn(TypeTag<double>{});
+  if (dtype == DType::kF32) return fn(std::type_identity<float>{});
+  if (dtype == DType::kF64) return fn(std::type_identity<double>{});
   return with_integer(dtype, fn);
 }
 
 // All types but the 8-bit floats.
 template <typename Fn>
 auto with_type(DType dtype, Fn fn) {
-  if (dtype == DType::kBool) return fn(TypeTag<bool>{});
-  if (dtype == DType::kF16) return fn(TypeTag<Half>{});
-  if (dtype == DType::kBF16) return fn(TypeTag<BFloat16>{});
+  if (dtype == DType::kBool) return fn(std::type_identity<bool>{});
+  if (dtype == DType::kF16) return fn(std::type_identity<Half>{});
+  if (dtype == DType::kBF16) return fn(std::type_identity<BFloat16>{});
   return with_number(dtype, fn);
 }
 
