@@ -1,48 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/matmul_code.h"
 
-#include <map>
-#include <mutex>
-
 #include "base/error.h"
-#include "codegen/ir_module.h"
-#include "codegen/jit.h"
+#include "codegen/code_store.h"
 #include "loop/text.h"
 
 namespace npugraph::codegen {
-namespace {
-
-// Modules by name and target. Code lives as long as the process: the names are few.
-class Store {
- public:
-  const MachineCode& get(const target::Target& target, const std::string& name,
-                         const std::function<void(llvm::Module&)>& fill) {
-    const auto key = cat(target.cpu, " ", target.features, " ", name);
-    std::lock_guard lock(mutex_);
-    auto& code = modules_[key];
-    if (code == nullptr) {
-      IrModule ir = make_ir_module("matmul", target);
-      fill(*ir.module);
-      code = compile(std::move(ir), target);
-    }
-    return *code;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const MachineCode>> modules_;
-};
-
-Store& store() {
-  static Store* instance = new Store;
-  return *instance;
-}
-
-}  // namespace
 
 TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow) {
   const std::string name = cat("matmul tile ", static_cast<int>(kind), narrow ? " narrow" : " wide");
-  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     emit_tile(add_function(module, target, "tile", tile_type(module.getContext())), kind, tile_shape(target, narrow));
   });
   return code.function<TileFunction>("tile");
@@ -50,7 +17,7 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow
 
 InterleaveFunction* interleave_code(const target::Target& target, TileKind kind) {
   const std::string name = cat("matmul interleave ", static_cast<int>(kind));
-  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     emit_interleave(add_function(module, target, "interleave", interleave_type(module.getContext())), kind,
                     tile_shape(target, false));
   });
@@ -58,7 +25,7 @@ InterleaveFunction* interleave_code(const target::Target& target, TileKind kind)
 }
 
 TransposeFunction* transpose_code(const target::Target& target) {
-  const MachineCode& code = store().get(target, "matmul transpose", [&](llvm::Module& module) {
+  const MachineCode& code = stored_code(target, "matmul transpose", [&](llvm::Module& module) {
     emit_transpose(add_function(module, target, "transpose", transpose_type(module.getContext())),
                    tile_shape(target, false));
   });
@@ -67,7 +34,7 @@ TransposeFunction* transpose_code(const target::Target& target) {
 
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors) {
   const std::string name = cat("matvec rows ", static_cast<int>(kind), " ", vectors);
-  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     emit_rows_matvec(add_function(module, target, "matvec", matvec_type(module.getContext())), kind, vectors, target);
   });
   return code.function<RowsMatvecFunction>("matvec");
@@ -75,7 +42,7 @@ RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind ki
 
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors) {
   const std::string name = cat("matvec columns ", static_cast<int>(kind), " ", vectors);
-  const MachineCode& code = store().get(target, name, [&](llvm::Module& module) {
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     emit_columns_matvec(add_function(module, target, "matvec", matvec_type(module.getContext())), kind, vectors,
                         target);
   });
@@ -83,7 +50,7 @@ ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecK
 }
 
 StoreSumsFunction* store_sums_code(const target::Target& target, DType c) {
-  const MachineCode& code = store().get(target, cat("store sums ", name_of(c)), [&](llvm::Module& module) {
+  const MachineCode& code = stored_code(target, cat("store sums ", name_of(c)), [&](llvm::Module& module) {
     emit_store_sums(add_function(module, target, "store", store_sums_type(module.getContext())), c,
                     target.lanes(DType::kF32));
   });
@@ -91,7 +58,7 @@ StoreSumsFunction* store_sums_code(const target::Target& target, DType c) {
 }
 
 EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue) {
-  const MachineCode& code = store().get(target, cat("epilogue ", loop::print(epilogue)), [&](llvm::Module& module) {
+  const MachineCode& code = stored_code(target, cat("epilogue ", loop::print(epilogue)), [&](llvm::Module& module) {
     emit_epilogue(add_function(module, target, "epilogue", epilogue_type(module.getContext())), epilogue, target);
   });
   return code.function<EpilogueFunction>("epilogue");

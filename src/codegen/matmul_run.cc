@@ -5,32 +5,15 @@
 #include <cstring>
 
 #include "codegen/matmul_copy.h"
+#include "codegen/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kGrainMultiplications = 1 << 17;  // per thread, below which a second one costs more than it brings
-constexpr int64_t kMostSums = 504 * 32;             // of a work item
-constexpr int64_t kMostColumns = 512;               // of a matrix-vector product
-constexpr int64_t kStagedBytes = 64 << 10;          // rows of a tile
-constexpr int64_t kPackedBytes = 128 << 10;         // of a part of a panel of B
-
-// body(first, last) for ranges of items.
-template <typename Body>
-void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
-  const int64_t grain = std::max<int64_t>(kGrainMultiplications / std::max<int64_t>(multiplications_each, 1), 1);
-  if (items <= grain) return body(0, items);
-  host.parallel_for(
-      &host, 0, items, grain, [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); },
-      &body);
-}
-
-template <typename Body>
-void for_items(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
-  for_ranges(host, items, multiplications_each, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) body(i);
-  });
-}
+constexpr int64_t kMostSums = 504 * 32;      // of a work item
+constexpr int64_t kMostColumns = 512;        // of a matrix-vector product
+constexpr int64_t kStagedBytes = 64 << 10;   // rows of a tile
+constexpr int64_t kPackedBytes = 128 << 10;  // of a part of a panel of B
 
 class Run {
  public:

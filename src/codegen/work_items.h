@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work cut into items, none of which depends on how many threads there are.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "abi/task.h"
+
+namespace npugraph::codegen {
+
+// Multiplications per thread, below which a second one costs more than it brings.
+inline constexpr int64_t kGrainMultiplications = 1 << 17;
+
+// body(first, last) for ranges of items.
+template <typename Body>
+void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  const int64_t grain = std::max<int64_t>(kGrainMultiplications / std::max<int64_t>(multiplications_each, 1), 1);
+  if (items <= grain) return body(0, items);
+  host.parallel_for(
+      &host, 0, items, grain, [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); },
+      &body);
+}
+
+// body(item) for each.
+template <typename Body>
+void for_items(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  for_ranges(host, items, multiplications_each, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) body(i);
+  });
+}
+
+}  // namespace npugraph::codegen
