@@ -107,11 +107,9 @@ inline void cut_backwards(const ng_host* host, int64_t begin, int64_t end, int64
     body(arg, at, std::min(at + length, end));
 }
 
-// Runs the task on the tensors.
-inline void run_matmul_task(const MatmulSpec& spec, const target::Target& target,
-                            const std::vector<const Tensor*>& tensors, int32_t workers,
-                            const std::vector<ng_scalar>& scalars = {}) {
-  const ng_task task = make_matmul(spec, target);
+// Runs the task on the tensors, and destroys it.
+inline void run_task(const ng_task& task, const std::vector<const Tensor*>& tensors, int32_t workers,
+                     const std::vector<ng_scalar>& scalars = {}) {
   std::vector<ng_buffer> buffers;
   for (const Tensor* tensor : tensors) buffers.push_back(tensor->buffer());
   ng_call call{.buffers = buffers.data(),
@@ -130,6 +128,12 @@ inline void run_matmul_task(const MatmulSpec& spec, const target::Target& target
   EXPECT_EQ(task.run(task.context, state, &call), NG_OK);
   task.unbind(task.context, state);
   task.destroy(task.context);
+}
+
+inline void run_matmul_task(const MatmulSpec& spec, const target::Target& target,
+                            const std::vector<const Tensor*>& tensors, int32_t workers,
+                            const std::vector<ng_scalar>& scalars = {}) {
+  run_task(make_matmul(spec, target), tensors, workers, scalars);
 }
 
 }  // namespace npugraph::codegen

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// One work item of an attention: some rows, and some of their keys.
+#pragma once
+
+#include <vector>
+
+#include "abi/task.h"
+#include "codegen/attention_run.h"
+
+namespace npugraph::codegen {
+
+struct AttentionItem {
+  int64_t number = 0;
+  int64_t batch = 0;
+  int64_t head = 0;  // of keys and values
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t key = 0;
+  int64_t keys = 0;
+};
+
+// What a piece of a row of the mask does to the scores.
+struct MaskEffect {
+  bool hides_all = true;
+  bool hides_none = true;  // and adds nothing
+
+  void add(const MaskEffect& other) {
+    hides_all &= other.hides_all;
+    hides_none &= other.hides_none;
+  }
+};
+
+// What all items of a call know.
+class AttentionCall {
+ public:
+  AttentionCall(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call);
+
+  const AttentionPlan& plan;
+  const AttentionCode& code;
+
+  AttentionItem item(int64_t number) const;
+
+  const char* query(int64_t batch, int64_t head, int64_t row) const;
+  const char* key(const AttentionItem& item, int64_t key) const {
+    return k_ + plan.k.offset(item.batch, item.head, key);
+  }
+  const char* value(const AttentionItem& item, int64_t key) const {
+    return v_ + plan.v.offset(item.batch, item.head, key);
+  }
+  // How many keys a row sees, but for the mask.
+  int64_t limit(int64_t row) const { return plan.causal ? std::min(row % plan.queries + 1, plan.keys) : plan.keys; }
+  // What the mask adds to the scores of keys [key, key + count) of a row.
+  MaskEffect mask_row(const AttentionItem& item, int64_t row, int64_t key, int64_t count, float* to) const;
+
+  // What an item found for `count` rows from `row` on: sums with values, `stride` elements from row to row, which may be
+  // changed, the largest scores and the sums of probabilities. A whole vector can be read behind each row.
+  void finish(const AttentionItem& item, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
+              const float* totals) const;
+  // Puts the chunks of one row together; `sums` is scratch of a row and a vector.
+  void combine(int64_t row_number, float* sums) const;
+
+ private:
+  float* part(int64_t item, int64_t row) const { return parts_ + (item * plan.block_rows + row) * plan.part_floats(); }
+  void store(int64_t batch, int64_t head, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
+             const float* totals) const;
+
+  const char* q_;
+  const char* k_;
+  const char* v_;
+  const char* mask_ = nullptr;
+  char* out_;
+  char* logsumexp_ = nullptr;
+  float* parts_;
+};
+
+// Memory of one thread, 64-byte aligned, cut into pieces one after the other. What is asked for first moves nothing later:
+// reserve() makes room for all.
+class ThreadMemory {
+ public:
+  static ThreadMemory& of_this_thread();
+  void reserve(int64_t bytes);
+  // 64-byte aligned room for a count of elements and a vector.
+  template <typename Element>
+  Element* take(int64_t count) {
+    char* at = next_;
+    next_ += size_of_piece(count * static_cast<int64_t>(sizeof(Element)));
+    return reinterpret_cast<Element*>(at);
+  }
+  static int64_t size_of_piece(int64_t bytes) { return (bytes + 63) / 64 * 64 + 64; }
+
+ private:
+  std::vector<char> memory_;
+  char* next_ = nullptr;
+};
+
+void run_rows(const AttentionCall& call, const AttentionItem& item);
+void run_panels(const AttentionCall& call, const AttentionItem& item);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of many rows, a panel of them at a time: keys are broadcast from where they lie, queries are packed.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "codegen/attention_item.h"
+#include "codegen/matmul_copy.h"
+
+namespace npugraph::codegen {
+namespace {
+
+int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+// Some rows of queries, and what was found for them so far.
+struct Panel {
+  int64_t row = 0;    // of the first lane
+  int64_t rows = 0;   // lanes that count; the others repeat the last of them
+  int64_t width = 0;  // lanes
+  bool started = false;
+  int64_t least = 0;  // keys that some row sees, and that each row sees, but for the mask
+  int64_t most = 0;
+  float* queries = nullptr;  // [step][lane], of 4 bytes
+  float* sums = nullptr;     // [element of a value][lane]
+  float* state = nullptr;    // largest scores, sums of probabilities
+  int32_t* limits = nullptr;
+};
+
+class Panels {
+ public:
+  Panels(const AttentionCall& call, const AttentionItem& item)
+      : c_(call), p_(call.plan), item_(item), width_(p_.shape.columns()), lanes_(p_.shape.lanes) {
+    const int64_t panels = (item.rows + width_ - 1) / width_;
+    const int64_t steps = round_up(p_.steps(), lanes_);
+    const int64_t values = round_up(p_.value_size, lanes_);
+    const auto floats = [](int64_t count) { return ThreadMemory::size_of_piece(count * 4); };
+    const int64_t block = p_.block_keys * width_;
+    const int64_t copies = width_ * std::max(steps, values + lanes_);
+    ThreadMemory& memory = ThreadMemory::of_this_thread();
+    memory.reserve(panels * (floats(steps * width_) + floats(p_.value_size * width_) + 2 * floats(2 * width_)) +
+                   3 * floats(block) + floats(copies) + floats(p_.shape.rows * p_.steps()) +
+                   floats(p_.block_keys * p_.value_size));
+    for (int64_t i = 0; i < panels; ++i) {
+      Panel panel;
+      panel.row = item.row + i * width_;
+      panel.rows = std::min(width_, item.row + item.rows - panel.row);
+      panel.width = panel.rows <= lanes_ ? lanes_ : width_;
+      panel.queries = memory.take<float>(steps * width_);
+      panel.sums = memory.take<float>(p_.value_size * width_);
+      panel.state = memory.take<float>(2 * width_);
+      panel.limits = memory.take<int32_t>(2 * width_);
+      panels_.push_back(panel);
+    }
+    scores_ = memory.take<float>(block);
+    mask_ = memory.take<float>(block);
+    mask_rows_ = memory.take<float>(block);
+    copies_ = memory.take<float>(copies);
+    staged_keys_ = memory.take<float>(p_.shape.rows * p_.steps());
+    staged_values_ = memory.take<float>(p_.block_keys * p_.value_size);
+  }
+
+  void run() {
+    int64_t end = item_.key;
+    for (Panel& panel : panels_) {
+      start(panel);
+      end = std::max(end, std::min(item_.key + item_.keys, panel.most));
+    }
+    for (int64_t key = item_.key; key < end; key += p_.block_keys) run_block(key, std::min(p_.block_keys, end - key));
+    for (Panel& panel : panels_) finish(panel);
+  }
+
+ private:
+  const AttentionCode::Panels& code(const Panel& panel) const { return c_.code.panels[panel.width == width_ ? 0 : 1]; }
+
+  void start(Panel& panel) {
+    const int64_t stride = round_up(p_.steps(), lanes_);
+    const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
+    panel.least = p_.keys;
+    for (int64_t lane = 0; lane < panel.width; ++lane) {
+      const int64_t row = panel.row + std::min(lane, panel.rows - 1);
+      panel.limits[lane] = static_cast<int32_t>(c_.limit(row));
+      panel.least = std::min(panel.least, c_.limit(row));
+      panel.most = std::max(panel.most, c_.limit(row));
+      panel.state[lane] = -std::numeric_limits<float>::infinity();
+      panel.state[panel.width + lane] = 0;
+      copy_elements(c_.query(item_.batch, item_.head, row), p_.q.dtype, p_.q.column(), p_.key_size,
+                    copies_ + lane * stride, p_.multiplied(), elements);
+    }
+    c_.code.transpose(copies_, stride * 4, panel.width, stride, panel.queries, panel.width * 4);
+  }
+
+  void run_block(int64_t key, int64_t count) {
+    staged_ = false;
+    for (Panel& panel : panels_) {
+      if (panel.most <= key) continue;
+      const MaskEffect effect = p_.masked ? load_mask(panel, key, count) : MaskEffect{false, true};
+      if (effect.hides_all) continue;
+      multiply_keys(panel, key, count);
+      const bool limited = panel.least < key + count;
+      code(panel).softmax[limited][!effect.hides_none](scores_, count, key, panel.limits, mask_, p_.scale, panel.state,
+                                                       panel.sums, panel.started ? p_.value_size : 0);
+      multiply_values(panel, key, count);
+      panel.started = true;
+    }
+  }
+
+  MaskEffect load_mask(const Panel& panel, int64_t key, int64_t count) {
+    MaskEffect effect;
+    for (int64_t lane = 0; lane < panel.width; ++lane) {
+      float* to = mask_rows_ + lane * p_.block_keys;
+      if (lane < panel.rows)
+        effect.add(c_.mask_row(item_, panel.row + lane, key, count, to));
+      else
+        std::memcpy(to, to - p_.block_keys, static_cast<size_t>(count) * 4);
+    }
+    if (!effect.hides_all && !effect.hides_none)
+      c_.code.transpose(mask_rows_, p_.block_keys * 4, panel.width, round_up(count, lanes_), mask_, panel.width * 4);
+    return effect;
+  }
+
+  void multiply_keys(const Panel& panel, int64_t key, int64_t count) {
+    const int64_t rows = p_.shape.rows;
+    const bool as_they_lie =
+        p_.k.is_dense() && p_.k.dtype == p_.multiplied() && (!p_.pairs || p_.key_size % 2 == 0) && count >= rows;
+    for (int64_t k = 0; k < count; k += rows) {
+      // A last tile that is not whole starts earlier, and computes scores again, if there are enough.
+      const int64_t first = as_they_lie ? std::min(k, count - rows) : k;
+      const char* from = c_.key(item_, key + first);
+      int64_t stride = p_.k.row();
+      if (!as_they_lie) {
+        stride = p_.steps() * 4;
+        stage_keys(key + first, std::min(rows, count - first));
+        from = reinterpret_cast<const char*>(staged_keys_);
+      }
+      code(panel).products(panel.queries, from, stride, p_.steps(), scores_ + first * panel.width, 0,
+                           from + rows * stride, stride, 64);
+    }
+  }
+
+  // Rows of one tile; those that are missing repeat the last one.
+  void stage_keys(int64_t key, int64_t count) {
+    const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
+    for (int64_t r = 0; r < p_.shape.rows; ++r) {
+      copy_elements(c_.key(item_, key + std::min(r, count - 1)), p_.k.dtype, p_.k.column(), p_.key_size,
+                    staged_keys_ + r * p_.steps(), p_.multiplied(), elements);
+    }
+  }
+
+  void multiply_values(const Panel& panel, int64_t key, int64_t count) {
+    const bool as_they_lie = !p_.pairs && p_.v.is_dense() && p_.v.dtype == DType::kF32;
+    if (!as_they_lie && !staged_) {
+      const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
+      pack_columns(c_.value(item_, key), p_.v.dtype, p_.v.row(), p_.v.column(), p_.value_size, count, 0, steps,
+                   p_.pairs, p_.value_size, staged_values_);
+      staged_ = true;
+    }
+    const char* from = as_they_lie ? c_.value(item_, key) : reinterpret_cast<const char*>(staged_values_);
+    const int64_t stride = as_they_lie ? p_.v.row() : p_.value_size * 4;
+    const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
+    const int64_t usual = value_tile_rows(p_);
+    const int64_t larger = p_.value_size % value_tiles(p_);
+    for (int64_t tile = 0, e = 0; e < p_.value_size; ++tile) {
+      const auto multiply = tile < larger ? code(panel).one_more : code(panel).values;
+      multiply(scores_, from + e * 4, stride, steps, panel.sums + e * panel.width, panel.started);
+      e += usual + (tile < larger ? 1 : 0);
+    }
+  }
+
+  void finish(Panel& panel) {
+    const int64_t values = round_up(p_.value_size, lanes_);
+    if (!panel.started) std::fill_n(panel.sums, p_.value_size * panel.width, 0.0F);
+    if (p_.value_size > 0)
+      c_.code.transpose(panel.sums, panel.width * 4, p_.value_size, panel.width, copies_, values * 4);
+    c_.finish(item_, panel.row, panel.rows, copies_, values, panel.state, panel.state + panel.width);
+  }
+
+  const AttentionCall& c_;
+  const AttentionPlan& p_;
+  const AttentionItem& item_;
+  int64_t width_;
+  int64_t lanes_;
+  std::vector<Panel> panels_;
+  float* scores_;
+  float* mask_;       // as a panel
+  float* mask_rows_;  // row after row
+  float* copies_;     // of queries, of sums
+  float* staged_keys_;
+  float* staged_values_;
+  bool staged_ = false;  // values of this block
+};
+
+}  // namespace
+
+void run_panels(const AttentionCall& call, const AttentionItem& item) { Panels(call, item).run(); }
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/attention_run.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "codegen/attention_item.h"
+#include "codegen/matmul_code.h"
+#include "codegen/work_items.h"
+
+namespace npugraph::codegen {
+namespace {
+
+MatvecKind kind_of(const HeadsPlace& place) {
+  // Copies are f32.
+  if (!place.is_dense() || place.dtype == DType::kF32) return MatvecKind::kF32;
+  return place.dtype == DType::kF16 ? MatvecKind::kF16 : MatvecKind::kBf16;
+}
+
+void find_panels(const AttentionPlan& plan, const target::Target& target, bool narrow, AttentionCode::Panels& code) {
+  const int vectors = narrow ? 1 : plan.shape.vectors;
+  code.products = tile_code(target, plan.pairs ? TileKind::kBf16Pairs : TileKind::kF32, narrow);
+  const int rows = static_cast<int>(value_tile_rows(plan));
+  if (plan.value_size > 0) code.values = value_tile_code(target, rows, vectors, plan.pairs);
+  if (plan.value_size % value_tiles(plan) != 0) code.one_more = value_tile_code(target, rows + 1, vectors, plan.pairs);
+  for (const bool limited : {false, true}) {
+    for (const bool masked : {false, true}) {
+      if ((limited && !plan.causal) || (masked && !plan.masked)) continue;
+      code.softmax[limited][masked] = softmax_panel_code(target, {vectors, plan.pairs, limited, masked});
+    }
+  }
+}
+
+}  // namespace
+
+int64_t value_tiles(const AttentionPlan& plan) {
+  return std::max<int64_t>((plan.value_size + plan.shape.rows - 1) / plan.shape.rows, 1);
+}
+
+AttentionCode find_code(const AttentionPlan& plan, const target::Target& target) {
+  AttentionCode code;
+  code.store = store_sums_code(target, plan.out.dtype);
+  if (plan.items() == 0) return code;
+  if (plan.by_rows) {
+    const int rows = static_cast<int>(plan.rows());
+    const bool dot = plan.pairs && plan.k.is_dense();
+    code.products = rows_matvec_code(target, dot ? MatvecKind::kBf16Dot : kind_of(plan.k), rows);
+    code.values = columns_matvec_code(target, kind_of(plan.v), rows);
+    code.softmax_row = softmax_row_code(target, plan.masked);
+    return code;
+  }
+  code.transpose = transpose_code(target);
+  // Only the last panel of a block may be narrow.
+  const int64_t width = plan.shape.columns();
+  const int64_t beyond = plan.rows() % width;
+  const bool narrow = beyond != 0 && beyond <= plan.shape.lanes;
+  if (narrow) find_panels(plan, target, true, code.panels[1]);
+  if (!narrow || plan.rows() > width) find_panels(plan, target, false, code.panels[0]);
+  return code;
+}
+
+void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
+  if (plan.items() == 0) return;
+  const AttentionCall attention(plan, code, call);
+  const int64_t size = plan.key_size + plan.value_size;
+  const int64_t each = std::min(plan.block_rows, plan.rows()) * plan.chunk_keys * size;
+  for_items(*call.host, plan.items(), each, [&](int64_t number) {
+    const AttentionItem item = attention.item(number);
+    plan.by_rows ? run_rows(attention, item) : run_panels(attention, item);
+  });
+  if (plan.chunks == 1) return;
+  const int64_t rows = plan.batches * plan.heads * plan.rows();
+  for_ranges(*call.host, rows, plan.chunks * plan.value_size, [&](int64_t first, int64_t last) {
+    std::vector<float> sums(static_cast<size_t>(plan.value_size) + 16);
+    for (int64_t row = first; row < last; ++row) attention.combine(row, sums.data());
+  });
+}
+
+}  // namespace npugraph::codegen

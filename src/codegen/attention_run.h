@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a planned attention: cuts it into work items, none of which depends on how many threads there are.
+#pragma once
+
+#include "codegen/attention_piece.h"
+#include "codegen/attention_plan.h"
+#include "codegen/matmul_epilogue.h"
+#include "codegen/matvec.h"
+
+namespace npugraph::codegen {
+
+// The machine code that a plan needs. Arrays: wide panels, then narrow ones of one vector.
+struct AttentionCode {
+  StoreSumsFunction* store = nullptr;
+
+  struct Panels {
+    TileFunction* products = nullptr;
+    ValueTileFunction* values = nullptr;       // value_tile_rows()
+    ValueTileFunction* one_more = nullptr;     // a row more
+    SoftmaxPanelFunction* softmax[2][2] = {};  // [limited][masked]
+  };
+  Panels panels[2];
+  TransposeFunction* transpose = nullptr;
+
+  RowsMatvecFunction* products = nullptr;   // rows: of keys as they lie
+  ColumnsMatvecFunction* values = nullptr;  // of values as they lie
+  SoftmaxRowFunction* softmax_row = nullptr;
+};
+
+// Rows of most tiles that a value of so many elements is cut into, as equal as can be; the first ones have one more.
+int64_t value_tiles(const AttentionPlan& plan);
+inline int64_t value_tile_rows(const AttentionPlan& plan) { return plan.value_size / value_tiles(plan); }
+
+AttentionCode find_code(const AttentionPlan& plan, const target::Target& target);
+
+void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/attention.h"
+
+#include <array>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace npugraph::loop {
+namespace {
+
+constexpr std::string_view kHead = "npugraph.attention 1";
+
+// The next word of `rest`, which is taken off.
+std::string_view take_word(std::string_view& rest) {
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  const std::string_view word = rest.substr(0, rest.find(' '));
+  rest.remove_prefix(word.size());
+  return word;
+}
+
+std::optional<double> parse_number(std::string_view word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) return {};
+  return value;
+}
+
+}  // namespace
+
+std::string print(const Attention& attention) {
+  std::string text(kHead);
+  if (attention.causal) text += " causal";
+  if (attention.mask) text += " mask";
+  if (attention.logsumexp) text += " logsumexp";
+  if (attention.scale) {
+    std::array<char, 32> digits;
+    const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), *attention.scale);
+    NG_CHECK(error == std::errc(), "a number of more than 32 characters");
+    text += " scale ";
+    text.append(digits.data(), end);
+  }
+  return text;
+}
+
+Attention parse_attention(std::string_view text, std::string_view source) {
+  if (!text.starts_with(kHead)) throw UserError(cat(source, ": expected \"", kHead, "\""));
+  std::string_view rest = text.substr(kHead.size());
+  Attention attention;
+  for (std::string_view word = take_word(rest); !word.empty(); word = take_word(rest)) {
+    if (word == "causal") {
+      attention.causal = true;
+    } else if (word == "mask") {
+      attention.mask = true;
+    } else if (word == "logsumexp") {
+      attention.logsumexp = true;
+    } else if (word == "scale") {
+      attention.scale = parse_number(take_word(rest));
+      if (!attention.scale) throw UserError(cat(source, ": expected a number behind \"scale\""));
+    } else {
+      throw UserError(cat(source, ": unknown word \"", word, "\" in a text of attention"));
+    }
+  }
+  return attention;
+}
+
+}  // namespace npugraph::loop
