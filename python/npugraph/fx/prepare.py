@@ -110,24 +110,61 @@ def _call(graph: fx.Graph, like: fx.Node, function: Callable[..., object], *args
     return made
 
 
+# The result has the strides and the storage offset of the first argument, even where the fake one is said to be at 0.
+_COPIES_WITH_PLACE = {
+    aten.slice_scatter.default,
+    aten.select_scatter.default,
+    aten.diagonal_scatter.default,
+    aten.as_strided_scatter.default,
+}
+
+
 def _keep_offsets(graph: fx.Graph) -> None:
-    """Some operators copy their argument with its place in its storage. Where the copy is an output, AOTAutograd may
-    take that place for the place in the caller's memory, so it must be there."""
+    """Some operators copy their argument with its place in its storage. Where the copy or a view of it is an output,
+    AOTAutograd may take that place for the place in the caller's memory, so it must be there."""
     output = graph.output_node()
+    moved: dict[fx.Node, fx.Node] = {}
     for node in output.all_input_nodes:
-        value = node.meta.get("val")
-        if not isinstance(node.target, torch._ops.OpOverload) or _is_view(node.target):
+        copy = _viewed(node)
+        place = _place_of(copy).meta.get("val")
+        if not isinstance(copy.target, torch._ops.OpOverload):
             continue
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.storage_offset() != 0:
+        if isinstance(place, torch.Tensor) and place.layout is torch.strided and place.storage_offset() != 0:
             with graph.inserting_before(output):
-                output.replace_input_with(node, _at_offset(graph, node))
+                output.replace_input_with(node, _move_to_offset(graph, node, moved))
+
+
+def _place_of(node: fx.Node) -> fx.Node:
+    """The node that has the storage offset of ``node``."""
+    while node.target in _COPIES_WITH_PLACE and 0 not in node.args[0].meta["val"].stride():
+        node = node.args[0]
+    return node
+
+
+def _viewed(node: fx.Node) -> fx.Node:
+    """The node whose memory ``node`` views; itself if it is no view."""
+    while node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload) and _is_view(node.target)):
+        node = node.args[0]
+    return node
+
+
+def _move_to_offset(graph: fx.Graph, node: fx.Node, moved: dict[fx.Node, fx.Node]) -> fx.Node:
+    """``node`` on memory that begins at its storage offset; what shares memory goes on sharing it."""
+    if node not in moved:
+        if node is _viewed(node):
+            moved[node] = _at_offset(graph, node)
+        else:
+            viewed = _move_to_offset(graph, node.args[0], moved)
+            moved[node] = _call(graph, node, node.target, viewed, *node.args[1:], **node.kwargs)
+    return moved[node]
 
 
 def _at_offset(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    """A window in a new storage, with the values, strides and storage offset of ``node``."""
+    """A window in a new storage: values and strides of ``node``, and the storage offset that it has in eager mode."""
     call = functools.partial(_call, graph, node)
-    sizes, strides, offset = _geometry(graph, node)
-    storage = call(aten.new_empty.default, node, [_storage_elements(graph, node)])
+    place = _place_of(node)
+    sizes, strides, offset = _geometry(graph, place)
+    storage = call(aten.new_empty.default, node, [_storage_elements(graph, place)])
     filled = call(aten.as_strided_scatter.default, storage, node, sizes, strides, offset)
     return call(aten.as_strided.default, filled, sizes, strides, offset)
 

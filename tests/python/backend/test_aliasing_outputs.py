@@ -89,6 +89,17 @@ def test_inputs_at_any_offset() -> None:
     check(lambda x: (x * 2, x[1:]), *calls, aliases=True)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_views_of_a_written_part_of_an_input_with_an_offset(dynamic: bool) -> None:
+    def fn(x):
+        left, right = x.chunk(2, 1)
+        before = right + right
+        return right.zero_(), left, before
+
+    calls = [lambda rows=rows: (torch.randn(rows + 1, 3)[1:],) for rows in (5, 3, 1)]
+    check(fn, *(calls if dynamic else calls[:1]), dynamic=dynamic, aliases=True)
+
+
 def test_a_written_input_comes_back_as_itself() -> None:
     compiled = compile_ex(lambda x: x.add_(1))
     x = torch.zeros(3)
