@@ -33,7 +33,7 @@ namespace {
 
 // Our own kernels are built here, generated code by the compiler; all else is the host's.
 ng_task build_task(Host& host, const Options& options, const program::Program& program, const program::Task& task) {
-  if (task.kind == program::TaskKind::kLoop || task.kind == program::TaskKind::kMatmul) {
+  if (program::is_generated(task.kind)) {
     if (!options.generate) throw UserError(cat(task.name, " is generated code, and nobody here makes it"));
     return options.generate(task);
   }

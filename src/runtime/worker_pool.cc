@@ -77,8 +77,10 @@ struct WorkerPool::Impl {
   void await_work(int32_t id);
   bool has_work(int32_t id) const;
   void take_ranges(int32_t id);
+  void take_ranges_in_team();
   void wake();
 
+  Team team;                                   // of the host; none: threads of our own
   std::atomic<int32_t> wanted;                 // threads, the caller included
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;  // one region at a time
   std::atomic<int32_t> replays{0};
@@ -98,7 +100,7 @@ struct WorkerPool::Impl {
     std::atomic<uint64_t> region{0};
   };
   std::unique_ptr<Presence[]> presence = std::make_unique<Presence[]>(kMaxThreads);
-  std::atomic<int32_t> workers{0};  // started, without the caller
+  std::atomic<int32_t> workers{0};  // that may have taken part, without the caller
 };
 
 void WorkerPool::Impl::take_ranges(int32_t id) {
@@ -119,6 +121,10 @@ void WorkerPool::Impl::run(const Region& next, uint32_t ranges) {
   done.store(0, std::memory_order_relaxed);
   // Ordered against the count of parked workers: either they see the ticket or we see them.
   ticket.store(Ticket::first_of(ranges), std::memory_order_seq_cst);
+  if (team.run != nullptr) {
+    const auto body = [](void* self) { static_cast<Impl*>(self)->take_ranges_in_team(); };
+    return team.run(body, this, std::min<uint32_t>(ranges, wanted.load(std::memory_order_relaxed)));
+  }
   if (parked.load(std::memory_order_seq_cst) > 0) wake();
   inside_region = true;
   take_ranges(0);
@@ -132,6 +138,14 @@ void WorkerPool::Impl::run(const Region& next, uint32_t ranges) {
   }
 }
 
+void WorkerPool::Impl::take_ranges_in_team() {
+  const uint64_t own_fp_control = fp_control();
+  inside_region = true;
+  take_ranges(team.thread());
+  inside_region = false;
+  if (fp_control() != own_fp_control) set_fp_control(own_fp_control);
+}
+
 void WorkerPool::Impl::wake() {
   std::lock_guard lock(mutex);
   work_came.notify_all();
@@ -139,6 +153,7 @@ void WorkerPool::Impl::wake() {
 
 void WorkerPool::Impl::start_workers() {
   std::lock_guard lock(mutex);
+  if (team.run != nullptr) return workers.store(wanted.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   while (workers.load(std::memory_order_relaxed) < wanted.load(std::memory_order_relaxed) - 1) {
     const int32_t id = workers.load(std::memory_order_relaxed) + 1;
     try {
@@ -203,6 +218,8 @@ void WorkerPool::set_size(int32_t threads) {
   if (environment().threads > 0) return;
   impl_->wanted.store(std::clamp(threads, 1, std::min(processors(), kMaxThreads)), std::memory_order_relaxed);
 }
+
+void WorkerPool::set_team(Team team) { impl_->team = team; }
 
 void WorkerPool::parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBody body, void* arg) {
   if (begin >= end) return;

@@ -20,6 +20,7 @@
 #include "torch/bindings/torch_counters.h"
 #include "torch/bridge/aten_task.h"
 #include "torch/bridge/torch_host.h"
+#include "torch/bridge/torch_team.h"
 
 namespace npugraph::bindings {
 
@@ -145,8 +146,12 @@ void Call::fail(const RunResult& result) const {
   if (original) std::rethrow_exception(original);
   if (result.task == program::kNone) throw std::runtime_error(result.error);
   const program::Task& task = program_.tasks[result.task];
-  throw std::runtime_error(
-      cat(result.error, "\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")"));
+  const std::string where = cat("\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")");
+  // Checks of generated code name the exception where it is not a RuntimeError.
+  constexpr std::string_view kIndexError = "IndexError: ";
+  if (result.error.starts_with(kIndexError))
+    C10_THROW_ERROR(IndexError, result.error.substr(kIndexError.size()) + where);
+  throw std::runtime_error(result.error + where);
 }
 
 void Call::look_at(PyObject* list) {
@@ -288,6 +293,7 @@ PyObject* make_callable(std::shared_ptr<runtime::Executable> executable) {
 }
 
 void init_callable(pybind11::module_& module) {
+  runtime::WorkerPool::instance().set_team(bridge::torch_team());
   inputs_overlap_error =
       PyErr_NewExceptionWithDoc("npugraph._C.InputsOverlap", "A written input overlaps another one; nothing has run.",
                                 PyExc_RuntimeError, nullptr);

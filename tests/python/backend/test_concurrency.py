@@ -210,6 +210,23 @@ def test_fork() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_tasks_run_on_the_threads_of_torch() -> None:
+    """A second pool beside that of torch would take the processors from it, and it from ours."""
+
+    def threads() -> set[str]:
+        return set(os.listdir("/proc/self/task"))
+
+    x = torch.randn(512, 512)
+    small = torch.randn(2, 2)
+    compiled = compile_ex(lambda x: torch.relu(x @ x) + 1, dynamic=True)
+    with torch.no_grad():
+        compiled(small)
+        torch.relu(x) + 1
+        before = threads()
+        compiled(x)
+    assert threads() == before
+
+
 @pytest.fixture
 def thread_counts():
     torch_threads, own = torch.get_num_threads(), _C.num_threads()

@@ -100,6 +100,54 @@ TEST(WorkerPool, WorkersTakeTheControlWordOfTheCaller) {
 }
 #endif
 
+thread_local int32_t number_in_team = 0;
+std::atomic<int> teams_run{0};
+
+// Two threads, made anew for each region.
+Team team_of_two() {
+  return {[](void (*body)(void*), void* arg, uint32_t threads) {
+            EXPECT_EQ(threads, 2U);
+            ++teams_run;
+            std::thread second([&] {
+              number_in_team = 1;
+              const uint64_t before = fp_control();
+              body(arg);
+              EXPECT_EQ(fp_control(), before);
+            });
+            body(arg);
+            second.join();
+          },
+          [] { return number_in_team; }};
+}
+
+TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
+  WorkerPool& pool = WorkerPool::instance();
+  const int32_t size = pool.size();
+  pool.set_size(2);
+  if (pool.size() < 2) GTEST_SKIP() << "one processor";
+  pool.set_team(team_of_two());
+  const uint64_t regions = pool.regions();
+  const auto ranges = ranges_of(0, 9999, 10);
+  EXPECT_EQ(teams_run, 1);
+  EXPECT_EQ(pool.regions(), regions + 1);
+  for (const int32_t id : pool.workers_since(regions)) EXPECT_TRUE(id == 0 || id == 1) << id;
+  std::atomic<int64_t> nested{0};
+  parallel_for(0, 8, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) parallel_for(0, 100, 1, [&](int64_t a, int64_t b) { nested += b - a; });
+  });
+  EXPECT_EQ(nested, 800);
+  EXPECT_EQ(teams_run, 2);
+#if defined(__x86_64__)
+  const uint64_t before = fp_control();
+  set_fp_control(before | 0x8000);
+  parallel_for(0, 8, 1, [&](int64_t, int64_t) { EXPECT_EQ(fp_control(), before | 0x8000); });
+  set_fp_control(before);
+#endif
+  pool.set_team({});
+  EXPECT_EQ(ranges_of(0, 9999, 10), ranges);
+  pool.set_size(size);
+}
+
 TEST(WorkerPool, SizeFollowsTheHost) {
   WorkerPool& pool = WorkerPool::instance();
   const int32_t size = pool.size();

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/torch_team.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+
+namespace npugraph::bridge {
+namespace {
+
+// Entry points that GNU's and LLVM's OpenMP share. They are looked up, not linked: a second OpenMP in the process would
+// bring the second pool of threads that this is to avoid.
+using GompParallel = void (*)(void (*body)(void*), void* arg, unsigned threads, unsigned flags);
+using ThreadNumber = int (*)();
+
+GompParallel gomp_parallel() {
+  static const auto found = reinterpret_cast<GompParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  return found;
+}
+
+ThreadNumber thread_number() {
+  static const auto found = reinterpret_cast<ThreadNumber>(dlsym(RTLD_DEFAULT, "omp_get_thread_num"));
+  return found;
+}
+
+}  // namespace
+
+runtime::Team torch_team() {
+#if AT_PARALLEL_OPENMP
+  if (gomp_parallel() != nullptr && thread_number() != nullptr) {
+    return {[](void (*body)(void*), void* arg, uint32_t threads) { gomp_parallel()(body, arg, threads, 0); },
+            [] { return thread_number()(); }};
+  }
+#endif
+  return {};
+}
+
+}  // namespace npugraph::bridge

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads on which torch's operators run.
+#pragma once
+
+#include "runtime/worker_pool.h"
+
+namespace npugraph::bridge {
+
+// The OpenMP threads of the torch that is loaded; empty where torch was built without OpenMP. Each thread that calls has a team
+// of its own, as in torch.
+runtime::Team torch_team();
+
+}  // namespace npugraph::bridge
