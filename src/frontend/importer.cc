@@ -149,6 +149,15 @@ void Importer::note_named_place(const ir::Node& node) {
   }
 }
 
+// The node gets windows that begin where its operands do, and takes them for storages.
+void Importer::require_start_of_storage(const ir::Node& node) {
+  for (const ir::ValueId operand : ir::operands(node)) {
+    if (!graph_.value(operand).is_tensor() || places_[operand].input == ir::kNone) continue;
+    const bool at_start = places_[operand].byte_offset.is_int(0);
+    graph_.inputs[places_[operand].input].storage_offset = Expr(at_start ? 0 : ir::Input::kNowhere);
+  }
+}
+
 Importer::Values Importer::append(ir::Node built, const NodeDescription& node) {
   const std::vector<ir::ValueId> operands = ir::operands(built);
   std::vector<ir::Type> types;
@@ -192,6 +201,7 @@ Importer::Values Importer::add_node(const NodeDescription& node) {
   built.results.clear();
   if (is_view && !place_views(node, *op, built)) return std::nullopt;
   note_named_place(built);
+  if (node.counts_from_storage) require_start_of_storage(built);
   return append(std::move(built), node);
 }
 

@@ -30,7 +30,8 @@ struct NodeDescription {
   std::vector<Attr> args;                                 // one per schema argument; TensorRefs are values of the graph
   std::vector<std::optional<TensorDescription>> results;  // nothing where the operator returns None
   std::vector<ir::SymbolDef> defines;
-  int32_t callable = ir::kNone;  // of a Python node; then `schema` names it and args are its operands
+  int32_t callable = ir::kNone;      // of a Python node; then `schema` names it and args are its operands
+  bool counts_from_storage = false;  // a Python node that may name places of its operands' storages
   int32_t stream = 0;
 };
 
@@ -69,6 +70,7 @@ class Importer {
   Values append(ir::Node built, const NodeDescription& node);
   Expr offset_in(const TensorDescription& result, const Place& base) const;
   void note_named_place(const ir::Node& node);
+  void require_start_of_storage(const ir::Node& node);
   void remember(ir::ValueId id, const TensorDescription& tensor, int32_t input);
 
   ir::Graph graph_;

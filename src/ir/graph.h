@@ -108,6 +108,7 @@ struct Input {
   std::string source;  // Dynamo's source, "L['x']"
   // Where a tensor must lie in its storage, in elements, because nodes name places of the storage (as_strided).
   std::optional<Expr> storage_offset;
+  static constexpr int64_t kNowhere = int64_t{1} << 40;  // a storage offset that no tensor has
 };
 
 // Immutable bytes or a host object behind a constant. `owner` keeps `data` alive; `data` is null for an opaque constant, whose

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elementwise operations. Each result is equal to ATen's bit for bit.
+// The elementwise operations. Each result is equal to ATen's; where ATen's own vectors and tails differ, to one of them. Neg, abs,
+// relu, minimum and maximum move bits: they keep denormals also where the control word flushes them.
 #include <cmath>
 #include <cstdint>
 #include <tuple>

@@ -218,6 +218,7 @@ class _Importer:
         source = next(filter(None, map(source_line, (node, *node.users, *node.all_input_nodes))), "")
         label = _label(node)
         mutates = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+        from_storage = any(map(_counts_from_storage, constants.values()))
         readers = [define.read for define in defines]
         # torch records no value for what is neither a tensor nor a number.
         for keep in (True, False) if node.meta.get("val") is not None or not node.users else (False,):
@@ -225,7 +226,9 @@ class _Importer:
             callable_id = _C.register_callable(run)
             exprs = [self.scalars[n] for n in scalars]
             defs = [define.core for define in defines]
-            refusal = self.core.add_python(node, label, operands, exprs, defs, callable_id, keep, mutates, source)
+            refusal = self.core.add_python(
+                node, label, operands, exprs, defs, callable_id, keep, mutates, from_storage, source
+            )
             if refusal is None:
                 self.callables[callable_id] = run
                 break
@@ -252,6 +255,15 @@ class _SizeReader:
 
     def __call__(self, value: Any) -> int:
         return pytree.tree_leaves(value, is_leaf=lambda x: x is None)[self.result].shape[self.dim]
+
+
+def _counts_from_storage(value: object) -> bool:
+    """Whether ``value`` is a graph that names a place by its offset in a storage."""
+    if not isinstance(value, fx.GraphModule):
+        return False
+    graphs = [module.graph for module in value.modules() if isinstance(module, fx.GraphModule)]
+    calls = [node for graph in graphs for node in graph.nodes if "as_strided" in str(node.target)]
+    return any(len(node.args) > 3 or "storage_offset" in node.kwargs for node in calls)
 
 
 def _symbols_among(values: Sequence[Any]) -> set[str]:

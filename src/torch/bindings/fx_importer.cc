@@ -288,7 +288,8 @@ std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector
 std::optional<std::string> FxImporter::add_python(py::handle node, const std::string& label,
                                                   const std::vector<py::object>& operands, std::vector<Expr> scalars,
                                                   std::vector<ir::SymbolDef> defines, int32_t callable,
-                                                  bool keep_results, bool mutates, std::string source) {
+                                                  bool keep_results, bool mutates, bool counts_from_storage,
+                                                  std::string source) {
   try {
     std::vector<TensorRef> tensors;
     for (const py::object& operand : operands) {
@@ -302,6 +303,7 @@ std::optional<std::string> FxImporter::add_python(py::handle node, const std::st
     description.args = {std::move(tensors), std::move(scalars)};
     description.defines = std::move(defines);
     description.callable = callable;
+    description.counts_from_storage = counts_from_storage;
     return add(node, std::move(description), keep_results ? value_of(node) : py::none());
   } catch (const Refused& refused) {
     return refused.reason;

@@ -44,7 +44,7 @@ class __attribute__((visibility("hidden"))) FxImporter {
   std::optional<std::string> add_python(py::handle node, const std::string& label,
                                         const std::vector<py::object>& operands, std::vector<Expr> scalars,
                                         std::vector<ir::SymbolDef> defines, int32_t callable, bool keep_results,
-                                        bool mutates, std::string source);
+                                        bool mutates, bool counts_from_storage, std::string source);
   void add_outputs(py::handle outputs);
   // Whether some input must lie where it lay in its storage; a call whose inputs do not is refused.
   bool names_places() const { return importer_.names_places(); }

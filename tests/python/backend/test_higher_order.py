@@ -96,3 +96,19 @@ def test_effects_run_even_when_nobody_uses_their_result() -> None:
         assert SEEN == [6.0, 3.0] * 2
     finally:
         _register_effectful_op(torch.ops.backend_tests.record.default, None)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("begin", [None, 2])
+def test_branches_that_name_places_of_storages(first: int, begin: int | None) -> None:
+    def fn(p, x):
+        taken = lambda x: x.as_strided((2,), (1,), 3) + 1
+        return torch.cond(p, taken, lambda x: x[:2] * 2, (x[begin:],))
+
+    compiled = compile_ex(fn)
+    base = torch.randn(16)
+    for k in (first, 0, 1, 2):
+        for p in (True, False):
+            x = base[k : k + 8]
+            with torch.no_grad():
+                torch.testing.assert_close(compiled(torch.tensor(p), x), fn(torch.tensor(p), x), rtol=0, atol=0)
