@@ -7,8 +7,8 @@
 
 namespace npugraph::compiler {
 
-// Makes the task of a Program's kLoop or kMatmul entry for the processor at hand. Equal texts share their code. UserError on text that
-// is no kernel. Thread-safe.
+// Makes the task of an entry of a Program that is generated code, for the processor at hand. Equal texts share their code.
+// UserError on text that is not what the kind of the entry asks for. Thread-safe.
 ng_task generate(const program::Task& task);
 
 }  // namespace npugraph::compiler

@@ -75,10 +75,12 @@ struct Operand {
 // Whether windows into one buffer, or into two that become one, are the same elements.
 bool same_window(const Operand& a, const Operand& b);
 
-// Open set: what matters to the runtime is the ABI; the kind is for builders and reports. Of generated code (kLoop, kMatmul), the first
-// argument is the text of what is generated, which every machine compiles for itself; the others are its scalars.
-enum class TaskKind : uint8_t { kKernel, kAten, kPython, kLoop, kMatmul };
-std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python", "loop", "matmul"
+// Open set: what matters to the runtime is the ABI; the kind is for builders and reports.
+enum class TaskKind : uint8_t { kKernel, kAten, kPython, kLoop, kMatmul, kAttention };
+std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python", "loop", "matmul", "attention"
+// Of generated code, the first argument is the text of what is generated, which every machine compiles for itself; the others
+// are its scalars.
+inline bool is_generated(TaskKind kind) { return kind >= TaskKind::kLoop; }
 
 // A symbol that a task defines: an entry of ng_call::defined, in the order of Task::defines.
 struct Defined {
