@@ -6,10 +6,10 @@ CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests
 PYTHON_SOURCES = python tests benchmarks examples scripts/check_layers scripts/check_file_size scripts/fit_math
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test long bench format lint asan tsan wheel fresh clean
+.PHONY: help setup build demo test long bench bench-peers format lint asan tsan wheel fresh clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z ]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 setup:  ## install what is missing: Debian packages, .venv, Python packages
 	@scripts/setup
@@ -29,6 +29,9 @@ long: build  ## the tests that are too slow for `make test`
 
 bench: build  ## all benchmarks: a table; make bench ARGS="--json FILE" for JSON too
 	@$(PYTHON) -m benchmarks $(ARGS)
+
+bench-peers: build  ## the models against eager, Inductor, zentorch, OpenVINO and ONNX Runtime, in an environment of their own
+	@scripts/bench_peers $(ARGS)
 
 format: setup  ## rewrite sources in the project's style
 	@.venv/bin/clang-format -i $(CXX_SOURCES)

@@ -10,10 +10,22 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import call_overhead, cold_start, machine, replay_overhead, report, sides, smollm2_decode
+from benchmarks import (
+    call_overhead,
+    cold_start,
+    machine,
+    model_speed,
+    peers,
+    replay_overhead,
+    report,
+    sides,
+    smollm2_decode,
+)
 from benchmarks.harness import Result
 
-BENCHMARKS = {module.NAME: module for module in (replay_overhead, call_overhead, smollm2_decode, cold_start)}
+BENCHMARKS = {
+    module.NAME: module for module in (replay_overhead, call_overhead, smollm2_decode, model_speed, cold_start)
+}
 SAMPLES, QUICK_SAMPLES = 15, 5
 
 
@@ -23,6 +35,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few samples, Inductor only where it compiles fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything measured as JSON")
     parser.add_argument("--sides", type=lambda text: text.split(","), help="comma-separated; default: all four")
+    parser.add_argument("--peers", action="store_true", help="also the sides of benchmarks/peers.py")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="cores to pin to (default: all)")
     return parser.parse_args(arguments)
 
@@ -34,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     described = machine.describe()
     print(f"{described['processor']}, {described['threads']} threads, torch {torch.__version__}")
-    side_names = parsed.sides or (sides.QUICK_SIDES if parsed.quick else sides.DEFAULT_SIDES)
+    side_names = parsed.sides or default_sides(parsed)
     samples = QUICK_SAMPLES if parsed.quick else SAMPLES
     results: list[Result] = []
     for name in parsed.names or BENCHMARKS:
@@ -47,14 +60,23 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def default_sides(parsed: argparse.Namespace) -> tuple[str, ...]:
+    if parsed.peers:
+        return peers.ALL
+    return sides.QUICK_SIDES if parsed.quick else sides.DEFAULT_SIDES
+
+
 def run_one(name: str, side_names: list[str], samples: int, quick: bool) -> list[Result]:
     """Runs one benchmark, prints its table, and warns when others used the machine meanwhile."""
     load = machine.ForeignLoad()
-    results = list(BENCHMARKS[name].run(side_names, samples, quick))
+    print(f"\n{name}\n{report.HEADER}", flush=True)
+    results = []
+    for result in BENCHMARKS[name].run(side_names, samples, quick):
+        print(report.lines(result), flush=True)
+        results.append(result)
     foreign = load.share()
     for result in results:
         result.foreign_load = foreign
-    print(f"\n{name}\n{report.table(results)}", flush=True)
     if foreign > machine.LOADED:
         print(f"warning: other processes used {foreign:.0%} of the machine; do not trust these figures")
     return results

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from benchmarks import peers
 from benchmarks.harness import Result
 
 
@@ -38,4 +40,54 @@ BARS = (
     Bar("replay_overhead", "1000 tasks", limit=1.0, side="runtime", other="allowed"),
     Bar("call_overhead", "decoder28", limit=0.5),
     Bar("call_overhead", "mlp64", limit=1.15),
+)
+
+
+@dataclass(frozen=True)
+class GeometricBar:
+    """Over the cases of ``benchmark`` that end in ``ending``: the geometric mean of the time of the fastest accurate
+    side among ``others`` over the time of ``side`` must be at least ``limit``. Cases that lack one do not count."""
+
+    benchmark: str
+    ending: str
+    limit: float
+    others: tuple[str, ...]
+    side: str = "npugraph_ex"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        gains = [
+            gain
+            for result in results
+            if result.benchmark == self.benchmark and result.case.endswith(self.ending)
+            for gain in (self.gain(result),)
+            if gain is not None
+        ]
+        if not gains:
+            return None
+        mean = statistics.geometric_mean(gains)
+        behind = sum(gain < 1 for gain in gains)
+        met = "met" if mean >= self.limit else "NOT MET"
+        return (
+            f"{met:<8} {self.benchmark} {self.ending}: best of {'/'.join(self.others)} over {self.side} >= "
+            f"{self.limit:g}: {mean:.2f} ({behind} of {len(gains)} cases behind)"
+        )
+
+    def gain(self, result: Result) -> float | None:
+        own = result.side(self.side)
+        times = [side.median for side in result.sides if side.name in self.others and result.accurate(side)]
+        if own is None or not times:
+            return None
+        # A wrong result is not fast.
+        return min(times) / own.median if result.accurate(own) else 0.01
+
+
+GEOMETRIC_BARS = tuple(
+    GeometricBar("model_speed", dtype, limit, others)
+    for dtype, against_inductor in (("float32", 2.2), ("bfloat16", 1.2))
+    for limit, others in (
+        (against_inductor, tuple(peers.INDUCTOR)),
+        (1.0, ("zentorch",)),
+        (1.0, ("openvino",)),
+        (1.0, (*peers.INDUCTOR, *peers.FOREIGN)),
+    )
 )

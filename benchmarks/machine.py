@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import resource
@@ -40,6 +41,18 @@ def describe() -> dict[str, Any]:
         "commit": commit(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "load_average": os.getloadavg()[0],
+    }
+
+
+def peaks() -> dict[str, float]:
+    """Measured now on all pinned cores: FLOP/s of products by element type, and bytes/s of ``read``."""
+    program = Path(__file__).resolve().parents[1] / "build/release/bin/matmul_speed"
+    done = subprocess.run([program, "--limits"], capture_output=True, check=True, text=True)
+    limits = json.loads(done.stdout)
+    return {
+        "float32": limits["f32_gflops"] * 1e9,
+        "bfloat16": limits["bf16_gflops"] * 1e9,
+        "read": limits["read_gbs"] * 1e9,
     }
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a model of the model set is: how to build it, call it, and judge its outputs.
 
-A :class:`ModelCase` has two sizes: ``tiny`` (real architecture, two layers or so, for tests) and ``base``
-(the published base-size configuration, for benchmarks). Weights and inputs are random with fixed seeds.
+A :class:`ModelCase` has three sizes: ``tiny`` (real architecture, two layers or so, for tests), ``base`` (the
+published base-size configuration, for benchmarks) and ``long`` (the same with longer
+texts). Weights and inputs are random with fixed seeds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 Inputs = dict[str, Any]
-SIZES = ("tiny", "base")
+SIZES = ("tiny", "base", "long")
 
 ERROR_FLOOR = 1e-5
 ERROR_FACTOR = 4.0

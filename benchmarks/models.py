@@ -3,6 +3,7 @@
 
 ``CASES`` maps a name to its :class:`ModelCase`. ``base`` configurations are the published ones of the model
 named in the row, or, where the smallest published model does not fit a small machine, its shape cut down.
+``long`` is ``base`` with 512 tokens instead of 128.
 Models with special weights or a special calling form stand in ``special_models.py``.
 """
 
@@ -20,7 +21,7 @@ from benchmarks.whisper_steps import WhisperDecodeStep, decode_inputs, encoder_i
 Config = Any
 InputMaker = Callable[[Config, int, str], Inputs]
 
-SEQUENCE = {"tiny": 16, "base": 128}
+SEQUENCE = {"tiny": 16, "base": 128, "long": 512}
 PADDING_STEP = 3  # row i of a batch is padded by 3 * i tokens
 TINY = {"vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 TINY_FFN = TINY | {"intermediate_size": 160}
@@ -82,7 +83,7 @@ def row(
     model_class = getattr(transformers, model)
 
     def config(size: str) -> Config:
-        return model_class.config_class(**(base if size == "base" else tiny))
+        return model_class.config_class(**(tiny if size == "tiny" else base))
 
     def make_model(size: str) -> torch.nn.Module:
         built = model_class(config(size))
@@ -161,6 +162,9 @@ WHISPER_BASE = {  # whisper-base
 ENCODER_DECODERS = [
     row("bart", "BartModel", text_pair, BART_BASE, BART_TINY),
     row("t5", "T5ForConditionalGeneration", text_pair, {},  # t5-small
+        {"vocab_size": 128, "d_model": 64, "d_kv": 16, "d_ff": 160, "num_layers": 2, "num_heads": 4}),
+    row("t5_encoder", "T5EncoderModel", text,  # t5-base
+        {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12},
         {"vocab_size": 128, "d_model": 64, "d_kv": 16, "d_ff": 160, "num_layers": 2, "num_heads": 4}),
     row("whisper_encoder", "WhisperModel", encoder_inputs, WHISPER_BASE, WHISPER_TINY,
         wrap=lambda model: model.encoder),

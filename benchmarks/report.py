@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bars import BARS
+from benchmarks.bars import BARS, GEOMETRIC_BARS
 from benchmarks.harness import Result, SideResult
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
@@ -20,19 +20,19 @@ def duration(seconds: float) -> str:
     return f"{seconds / scale:.3g} {unit}"
 
 
-def table(results: Iterable[Result]) -> str:
+HEADER = f"{'case':<24} {'side':<18} {'median':>9} {'min':>9} {'max':>9}   {'ratio (min-max)':<22} error"
+
+
+def lines(result: Result) -> str:
     """A line for each side: median, least and most time, ratio to the baseline with its extremes, error."""
-    lines = [f"{'case':<24} {'side':<14} {'median':>9} {'min':>9} {'max':>9}   {'ratio (min-max)':<22} error"]
-    for result in results:
-        lines += [side_line(result, side) for side in result.sides]
-        lines += [f"  {name}: {value}" for name, value in result.notes.items()]
-    return "\n".join(lines)
+    sides = [side_line(result, side) for side in result.sides]
+    return "\n".join(sides + [f"  {name}: {value}" for name, value in result.notes.items()])
 
 
 def side_line(result: Result, side: SideResult) -> str:
     times = (side.median, min(side.seconds), max(side.seconds))
     columns = " ".join(f"{duration(value):>9}" for value in times)
-    return f"{result.case:<24} {side.name:<14} {columns}   {ratio_text(result, side):<22} {side.error:.1e}"
+    return f"{result.case:<24} {side.name:<18} {columns}   {ratio_text(result, side):<22} {side.error:.1e}"
 
 
 def ratio_text(result: Result, side: SideResult) -> str:
@@ -46,7 +46,7 @@ def ratio_text(result: Result, side: SideResult) -> str:
 
 def bars(results: Sequence[Result]) -> list[str]:
     """A line for each bar that ``results`` can answer."""
-    verdicts = (bar.verdict(results) for bar in BARS)
+    verdicts = (bar.verdict(results) for bar in (*BARS, *GEOMETRIC_BARS))
     return [verdict for verdict in verdicts if verdict]
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import report
-from benchmarks.bars import Bar
+from benchmarks.bars import Bar, GeometricBar
 from benchmarks.harness import Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
 
@@ -32,8 +32,23 @@ def test_a_wrong_side_shows_no_ratio_and_meets_no_bar() -> None:
     right, wrong = result([2.0, 2.0, 2.0], error=9e-6), result([2.0, 2.0, 2.0], error=2e-5)
     assert bar.verdict([right]).startswith("met")
     assert bar.verdict([wrong]).startswith("NOT MET")
-    assert "wrong results" in report.table([wrong])
-    assert "0.5 (0.25-1)" in report.table([right])
+    assert "wrong results" in report.lines(wrong)
+    assert "0.5 (0.25-1)" in report.lines(right)
+
+
+def test_a_geometric_bar_compares_with_the_best_accurate_peer() -> None:
+    def case(name: str, own: float, error: float = 1e-7) -> Result:
+        sides = [
+            SideResult("fast", [own * 2], 1e-7),
+            SideResult("wrong", [own / 9], 1.0),
+            SideResult("slow", [9.0], 1e-7),
+        ]
+        return Result("speed", name, [EAGER, *sides, SideResult("npugraph_ex", [own], error)])
+
+    bar = GeometricBar("speed", "float32", limit=2.0, others=("fast", "wrong", "slow"))
+    assert bar.verdict([case("a float32", 1.0), case("b float32", 2.0)]).startswith("met")
+    assert bar.verdict([case("a float32", 1.0), case("b float32", 2.0, error=1.0)]).startswith("NOT MET")
+    assert bar.verdict([case("a bfloat16", 1.0)]) is None
 
 
 def test_a_bar_without_its_comparison_says_nothing() -> None:

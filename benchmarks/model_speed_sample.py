@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample of ``model_speed``: python -m benchmarks.model_speed_sample SIDE MODEL SIZE DTYPE REFERENCE SECONDS.
+
+Prints JSON: the median seconds of a call in steady state, and the largest relative error against REFERENCE, a file
+with the float64 outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+
+from benchmarks import peers
+from benchmarks.model_case import relative_error
+from benchmarks.models import CASES
+
+LEAST_CALLS = 5
+WARM_UP_CALLS = 3
+
+
+@torch.no_grad()
+def main(side: str, name: str, size: str, dtype: str, reference: str, seconds: str) -> None:
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    case = CASES[name]
+    call = peers.prepare(side, case.build(size), case.inputs(size=size), getattr(torch, dtype))
+    start = time.perf_counter()
+    outputs = call()
+    first = time.perf_counter() - start
+    error = max_error(outputs, torch.load(reference))
+    for _ in range(WARM_UP_CALLS):
+        call()
+    taken: list[float] = []
+    end = time.perf_counter() + float(seconds)
+    while len(taken) < LEAST_CALLS or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    print(json.dumps({"seconds": statistics.median(taken), "first": first, "error": error}))
+
+
+def max_error(outputs: list[torch.Tensor], reference: list[torch.Tensor]) -> float:
+    """Of the main output, the first. Some runtimes leave out outputs that others give."""
+    return relative_error(outputs[0].float(), reference[0])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

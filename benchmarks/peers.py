@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The other ways to run a model on this processor: which there are, in which environment they live, and how each is
+set up. Every side runs in a process of its own, so that none changes how another computes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import sides
+from benchmarks.model_case import Inputs, cast_floating, flatten_outputs
+
+PEER_PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers/bin/python"
+# What Inductor calls its configurations; the best of them per model is what counts.
+INDUCTOR: dict[str, dict[str, bool]] = {
+    "inductor": {},
+    "inductor-freezing": {"freezing": True},
+    "inductor-autotune": {"freezing": True, "max_autotune": True},
+}
+FOREIGN = ("zentorch", "openvino", "onnxruntime")
+OURS = sides.OURS
+ALL = ("eager", *INDUCTOR, *FOREIGN, OURS)
+
+Call = Callable[[], list[torch.Tensor]]
+
+
+def interpreter(side: str) -> str:
+    return str(PEER_PYTHON) if side in FOREIGN else sys.executable
+
+
+def prepare(side: str, model: torch.nn.Module, inputs: Inputs, dtype: torch.dtype) -> Call:
+    """A call of ``model``, which comes with fp32 parameters, that computes in ``dtype`` and gives its tensors."""
+    if side == "openvino":
+        return openvino(model, inputs, dtype)
+    model, inputs = model.to(dtype), cast_floating(inputs, dtype)
+    if side == "onnxruntime":
+        return onnxruntime(model, inputs)
+    if side in INDUCTOR:
+        forward = torch.compile(model, backend="inductor", options=INDUCTOR[side])
+    else:
+        if side == "zentorch":
+            import zentorch  # noqa: F401  registers its backend
+        forward = sides.prepare(side, model)
+    return lambda: flatten_outputs(forward(**inputs))
+
+
+def openvino(model: torch.nn.Module, inputs: Inputs, dtype: torch.dtype) -> Call:
+    """Weights stay fp32; the precision in which it computes is an option of its own."""
+    import openvino as ov
+
+    hint = {torch.float32: "f32", torch.bfloat16: "bf16"}[dtype]
+    model.config.return_dict = False
+    options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY"}
+    compiled = ov.compile_model(ov.convert_model(model, example_input=dict(inputs)), "CPU", options)
+    request = compiled.create_infer_request()
+    named = {port.get_any_name(): inputs[port.get_any_name()].numpy() for port in compiled.inputs}
+
+    def call() -> list[torch.Tensor]:
+        request.infer(named, share_inputs=True)
+        return [torch.from_numpy(request.get_output_tensor(i).data) for i in range(len(compiled.outputs))]
+
+    return call
+
+
+def onnxruntime(model: torch.nn.Module, inputs: Inputs) -> Call:
+    import onnxruntime as ort
+
+    program = torch.onnx.export(model, kwargs=dict(inputs), dynamo=True, verbose=False)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = ort.InferenceSession(program.model_proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    values: list[Any] = [value for value in inputs.values() if isinstance(value, torch.Tensor)]
+    named = {port.name: value.numpy() for port, value in zip(session.get_inputs(), values, strict=True)}
+    return lambda: [torch.from_numpy(y) for y in session.run(None, named)]
