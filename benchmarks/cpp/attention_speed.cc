@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated attention of prefill and decode steps. Decode takes keys and values of one of many layers by turns, so that they
+// come from memory or the last cache, as in a model. Prints a line of JSON for each case; `gbs` counts keys and values.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "codegen/attention.h"
+#include "runtime/worker_pool.h"
+
+namespace npugraph {
+namespace {
+
+double seconds() { return static_cast<double>(now_ns()) * 1e-9; }
+
+struct Case {
+  int64_t heads, groups, queries, keys, size;
+  bool causal = false;
+  int64_t layers = 1;
+};
+
+// The shortest of several runs of body(), each repeated to last long enough.
+template <typename Body>
+double best_seconds(Body body) {
+  double best = 1e9;
+  for (int run = 0; run < 7; ++run) {
+    int calls = 0;
+    const double start = seconds();
+    double spent = 0;
+    do {
+      body();
+      ++calls;
+    } while ((spent = seconds() - start) < 0.02);
+    best = std::min(best, spent / calls);
+  }
+  return best;
+}
+
+// [layers][heads][rows][size], zeros.
+struct Heads {
+  Heads(DType dtype, int64_t layers, int64_t heads, int64_t rows, int64_t size)
+      : sizes{1, heads, rows, size},
+        strides{heads * rows * size, rows * size, size, 1},
+        dtype(dtype),
+        bytes(heads * rows * size * size_of(dtype)),
+        memory(static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>((layers * bytes + 63) / 64 * 64)))) {
+    std::memset(memory, 0, static_cast<size_t>(layers * bytes));
+  }
+  ~Heads() { std::free(memory); }
+  Heads(const Heads&) = delete;
+  ng_buffer at(int64_t layer) const {
+    return {memory + layer * bytes, nullptr, sizes, strides, 4, static_cast<int32_t>(dtype)};
+  }
+
+  int64_t sizes[4], strides[4];
+  DType dtype;
+  int64_t bytes;
+  char* memory;
+};
+
+void parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain, runtime::RangeBody body, void* arg) {
+  runtime::WorkerPool::instance().parallel_for(begin, end, grain, body, arg);
+}
+
+void measure(DType dtype, const Case& c) {
+  const ng_task task = codegen::make_attention({.causal = c.causal}, dtype, target::host_target());
+  const Heads q(dtype, 1, c.heads, c.queries, c.size), k(dtype, c.layers, c.groups, c.keys, c.size),
+      v(dtype, c.layers, c.groups, c.keys, c.size), out(dtype, 1, c.heads, c.queries, c.size);
+  ng_buffer buffers[] = {q.at(0), k.at(0), v.at(0), out.at(0)};
+  const ng_host host{.self = nullptr,
+                     .workers = runtime::WorkerPool::instance().size(),
+                     .parallel_for = parallel_for,
+                     .set_error = nullptr};
+  ng_call call{.buffers = buffers, .num_buffers = 4, .abi_version = NG_TASK_ABI_VERSION};
+  void* state = nullptr;
+  const double bind_start = seconds();
+  if (task.bind(task.context, &call, &state) != NG_OK) std::abort();
+  const double build_ms = (seconds() - bind_start) * 1e3;
+  const std::unique_ptr<char, decltype(&std::free)> workspace(
+      static_cast<char*>(std::aligned_alloc(64, (task.workspace(task.context, &call) + 127) / 64 * 64)), &std::free);
+  call.workspace = workspace.get();
+  call.host = &host;
+  int64_t layer = 0;
+  const double spent = best_seconds([&] {
+    buffers[1] = k.at(layer % c.layers);
+    buffers[2] = v.at(layer++ % c.layers);
+    task.run(task.context, state, &call);
+  });
+  task.unbind(task.context, state);
+  task.destroy(task.context);
+  const double flop = 4.0 * static_cast<double>(c.heads * c.queries) * static_cast<double>(c.keys * c.size);
+  std::printf(
+      "{\"dtype\": \"%s\", \"heads\": %ld, \"groups\": %ld, \"queries\": %ld, \"keys\": %ld, \"size\": %ld, "
+      "\"causal\": %s, \"us\": %.1f, \"gflops\": %.0f, \"gbs\": %.1f, \"build_ms\": %.1f}\n",
+      dtype == DType::kBF16 ? "bf16" : "f32", c.heads, c.groups, c.queries, c.keys, c.size, c.causal ? "true" : "false",
+      spent * 1e6, flop / spent * 1e-9, static_cast<double>(k.bytes + v.bytes) / spent * 1e-9, build_ms);
+  std::fflush(stdout);
+}
+
+int run() {
+  runtime::WorkerPool::instance().begin_replay();
+  constexpr Case kCases[] = {
+      {12, 12, 128, 128, 64},         {12, 12, 512, 512, 64},   {12, 12, 512, 512, 64, true},
+      {9, 3, 128, 128, 64, true},     {12, 12, 2048, 2048, 64}, {9, 3, 1, 128, 64, false, 30},
+      {9, 3, 1, 1500, 64, false, 30},
+  };
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const Case& c : kCases) measure(dtype, c);
+  }
+  runtime::WorkerPool::instance().end_replay();
+  return 0;
+}
+
+}  // namespace
+}  // namespace npugraph
+
+int main() { return npugraph::run(); }
