@@ -4,14 +4,21 @@
 #include <map>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "codegen/build_count.h"
 
 namespace npugraph::codegen {
 namespace {
 
+struct Piece {
+  std::once_flag made;
+  std::shared_ptr<const MachineCode> code;
+};
+
 struct Store {
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const MachineCode>> modules;
+  std::mutex mutex;  // guards the map, not its pieces
+  std::map<std::string, Piece> pieces;
 };
 
 Store& store() {
@@ -19,19 +26,24 @@ Store& store() {
   return *instance;
 }
 
+Piece& find_piece(const std::string& key) {
+  const std::lock_guard lock(store().mutex);
+  return store().pieces[key];
+}
+
 }  // namespace
 
 const MachineCode& stored_code(const target::Target& target, std::string_view name,
                                const std::function<void(llvm::Module&)>& fill) {
-  const auto key = cat(target.cpu, " ", target.features, " ", name);
-  std::lock_guard lock(store().mutex);
-  auto& code = store().modules[key];
-  if (code == nullptr) {
+  Piece& piece = find_piece(cat(target.cpu, " ", target.features, " ", name));
+  std::call_once(piece.made, [&] {
+    const int64_t start = now_ns();
     IrModule ir = make_ir_module(name, target);
     fill(*ir.module);
-    code = compile(std::move(ir), target);
-  }
-  return *code;
+    piece.code = compile(std::move(ir), target);
+    count_build(now_ns() - start);
+  });
+  return *piece.code;
 }
 
 }  // namespace npugraph::codegen

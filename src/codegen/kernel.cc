@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "base/clock.h"
-#include "base/counters.h"
 #include "base/error.h"
+#include "codegen/build_count.h"
 #include "codegen/kernel_emit.h"
 #include "codegen/kernel_frame.h"
 #include "loop/text.h"
@@ -36,8 +36,7 @@ SharedCode build(const loop::Kernel& kernel, const Target& target) {
     out.chunk = out.code->function<ChunkFunction>("chunk");
   else
     out.main = out.code->function<MainFunction>("main");
-  process_counters().at("kernel_builds").add();
-  process_counters().at("kernel_build_ns").add(now_ns() - start);
+  count_build(now_ns() - start);
   return std::make_shared<const KernelCode>(std::move(out));
 }
 
@@ -60,9 +59,7 @@ class CodeCache {
   SharedCode find(const std::string& key) {
     const std::lock_guard lock(mutex_);
     const auto found = codes_.find(key);
-    if (found == codes_.end()) return nullptr;
-    process_counters().at("kernel_hits").add();
-    return found->second;
+    return found == codes_.end() ? nullptr : found->second;
   }
 
   std::mutex mutex_;

@@ -15,8 +15,7 @@ namespace npugraph::codegen {
 // A task that runs the kernel: its operands and scalars are those of the kernel, in order; data pointers are taken at every
 // run, strides only as scalars. Locals live in the workspace. A failed check makes it fail with the check's message, that of
 // the earliest iteration of the parallel loop if several fail.
-// Equal kernels share their code: the text is compiled once per process and target (counters kernel_builds, kernel_hits,
-// kernel_build_ns). Thread-safe.
+// Equal kernels share their code: the text is compiled once per process and target (build_count.h). Thread-safe.
 ng_task make_kernel_task(const loop::Kernel& kernel, const target::Target& target);
 
 // The machine code of a kernel, for people.

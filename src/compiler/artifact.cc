@@ -9,7 +9,6 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "compiler/defect_report.h"
-#include "compiler/generate.h"
 #include "ir/text.h"
 #include "program/file.h"
 #include "program/text.h"
@@ -38,19 +37,29 @@ Artifact::Artifact(ir::Graph graph, CompileOptions options, CompileHost host, ru
     const std::string message = is_ours ? error.what() : internal_error_text(error.what());
     throw InternalError(report_defect(message, imported_, environment().report_dir));
   }
-  for (const auto& [count, value] : compile_counters()) process_counters().at(count).add(value);
+  for (const auto& [count, value] : compile_counters()) {
+    // Code counts itself when it is made, which may be as late as the first run.
+    if (!count.starts_with("kernel_build")) process_counters().at(count).add(value);
+  }
 }
 
 void Artifact::compile_and_build(runtime::Host& runtime_host) {
   CompileResult result = compile(imported_, options_, host_);
   passes_ = std::move(result.passes);
   remarks_ = std::move(result.remarks);
+  notes_ = std::move(result.notes);
+  refused_ = std::move(result.refused);
+  kernel_builds_ = result.kernel_builds;
+  kernel_build_ns_ = result.kernel_build_ns;
   phases_.insert(phases_.end(), result.phases.begin(), result.phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result.program));
+  const auto take = [generated = std::move(result.generated), program = program_](const program::Task& task) {
+    return generated->take(static_cast<size_t>(&task - program->tasks.data()));
+  };
   const runtime::Options run_options{.max_instances = options_.max_instances,
                                      .max_concurrent = options_.max_concurrent,
                                      .capture = options_.capture,
-                                     .generate = generate};
+                                     .generate = take};
   executable_ = run_phase(phases_, "build", [&] {
     return std::make_shared<runtime::Executable>(program_, runtime_host, run_options, options_.name);
   });
@@ -92,7 +101,7 @@ void Artifact::fail_unknown(const std::string& stage) const {
 
 std::string Artifact::text(const std::string& stage) const {
   if (stage == kPlan) return program_text();
-  if (stage == kLower) return program::print(lowered(imported_, options_, host_));
+  if (stage == kLower) return program::print(lowered(imported_, options_, host_, refused_));
   return ir::print(graph(stage));
 }
 
@@ -124,9 +133,13 @@ std::map<std::string, int64_t> Artifact::counters() const {
 }
 
 std::map<std::string, int64_t> Artifact::compile_counters() const {
-  const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(),
-                                     [](const program::Task& task) { return task.kind == program::TaskKind::kKernel; });
-  std::map<std::string, int64_t> counters = {{"compiles", 1}, {"kernel_builds", 0}, {"kernel_hits", kernels}};
+  const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(), [](const program::Task& task) {
+    return task.kind == program::TaskKind::kKernel || program::is_generated(task.kind);
+  });
+  std::map<std::string, int64_t> counters = {{"compiles", 1},
+                                             {"kernel_builds", kernel_builds_},
+                                             {"kernel_build_ns", kernel_build_ns_},
+                                             {"kernel_hits", std::max<int64_t>(kernels - kernel_builds_, 0)}};
   for (const passes::PassRecord& pass : passes_) counters["pass." + pass.name] += pass.hits;
   return counters;
 }

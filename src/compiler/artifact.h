@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct Partition {
 
 struct TaskInfo {
   std::string name;
-  std::string kind;  // "kernel", "aten", "python", "copy"
+  std::string kind;  // "kernel", "aten", "python", "loop", "matmul"
   int32_t stream = 0;
   std::string origin;
   std::string source;
@@ -57,8 +58,9 @@ class Artifact {
   std::string program_text() const;
   std::vector<TaskInfo> tasks() const;
   const std::vector<Partition>& partitions() const { return partitions_; }
-  // "compiles", "captures", "replays", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", "kernel_builds",
-  // "kernel_hits".
+  // "compiles", "captures", "replays", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", and of the
+  // kernels of its tasks those that LLVM made for this compile, "kernel_builds", in "kernel_build_ns" summed over threads,
+  // and those that were there already, "kernel_hits": of equal tasks, of earlier compiles, precompiled.
   std::map<std::string, int64_t> counters() const;
   std::vector<PhaseTime> phases() const { return phases_; }
   const std::vector<passes::PassRecord>& passes() const { return passes_; }
@@ -73,11 +75,16 @@ class Artifact {
   // Those that stand when the compile ends.
   std::map<std::string, int64_t> compile_counters() const;
   std::string title() const;
+  void print_generated(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   CompileOptions options_;
   CompileHost host_;
   ir::Graph imported_;
   std::vector<passes::PassRecord> passes_;
   std::vector<passes::Remark> remarks_;
+  std::vector<lower::TaskNote> notes_;  // per task
+  lower::Refusals refused_;
+  int64_t kernel_builds_ = 0;
+  int64_t kernel_build_ns_ = 0;
   std::vector<PhaseTime> phases_;
   std::vector<Partition> partitions_;
   std::shared_ptr<const program::Program> program_;

@@ -74,7 +74,35 @@ void print_reasons(std::ostringstream& out, const std::vector<TaskInfo>& tasks, 
   if (sorted.size() > most) out << "  ... and " << sorted.size() - most << " more operators\n";
 }
 
+constexpr size_t kMostLines = 20;
+
 }  // namespace
+
+// The share of generated code, and what its clusters save, most first; tasks of equal names are one line.
+void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
+  Share all, generated;
+  std::map<std::string, Share> groups;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    all.ns += tasks[i].nanoseconds;
+    if (!program::is_generated(program_->tasks[i].kind)) continue;
+    ++generated.tasks;
+    generated.ns += tasks[i].nanoseconds;
+    if (notes_[i].saved_bytes == 0) continue;
+    Share& group = groups[tasks[i].name];
+    ++group.tasks;
+    group.bytes += notes_[i].saved_bytes;
+  }
+  out << "  " << generated.tasks << " of " << tasks.size() << " tasks, " << percent(generated.ns, all.ns)
+      << " of the time\n";
+  std::vector<std::pair<std::string, Share>> sorted(groups.begin(), groups.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  for (size_t i = 0; i < sorted.size() && i < kMostLines; ++i) {
+    out << "  " << std::setw(4) << sorted[i].second.tasks << "x " << sorted[i].first << ": fusion saves "
+        << human_bytes(sorted[i].second.bytes) << "\n";
+  }
+  if (sorted.size() > kMostLines) out << "  ... and " << sorted.size() - kMostLines << " more\n";
+}
 
 std::string Artifact::title() const {
   const runtime::Counters run = executable_->counters();
@@ -98,6 +126,9 @@ std::string Artifact::explain() const {
   }
   print_shares(out, shares);
 
+  out << "\nGenerated code\n";
+  print_generated(out, infos);
+
   out << "\nWhat the passes did\n";
   std::map<std::string, int> hits;
   for (const passes::PassRecord& pass : passes_) hits[pass.name] += pass.hits;
@@ -107,13 +138,13 @@ std::string Artifact::explain() const {
   for (const passes::Remark& remark : remarks_) ++remarks[remark.pass + ": " + remark.message];
   size_t shown = 0;
   for (const auto& [text, count] : remarks) {
-    if (shown++ == 20) break;
+    if (shown++ == kMostLines) break;
     out << "  " << std::setw(4) << count << "x " << text << "\n";
   }
-  if (remarks.size() > 20) out << "  ... and " << remarks.size() - 20 << " more\n";
+  if (remarks.size() > kMostLines) out << "  ... and " << remarks.size() - kMostLines << " more\n";
 
   out << "\nWhat is not generated code, and why\n";
-  print_reasons(out, infos, 20);
+  print_reasons(out, infos, kMostLines);
 
   out << "\nMemory\n";
   const runtime::MemoryInfo memory = executable_->memory();

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/trace.h"
 #include "ir/text.h"
-#include "lower/lower.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
 
@@ -84,6 +83,30 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
   return records;
 }
 
+void lower_graph(const ir::Graph& graph, const CompileOptions& options, const CompileHost& host,
+                 CompileResult& result) {
+  lower::Lowered lowered =
+      lower::lower(graph, *host.catalog, {.generate = options.generate, .refused = result.refused});
+  result.program = std::move(lowered.program);
+  result.notes = std::move(lowered.notes);
+}
+
+// Lowers again without what the machine refuses, until it refuses nothing.
+void generate_tasks(const ir::Graph& graph, const CompileOptions& options, const CompileHost& host,
+                    CompileResult& result) {
+  while (true) {
+    result.generated = std::make_shared<GeneratedTasks>(result.program, host.generate);
+    result.kernel_builds += result.generated->builds();
+    result.kernel_build_ns += result.generated->build_ns();
+    if (result.generated->refused().empty()) return;
+    for (const auto& [task, reason] : result.generated->refused()) {
+      const bool is_new = result.refused.emplace(result.notes[task].node, lower::refusal(reason)).second;
+      NG_CHECK(is_new, "refused code is generated: ", reason);
+    }
+    lower_graph(graph, options, host, result);
+  }
+}
+
 }  // namespace
 
 CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host) {
@@ -94,9 +117,10 @@ CompileResult compile(ir::Graph graph, const CompileOptions& options, const Comp
   const std::string violation = ir::verify(graph);
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.
-  result.program = run_phase(result.phases, "lower",
-                             [&] { return lower::lower(graph, *host.catalog, {.generate = options.generate}); });
-  // 3. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
+  run_phase(result.phases, "lower", [&] { lower_graph(graph, options, host, result); });
+  // 3. Machine code. Before the plan, because what cannot be generated is lowered to other tasks.
+  run_phase(result.phases, "generate", [&] { generate_tasks(graph, options, host, result); });
+  // 4. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
   run_phase(result.phases, "plan", [&] { plan::plan(result.program); });
   const std::string broken = program::verify(result.program);
   NG_CHECK(broken.empty(), broken);
@@ -111,9 +135,10 @@ ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& o
   return imported;
 }
 
-program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host) {
-  return lower::lower(graph_after(std::move(imported), graph_passes().size(), options, host), *host.catalog,
-                      {.generate = options.generate});
+program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host,
+                         const lower::Refusals& refused) {
+  const ir::Graph graph = graph_after(std::move(imported), graph_passes().size(), options, host);
+  return lower::lower(graph, *host.catalog, {.generate = options.generate, .refused = refused}).program;
 }
 
 }  // namespace npugraph::compiler

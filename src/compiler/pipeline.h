@@ -2,13 +2,17 @@
 // The compiler, from an imported Graph to a planned Program.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "compiler/generate.h"
+#include "compiler/generated_tasks.h"
 #include "compiler/options.h"
 #include "compiler/phases.h"
 #include "ir/graph.h"
 #include "lower/catalog.h"
+#include "lower/lower.h"
 #include "passes/pass.h"
 #include "program/file.h"
 #include "program/program.h"
@@ -19,11 +23,17 @@ namespace npugraph::compiler {
 struct CompileHost {
   const lower::OperatorCatalog* catalog = nullptr;
   passes::ConstantEvaluator evaluate;  // may be empty
-  program::Metadata facts;             // what a saved Program must find again to run: "torch" -> "2.13.0"
+  Generator generate = compiler::generate;
+  program::Metadata facts;  // what a saved Program must find again to run: "torch" -> "2.13.0"
 };
 
 struct CompileResult {
   program::Program program;
+  std::vector<lower::TaskNote> notes;         // per task
+  lower::Refusals refused;                    // nodes that could not be generated
+  std::shared_ptr<GeneratedTasks> generated;  // of the Program
+  int64_t kernel_builds = 0;                  // pieces of code that LLVM made
+  int64_t kernel_build_ns = 0;                // its time, summed over threads
   std::vector<passes::PassRecord> passes;
   std::vector<passes::Remark> remarks;
   std::vector<PhaseTime> phases;
@@ -38,7 +48,8 @@ CompileResult compile(ir::Graph graph, const CompileOptions& options, const Comp
 // The graph as it was after the first `passes` entries of graph_passes(). Compiling is deterministic, so a stage is made again
 // when somebody asks for it instead of being kept.
 ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& options, const CompileHost& host);
-// The Program before it was planned.
-program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host);
+// The Program before it was planned, where generated code was refused for some nodes.
+program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host,
+                         const lower::Refusals& refused);
 
 }  // namespace npugraph::compiler

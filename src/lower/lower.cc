@@ -11,8 +11,6 @@
 #include "base/error.h"
 #include "loop/text.h"
 #include "lower/buffers.h"
-#include "lower/cluster.h"
-#include "lower/kernel_choice.h"
 #include "lower/loop_nest.h"
 #include "lower/terms.h"
 
@@ -31,49 +29,51 @@ std::string short_name(const ir::Op& op) {
   return op.name.substr(begin, op.name.find('.', begin) - begin);
 }
 
+// A cluster that cannot be generated.
+struct Refused {
+  ir::NodeId anchor;
+  std::string reason;
+};
+
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options)
-      : graph_(graph), catalog_(catalog) {
-    if (options.generate) clusters_.emplace(graph, ir::AliasInfo(graph));
+  Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options)
+      : graph_(graph), catalog_(catalog), decisions_(graph, catalog, options.generate, options.refused) {
     program_.name = graph.name;
     add_symbols();
     buffers_.emplace(graph, program_, [this](const ir::Node& node) { return writes_into_given_memory(node); });
   }
 
-  program::Program run() && {
+  // Throws Refused.
+  Lowered run() && {
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
       if (node.dead || !node.views.empty()) continue;
-      if (const Cluster* cluster = cluster_of(id)) {
-        if (cluster->anchor() == id) lower_cluster(*cluster);
-      } else if (const auto* parts = buffers_->parts(id)) {
-        lower_parts(id, *parts);
-      } else {
-        lower_node(node);
-      }
+      lower(id);
+      notes_.resize(program_.tasks.size(), {.node = id});
     }
     for (const ir::Output& output : graph_.outputs) program_.outputs.push_back(lower_output(output));
-    return std::move(program_);
+    return {std::move(program_), std::move(notes_)};
   }
 
  private:
   void add_symbols();
   program::Symbol find_source(const ir::Symbol& symbol) const;
-  std::optional<OutVariant> find_out_variant(const ir::Node& node) const;
   bool writes_into_given_memory(const ir::Node& node) const;
-  const Cluster* cluster_of(ir::NodeId id) const { return clusters_ ? clusters_->find(id) : nullptr; }
+  const Cluster* cluster_of(ir::NodeId id) const { return decisions_.of(id).cluster; }
+  void lower(ir::NodeId id);
+  void generate(const Cluster& cluster);
   void lower_cluster(const Cluster& cluster);
   void lower_nest(const Cluster& cluster);
   bool lower_product(const Cluster& cluster);
   Task start_generated(TaskKind kind, const std::vector<ir::NodeId>& nodes) const;
   void finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor);
   std::vector<Expr> strides_of(ir::ValueId id);
-  void lower_node(const ir::Node& node);
+  void lower_node(const ir::Node& node, const Decision& decision);
   void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
-  void lower_kernel(const ir::Node& node, KernelChoice choice);
-  void lower_out_variant(const ir::Node& node, const OutVariant& variant);
-  void lower_functional(const ir::Node& node);
+  void lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason);
+  void lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason);
+  void lower_functional(const ir::Node& node, const std::string& reason);
   program::Output lower_output(const ir::Output& output);
 
   Task start_task(const ir::Node& node) const;
@@ -82,8 +82,9 @@ class Lowering {
 
   const ir::Graph& graph_;
   const OperatorCatalog& catalog_;
+  const Decisions decisions_;
   program::Program program_;
-  std::optional<Clusters> clusters_;
+  std::vector<TaskNote> notes_;
   std::optional<BufferMap> buffers_;
 };
 
@@ -173,10 +174,10 @@ void Lowering::finish_task(const ir::Node& node, Task task) {
   program_.tasks.push_back(std::move(task));
 }
 
-void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant) {
+void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason) {
   Task task = start_task(node);
   task.kind = TaskKind::kAten;
-  task.reason = "no generated code for this operator";
+  task.reason = reason;
   add_reads(node, task);
   std::vector<Attr> args(task.args.size() + variant.out_args.size());
   std::vector<bool> is_out(args.size(), false);
@@ -198,7 +199,7 @@ void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant
   finish_task(node, std::move(task));
 }
 
-void Lowering::lower_functional(const ir::Node& node) {
+void Lowering::lower_functional(const ir::Node& node, const std::string& reason) {
   Task task = start_task(node);
   task.kind = node.op->is(Trait::kOpaque) ? TaskKind::kPython : TaskKind::kAten;
   task.callable = node.callable;
@@ -217,19 +218,19 @@ void Lowering::lower_functional(const ir::Node& node) {
   if (task.kind == TaskKind::kPython) {
     task.reason = "not an ATen operator: runs in Python";
   } else {
-    task.reason = allocates ? "no generated code, and no kernel that writes into planned memory"
-                            : "no generated code for this operator";
+    task.reason = allocates ? cat(reason, ", and no kernel that writes into planned memory") : reason;
   }
   finish_task(node, std::move(task));
 }
 
 // Operands are the references of the arguments in order, then the result. An in-place node writes the window that it reads.
-void Lowering::lower_kernel(const ir::Node& node, KernelChoice choice) {
+void Lowering::lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason) {
   Task task = start_task(node);
   task.kind = TaskKind::kKernel;
-  task.name = std::move(choice.name);
+  task.name = choice.name;
+  task.reason = reason;
   task.schema.clear();
-  task.args = std::move(choice.args);
+  task.args = choice.args;
   add_reads(node, task);
   const ir::ValueId result = node.results[0];
   const auto written = static_cast<int32_t>(task.operands.size());
@@ -270,6 +271,17 @@ std::vector<Expr> Lowering::strides_of(ir::ValueId id) {
   std::vector<Expr> strides;
   for (const program::Dim& dim : buffers_->operand(id, Access::kRead).strides) strides.push_back(program_.expr(dim));
   return strides;
+}
+
+void Lowering::generate(const Cluster& cluster) {
+  const size_t first = program_.tasks.size();
+  try {
+    lower_cluster(cluster);
+  } catch (const std::exception& error) {
+    throw Refused{cluster.anchor(), refusal(error.what())};
+  }
+  notes_.resize(program_.tasks.size(), {.node = cluster.anchor()});
+  if (notes_.size() > first) notes_.back().saved_bytes = cluster.saved_bytes;
 }
 
 void Lowering::lower_cluster(const Cluster& cluster) {
@@ -332,31 +344,34 @@ void Lowering::lower_parts(ir::NodeId cat, const std::vector<Part>& parts) {
   }
 }
 
-std::optional<OutVariant> Lowering::find_out_variant(const ir::Node& node) const {
-  const ir::Op& op = *node.op;
-  const bool functional =
-      !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
-  const bool strided = std::all_of(node.results.begin(), node.results.end(),
-                                   [&](ir::ValueId id) { return id != ir::kNone && graph_.value(id).is_tensor(); });
-  return functional && strided ? catalog_.out_variant(op) : std::nullopt;
-}
-
+// Whether the task of a node writes its results into memory of any strides that it is given.
 bool Lowering::writes_into_given_memory(const ir::Node& node) const {
   const bool has_result = !node.results.empty() && node.results.front() != ir::kNone;
-  const Cluster* cluster = has_result ? cluster_of(graph_.value(node.results.front()).def) : nullptr;
+  if (!has_result) return false;
+  const Decision& decision = decisions_.of(graph_.value(node.results.front()).def);
   // A product needs evenly spaced rows, which a part of a concatenation may not have.
-  if (cluster != nullptr) return cluster->product == ir::kNone;
-  return choose_kernel(graph_, node).has_value() || find_out_variant(node).has_value();
+  if (decision.cluster != nullptr) return decision.cluster->product == ir::kNone;
+  return decision.kernel.has_value() || decision.out_variant.has_value();
 }
 
-void Lowering::lower_node(const ir::Node& node) {
-  if (auto kernel = choose_kernel(graph_, node)) return lower_kernel(node, std::move(*kernel));
+void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
+  if (decision.kernel) return lower_kernel(node, *decision.kernel, decision.reason);
   const ir::Op& op = *node.op;
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
     throw UserError(cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host"));
   }
-  if (const auto variant = find_out_variant(node)) return lower_out_variant(node, *variant);
-  lower_functional(node);
+  if (decision.out_variant) return lower_out_variant(node, *decision.out_variant, decision.reason);
+  lower_functional(node, decision.reason);
+}
+
+void Lowering::lower(ir::NodeId id) {
+  if (const Cluster* cluster = cluster_of(id)) {
+    if (cluster->anchor() == id) generate(*cluster);
+  } else if (const auto* parts = buffers_->parts(id)) {
+    lower_parts(id, *parts);
+  } else {
+    lower_node(graph_.node(id), decisions_.of(id));
+  }
 }
 
 program::Output Lowering::lower_output(const ir::Output& output) {
@@ -372,8 +387,15 @@ program::Output Lowering::lower_output(const ir::Output& output) {
 
 }  // namespace
 
-program::Program lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options) {
-  return Lowering(graph, catalog, options).run();
+Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options) {
+  while (true) {
+    try {
+      return Lowering(graph, catalog, options).run();
+    } catch (const Refused& refused) {
+      const bool is_new = options.refused.emplace(refused.anchor, refused.reason).second;
+      NG_CHECK(is_new, "a refused cluster is generated: ", refused.reason);
+    }
+  }
 }
 
 }  // namespace npugraph::lower

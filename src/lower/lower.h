@@ -2,20 +2,36 @@
 // Graph -> Program with unassigned buffers: each value finds its place in a buffer, each node that is not a view becomes a task.
 #pragma once
 
+#include <vector>
+
 #include "ir/graph.h"
 #include "lower/catalog.h"
+#include "lower/decisions.h"
 #include "program/program.h"
 
 namespace npugraph::lower {
 
 struct LowerOptions {
-  bool generate = false;  // clusters become loop nests; otherwise every node is a task of its own
+  bool generate = false;  // clusters become generated code; otherwise every node is a task of its own
+  Refusals refused;
 };
 
-// Views vanish into operands. Clusters become loop nests (kLoop). Any other node becomes a precompiled kernel where one fits and is faster than a call of the host's
-// operator, else the out-variant of its ATen operator writing into planned memory, else the operator itself with its results
-// adopted (heap); Task::reason says why it is not the first. Requires a verified Graph whose opaque nodes have callables.
-// UserError for a node that the host cannot run.
-program::Program lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options);
+// What only lowering knows of a task.
+struct TaskNote {
+  ir::NodeId node = ir::kNone;  // that it runs for; of a generated one, where its cluster stands
+  int64_t saved_bytes = 0;      // score of its cluster (lower/cluster.h)
+};
+
+struct Lowered {
+  program::Program program;
+  std::vector<TaskNote> notes;  // per task
+};
+
+// Views vanish into operands. Clusters become generated code (kLoop, kMatmul). Any other node becomes a precompiled kernel
+// where one fits and is faster than a call of the host's operator, else the out-variant of its ATen operator writing into
+// planned memory, else the operator itself with its results adopted (heap). So do the nodes of a cluster that cannot be
+// written as a kernel, and of one with a node in `refused`. Task::reason says why it is not the first. Requires a verified
+// Graph whose opaque nodes have callables. UserError for a node that the host cannot run.
+Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options);
 
 }  // namespace npugraph::lower

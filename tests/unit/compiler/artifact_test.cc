@@ -61,7 +61,7 @@ TEST(Trace, HasEveryPhaseAndPassOfACompile) {
 
   std::vector<std::string> expected = {"aot_autograd", "import"};
   for (const passes::Pass& pass : graph_passes()) expected.push_back(pass.name);
-  expected.insert(expected.end(), {"passes", "lower", "plan", "build"});
+  expected.insert(expected.end(), {"passes", "lower", "generate", "plan", "build"});
   std::vector<std::string> names;
   for (const trace::Event& event : events) names.push_back(event.name);
   EXPECT_EQ(names, expected);

@@ -31,14 +31,17 @@ inline constexpr std::string_view kDoubles = R"(npugraph.graph 1 @doubles {
   return %c
 })";
 
+// `generate`: with generated code, that this makes.
 inline std::unique_ptr<Artifact> compile_text(std::string_view text, const lower::OperatorCatalog& catalog,
-                                              std::vector<PhaseTime> front_end = {}) {
+                                              std::vector<PhaseTime> front_end = {}, Generator generate = {}) {
   static runtime::MallocHost runtime_host;
   CompileHost host;
   host.catalog = &catalog;
   host.facts = {{"torch", "1.2.3"}};
   CompileOptions options;
   options.name = "doubles";
+  options.generate = generate != nullptr;
+  if (generate) host.generate = std::move(generate);
   return std::make_unique<Artifact>(ir::parse(text, "test", ops::registry()), options, host, runtime_host,
                                     std::vector<Partition>{}, std::move(front_end));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -27,7 +28,7 @@ class Catalog final : public OperatorCatalog {
 inline program::Program lowered(const std::string& body, LowerOptions options = {}) {
   const ir::Graph graph = ir::parse("npugraph.graph 1 @test {\n" + body + "\n}", "test", ops::registry());
   EXPECT_EQ(ir::verify(graph), "");
-  return lower(graph, Catalog(), options);
+  return lower(graph, Catalog(), std::move(options)).program;
 }
 
 // "name name", a "*" behind those that count as copies.

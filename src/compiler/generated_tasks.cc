@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/generated_tasks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+
+#include "base/error.h"
+#include "codegen/build_count.h"
+
+namespace npugraph::compiler {
+namespace {
+
+// What one piece of machine code is made for.
+struct Job {
+  std::vector<size_t> entries;
+  std::vector<ng_task> tasks;
+  std::string refusal;
+  int64_t builds = 0;
+  int64_t build_ns = 0;
+};
+
+std::vector<Job> list_jobs(const program::Program& program) {
+  std::vector<Job> jobs;
+  std::unordered_map<std::string, size_t> job_of;
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    const program::Task& task = program.tasks[i];
+    if (!program::is_generated(task.kind)) continue;
+    const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
+    const std::string key = cat(program::name_of(task.kind), text != nullptr ? *text : "");
+    const auto [at, is_new] = job_of.emplace(key, jobs.size());
+    if (is_new) jobs.emplace_back();
+    jobs[at->second].entries.push_back(i);
+  }
+  return jobs;
+}
+
+void run_job(const program::Program& program, const Generator& generate, Job& job) {
+  const codegen::BuildCount count;
+  try {
+    for (const size_t entry : job.entries) job.tasks.push_back(generate(program.tasks[entry]));
+  } catch (const std::exception& error) {
+    job.refusal = error.what();
+  }
+  job.builds = count.builds();
+  job.build_ns = count.nanoseconds();
+}
+
+void destroy(const ng_task& task) {
+  if (task.destroy != nullptr) task.destroy(task.context);
+}
+
+}  // namespace
+
+GeneratedTasks::GeneratedTasks(const program::Program& program, const Generator& generate) {
+  std::vector<Job> jobs = list_jobs(program);
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < jobs.size(); i = next++) run_job(program, generate, jobs[i]);
+  };
+  {
+    const size_t workers = std::min<size_t>(jobs.size(), std::thread::hardware_concurrency());
+    std::vector<std::jthread> others;
+    for (size_t i = 1; i < workers; ++i) others.emplace_back(work);
+    work();
+  }
+  for (const Job& job : jobs) {
+    builds_ += job.builds;
+    build_ns_ += job.build_ns;
+    for (size_t i = 0; i < job.entries.size(); ++i) {
+      if (i < job.tasks.size()) tasks_.emplace(job.entries[i], job.tasks[i]);
+      if (!job.refusal.empty()) refused_.emplace(job.entries[i], job.refusal);
+    }
+  }
+}
+
+GeneratedTasks::~GeneratedTasks() {
+  for (const auto& [entry, task] : tasks_) destroy(task);
+}
+
+ng_task GeneratedTasks::take(size_t entry) {
+  const auto at = tasks_.find(entry);
+  NG_CHECK(at != tasks_.end(), "task ", entry, " was not generated");
+  const ng_task task = at->second;
+  tasks_.erase(at);
+  return task;
+}
+
+}  // namespace npugraph::compiler

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generated tasks of one Program, made at once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "abi/task.h"
+#include "program/program.h"
+
+namespace npugraph::compiler {
+
+// As generate() of generate.h, which is what there is outside of tests.
+using Generator = std::function<ng_task(const program::Task&)>;
+
+// Made when constructed: equal ones one after the other, others side by side.
+class GeneratedTasks {
+ public:
+  GeneratedTasks(const program::Program& program, const Generator& generate);
+  ~GeneratedTasks();
+  GeneratedTasks(const GeneratedTasks&) = delete;
+  GeneratedTasks& operator=(const GeneratedTasks&) = delete;
+
+  // Entries of the Program that could not be made, and why.
+  const std::map<size_t, std::string>& refused() const { return refused_; }
+  // The task of an entry that was made; the caller destroys it. Once for each.
+  ng_task take(size_t entry);
+  // Pieces of code that LLVM made for them, and its time, summed over threads.
+  int64_t builds() const { return builds_; }
+  int64_t build_ns() const { return build_ns_; }
+
+ private:
+  std::map<size_t, ng_task> tasks_;
+  std::map<size_t, std::string> refused_;
+  int64_t builds_ = 0;
+  int64_t build_ns_ = 0;
+};
+
+}  // namespace npugraph::compiler

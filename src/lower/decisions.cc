@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/decisions.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lower/terms.h"
+
+namespace npugraph::lower {
+namespace {
+
+using ir::Trait;
+
+std::optional<OutVariant> find_out_variant(const ir::Graph& graph, const OperatorCatalog& catalog,
+                                           const ir::Node& node) {
+  const ir::Op& op = *node.op;
+  const bool functional =
+      !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
+  const bool strided = std::all_of(node.results.begin(), node.results.end(),
+                                   [&](ir::ValueId id) { return id != ir::kNone && graph.value(id).is_tensor(); });
+  return functional && strided ? catalog.out_variant(op) : std::nullopt;
+}
+
+bool contains(const std::vector<ir::NodeId>& nodes, ir::NodeId node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+const std::string* find_refusal(ir::NodeId id, const Cluster* cluster, const Refusals& refused) {
+  for (const auto& [node, reason] : refused) {
+    if (node == id || (cluster != nullptr && (node == cluster->product || contains(cluster->nodes, node))))
+      return &reason;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string refusal(std::string_view error) { return cat("no generated code: ", error.substr(0, error.find('\n'))); }
+
+Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, const Refusals& refused)
+    : decisions_(graph.num_nodes()) {
+  if (generate) clusters_.emplace(graph, ir::AliasInfo(graph));
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    if (node.dead || !node.views.empty()) continue;
+    Decision& decision = decisions_[id];
+    const Cluster* cluster = clusters_ ? clusters_->find(id) : nullptr;
+    const std::string* refusal = find_refusal(id, cluster, refused);
+    if (cluster != nullptr && refusal == nullptr) {
+      decision.cluster = cluster;
+      continue;
+    }
+    decision.kernel = choose_kernel(graph, node);
+    if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
+    if (refusal != nullptr) {
+      decision.reason = *refusal;
+    } else if (!decision.kernel) {
+      const bool has_terms = generate && space_of(graph, node);
+      decision.reason = !generate   ? "generate_code is off"
+                        : has_terms ? "generated code would save no memory traffic here"
+                                    : "no generated code for this operator";
+    }
+  }
+}
+
+}  // namespace npugraph::lower

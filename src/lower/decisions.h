@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How every node of a graph runs, decided once and before any value has a place in memory.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "lower/catalog.h"
+#include "lower/cluster.h"
+#include "lower/kernel_choice.h"
+
+namespace npugraph::lower {
+
+// Nodes that generated code cannot compute after all, and why.
+using Refusals = std::map<ir::NodeId, std::string>;
+// The reason, from the text of an error that may show the code too.
+std::string refusal(std::string_view error);
+
+// The first of them that there is; the host's operator where there is none.
+struct Decision {
+  const Cluster* cluster = nullptr;       // generated code, together with others
+  std::optional<KernelChoice> kernel;     // a precompiled kernel
+  std::optional<OutVariant> out_variant;  // the host's operator, writing into planned memory
+  std::string reason;  // why it is not generated code, where that says more than the kind of its task
+};
+
+// A snapshot of a Graph. Immutable.
+class Decisions {
+ public:
+  // A cluster with a refused node does not run as generated code: each of its nodes runs by itself.
+  Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, const Refusals& refused);
+
+  // Nothing is decided about views and dead nodes.
+  const Decision& of(ir::NodeId node) const { return decisions_[node]; }
+
+ private:
+  std::optional<Clusters> clusters_;
+  std::vector<Decision> decisions_;  // per node
+};
+
+}  // namespace npugraph::lower

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is made of the generated tasks of a Program, and what becomes of those that are refused.
+#include "compiler/generated_tasks.h"
+
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "compiler/compiler_testing.h"
+
+namespace npugraph::compiler {
+namespace {
+
+// Two chains of equal code, and another one.
+constexpr std::string_view kChains = R"(npugraph.graph 1 @chains {
+  input %x : f32[40] user "x"
+  input %y : f32[40] user "y"
+  %a : f32[40] = aten.neg(%x)
+  %b : f32[40] = aten.add.Tensor(%a, %y)
+  %c : f32[40] = aten.neg(%y)
+  %d : f32[40] = aten.add.Tensor(%c, %x)
+  %e : f32[40] = aten.abs(%x)
+  %f : f32[40] = aten.mul.Tensor(%e, %y)
+  return %b, %d, %f
+})";
+
+std::vector<std::string> tasks_of(const Artifact& artifact) {
+  std::vector<std::string> lines;
+  for (const TaskInfo& task : artifact.tasks()) lines.push_back(task.name + ": " + task.reason);
+  return lines;
+}
+
+TEST(GeneratedTasks, OnlyWhatIsRefusedRunsNodeByNode) {
+  const auto refuse_products = [](const program::Task& task) {
+    if (task.name == "loop.abs.mul") throw UserError("too hard");
+    return generate(task);
+  };
+  const auto artifact = compile_text(kChains, NoCatalog(), {}, refuse_products);
+  const std::vector<std::string> expected = {
+      "loop.neg.add: ", "loop.neg.add: ", "kernel.unary_abs: no generated code: too hard",
+      "kernel.binary_mul: no generated code: too hard"};
+  EXPECT_EQ(tasks_of(*artifact), expected);
+  EXPECT_NE(artifact->text("lower").find("kernel.binary_mul"), std::string::npos);
+}
+
+TEST(GeneratedTasks, EqualCodeIsMadeOnce) {
+  const std::string same = std::regex_replace(std::string(kChains), std::regex("40"), "48");  // in no other test
+  const std::string other = std::string(same).replace(same.find("aten.neg(%y)"), 8, "aten.abs");
+  for (const auto& [text, builds] : {std::pair(same, 2), {same, 0}, {other, 1}}) {
+    const auto counters = compile_text(text, NoCatalog(), {}, generate)->counters();
+    EXPECT_EQ(counters.at("kernel_builds"), builds);
+    EXPECT_EQ(counters.at("kernel_hits"), 3 - builds);
+    EXPECT_EQ(counters.at("kernel_build_ns") > 0, builds > 0);
+  }
+}
+
+TEST(GeneratedTasks, ExplainShowsTheShareAndTheScores) {
+  const std::string page = compile_text(kChains, NoCatalog(), {}, generate)->explain();
+  EXPECT_NE(page.find("\nGenerated code\n  3 of 3 tasks"), std::string::npos) << page;
+  EXPECT_NE(page.find("   2x loop.neg.add: fusion saves 640 B\n     1x loop.abs.mul: fusion saves 320 B\n"),
+            std::string::npos)
+      << page;
+}
+
+}  // namespace
+}  // namespace npugraph::compiler

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each node becomes, and what is said about those that are not generated code.
+#include "lower/decisions.h"
+
+#include <gtest/gtest.h>
+
+#include "lower/lower_testing.h"
+
+namespace npugraph::lower {
+namespace {
+
+// Node 0 and 1 are one cluster, 2 has no generated code, 3 and 4 are another cluster.
+constexpr const char* kBody = R"(
+    input %x : f32[8, 16] user "x"
+    %a : f32[8, 16] = aten.exp(%x)
+    %b : f32[8, 16] = aten.gelu(%a)
+    %i : i64[8, 2] = aten.nonzero_static(%x, size=8)
+    %c : f32[8, 16] = aten.neg(%x)
+    %d : f32[8, 16] = aten.abs(%c)
+    return %b, %i, %d)";
+
+// "name: reason" of each task.
+std::string decided(const LowerOptions& options) {
+  std::string lines;
+  for (const program::Task& task : lowered(kBody, options).tasks) lines += task.name + ": " + task.reason + "\n";
+  return lines;
+}
+
+TEST(Decisions, WithoutGeneratedCodeEveryNodeIsATask) {
+  EXPECT_EQ(decided({}),
+            "aten.exp.out: generate_code is off\n"
+            "aten.gelu.out: generate_code is off\n"
+            "aten.nonzero_static: generate_code is off, and no kernel that writes into planned memory\n"
+            "kernel.unary_neg: \n"
+            "kernel.unary_abs: \n");
+}
+
+TEST(Decisions, ARefusedClusterRunsNodeByNode) {
+  constexpr const char* kNone =
+      "aten.nonzero_static: no generated code for this operator, and no kernel that writes into planned memory\n";
+  EXPECT_EQ(decided({.generate = true}), std::string("loop.exp.gelu: \n") + kNone + "loop.neg.abs: \n");
+  EXPECT_EQ(decided({.generate = true, .refused = {{1, "too hard"}}}),
+            std::string("aten.exp.out: too hard\naten.gelu.out: too hard\n") + kNone + "loop.neg.abs: \n");
+  EXPECT_EQ(decided({.generate = true, .refused = {{3, "too hard"}}}),
+            std::string("loop.exp.gelu: \n") + kNone + "kernel.unary_neg: too hard\nkernel.unary_abs: too hard\n");
+}
+
+}  // namespace
+}  // namespace npugraph::lower
