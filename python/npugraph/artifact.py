@@ -86,7 +86,8 @@ class Artifact:
     @property
     def counters(self) -> dict[str, int]:
         """Counts since the compile: compiles, captures, replays, ``recaptures.<reason>``, ``pass.<name>``, cache_hits,
-        cache_misses (of Instances), kernel_builds, kernel_hits."""
+        cache_misses (of Instances); and of the kernels of its tasks, those that LLVM made for this compile
+        (kernel_builds, in kernel_build_ns summed over threads) and those that were there already (kernel_hits)."""
         return self._core.counters()
 
     @property

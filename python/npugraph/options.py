@@ -66,7 +66,9 @@ OPTIONS: tuple[Option, ...] = (
         _known_passes,
         "names of graph passes (npugraph.options.pass_names() lists them)",
     ),
-    Option("generate_code", False, bool, "Run elementwise operators, reductions and products as generated code."),
+    Option(
+        "generate_code", True, bool, "Run what can be generated as fused, generated code; else as torch's operators."
+    ),
     Option("verify", False, bool, "Verify the graph after every pass."),
     Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, _POSITIVE),
     Option(

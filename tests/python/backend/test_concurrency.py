@@ -44,7 +44,7 @@ def test_two_threads_at_once(dynamic, options) -> None:
     def work(i: int) -> None:
         with torch.no_grad():
             for k in range(100):
-                x = torch.full((4 + i if dynamic else 4, 8), float(k + 1000 * i))
+                x = torch.full((4 + i if dynamic else 4, 8), k / 100 + 2 * i)
                 torch.testing.assert_close(compiled(x), model(x))
 
     with torch.no_grad():
@@ -251,32 +251,35 @@ import torch
 import npugraph
 
 def fn(x, w, b):
-    return torch.relu(torch.nn.functional.linear(x, w, b)) * 2 - x
+    h = torch.relu(torch.nn.functional.linear(x, w, b)) * 2 - x
+    return torch.softmax(h, -1) if GENERATE else h
 
 torch.manual_seed(0)
-compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True)
-inputs = torch.randn(64, 64), torch.randn(64, 64), torch.randn(64)
+compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, options={"generate_code": GENERATE})
+n = 500 if GENERATE else 64
+inputs = torch.randn(n, n), torch.randn(n, n), torch.randn(n)
 results = []
 with torch.no_grad():
     for count in COUNTS:
         npugraph._C.set_num_threads(count)
         results += [compiled(*inputs) for _ in range(2)]
 (artifact,) = npugraph.artifacts()
-assert {task.kind for task in artifact.tasks} == {"kernel"}
+assert {task.kind for task in artifact.tasks} == ({"matmul", "loop"} if GENERATE else {"kernel"})
 bits = [hash(tuple(result.view(torch.int32).flatten().tolist())) for result in results]
 assert len(set(bits)) == 1
 """
 
 
-def test_number_of_threads_changes_no_bits_of_a_graph_of_kernels(thread_counts) -> None:
-    """A graph gets kernels only where they are too short for a second thread, so this shows that the setting, also by
-    environment, changes nothing. Kernels that do run on 1, 2 and 3 threads are compared in tests/unit/kernels."""
-    here: dict[str, object] = {"COUNTS": (1, 2)}
+@pytest.mark.parametrize("generate", [False, True])
+def test_number_of_threads_changes_no_bits(thread_counts, generate) -> None:
+    """The setting, also by environment. A graph gets precompiled kernels only where they are too short for two threads;
+    those that do run on 1, 2 and 3 threads are compared in tests/unit/kernels."""
+    here: dict[str, object] = {"COUNTS": (1, 2), "GENERATE": generate}
     exec(compile(BITS, __file__, "exec"), here)
     script = BITS + "print(npugraph._C.num_threads(), bits[0])"
     environment = {**os.environ, "NPUGRAPH_THREADS": "3", "PYTHONHASHSEED": "0"}
     done = subprocess.run(
-        [sys.executable, "-c", "COUNTS = (3,)\n" + script],
+        [sys.executable, "-c", f"COUNTS = (3,)\nGENERATE = {generate}\n" + script],
         capture_output=True,
         text=True,
         timeout=600,

@@ -54,7 +54,8 @@ def test_what_torch_decomposes_is_captured() -> None:
     torch._dynamo.reset()
     check_captured(lambda x: torch.vmap(lambda t: t.sin().sum())(x), lambda: (torch.randn(3, 4),))
     torch._dynamo.reset()
-    check_captured(lambda x: torch.func.grad(lambda t: (t.sin() ** 2).sum())(x), lambda: (torch.randn(3, 4),))
+    square = torch.func.grad(lambda t: (t.sin() ** 2).sum())
+    check_captured(lambda x: square(x), lambda: (torch.randn(3, 4),), exact=False)
 
 
 def test_print_happens_at_every_call_and_in_order(capsys) -> None:

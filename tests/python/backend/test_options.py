@@ -24,13 +24,17 @@ def update(x):
     return y.cos() + x
 
 
-def run(**options):
-    """The only artifact of `update`, compiled with these options and right."""
-    compiled = compile_ex(update, options=options)
+def fill(x):
+    return x.sin().scatter(0, torch.arange(2), 0.5)
+
+
+def run(fn=update, **options):
+    """The only artifact of the function, compiled with these options and right."""
+    compiled = compile_ex(fn, options=options)
     own = torch.randn(4)
     given = own.clone()
     with torch.no_grad():
-        assert_same((compiled(own), own), (update(given), given), exact=False)
+        assert_same((compiled(own), own), (fn(given), given), exact=False)
     (artifact,) = npugraph.artifacts()
     return artifact
 
@@ -48,7 +52,7 @@ def test_defaults() -> None:
         "inplace_pass": True,
         "input_inplace_pass": True,
         "disable_passes": (),
-        "generate_code": False,
+        "generate_code": True,
         "verify": False,
         "max_instances": 64,
         "max_concurrent": 4,
@@ -136,9 +140,21 @@ def test_input_inplace_pass() -> None:
 
 
 def test_inplace_pass() -> None:
-    assert "reinplace_intermediates" in passes_that_changed(run())
+    assert "reinplace_intermediates" in passes_that_changed(run(fill))
     torch._dynamo.reset()
-    assert "reinplace_intermediates" not in passes_that_changed(run(inplace_pass=False))
+    assert "reinplace_intermediates" not in passes_that_changed(run(fill, inplace_pass=False))
+
+
+def test_generate_code() -> None:
+    """Without it every operator is a task of torch's own, which is what generated code is compared with."""
+    generated = run()
+    assert [task.kind for task in generated.tasks if task.kind != "loop"] == ["kernel"]
+    assert not any(task.reason for task in generated.tasks if task.kind == "loop")
+    torch._dynamo.reset()
+    plain = run(generate_code=False)
+    assert {task.kind for task in plain.tasks} == {"aten", "kernel"}
+    assert {"aten.sin.out", "aten.cos_"} <= set(task_names(plain))
+    assert {task.reason for task in plain.tasks if task.kind == "aten"} == {"generate_code is off"}
 
 
 def test_disable_passes() -> None:

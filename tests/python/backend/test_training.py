@@ -173,7 +173,8 @@ def test_checkpoint_draws_the_same_random_numbers_again() -> None:
     for run, x in ((compile_ex(fn), own), (fn, given)):
         torch.manual_seed(0)
         run(x).backward()
-    assert_same(own.grad, given.grad)
+    assert_same(own.grad, given.grad, exact=False)
+    assert torch.equal(own.grad == 0, given.grad == 0)
     assert artifacts()[0].partitions[0].target == "aten.native_dropout"
 
 

@@ -118,7 +118,7 @@ def test_nested_tensors() -> None:
     with torch.no_grad():
         for lengths in ((2, 4), (5, 1), (3, 3, 2)):
             n = torch.nested.nested_tensor([torch.randn(k, 3) for k in lengths], layout=torch.jagged)
-            assert_same(compiled(n).values(), fn(n).values())
+            assert_same(compiled(n).values(), fn(n).values(), exact=False)
             assert compiled(n).offsets().equal(n.offsets())
     assert artifacts()
 
@@ -176,5 +176,5 @@ def test_tensor_subclasses(dynamic, grad) -> None:
             own = Pair(x.first.clone(), x.second.clone())
             got, want = compiled(own, y), fn(x, y)
             assert [type(t) for t in got] == [type(t) for t in want]
-            assert_same(halves((own, got)), halves((x, want)))
+            assert_same(halves((own, got)), halves((x, want)), exact=False)
     assert artifacts()
