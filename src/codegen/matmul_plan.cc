@@ -167,20 +167,23 @@ std::optional<MatmulPlan> plan_matmul(const MatmulSpec& spec, const target::Targ
   if (has_c && !place_c(spec, call.buffers[2], plan)) return {};
   fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
+  complete(plan, target);
+  return plan;
+}
 
+void complete(MatmulPlan& plan, const target::Target& target) {
   plan.form = choose_form(plan);
-  const bool pairs =
-      spec.a == DType::kBF16 && spec.b == DType::kBF16 && target.bf16_dot && plan.form != Form::kColumnsMatvec;
+  const bool pairs = plan.a.dtype == DType::kBF16 && plan.b.dtype == DType::kBF16 && target.bf16_dot &&
+                     plan.form != Form::kColumnsMatvec;
   plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, false);
   plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
   // The last pair of an odd row lies half outside of it.
   const bool odd = pairs && plan.k % 2 != 0;
   const bool tiles = plan.form == Form::kPackA || plan.form == Form::kPackB;
-  plan.dense_a = plan.a.column != size_of(spec.a) || spec.a != plan.multiplied() || (tiles && odd);
-  plan.stage_b = spec.b != plan.multiplied() || odd;
+  plan.dense_a = plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (tiles && odd);
+  plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
   choose_blocks(plan, target);
-  return plan;
 }
 
 }  // namespace npugraph::codegen

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/matmul.h"
+#include "codegen/matmul_image.h"
 #include "codegen/matmul_tile.h"
 
 namespace npugraph::codegen {
@@ -35,8 +36,10 @@ struct MatmulPlan {
   std::vector<int64_t> batch_sizes;
   int64_t batches = 1;
   Place a;
-  Place b;  // row: along n
-  Place c;  // without an epilogue
+  Place b;                     // row: along n
+  Place c;                     // without an epilogue
+  std::optional<Image> image;  // B, where it is packed from one; then only the batch strides of `b` count
+  bool bias = false;           // a value for each row of C, in the buffer behind A and B
 
   Form form = Form::kPackA;
   TileKind kind = TileKind::kF32;
@@ -57,6 +60,9 @@ struct MatmulPlan {
   int64_t dense_a_bytes() const;
   int64_t workspace() const;
 };
+
+// Chooses what follows from sizes, places and the target.
+void complete(MatmulPlan& plan, const target::Target& target);
 
 size_t number_of_buffers(const MatmulSpec& spec);
 

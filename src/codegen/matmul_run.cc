@@ -178,6 +178,7 @@ class Run {
   // The rows of B that are packed next, a share for each tile: those of the next part of this panel, or of the next panel.
   Ahead ahead_of_panel(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
     const Ahead nothing{b_, 0, 0};
+    if (p_.image) return nothing;
     const bool last = first + steps >= p_.steps;
     const int64_t column = block.column + (last ? p_.shape.columns() : 0);
     const int64_t rows_of_tile = steps / 16 * p_.shape.rows;
@@ -191,6 +192,11 @@ class Run {
 
   void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
     const int64_t columns = p_.shape.columns();
+    if (p_.image) {
+      const char* from = b_ + p_.b.offset(block.batch, p_.batch_sizes);
+      return pack_image(*p_.image, from, p_.b.dtype, block.column, block.columns, p_.k, first, steps, pairs(), columns,
+                        packed);
+    }
     const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
     const bool whole = elements_from(first, steps) == elements(steps);
     const char* from = b_at(block.batch, block.column, 0);
@@ -263,13 +269,25 @@ class Run {
     write(block, acc, kMostColumns);
   }
 
-  void write(const Block& block, const float* sums, int64_t stride) {
+  // Of a convolution: rows of C are channels, of one batch index after the other.
+  void add_bias(const Block& block, float* sums, int64_t stride) const {
+    const int64_t channel = block.batch % p_.batch_sizes.back() * p_.m + block.row;
+    const char* bias = static_cast<const char*>(ends_.front()) + channel * size_of(p_.c.dtype);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      float value = 0;
+      copy_elements(bias + r * size_of(p_.c.dtype), p_.c.dtype, 0, 1, &value, DType::kF32, 1);
+      for (int64_t c = 0; c < block.columns; ++c) sums[r * stride + c] += value;
+    }
+  }
+
+  void write(const Block& block, float* sums, int64_t stride) {
+    if (p_.bias) add_bias(block, sums, stride);
     if (code_.epilogue != nullptr) {
       code_.epilogue(sums, stride, block.rows, block.columns, block.batch * p_.m + block.row, block.column,
                      ends_.data(), call_.scalars);
       return;
     }
-    char* to = static_cast<char*>(ends_[0]) + p_.c.offset(block.batch, p_.batch_sizes) + block.row * p_.c.row +
+    char* to = static_cast<char*>(ends_.back()) + p_.c.offset(block.batch, p_.batch_sizes) + block.row * p_.c.row +
                block.column * p_.c.column;
     code_.store(sums, stride, block.rows, block.columns, to, p_.c.row);
   }

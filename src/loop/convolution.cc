@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/convolution.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace npugraph::loop {
+namespace {
+
+constexpr std::string_view kHead = "npugraph.convolution 1";
+
+void print_numbers(std::string& text, std::string_view word, const std::vector<int64_t>& numbers) {
+  text += cat(" ", word);
+  for (const int64_t number : numbers) text += cat(" ", number);
+}
+
+// The numbers that come next.
+std::vector<int64_t> parse_numbers(std::istringstream& words) {
+  std::vector<int64_t> numbers;
+  for (int64_t number = 0; words >> number;) numbers.push_back(number);
+  words.clear();
+  return numbers;
+}
+
+bool all_at_least(const std::vector<int64_t>& numbers, int64_t least) {
+  return std::ranges::all_of(numbers, [least](int64_t number) { return number >= least; });
+}
+
+void check(const Convolution& c, std::string_view source) {
+  const size_t rank = c.stride.size();
+  if (rank < 1 || rank > 2 || c.padding.size() != rank || c.dilation.size() != rank)
+    throw UserError(cat(source, ": stride, padding and dilation take one or two numbers, each as many"));
+  if (c.groups < 1 || !all_at_least(c.stride, 1) || !all_at_least(c.padding, 0) || !all_at_least(c.dilation, 1))
+    throw UserError(cat(source, ": groups, stride and dilation are at least 1, padding at least 0"));
+}
+
+}  // namespace
+
+std::string print(const Convolution& convolution) {
+  std::string text(kHead);
+  if (convolution.bias) text += " bias";
+  if (convolution.groups != 1) text += cat(" groups ", convolution.groups);
+  print_numbers(text, "stride", convolution.stride);
+  print_numbers(text, "padding", convolution.padding);
+  print_numbers(text, "dilation", convolution.dilation);
+  return text;
+}
+
+Convolution parse_convolution(std::string_view text, std::string_view source) {
+  if (!text.starts_with(kHead)) throw UserError(cat(source, ": expected \"", kHead, "\""));
+  std::istringstream words{std::string(text.substr(kHead.size()))};
+  Convolution convolution;
+  for (std::string word; words >> word;) {
+    if (word == "bias") {
+      convolution.bias = true;
+    } else if (word == "groups") {
+      const std::vector<int64_t> numbers = parse_numbers(words);
+      if (numbers.size() != 1) throw UserError(cat(source, ": expected one number behind \"groups\""));
+      convolution.groups = numbers.front();
+    } else if (word == "stride") {
+      convolution.stride = parse_numbers(words);
+    } else if (word == "padding") {
+      convolution.padding = parse_numbers(words);
+    } else if (word == "dilation") {
+      convolution.dilation = parse_numbers(words);
+    } else {
+      throw UserError(cat(source, ": unknown word \"", word, "\" in a text of a convolution"));
+    }
+  }
+  check(convolution, source);
+  return convolution;
+}
+
+}  // namespace npugraph::loop

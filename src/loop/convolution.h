@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a generated convolution computes beside what its operands say, and its text form:
+//
+//   npugraph.convolution 1 bias groups 2 stride 2 2 padding 1 1 dilation 1 1
+//
+// One number per dimension of the image, one or two. "bias" and "groups 1" may be missing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace npugraph::loop {
+
+struct Convolution {
+  bool bias = false;
+  int64_t groups = 1;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+
+  bool operator==(const Convolution&) const = default;
+};
+
+// What is printed parses to an equal value.
+std::string print(const Convolution& convolution);
+
+// UserError with the source on any other text, and on numbers that no convolution has.
+Convolution parse_convolution(std::string_view text, std::string_view source);
+
+}  // namespace npugraph::loop

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/convolution.h"
+
+#include <array>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "codegen/matmul_testing.h"
+
+namespace npugraph::codegen {
+namespace {
+
+struct Case {
+  DType dtype = DType::kF32;
+  int64_t batches = 1, in = 3, out = 8, groups = 1;
+  std::vector<int64_t> image = {9, 11}, kernel = {3, 3}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
+  bool bias = false;
+  bool channels_last = false;
+
+  int64_t size(size_t d) const {
+    return (image[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1;
+  }
+  loop::Convolution convolution() const { return {bias, groups, stride, padding, dilation}; }
+};
+
+Sizes dense_strides(const Sizes& sizes) {
+  Sizes strides(sizes.size());
+  int64_t next = 1;
+  for (size_t d = sizes.size(); d-- > 0; next *= std::max<int64_t>(sizes[d], 1)) strides[d] = next;
+  return strides;
+}
+
+Sizes image_strides(const Case& x, const Sizes& sizes) {
+  Sizes strides = dense_strides(sizes);
+  if (!x.channels_last) return strides;
+  const int64_t pixels = strides[1];
+  strides[1] = 1;
+  for (size_t d = 2; d < sizes.size(); ++d) strides[d] *= x.in;
+  strides[0] = pixels * x.in;
+  return strides;
+}
+
+struct Operands {
+  explicit Operands(const Case& x) {
+    Sizes weight_sizes = {x.out, x.in / x.groups}, image_sizes = {x.batches, x.in}, out_sizes = {x.batches, x.out};
+    for (size_t d = 0; d < x.image.size(); ++d) {
+      weight_sizes.push_back(x.kernel[d]);
+      image_sizes.push_back(x.image[d]);
+      out_sizes.push_back(x.size(d));
+    }
+    weights = std::make_unique<Tensor>(x.dtype, weight_sizes, dense_strides(weight_sizes));
+    image = std::make_unique<Tensor>(x.dtype, image_sizes, image_strides(x, image_sizes));
+    bias = std::make_unique<Tensor>(x.dtype, Sizes{x.out}, Sizes{1});
+    out = std::make_unique<Tensor>(x.dtype, out_sizes, dense_strides(out_sizes));
+    weights->fill(1);
+    image->fill(2);
+    bias->fill(3);
+    out->poison();
+  }
+  std::vector<const Tensor*> tensors(const Case& x) const {
+    if (x.bias) return {weights.get(), image.get(), bias.get(), out.get()};
+    return {weights.get(), image.get(), out.get()};
+  }
+
+  std::unique_ptr<Tensor> weights, image, bias, out;
+};
+
+// As if of two dimensions: index d of what has `rank` of them, counted from the last.
+int64_t of(const std::vector<int64_t>& list, size_t d, int64_t otherwise) {
+  return d + list.size() >= 2 ? list[d + list.size() - 2] : otherwise;
+}
+
+Sizes index(size_t rank, int64_t a, int64_t b, int64_t y, int64_t x) {
+  return rank == 2 ? Sizes{a, b, y, x} : Sizes{a, b, x};
+}
+
+double expected(const Case& c, const Operands& t, int64_t n, int64_t o, int64_t y, int64_t x) {
+  const size_t rank = c.image.size();
+  const int64_t channels = c.in / c.groups, first = o / (c.out / c.groups) * channels;
+  double sum = c.bias ? t.bias->value({o}) : 0;
+  for (int64_t i = 0; i < channels; ++i) {
+    for (int64_t ky = 0; ky < of(c.kernel, 0, 1); ++ky) {
+      for (int64_t kx = 0; kx < of(c.kernel, 1, 1); ++kx) {
+        const int64_t py = y * of(c.stride, 0, 1) - of(c.padding, 0, 0) + ky * of(c.dilation, 0, 1);
+        const int64_t px = x * of(c.stride, 1, 1) - of(c.padding, 1, 0) + kx * of(c.dilation, 1, 1);
+        if (py < 0 || px < 0 || py >= of(c.image, 0, 1) || px >= of(c.image, 1, 1)) continue;
+        sum += t.weights->value(index(rank, o, i, ky, kx)) * t.image->value(index(rank, n, first + i, py, px));
+      }
+    }
+  }
+  return sum;
+}
+
+void check(const Case& c, const target::Target& target) {
+  SCOPED_TRACE(cat(name_of(target.level), " ", name_of(c.dtype), " in ", c.in, " out ", c.out, " groups ", c.groups,
+                   " image ", c.image.back(), " kernel ", c.kernel.back(), " stride ", c.stride.back()));
+  const Operands t(c);
+  run_task(make_convolution(c.convolution(), c.dtype, target), t.tensors(c), 2);
+  const size_t rank = c.image.size();
+  const double tolerance = c.dtype == DType::kF32 ? 1e-5 : 1e-2;
+  for (int64_t n = 0; n < c.batches; ++n) {
+    for (int64_t o = 0; o < c.out; ++o) {
+      for (int64_t y = 0; y < (rank == 2 ? c.size(0) : 1); ++y) {
+        for (int64_t x = 0; x < c.size(rank - 1); ++x) {
+          const double want = expected(c, t, n, o, y, x);
+          ASSERT_NEAR(t.out->value(index(rank, n, o, y, x)), want, tolerance * (1 + std::abs(want)))
+              << n << " " << o << " " << y << " " << x;
+        }
+      }
+    }
+  }
+}
+
+TEST(Convolution, EqualsTheSumsInDoublePrecision) {
+  const std::vector<Case> cases = {
+      {},
+      {.padding = {1, 1}, .bias = true},
+      {.batches = 2, .in = 5, .out = 13, .stride = {2, 2}, .padding = {1, 1}, .bias = true},
+      {.in = 16, .out = 32, .image = {14, 14}, .kernel = {1, 1}},
+      {.in = 16, .out = 24, .image = {7, 7}, .kernel = {1, 1}, .stride = {2, 2}},
+      {.in = 3, .out = 20, .image = {32, 32}, .kernel = {8, 8}, .stride = {8, 8}, .bias = true},
+      {.batches = 2, .in = 8, .out = 16, .groups = 2, .padding = {1, 1}, .bias = true},
+      {.in = 4, .out = 9, .image = {12, 10}, .padding = {4, 4}, .dilation = {2, 3}},
+      {.in = 6, .out = 12, .image = {40}, .kernel = {3}, .stride = {2}, .padding = {1}, .dilation = {1}, .bias = true},
+      {.in = 600, .out = 12, .image = {3, 3}, .padding = {1, 1}},
+      {.in = 5, .out = 10, .padding = {1, 1}, .channels_last = true},
+      {.in = 3, .out = 600, .image = {6, 6}, .padding = {1, 1}, .bias = true},
+      {.in = 3, .out = 8, .image = {1, 1}, .padding = {1, 1}},
+      {.batches = 0},
+  };
+  for (const target::Target& target : target::host_targets()) {
+    for (Case c : cases) {
+      check(c, target);
+      c.dtype = DType::kBF16;
+      if (target.bf16_dot) check(c, target);
+    }
+  }
+}
+
+TEST(Convolution, DoesNotDependOnTheNumberOfThreads) {
+  const Case c{.batches = 2, .in = 40, .out = 50, .image = {20, 20}, .padding = {1, 1}, .bias = true};
+  std::vector<char> first;
+  for (const int32_t workers : {1, 2, 3}) {
+    const Operands t(c);
+    run_task(make_convolution(c.convolution(), c.dtype, target::host_target()), t.tensors(c), workers);
+    if (first.empty()) first = t.out->bytes();
+    EXPECT_EQ(t.out->bytes(), first);
+  }
+}
+
+TEST(Convolution, RefusesOtherElements) {
+  EXPECT_THROW(make_convolution(Case().convolution(), DType::kF64, target::host_target()), UserError);
+  EXPECT_THROW(make_convolution(Case().convolution(), DType::kF16, target::host_target()), UserError);
+}
+
+}  // namespace
+}  // namespace npugraph::codegen
