@@ -27,11 +27,11 @@ PYBIND11_MODULE(_C, module) {
   using namespace npugraph::bindings;
   module.attr("version") = NPUGRAPH_VERSION;
   init_errors();
+  init_observe(module);  // before anybody else reads the environment, whose warnings go to Python's log
   init_callable(module);
   init_expr(module);
   init_graph(module);
   init_fx_importer(module);
   init_artifact(module);
-  init_observe(module);
   init_torch_counters(module);
 }
