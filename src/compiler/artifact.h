@@ -26,7 +26,7 @@ struct Partition {
 
 struct TaskInfo {
   std::string name;
-  std::string kind;  // "kernel", "aten", "python", "loop", "matmul"
+  std::string kind;  // name_of(program::TaskKind)
   int32_t stream = 0;
   std::string origin;
   std::string source;
