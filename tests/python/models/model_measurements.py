@@ -35,6 +35,7 @@ class Measurement:
     graphs: int
     breaks: int
     partitions: list[Any] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)  # of code that was to be generated
     tasks: Counter[str] = field(default_factory=Counter)
     copied_bytes: int = 0
     arena_bytes: int = 0
@@ -101,6 +102,7 @@ def measure(name: str, batch: int) -> Measurement:
 def note_artifact(result: Measurement, artifact: Any) -> None:
     memory = artifact.memory
     result.partitions += artifact.partitions
+    result.refusals += [task.reason for task in artifact.tasks if task.reason.startswith("no generated code: ")]
     result.tasks.update(task.kind for task in artifact.tasks)
     result.copied_bytes += memory["copied_bytes_per_replay"]
     result.arena_bytes += memory["arena_bytes"]

@@ -21,7 +21,7 @@ def test_outputs_are_as_accurate_as_eager(name: str, batch: int) -> None:
     measured = m.measure(name, batch)
     assert measured.accurate, f"errors {measured.errors}, eager's {measured.eager_errors}"
     assert measured.replay_equal
-    assert (measured.graphs, measured.breaks, measured.partitions) == (1, 0, [])
+    assert (measured.graphs, measured.breaks, measured.partitions, measured.refusals) == (1, 0, [], [])
 
 
 @pytest.mark.parametrize("name", m.MODELS)
