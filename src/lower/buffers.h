@@ -15,8 +15,9 @@ namespace npugraph::lower {
 // Makes the buffers of inputs and constants when constructed, those of results as nodes are lowered.
 class BufferMap {
  public:
-  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given.
-  BufferMap(const ir::Graph& graph, program::Program& program, std::function<bool(const ir::Node&)> writes_into);
+  // `writes_into`, `is_generated`: see PartPlaces.
+  BufferMap(const ir::Graph& graph, program::Program& program, std::function<bool(const ir::Node&)> writes_into,
+            const std::function<bool(ir::NodeId)>& is_generated);
 
   // The window of a value whose buffer exists.
   program::Operand operand(ir::ValueId id, program::Access access) const;

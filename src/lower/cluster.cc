@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "lower/kernel_choice.h"
 #include "lower/terms.h"
 #include "tensor/shape.h"
 
@@ -23,10 +24,11 @@ int64_t bytes_of(const ir::TensorType& type) {
   return bytes;
 }
 
-// Whether a row of the space runs through consecutive elements of the value, or through one.
-bool has_simple_rows(const ir::TensorType& type) {
-  if (type.sizes.empty() || type.sizes.back().is_int(1)) return true;
-  return type.strides.back().is_int(1) || type.strides.back().is_int(0);
+// Whether the elements of the value along dimension `row` of a space of this rank are consecutive, or are one.
+bool is_simple(const ir::TensorType& type, size_t rank, size_t row) {
+  const size_t missing = rank - std::min(rank, type.sizes.size());
+  if (row < missing || type.sizes[row - missing].is_int(1)) return true;
+  return type.strides[row - missing].is_int(1) || type.strides[row - missing].is_int(0);
 }
 
 bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
@@ -34,17 +36,25 @@ bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, typ
 class Finder {
  public:
   Finder(const ir::Graph& graph, const ir::AliasInfo& aliases)
-      : graph_(graph), aliases_(aliases), uses_(ir::find_uses(graph)), cluster_of_(graph.num_nodes(), kNoCluster) {
+      : graph_(graph),
+        aliases_(aliases),
+        uses_(ir::find_uses(graph)),
+        kinds_(graph.num_nodes()),
+        cluster_of_(graph.num_nodes(), kNoCluster) {
     for (const ir::NodeId id : graph.order()) {
       const ir::Node& node = graph.node(id);
-      if (!node.dead && node.op->is(ir::Trait::kMutates)) writers_.push_back(id);
+      if (node.dead) continue;
+      if (node.op->is(ir::Trait::kMutates)) writers_.push_back(id);
+      kinds_[id] = term_kind(graph, node);
     }
   }
 
   void run() {
     for (const ir::NodeId id : graph_.order()) {
       if (graph_.node(id).dead) continue;
-      if (auto space = space_of(graph_, graph_.node(id)); space && can_walk(id)) place(id, std::move(*space));
+      auto space = space_of(graph_, graph_.node(id));
+      const auto row = space ? find_row(id, *space) : std::nullopt;
+      if (row && can_write(id, {})) place(id, std::move(*space), *row);
     }
     finish();
   }
@@ -54,13 +64,27 @@ class Finder {
   const std::vector<int>& cluster_of() const { return cluster_of_; }
 
  private:
-  bool can_walk(ir::NodeId id) const;
-  void place(ir::NodeId id, std::vector<Expr> space);
+  bool is_by_rows(ir::NodeId id) const { return kinds_[id] == TermKind::kRows; }
+  bool is_writer(ir::NodeId id) const { return kinds_[id] == TermKind::kWrite || kinds_[id] == TermKind::kScatter; }
+  bool can_walk(ir::NodeId id, size_t rank, size_t row) const;
+  std::optional<int> find_row(ir::NodeId id, const std::vector<Expr>& space) const;
+  void place(ir::NodeId id, std::vector<Expr> space, int row);
+  void place_parts(ir::NodeId id, std::vector<Expr> space);
+  bool merge(int home, int cluster, ir::NodeId id);
+  bool are_alike(int a, int b) const {
+    return clusters[a].space == clusters[b].space && clusters[a].row == clusters[b].row;
+  }
+  bool are_parts(int cluster, ir::NodeId id, ir::ValueId operand) const;
   std::vector<int> candidates(ir::NodeId id, const std::vector<Expr>& space) const;
+  bool joins(ir::NodeId id, const std::vector<Expr>& space, int cluster) const;
+  bool reads_by_place(ir::NodeId user, ir::ValueId value) const;
   bool is_legal(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
   bool is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
   bool is_overwritten(ir::NodeId member, ir::NodeId at) const;
+  bool fails_late(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
+  bool can_write(ir::NodeId id, const std::vector<ir::NodeId>& nodes) const;
   void finish();
+  bool is_worth_code(const Cluster& cluster) const;
   void find_product(Cluster& cluster) const;
   bool can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const;
   void add_products(std::vector<Cluster>& kept);
@@ -71,17 +95,32 @@ class Finder {
   const ir::AliasInfo& aliases_;
   const ir::Uses uses_;
   std::vector<ir::NodeId> writers_;
+  std::vector<std::optional<TermKind>> kinds_;  // per node
   std::vector<int> cluster_of_;
 };
 
-bool Finder::can_walk(ir::NodeId id) const {
+bool Finder::can_walk(ir::NodeId id, size_t rank, size_t row) const {
   const ir::Node& node = graph_.node(id);
   const auto fits = [&](ir::ValueId value) {
-    return value == ir::kNone || (graph_.value(value).is_tensor() && has_simple_rows(graph_.value(value).tensor()));
+    return value == ir::kNone ||
+           (graph_.value(value).is_tensor() && is_simple(graph_.value(value).tensor(), rank, row));
   };
   const auto operands = ir::operands(node);
   return std::all_of(operands.begin(), operands.end(), fits) &&
          std::all_of(node.results.begin(), node.results.end(), fits);
+}
+
+// The dimension to walk along: the last one, or of elementwise nodes that in which the result is dense.
+std::optional<int> Finder::find_row(ir::NodeId id, const std::vector<Expr>& space) const {
+  const size_t last = space.size() - 1;
+  if (can_walk(id, space.size(), last)) return static_cast<int>(last);
+  if (kinds_[id] != TermKind::kElementwise) return std::nullopt;
+  const ir::TensorType& type = graph_.value(graph_.node(id).results.front()).tensor();
+  for (size_t d = 0; d < type.sizes.size(); ++d) {
+    if (type.strides[d].is_int(1) && !type.sizes[d].is_int(1) && can_walk(id, space.size(), d))
+      return static_cast<int>(d);
+  }
+  return std::nullopt;
 }
 
 // A node has the space of the cluster, or one value per row of it.
@@ -90,13 +129,24 @@ bool fits_space(const std::vector<Expr>& cluster, const std::vector<Expr>& node)
          (node.back() == cluster.back() || node.back().is_int(1));
 }
 
+// Whether the node may be written over the cluster's space.
+bool Finder::joins(ir::NodeId id, const std::vector<Expr>& space, int cluster) const {
+  const Cluster& home = clusters[cluster];
+  if (home.nodes.empty() || is_writer(home.nodes.back()) || !fits_space(home.space, space)) return false;
+  const bool is_last = home.row + 1 == static_cast<int>(space.size());
+  if (!is_last && (is_by_rows(id) || home.space != space)) return false;
+  return can_walk(id, space.size(), static_cast<size_t>(home.row));
+}
+
+// Clusters that an operand comes from, those first that save most.
 std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& space) const {
   std::vector<int> found;
+  if (kinds_[id] == TermKind::kGather || kinds_[id] == TermKind::kConcatenation) return found;
   for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
     const ir::NodeId def = graph_.value(operand).def;
     const int cluster = def == ir::kNone ? kNoCluster : cluster_of_[def];
     if (cluster == kNoCluster || std::find(found.begin(), found.end(), cluster) != found.end()) continue;
-    if (fits_space(clusters[cluster].space, space)) found.push_back(cluster);
+    if (joins(id, space, cluster)) found.push_back(cluster);
   }
   const auto saved = [&](int cluster) {
     int64_t bytes = 0;
@@ -110,6 +160,22 @@ std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& spac
   return found;
 }
 
+// Whether the user takes from the value, at each place of its space, the element of that place (or of that row): only then it
+// may be computed where it is read.
+bool Finder::reads_by_place(ir::NodeId user, ir::ValueId value) const {
+  const ir::Node& node = graph_.node(user);
+  if (!kinds_[user] || kinds_[user] == TermKind::kGather) return false;
+  if (kinds_[user] == TermKind::kConcatenation) return true;
+  const auto is_tensor = [&](size_t arg) {
+    const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
+    return ref != nullptr && ref->id == value;
+  };
+  if (kinds_[user] == TermKind::kScatter && (is_tensor(0) || index_operand(node) == value)) return false;
+  const auto space = space_of(graph_, node);
+  const size_t rank = graph_.value(value).tensor().sizes.size();
+  return rank == space->size() || (rank == 0 && space->size() == 1 && space->front().is_int(1));
+}
+
 // Whether somebody outside reads what the member computes before `at`, or `at` reads it otherwise than as it is.
 bool Finder::is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const {
   for (const ir::ValueId result : graph_.node(member).results) {
@@ -117,7 +183,7 @@ bool Finder::is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& nod
     for (const ir::ValueId name : aliases_.members(aliases_.root(result))) {
       for (const ir::NodeId user : uses_.users[name]) {
         const bool is_view = !graph_.node(user).views.empty();
-        const bool is_inside = name == result && (user == at || contains(nodes, user));
+        const bool is_inside = name == result && (user == at || contains(nodes, user)) && reads_by_place(user, result);
         if (!is_view && !is_inside && uses_.position[user] <= uses_.position[at]) return true;
       }
     }
@@ -138,30 +204,111 @@ bool Finder::is_overwritten(ir::NodeId member, ir::NodeId at) const {
   return false;
 }
 
+// Whether something between the member and `at` would see that the member has not failed yet.
+bool Finder::fails_late(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const {
+  if (!graph_.node(member).op->is(ir::Trait::kMayThrow)) return false;
+  const auto& order = graph_.order();
+  const auto sees = [&](ir::NodeId id) {
+    const ir::Op& op = *graph_.node(id).op;
+    return !graph_.node(id).dead && !contains(nodes, id) &&
+           (op.is(ir::Trait::kMayThrow) || op.is(ir::Trait::kMutates) || op.is(ir::Trait::kSideEffect) ||
+            op.is(ir::Trait::kRandom) || op.is(ir::Trait::kOpaque));
+  };
+  const auto from = std::find(order.begin(), order.end(), member);
+  return std::any_of(from + 1, std::find(from, order.end(), at), sees);
+}
+
 bool Finder::is_legal(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const {
-  return std::none_of(nodes.begin(), nodes.end(), [&](ir::NodeId member) {
-    return is_read_early(member, nodes, at) || is_overwritten(member, at);
+  return can_write(at, nodes) && std::none_of(nodes.begin(), nodes.end(), [&](ir::NodeId member) {
+           return is_read_early(member, nodes, at) || is_overwritten(member, at) || fails_late(member, nodes, at);
+         });
+}
+
+// Whether what the node writes is read, by itself and the nodes before it, only where it is written and before it is.
+bool Finder::can_write(ir::NodeId id, const std::vector<ir::NodeId>& nodes) const {
+  if (!is_writer(id)) return true;
+  const ir::ValueId written = ir::written_operands(graph_.node(id)).front();
+  const bool is_scatter = kinds_[id] == TermKind::kScatter;
+  const bool by_rows = std::any_of(nodes.begin(), nodes.end(), [&](ir::NodeId node) { return is_by_rows(node); });
+  const auto is_safe = [&](ir::ValueId read, bool once) {
+    if (!aliases_.may_overlap(read, written)) return true;
+    return !is_scatter && (!by_rows || once) && aliases_.same_view(read, written);
+  };
+  const auto own = ir::operands(graph_.node(id));
+  const bool reads_itself =
+      std::all_of(own.begin() + 1, own.end(), [&](ir::ValueId read) { return is_safe(read, true); });
+  return reads_itself && std::all_of(nodes.begin(), nodes.end(), [&](ir::NodeId node) {
+           const bool by_place = kinds_[node] == TermKind::kElementwise || is_by_rows(node);
+           const auto operands = ir::operands(graph_.node(node));
+           const bool reads_safely = std::all_of(operands.begin(), operands.end(), [&](ir::ValueId read) {
+             return by_place ? is_safe(read, false) : !aliases_.may_overlap(read, written);
+           });
+           const auto& results = graph_.node(node).results;
+           return reads_safely && std::none_of(results.begin(), results.end(), [&](ir::ValueId result) {
+                    return result != ir::kNone && aliases_.root(result) == aliases_.root(written);
+                  });
+         });
+}
+
+// Whether all of the cluster is computed for this part of the concatenation alone.
+bool Finder::are_parts(int cluster, ir::NodeId id, ir::ValueId operand) const {
+  const Cluster& parts = clusters[cluster];
+  const auto& sizes = graph_.value(operand).tensor().sizes;
+  if (parts.space != sizes || parts.row + 1 != static_cast<int>(sizes.size())) return false;
+  Cluster with_reader{.nodes = parts.nodes};
+  with_reader.nodes.push_back(id);
+  return std::all_of(parts.nodes.begin(), parts.nodes.end(), [&](ir::NodeId node) {
+    return kinds_[node] == TermKind::kElementwise && !leaves(graph_.node(node).results.front(), with_reader);
   });
 }
 
-void Finder::place(ir::NodeId id, std::vector<Expr> space) {
-  int home = kNoCluster;
-  for (const int candidate : candidates(id, space)) {
-    if (home == kNoCluster) {
-      if (is_legal(clusters[candidate].nodes, id)) home = candidate;
-      continue;
-    }
-    if (clusters[candidate].space != clusters[home].space) continue;
-    std::vector<ir::NodeId> both = clusters[home].nodes;
-    both.insert(both.end(), clusters[candidate].nodes.begin(), clusters[candidate].nodes.end());
-    if (!is_legal(both, id)) continue;
-    for (const ir::NodeId member : clusters[candidate].nodes) cluster_of_[member] = home;
-    clusters[home].nodes = std::move(both);
-    clusters[candidate].nodes.clear();
+// A concatenation takes over what computes its parts.
+void Finder::place_parts(ir::NodeId id, std::vector<Expr> space) {
+  const int home = static_cast<int>(clusters.size());
+  const int row = static_cast<int>(space.size()) - 1;
+  clusters.push_back({.space = std::move(space), .row = row});
+  for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
+    const ir::NodeId def = graph_.value(operand).def;
+    const int cluster = def == ir::kNone ? kNoCluster : cluster_of_[def];
+    if (cluster == kNoCluster || cluster == home || !are_parts(cluster, id, operand)) continue;
+    merge(home, cluster, id);
+  }
+  clusters[home].nodes.push_back(id);
+  cluster_of_[id] = home;
+}
+
+// Gives the nodes of `cluster` to `home`, if they may all run where `id` does.
+bool Finder::merge(int home, int cluster, ir::NodeId id) {
+  std::vector<ir::NodeId> both = clusters[home].nodes;
+  both.insert(both.end(), clusters[cluster].nodes.begin(), clusters[cluster].nodes.end());
+  if (!is_legal(both, id)) return false;
+  for (const ir::NodeId member : clusters[cluster].nodes) cluster_of_[member] = home;
+  clusters[home].nodes = std::move(both);
+  clusters[cluster].nodes.clear();
+  return true;
+}
+
+void Finder::place(ir::NodeId id, std::vector<Expr> space, int row) {
+  if (kinds_[id] == TermKind::kConcatenation) return place_parts(id, std::move(space));
+  const std::vector<int> found = candidates(id, space);
+  // Some may move only together: of two that may fail, the first one not behind the second.
+  const auto home_of = [&](int candidate) {
+    if (is_legal(clusters[candidate].nodes, id)) return true;
+    return std::any_of(found.begin(), found.end(), [&](int other) {
+      std::vector<ir::NodeId> both = clusters[candidate].nodes;
+      both.insert(both.end(), clusters[other].nodes.begin(), clusters[other].nodes.end());
+      return other != candidate && are_alike(candidate, other) && is_legal(both, id) && merge(candidate, other, id);
+    });
+  };
+  const auto at = std::find_if(found.begin(), found.end(), home_of);
+  int home = at == found.end() ? kNoCluster : *at;
+  for (const int candidate : found) {
+    const bool is_other = home != kNoCluster && candidate != home && !clusters[candidate].nodes.empty();
+    if (is_other && are_alike(candidate, home)) merge(home, candidate, id);
   }
   if (home == kNoCluster) {
     home = static_cast<int>(clusters.size());
-    clusters.push_back({.space = std::move(space)});
+    clusters.push_back({.space = std::move(space), .row = row});
   }
   clusters[home].nodes.push_back(id);
   cluster_of_[id] = home;
@@ -172,7 +319,8 @@ bool Finder::leaves(ir::ValueId value, const Cluster& cluster) const {
     if (uses_.output_uses[name] > 0) return true;
     for (const ir::NodeId user : uses_.users[name]) {
       const bool is_view = !graph_.node(user).views.empty();
-      if (!is_view && (name != value || !contains(cluster.nodes, user))) return true;
+      const bool is_inside = name == value && contains(cluster.nodes, user) && reads_by_place(user, value);
+      if (!is_view && !is_inside) return true;
     }
   }
   return false;
@@ -181,6 +329,7 @@ bool Finder::leaves(ir::ValueId value, const Cluster& cluster) const {
 std::vector<ir::ValueId> Finder::results_of(const Cluster& cluster) const {
   std::vector<ir::ValueId> results;
   for (const ir::NodeId member : cluster.nodes) {
+    if (is_writer(member)) continue;
     for (const ir::ValueId result : graph_.node(member).results) {
       if (result != ir::kNone && leaves(result, cluster)) results.push_back(result);
     }
@@ -208,9 +357,10 @@ bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& clu
 
 // The last product whose sums the cluster can take over.
 void Finder::find_product(Cluster& cluster) const {
+  if (cluster.row + 1 != static_cast<int>(cluster.space.size())) return;
   Terms terms(cluster.space);
   for (const ir::NodeId member : cluster.nodes) terms.add(graph_, graph_.node(member));
-  if (terms.has_reductions()) return;
+  if (terms.walks_rows() || !terms.is_plain()) return;
   for (const ir::NodeId member : cluster.nodes) {
     for (const ir::ValueId operand : ir::operands(graph_.node(member))) {
       const ir::NodeId def = graph_.value(aliases_.root(operand)).def;
@@ -233,6 +383,13 @@ void Finder::add_products(std::vector<Cluster>& kept) {
   }
 }
 
+// Of single nodes, what precompiled kernels and copies of parts do stays with them.
+bool Finder::is_worth_code(const Cluster& cluster) const {
+  const ir::NodeId first = cluster.nodes.front();
+  return cluster.nodes.size() > 1 ||
+         (kinds_[first] != TermKind::kConcatenation && !choose_kernel(graph_, graph_.node(first)));
+}
+
 // Orders members, finds products in front and drops clusters that save nothing.
 void Finder::finish() {
   std::vector<Cluster> kept;
@@ -242,9 +399,10 @@ void Finder::finish() {
     std::sort(cluster.nodes.begin(), cluster.nodes.end(),
               [&](ir::NodeId a, ir::NodeId b) { return uses_.position[a] < uses_.position[b]; });
     find_product(cluster);
-    if (cluster.nodes.size() < 2 && cluster.product == ir::kNone) continue;
+    if (cluster.product == ir::kNone && !is_worth_code(cluster)) continue;
     if (cluster.product != ir::kNone) cluster_of_[cluster.product] = static_cast<int>(kept.size());
     cluster.results = results_of(cluster);
+    if (is_writer(cluster.nodes.back())) cluster.writes = ir::written_operands(graph_.node(cluster.nodes.back()));
     for (const ir::NodeId member : cluster.nodes) {
       for (const ir::ValueId result : graph_.node(member).results) {
         if (result == ir::kNone) continue;

@@ -4,9 +4,13 @@
 //   %a = aten.add.Tensor(%x, %r)                        one cluster, run where %n stands;
 //   %n = aten.native_layer_norm(%a, [768], %w, %b, eps)    %a is stored only if something else reads it
 //
-// Three questions, asked apart: candidates (an operand of a node comes from a cluster of the same space), legality (nobody
-// reads or writes in between what would move), and score (bytes that are neither stored nor loaded; ties keep the original
-// order). A snapshot of a Graph. Immutable, safe to share.
+// Three questions, asked apart: candidates (an operand of a node comes from a cluster of the same space, or is a part of what
+// it puts side by side), legality (nobody reads or writes in between what would move, and nothing fails in another order), and
+// score (bytes that are neither stored nor loaded; ties keep the original order).
+//
+// All of a cluster runs where its last node stands; what may fail is looked at before anything is stored. A node that writes
+// an operand ends its cluster, so that writes stay where they are. Whoever has terms and no precompiled kernel is a cluster
+// by itself. A snapshot of a Graph. Immutable, safe to share.
 #pragma once
 
 #include <vector>
@@ -21,7 +25,9 @@ struct Cluster {
   ir::NodeId product = ir::kNone;
   ir::ValueId product_view = ir::kNone;  // the result of the product as the nodes read it
   std::vector<Expr> space;
+  int row = ir::kNone;  // the dimension of the space along which all values have simple strides; kNone: the last one
   std::vector<ir::ValueId> results;  // what others read, in order of definition
+  std::vector<ir::ValueId> writes;   // operands that the last node writes
   // Where the cluster runs.
   ir::NodeId anchor() const { return nodes.empty() ? product : nodes.back(); }
   int64_t saved_bytes = 0;  // that its nodes, each by itself, would store or load besides; symbolic sizes count as 1

@@ -22,37 +22,29 @@ constexpr int64_t kPieceElements = 4096;
 
 Expr ceil_div(const Expr& a, const Expr& b) { return Expr::make(ExprOp::kCeilDiv, {a, b}); }
 
-// The dimensions of the space that the loops walk over, outermost first, and each value's strides in them.
+// The dimensions of the space that the loops walk over, outermost first, and each access's strides in them.
 struct Layout {
   std::vector<Expr> sizes;
-  std::vector<std::vector<Expr>> strides;  // per value
+  std::vector<std::vector<Expr>> strides;  // per access
+  std::vector<int> place;                  // per dimension of the space: which one it is; kNone where it has size 1
 };
 
-// Strides in the dimensions of the space, from those in a tensor's own: 0 where it is broadcast.
-std::vector<Expr> strides_in(const std::vector<Expr>& sizes, const std::vector<Expr>& own,
-                             const std::vector<Expr>& space) {
-  std::vector<Expr> strides(space.size(), Expr(0));
-  const size_t missing = space.size() - sizes.size();
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (!sizes[d].is_int(1)) strides[missing + d] = own[d];
-  }
-  return strides;
-}
-
-// Merges dimensions that all values walk through as if they were one, and drops those of size 1. The last stays by itself
-// when `keep_row`.
-Layout collapse(const std::vector<Expr>& space, const std::vector<std::vector<Expr>>& strides, bool keep_row) {
+// Merges dimensions that all accesses walk through as if they were one, and drops those of size 1. Those that `stay` are kept
+// as they are.
+Layout collapse(const std::vector<Expr>& space, const std::vector<std::vector<Expr>>& strides,
+                const std::vector<bool>& stay) {
   Layout layout{.strides = std::vector<std::vector<Expr>>(strides.size())};
-  const size_t rank = space.size();
-  for (size_t d = 0; d < rank; ++d) {
-    const bool is_row = keep_row && d + 1 == rank;
-    if (space[d].is_int(1) && !is_row) continue;
-    const bool merges = !layout.sizes.empty() && !is_row && [&] {
+  bool can_merge = false;
+  for (size_t d = 0; d < space.size(); ++d) {
+    layout.place.push_back(ir::kNone);
+    if (space[d].is_int(1) && !stay[d]) continue;
+    const bool merges = can_merge && !stay[d] && [&] {
       for (size_t v = 0; v < strides.size(); ++v) {
         if (!(layout.strides[v].back() == strides[v][d] * space[d])) return false;
       }
       return true;
     }();
+    can_merge = !stay[d];
     if (merges) {
       layout.sizes.back() = layout.sizes.back() * space[d];
       for (size_t v = 0; v < strides.size(); ++v) layout.strides[v].back() = strides[v][d];
@@ -60,6 +52,7 @@ Layout collapse(const std::vector<Expr>& space, const std::vector<std::vector<Ex
       layout.sizes.push_back(space[d]);
       for (size_t v = 0; v < strides.size(); ++v) layout.strides[v].push_back(strides[v][d]);
     }
+    layout.place.back() = static_cast<int>(layout.sizes.size()) - 1;
   }
   return layout;
 }
@@ -76,7 +69,7 @@ class NestWriter {
         terms_(terms),
         strides_of_(strides_of),
         is_epilogue_(is_epilogue),
-        by_rows_(is_epilogue || terms.has_reductions()),
+        by_rows_(is_epilogue || terms.walks_rows()),
         builder_(is_epilogue ? "epilogue" : "nest") {
     nest_.writes = results;
   }
@@ -84,6 +77,7 @@ class NestWriter {
   std::optional<LoopNest> write() && {
     choose_terms();
     lay_out();
+    find_shares();
     if (is_epilogue_ && (layout_.sizes.size() > 2 || last_level_ > 0)) return std::nullopt;
     declare();
     write_loops();
@@ -99,6 +93,9 @@ class NestWriter {
   void lay_out();
   void declare();
   void declare_symbols(const Expr& e);
+  size_t add_access(const TermAccess& access);
+  void find_shares();
+  void write_check(const TermCheck& check);
   void write_loops();
   void write_row();
   void write_walk(int level);
@@ -106,7 +103,8 @@ class NestWriter {
   void store_results(bool rows, int level);
   Value value_of(int term);
   Value compute(int term);
-  Expr index_of(ir::ValueId value) const;
+  Value load(const Term& term, int id);
+  Expr index_of(const TermAccess& access, size_t slot);
 
   const ir::Graph& graph_;
   const Terms& terms_;
@@ -120,8 +118,12 @@ class NestWriter {
   int last_level_ = 0;
 
   Layout layout_;
-  std::unordered_map<ir::ValueId, size_t> slots_;  // value -> its strides and its buffer
-  std::vector<BufferId> buffers_;
+  std::vector<std::vector<Expr>> strides_;        // per access: in the dimensions of the space
+  std::vector<Expr> offsets_;                     // per access: elements before its place 0
+  std::vector<size_t> slots_;                     // per term: of a load, its access
+  std::vector<size_t> stores_;                    // per result: its access
+  std::unordered_map<ir::ValueId, BufferId> in_;  // of what is read
+  std::vector<BufferId> out_;                     // per result
 
   std::unordered_map<int, BufferId> rows_;  // of kept terms
   std::unordered_map<int, Value> values_;   // of row terms, and of full ones in the current walk
@@ -137,16 +139,20 @@ class NestWriter {
 void NestWriter::choose_terms() {
   needed_.assign(terms_.size(), false);
   for (const ir::ValueId result : nest_.writes) {
-    const int term = terms_.term_of(result);
-    NG_CHECK(term >= 0, "no term for ", graph_.value(result).name);
-    need(term, terms_.term(term).level);
+    const TermResult& stored = terms_.result(result);
+    need(stored.term, terms_.term(stored.term).level);
+    if (stored.store.index != ir::kNone) need(stored.store.index, 0);
   }
+  const auto add_read = [&](ir::ValueId value) {
+    if (std::find(nest_.reads.begin(), nest_.reads.end(), value) == nest_.reads.end()) nest_.reads.push_back(value);
+  };
   for (int t = 0; t < terms_.size(); ++t) {
+    const Term& term = terms_.term(t);
     if (!needed_[t]) continue;
-    last_level_ = std::max(last_level_, terms_.term(t).level);
-    const bool is_load = terms_.term(t).kind == Term::Kind::kLoad && terms_.term(t).value != ir::kNone;
-    if (is_load) nest_.reads.push_back(terms_.term(t).value);
+    last_level_ = std::max(last_level_, term.level);
+    if (term.kind == Term::Kind::kLoad && term.access.value != ir::kNone) add_read(term.access.value);
   }
+  for (const TermCheck& check : terms_.checks()) add_read(check.index);
 }
 
 void NestWriter::need(int id, int walk) {
@@ -161,20 +167,61 @@ void NestWriter::need(int id, int walk) {
   needed_[id] = true;
   // What a row term reads is read where it stands.
   for (const int arg : term.args) need(arg, term.row ? terms_.term(arg).level : walk);
+  if (term.access.index != ir::kNone) need(term.access.index, walk);
+  if (term.access.part != ir::kNone) need(terms_.part(term.access.part).inside, walk);
+}
+
+// Its strides in the dimensions of the space: 0 where it is broadcast. What it is shifted by is an offset.
+size_t NestWriter::add_access(const TermAccess& access) {
+  const std::vector<Expr> own = strides_of_(access.value);
+  std::vector<Expr> strides(terms_.space().size(), Expr(0));
+  for (size_t d = 0; d < access.dims.size(); ++d) {
+    if (access.dims[d] != ir::kNone) strides[access.dims[d]] = strides[access.dims[d]] + own[d];
+  }
+  Expr offset = 0;
+  for (int part = access.part; part != ir::kNone; part = terms_.part(part).around) {
+    offset = offset - strides[terms_.part(part).dim] * terms_.part(part).first;
+  }
+  strides_.push_back(std::move(strides));
+  offsets_.push_back(std::move(offset));
+  return strides_.size() - 1;
 }
 
 void NestWriter::lay_out() {
-  std::vector<std::vector<Expr>> strides;
-  const auto add = [&](ir::ValueId id) {
-    slots_.emplace(id, strides.size());
-    strides.push_back(strides_in(graph_.value(id).tensor().sizes, strides_of_(id), terms_.space()));
-  };
-  for (const ir::ValueId id : nest_.reads) add(id);
-  for (const ir::ValueId id : nest_.writes) add(id);
-  layout_ = collapse(terms_.space(), strides, by_rows_);
+  std::vector<bool> stay(terms_.space().size(), false);
+  slots_.assign(terms_.size(), 0);
+  for (int t = 0; t < terms_.size(); ++t) {
+    const Term& term = terms_.term(t);
+    if (!needed_[t]) continue;
+    if (term.kind == Term::Kind::kPlace) stay[term.dim] = true;
+    if (term.kind == Term::Kind::kLoad && term.access.value != ir::kNone) slots_[t] = add_access(term.access);
+  }
+  for (const ir::ValueId id : nest_.writes) stores_.push_back(add_access(terms_.result(id).store));
+  if (by_rows_) stay.back() = true;
+  layout_ = collapse(terms_.space(), strides_, stay);
   if (!layout_.sizes.empty()) return;
   layout_.sizes.emplace_back(1);
-  for (auto& of_value : layout_.strides) of_value.emplace_back(0);
+  for (auto& of_access : layout_.strides) of_access.emplace_back(0);
+}
+
+// A result may take the memory of what is read at the same places alone, before anything is stored there.
+void NestWriter::find_shares() {
+  if (is_epilogue_ || last_level_ > 0) return;
+  const auto is_same_place = [&](ir::ValueId value, const TermAccess& store) {
+    bool same = true;
+    for (int t = 0; t < terms_.size(); ++t) {
+      const TermAccess& access = terms_.term(t).access;
+      if (needed_[t] && access.value == value) same = same && access.is_plain() && access.dims == store.dims;
+    }
+    const auto is_index = [&](const TermCheck& check) { return check.index == value; };
+    return same && std::none_of(terms_.checks().begin(), terms_.checks().end(), is_index);
+  };
+  for (size_t w = 0; w < nest_.writes.size(); ++w) {
+    const TermAccess& store = terms_.result(nest_.writes[w]).store;
+    for (size_t r = 0; store.is_plain() && r < nest_.reads.size(); ++r) {
+      if (is_same_place(nest_.reads[r], store)) nest_.may_share.emplace_back(w, r);
+    }
+  }
 }
 
 void NestWriter::declare_symbols(const Expr& e) {
@@ -193,22 +240,53 @@ void NestWriter::declare_symbols(const Expr& e) {
 void NestWriter::declare() {
   if (is_epilogue_) sums_ = builder_.in("sums", DType::kF32);
   for (const ir::ValueId id : nest_.reads)
-    buffers_.push_back(builder_.in(cat("x", buffers_.size()), graph_.value(id).tensor().dtype));
+    in_.emplace(id, builder_.in(cat("x", in_.size()), graph_.value(id).tensor().dtype));
   for (const ir::ValueId id : nest_.writes)
-    buffers_.push_back(builder_.out(cat("y", buffers_.size()), graph_.value(id).tensor().dtype));
+    out_.push_back(builder_.out(cat("y", out_.size()), graph_.value(id).tensor().dtype));
   for (const Expr& size : layout_.sizes) declare_symbols(size);
   for (const Expr& size : terms_.space()) declare_symbols(size);
-  for (const auto& strides : layout_.strides)
+  for (const auto& strides : strides_)
     for (const Expr& stride : strides) declare_symbols(stride);
+  for (const Expr& offset : offsets_) declare_symbols(offset);
   for (const Expr& scalar : terms_.scalars()) declare_symbols(scalar);
+  const auto declare_type = [&](ir::ValueId id) {
+    for (const Expr& size : graph_.value(id).tensor().sizes) declare_symbols(size);
+    for (const Expr& stride : strides_of_(id)) declare_symbols(stride);
+  };
+  for (const TermCheck& check : terms_.checks()) declare_type(check.index);
+  for (const ir::ValueId id : nest_.reads) declare_type(id);
+  for (const ir::ValueId id : nest_.writes) declare_type(id);
 }
 
 // Where the current element, or row, lies in the memory of a value.
-Expr NestWriter::index_of(ir::ValueId value) const {
-  const auto& strides = layout_.strides[slots_.at(value)];
-  Expr index = inner_ * strides.back();
+Expr NestWriter::index_of(const TermAccess& access, size_t slot) {
+  const auto& strides = layout_.strides[slot];
+  Expr index = offsets_[slot] + inner_ * strides.back();
   for (size_t d = 0; d < outer_.size(); ++d) index = index + outer_[d] * strides[d];
-  return index;
+  if (access.index == ir::kNone) return index;
+  return index + loop::as_index(value_of(access.index)) * strides_of_(access.value)[access.indexed];
+}
+
+// One loop per dimension of the index, the last one in lanes.
+void NestWriter::write_check(const TermCheck& check) {
+  const auto& sizes = graph_.value(check.index).tensor().sizes;
+  const std::vector<Expr> strides = strides_of_(check.index);
+  const BufferId buffer = in_.at(check.index);
+  const auto write = [&](auto self, size_t d, const Expr& before) -> void {
+    const auto body = [&](const Expr& i) {
+      const Expr at = before + i * strides[d];
+      if (d + 1 < sizes.size()) return self(self, d + 1, at);
+      const Value place = loop::cast(builder_.load(buffer, at), DType::kI64);
+      const Value limit = builder_.index(check.limit);
+      const Value fits = check.from_end ? (place < limit) & (place >= -limit) : (place < limit) & (place >= 0.0);
+      builder_.check(fits, check.message, check.message.find('%') == std::string::npos ? Value{} : place);
+    };
+    if (d + 1 < sizes.size())
+      builder_.serial_for(sizes[d], body);
+    else
+      builder_.vector_for(sizes[d], body);
+  };
+  write(write, 0, 0);
 }
 
 void NestWriter::write_epilogue() {
@@ -224,6 +302,7 @@ void NestWriter::write_epilogue() {
 
 void NestWriter::write_loops() {
   if (is_epilogue_) return write_epilogue();
+  for (const TermCheck& check : terms_.checks()) write_check(check);
   const Expr row = layout_.sizes.back();
   Expr rows = 1;
   for (size_t d = 0; d + 1 < layout_.sizes.size(); ++d) rows = rows * layout_.sizes[d];
@@ -272,7 +351,7 @@ void NestWriter::write_walk(int level) {
     if (needed_[t] && term.kind == Term::Kind::kReduce && term.level == level + 1) reductions.push_back(t);
   }
   for (const ir::ValueId result : nest_.writes) {
-    const Term& term = terms_.term(terms_.term_of(result));
+    const Term& term = terms_.term(terms_.result(result).term);
     has_work = has_work || (!term.row && term.level == level);
   }
   if (!has_work && reductions.empty()) return;
@@ -290,21 +369,33 @@ void NestWriter::write_walk(int level) {
     }
     store_results(false, level);
     for (const int t : reductions) {
-      reduced.push_back(builder_.reduce(terms_.term(t).combine, value_of(terms_.term(t).args[0])));
+      const Term& term = terms_.term(t);
+      const Value value = value_of(term.args[0]);
+      reduced.push_back(term.to_place ? builder_.reduce_with_index(term.combine, value).index
+                                      : builder_.reduce(term.combine, value));
     }
   });
   values_ = std::move(of_rows);
   for (size_t i = 0; i < reductions.size(); ++i) values_.insert_or_assign(reductions[i], reduced[i]);
 }
 
+// Everything is read before anything is stored: results may lie in the memory of operands.
 void NestWriter::store_results(bool rows, int level) {
-  for (const ir::ValueId result : nest_.writes) {
-    const int id = terms_.term_of(result);
-    const Term& term = terms_.term(id);
+  struct Stored {
+    size_t result;
+    Expr index;
+    Value value;
+  };
+  std::vector<Stored> stored;
+  for (size_t w = 0; w < nest_.writes.size(); ++w) {
+    const TermResult& result = terms_.result(nest_.writes[w]);
+    const Term& term = terms_.term(result.term);
     if (term.row != rows || (!rows && term.level != level)) continue;
     if (rows) inner_ = 0;
-    builder_.store(buffers_[slots_.at(result)], index_of(result), value_of(id));
+    const Value value = value_of(result.term);
+    stored.push_back({w, index_of(result.store, stores_[w]), value});
   }
+  for (const Stored& store : stored) builder_.store(out_[store.result], store.index, store.value);
 }
 
 Value NestWriter::value_of(int id) {
@@ -315,12 +406,30 @@ Value NestWriter::value_of(int id) {
   return value;
 }
 
+// Where a part is left, nothing is read.
+Value NestWriter::load(const Term& term, int id) {
+  const TermAccess& access = term.access;
+  if (access.value == ir::kNone) return builder_.load(sums_, row_ * layout_.sizes.back() + inner_);
+  const BufferId buffer = in_.at(access.value);
+  const Expr index = index_of(access, slots_[id]);
+  if (access.part == ir::kNone) return builder_.load(buffer, index);
+  const Value inside = value_of(terms_.part(access.part).inside);
+  const DType dtype = graph_.value(access.value).tensor().dtype;
+  return builder_.load(buffer, index, inside, builder_.constant(dtype, 0));
+}
+
 Value NestWriter::compute(int id) {
   const Term& term = terms_.term(id);
   if (!term.row && term.level < walk_ && rows_.contains(id)) return builder_.load(rows_.at(id), element_);
-  if (term.kind == Term::Kind::kLoad && term.value == ir::kNone)
-    return builder_.load(sums_, row_ * layout_.sizes.back() + inner_);
-  if (term.kind == Term::Kind::kLoad) return builder_.load(buffers_[slots_.at(term.value)], index_of(term.value));
+  switch (term.kind) {
+    case Term::Kind::kLoad: return load(term, id);
+    case Term::Kind::kPlace: {
+      const int dim = layout_.place[term.dim];
+      return builder_.index(dim == static_cast<int>(outer_.size()) ? inner_ : outer_[dim]);
+    }
+    case Term::Kind::kScan: return builder_.scan(term.combine, value_of(term.args[0]));
+    default: break;
+  }
   NG_CHECK(term.kind == Term::Kind::kMap, "a reduction is read before its walk");
   std::vector<Value> args;
   for (const int arg : term.args) args.push_back(value_of(arg));

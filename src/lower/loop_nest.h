@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -20,13 +21,14 @@ namespace npugraph::lower {
 
 struct LoopNest {
   loop::Kernel kernel;
-  std::vector<ir::ValueId> reads;   // of the kernel's first buffers, in order
-  std::vector<ir::ValueId> writes;  // of those behind them
-  std::vector<Expr> symbols;        // the kernel's scalars: symbols of the graph
+  std::vector<ir::ValueId> reads;                    // of the kernel's first buffers, in order
+  std::vector<ir::ValueId> writes;                   // of those behind them
+  std::vector<Expr> symbols;                         // the kernel's scalars: symbols of the graph
+  std::vector<std::pair<size_t, size_t>> may_share;  // (write, read): the same memory will do
 };
 
-// Computes `results` and stores them. Every loaded value and every result broadcasts to the space; `strides_of` says how its
-// memory is strided.
+// Computes `results`, which may be operands that nodes write, and stores them. Every loaded value and every result broadcasts to
+// the space; `strides_of` says how its memory is strided.
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
                         const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
 

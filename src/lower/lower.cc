@@ -41,7 +41,9 @@ class Lowering {
       : graph_(graph), catalog_(catalog), decisions_(graph, catalog, options.generate, options.refused) {
     program_.name = graph.name;
     add_symbols();
-    buffers_.emplace(graph, program_, [this](const ir::Node& node) { return writes_into_given_memory(node); });
+    buffers_.emplace(
+        graph, program_, [this](const ir::Node& node) { return writes_into_given_memory(node); },
+        [this](ir::NodeId id) { return cluster_of(id) != nullptr; });
   }
 
   // Throws Refused.
@@ -247,7 +249,8 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
   Task task = start_task(graph_.node(nodes.back()));
   task.kind = kind;
   task.schema.clear();
-  task.copy_like = false;
+  task.copy_like = std::all_of(nodes.begin(), nodes.end(),
+                               [&](ir::NodeId id) { return graph_.node(id).op->is(Trait::kCopyLike); });
   task.name = program::name_of(kind);
   task.origin.clear();
   for (const ir::NodeId id : nodes) {
@@ -262,8 +265,15 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
 void Lowering::finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor) {
   task.args = {loop::print(nest.kernel)};
   task.args.insert(task.args.end(), nest.symbols.begin(), nest.symbols.end());
+  for (const auto& [written, read] : nest.may_share) {
+    task.may_share.push_back({static_cast<int32_t>(nest.reads.size() + written), static_cast<int32_t>(read)});
+  }
+  const std::vector<ir::ValueId> kept = ir::written_operands(graph_.node(anchor));
   for (const ir::ValueId id : nest.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
-  for (const ir::ValueId id : nest.writes) task.operands.push_back(buffers_->operand(id, Access::kWrite));
+  for (const ir::ValueId id : nest.writes) {
+    const bool is_new = std::find(kept.begin(), kept.end(), id) == kept.end();
+    task.operands.push_back(buffers_->operand(id, is_new ? Access::kWrite : Access::kReadWrite));
+  }
   finish_task(graph_.node(anchor), std::move(task));
 }
 
@@ -297,10 +307,12 @@ void Lowering::lower_cluster(const Cluster& cluster) {
 }
 
 void Lowering::lower_nest(const Cluster& cluster) {
-  Terms terms(cluster.space);
+  Terms terms(cluster.space, cluster.row);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
-  const LoopNest nest = make_loop_nest(graph_, terms, cluster.results, [&](ir::ValueId id) { return strides_of(id); });
+  std::vector<ir::ValueId> stored = cluster.results;
+  stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
+  const LoopNest nest = make_loop_nest(graph_, terms, stored, [&](ir::ValueId id) { return strides_of(id); });
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.anchor());
 }
 

@@ -63,13 +63,14 @@ bool same_layout(const ir::TensorType& type, const Window& window) {
 }  // namespace
 
 PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
-                       std::function<bool(const ir::Node&)> writes_into)
+                       std::function<bool(const ir::Node&)> writes_into,
+                       const std::function<bool(ir::NodeId)>& is_generated)
     : graph_(graph), aliases_(aliases), writes_into_(std::move(writes_into)), uses_(ir::find_uses(graph)) {
   find_last_uses();
   // The outer one of nested concatenations first: it is the place of the inner one.
   const auto& order = graph.order();
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
-    if (!graph.node(*id).dead && is_concatenation(graph.node(*id).op)) take_apart(*id);
+    if (!graph.node(*id).dead && is_concatenation(graph.node(*id).op) && !is_generated(*id)) take_apart(*id);
   }
 }
 

@@ -34,8 +34,10 @@ struct Part {
 
 class PartPlaces {
  public:
-  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given.
-  PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases, std::function<bool(const ir::Node&)> writes_into);
+  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given; `is_generated`: whether a
+  // concatenation is part of generated code, and stays in one piece.
+  PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases, std::function<bool(const ir::Node&)> writes_into,
+             const std::function<bool(ir::NodeId)>& is_generated);
 
   // The root of the memory that the fresh memory `root` is part of: itself when it is placed nowhere.
   ir::ValueId host(ir::ValueId root) const;

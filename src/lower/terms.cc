@@ -2,271 +2,253 @@
 #include "lower/terms.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
-#include "ops/scalar.h"
+#include "lower/term_rules.h"
+#include "lower/term_writer.h"
 
 namespace npugraph::lower {
 
 using loop::Builder;
 using loop::Combine;
-using loop::Op;
 using loop::Value;
-
-namespace {
-
 using Values = std::span<const Value>;
 
-DType compute_type(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
-
-const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id) {
-  return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
+int TermWriter::add(Term term) {
+  terms_.terms_.push_back(std::move(term));
+  return terms_.size() - 1;
 }
 
-bool is_float_tensor(const ir::TensorType* type) {
-  return type != nullptr && (type->dtype == DType::kF32 || type->dtype == DType::kF64 || type->dtype == DType::kBF16 ||
-                             type->dtype == DType::kF16);
+std::vector<int> TermWriter::aligned(ir::ValueId value) const {
+  const size_t rank = graph_.value(value).tensor().sizes.size();
+  const size_t missing = terms_.space_.size() - rank;
+  std::vector<int> dims(rank);
+  for (size_t d = 0; d < rank; ++d) dims[d] = static_cast<int>(missing + d);
+  return dims;
 }
 
-const ir::TensorType* tensor_argument(const ir::Graph& graph, const ir::Node& node, size_t arg) {
-  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
-  return ref == nullptr || ref->id == TensorRef::kAbsent ? nullptr : tensor_type(graph, ref->id);
-}
-
-// Whether `attr` names the last dimension and no other.
-bool is_last_dim(const Attr& attr, size_t rank) {
-  const auto is_last = [&](const Expr& e) { return e.is_int(-1) || e.is_int(static_cast<int64_t>(rank) - 1); };
-  if (const auto* e = std::get_if<Expr>(&attr)) return is_last(*e);
-  const auto* list = std::get_if<std::vector<Expr>>(&attr);
-  return list != nullptr && list->size() == 1 && is_last(list->front());
-}
-
-bool is_true(const Attr& attr) {
-  const auto* e = std::get_if<Expr>(&attr);
-  return e != nullptr && e->is_constant() && e->value().as_bool();
-}
-
-}  // namespace
-
-// Adds terms; the vocabulary of the rules below.
-class TermWriter {
- public:
-  TermWriter(Terms& terms, const ir::Graph& graph) : terms_(terms), graph_(graph) {}
-
-  int load(ir::ValueId value) {
-    const int known = terms_.term_of(value);
-    if (known >= 0) return known;
-    const auto& sizes = graph_.value(value).tensor().sizes;
-    const bool row = (sizes.empty() || sizes.back().is_int(1)) && !terms_.space_.back().is_int(1);
-    return name(value, add({.kind = Term::Kind::kLoad, .row = row, .value = value}));
+// `dims` as the nodes know them.
+TermAccess TermWriter::access(ir::ValueId value, const std::vector<int>& dims) const {
+  const auto& sizes = graph_.value(value).tensor().sizes;
+  TermAccess access{.value = value, .dims = std::vector<int>(dims.size(), ir::kNone)};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] != ir::kNone && !sizes[d].is_int(1)) access.dims[d] = terms_.places_[dims[d]];
   }
-  int map(std::vector<int> args, int cost, Term::Formula formula) {
-    Term term{.kind = Term::Kind::kMap, .row = true, .cost = cost};
-    for (const int arg : args) {
-      term.row = term.row && terms_.terms_[arg].row;
-      term.level = std::max(term.level, terms_.terms_[arg].level);
-      term.cost += terms_.terms_[arg].row ? 0 : terms_.terms_[arg].cost;
+  return access;
+}
+
+int TermWriter::add_load(TermAccess access) {
+  const int last = static_cast<int>(terms_.space_.size()) - 1;
+  const bool runs = std::find(access.dims.begin(), access.dims.end(), last) != access.dims.end();
+  const bool by_place = access.index != ir::kNone && !terms_.terms_[access.index].row;
+  const bool row = !runs && !by_place && !terms_.space_.back().is_int(1);
+  if (!row) access.part = part_;
+  return add({.kind = Term::Kind::kLoad, .row = row, .access = std::move(access)});
+}
+
+int TermWriter::load(ir::ValueId value) {
+  int known = terms_.find(value, part_);
+  if (known != ir::kNone) return known;
+  // A row's value is the same at all its places.
+  if (part_ != ir::kNone) known = terms_.find(value, ir::kNone);
+  if (known != ir::kNone && terms_.terms_[known].row) return known;
+  if (const auto node = terms_.part_nodes_.find(value); node != terms_.part_nodes_.end()) {
+    write_terms(*this, graph_, *node->second);
+    return terms_.find(value, part_);
+  }
+  return name(value, add_load(access(value, aligned(value))));
+}
+
+int TermWriter::load_along(ir::ValueId value, std::vector<int> dims) { return add_load(access(value, dims)); }
+
+int TermWriter::load_indexed(ir::ValueId value, std::vector<int> dims, size_t dim, int index) {
+  dims[dim] = ir::kNone;
+  TermAccess at = access(value, dims);
+  at.indexed = static_cast<int>(dim);
+  at.index = index;
+  return add_load(std::move(at));
+}
+
+int TermWriter::map(std::vector<int> args, int cost, Term::Formula formula) {
+  Term term{.kind = Term::Kind::kMap, .row = true, .cost = cost};
+  for (const int arg : args) {
+    term.row = term.row && terms_.terms_[arg].row;
+    term.level = std::max(term.level, terms_.terms_[arg].level);
+    term.cost += terms_.terms_[arg].row ? 0 : terms_.terms_[arg].cost;
+  }
+  term.args = std::move(args);
+  term.formula = std::move(formula);
+  return add(std::move(term));
+}
+
+int TermWriter::reduce(Combine combine, int arg) {
+  const int level = terms_.terms_[arg].level + 1;
+  return add({.kind = Term::Kind::kReduce, .row = true, .level = level, .args = {arg}, .combine = combine});
+}
+
+int TermWriter::reduce_to_place(Combine combine, int arg) {
+  const int term = reduce(combine, arg);
+  terms_.terms_[term].to_place = true;
+  return term;
+}
+
+// Walks are long enough that a sum over what stands before is not computed anew.
+constexpr int kScanCost = 16;
+
+int TermWriter::scan(Combine combine, int arg) {
+  const Term& from = terms_.terms_[arg];
+  return add({.kind = Term::Kind::kScan,
+              .level = from.level,
+              .cost = from.cost + kScanCost,
+              .args = {arg},
+              .combine = combine});
+}
+
+int TermWriter::place(int dim) {
+  const int at = terms_.places_[dim];
+  const auto is_it = [&](const Term& term) { return term.kind == Term::Kind::kPlace && term.dim == at; };
+  const auto known = std::find_if(terms_.terms_.begin(), terms_.terms_.end(), is_it);
+  if (known != terms_.terms_.end()) return static_cast<int>(known - terms_.terms_.begin());
+  const bool row = at + 1 != static_cast<int>(terms_.space_.size());
+  return add({.kind = Term::Kind::kPlace, .row = row, .cost = 1, .dim = at});
+}
+
+int TermWriter::in_float(ir::ValueId value) {
+  const DType compute = graph_.value(value).tensor().dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  return map({load(value)}, 0, [compute](Builder&, Values v) { return loop::cast(v[0], compute); });
+}
+
+int TermWriter::sums() { return add({.kind = Term::Kind::kLoad}); }
+
+int TermWriter::count(DType dtype) {
+  const Expr n = terms_.space_.back();
+  reads(n);
+  return map({}, 0, [n, dtype](Builder& b, Values) { return loop::cast(b.index(n), dtype); });
+}
+
+void TermWriter::check(TermCheck check) {
+  reads(check.limit);
+  terms_.checks_.push_back(std::move(check));
+}
+
+int TermWriter::add_part(int dim, const Expr& first, const Expr& size) {
+  reads(first);
+  reads(size);
+  std::vector<int> args = {place(dim)};
+  if (part_ != ir::kNone) args.push_back(terms_.parts_[part_].inside);
+  const Expr whole = terms_.space_[terms_.places_[dim]];
+  // The places count in the space; the parts around have moved them already.
+  Expr begin = first;
+  for (int around = part_; around != ir::kNone; around = terms_.parts_[around].around) {
+    if (terms_.parts_[around].dim == terms_.places_[dim]) begin = begin + terms_.parts_[around].first;
+  }
+  const int inside = map(std::move(args), 2, [begin, size, whole](Builder& b, Values v) {
+    const Expr end = begin + size;
+    Value in = end == whole ? b.constant(DType::kBool, Scalar::of_bool(true)) : v[0] < b.index(end);
+    if (!begin.is_int(0)) in = end == whole ? v[0] >= b.index(begin) : in & (v[0] >= b.index(begin));
+    return v.size() > 1 ? in & v[1] : in;
+  });
+  terms_.parts_.push_back({.around = part_, .dim = terms_.places_[dim], .first = first, .inside = inside});
+  return static_cast<int>(terms_.parts_.size()) - 1;
+}
+
+int TermWriter::rounded(ir::ValueId value, int term) {
+  const DType dtype = graph_.value(value).tensor().dtype;
+  return map({term}, 0, [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); });
+}
+
+int TermWriter::name(ir::ValueId value, int term) {
+  terms_.known_.push_back({.value = value, .part = part_, .term = term});
+  return term;
+}
+
+void TermWriter::result(ir::ValueId value, int term) {
+  if (value == ir::kNone) return;
+  name(value, rounded(value, term));
+  terms_.known_.back().store = access(value, aligned(value));
+}
+
+void TermWriter::result_without_row(ir::ValueId value, int term) {
+  std::vector<int> dims(graph_.value(value).tensor().sizes.size());
+  for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
+  name(value, rounded(value, term));
+  terms_.known_.back().store = access(value, dims);
+}
+
+void TermWriter::write(ir::ValueId operand, ir::ValueId value, int term) {
+  term = rounded(operand, term);
+  terms_.written_.push_back({.value = operand, .term = term, .store = access(operand, aligned(operand))});
+  if (value != ir::kNone) name(value, term);
+}
+
+void TermWriter::write_indexed(ir::ValueId operand, int term, size_t dim, int index) {
+  std::vector<int> dims = aligned(operand);
+  dims[dim] = ir::kNone;
+  TermAccess at = access(operand, dims);
+  at.indexed = static_cast<int>(dim);
+  at.index = index;
+  terms_.written_.push_back({.value = operand, .term = rounded(operand, term), .store = std::move(at)});
+}
+
+Terms::Terms(std::vector<Expr> space, int row) : space_(std::move(space)), places_(space_.size()) {
+  const int last = static_cast<int>(space_.size()) - 1;
+  if (row == ir::kNone) row = last;
+  for (int d = 0; d <= last; ++d) places_[d] = d == row ? last : d - (d > row ? 1 : 0);
+  std::rotate(space_.begin() + row, space_.begin() + row + 1, space_.end());
+}
+
+int Terms::find(ir::ValueId value, int part) const {
+  const auto is_it = [&](const TermResult& known) { return known.value == value && known.part == part; };
+  const auto at = std::find_if(known_.begin(), known_.end(), is_it);
+  return at == known_.end() ? ir::kNone : at->term;
+}
+
+const TermResult& Terms::result(ir::ValueId value) const {
+  for (const auto* results : {&written_, &known_}) {
+    for (const TermResult& result : *results) {
+      if (result.value == value && result.part == ir::kNone && result.store.value != ir::kNone) return result;
     }
-    term.args = std::move(args);
-    term.formula = std::move(formula);
-    return add(std::move(term));
   }
-  int reduce(Combine combine, int arg) {
-    const Term& from = terms_.terms_[arg];
-    return add({.kind = Term::Kind::kReduce, .row = true, .level = from.level + 1, .args = {arg}, .combine = combine});
-  }
-  int in_float(ir::ValueId value) {
-    const DType compute = compute_type(graph_.value(value).tensor().dtype);
-    return map({load(value)}, 0, [compute](Builder&, Values v) { return loop::cast(v[0], compute); });
-  }
-  // What a product in front of the group sums, in f32.
-  int sums() { return add({.kind = Term::Kind::kLoad}); }
-  int count(DType dtype) {
-    const Expr n = terms_.space_.back();
-    reads(n);
-    return map({}, 0, [n, dtype](Builder& b, Values) { return loop::cast(b.index(n), dtype); });
-  }
-  void reads(const Expr& scalar) { terms_.scalars_.push_back(scalar); }
-  // `value` is what `term` computes.
-  int name(ir::ValueId value, int term) {
-    terms_.known_.push_back({value, term});
-    return term;
-  }
-  void result(ir::ValueId value, int term) {
-    if (value == ir::kNone) return;
-    const DType dtype = graph_.value(value).tensor().dtype;
-    name(value, map({term}, 0, [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); }));
-  }
-
- private:
-  int add(Term term) {
-    terms_.terms_.push_back(std::move(term));
-    return terms_.size() - 1;
-  }
-
-  Terms& terms_;
-  const ir::Graph& graph_;
-};
-
-namespace {
-
-// How a kind of node becomes terms.
-struct Rule {
-  bool (*fits)(const ir::Graph& graph, const ir::Node& node);
-  void (*write)(TermWriter& w, const ir::Graph& graph, const ir::Node& node);
-};
-
-ir::ValueId value_of(const ir::Node& node, size_t arg) { return std::get<TensorRef>(node.args[arg]).id; }
-bool has(const ir::Node& node, size_t arg) {
-  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
-  return ref != nullptr && ref->id != TensorRef::kAbsent;
-}
-
-Value sub(Builder&, Values v) { return v[0] - v[1]; }
-Value mul(Builder&, Values v) { return v[0] * v[1]; }
-Value div(Builder&, Values v) { return v[0] / v[1]; }
-Value exp(Builder&, Values v) { return loop::unary(Op::kExp, v[0]); }
-constexpr int kFunctionCost = 16;
-
-bool keeps_result_type(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
-  return is_float_tensor(self) && !self->sizes.empty() && is_float_tensor(tensor_type(graph, node.results.front()));
-}
-
-// (self, dim, ...)
-bool fits_softmax(const ir::Graph& graph, const ir::Node& node) {
-  return keeps_result_type(graph, node) && is_last_dim(node.args[1], tensor_argument(graph, node, 0)->sizes.size());
-}
-int shifted(TermWriter& w, const ir::Node& node) {
-  const int x = w.in_float(value_of(node, 0));
-  return w.map({x, w.reduce(Combine::kMax, x)}, 1, sub);
-}
-void write_softmax(TermWriter& w, const ir::Graph&, const ir::Node& node) {
-  const int e = w.map({shifted(w, node)}, kFunctionCost, exp);
-  w.result(node.results[0], w.map({e, w.reduce(Combine::kSum, e)}, 4, div));
-}
-void write_log_softmax(TermWriter& w, const ir::Graph&, const ir::Node& node) {
-  const int x = shifted(w, node);
-  const int sum = w.reduce(Combine::kSum, w.map({x}, kFunctionCost, exp));
-  const int log = w.map({sum}, kFunctionCost, [](Builder&, Values v) { return loop::unary(Op::kLog, v[0]); });
-  w.result(node.results[0], w.map({x, log}, 1, sub));
-}
-
-// (self, dims, keepdim, ...): the last dimension alone, kept.
-bool fits_reduction(const ir::Graph& graph, const ir::Node& node) {
-  const bool has_dtype = node.args.size() > 3 && !std::holds_alternative<None>(node.args[3]);
-  return keeps_result_type(graph, node) && !has_dtype && is_true(node.args[2]) &&
-         is_last_dim(node.args[1], tensor_argument(graph, node, 0)->sizes.size());
-}
-void write_sum(TermWriter& w, const ir::Graph&, const ir::Node& node) {
-  w.result(node.results[0], w.reduce(Combine::kSum, w.in_float(value_of(node, 0))));
-}
-void write_mean(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = compute_type(tensor_argument(graph, node, 0)->dtype);
-  const int sum = w.reduce(Combine::kSum, w.in_float(value_of(node, 0)));
-  w.result(node.results[0], w.map({sum, w.count(dtype)}, 1, div));
-}
-void write_max(TermWriter& w, const ir::Graph&, const ir::Node& node) {
-  w.result(node.results[0], w.reduce(Combine::kMax, w.in_float(value_of(node, 0))));
-}
-void write_min(TermWriter& w, const ir::Graph&, const ir::Node& node) {
-  w.result(node.results[0], w.reduce(Combine::kMin, w.in_float(value_of(node, 0))));
-}
-
-// (input, normalized_shape, weight?, bias?, eps) -> (output, mean, rstd)
-bool fits_layer_norm(const ir::Graph& graph, const ir::Node& node) {
-  const auto* shape = std::get_if<std::vector<Expr>>(&node.args[1]);
-  const auto* eps = std::get_if<Expr>(&node.args[4]);
-  const auto fits = [&](size_t arg) {
-    const auto* parameter = tensor_argument(graph, node, arg);
-    return parameter == nullptr ||
-           (is_float_tensor(parameter) &&
-            compute_type(parameter->dtype) == compute_type(tensor_argument(graph, node, 0)->dtype));
-  };
-  return keeps_result_type(graph, node) && shape != nullptr && shape->size() == 1 && eps != nullptr &&
-         eps->is_constant() && fits(2) && fits(3);
-}
-void write_layer_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = compute_type(tensor_argument(graph, node, 0)->dtype);
-  const double eps = std::get<Expr>(node.args[4]).value().as_float();
-  const int x = w.in_float(value_of(node, 0));
-  const int n = w.count(dtype);
-  const int mean = w.map({w.reduce(Combine::kSum, x), n}, 1, div);
-  const int centred = w.map({x, mean}, 1, sub);
-  const int squares = w.reduce(Combine::kSum, w.map({centred, centred}, 1, mul));
-  const int rstd =
-      w.map({squares, n}, 4, [eps](Builder&, Values v) { return loop::unary(Op::kRsqrt, v[0] / v[1] + eps); });
-  int y = w.map({centred, rstd}, 1, mul);
-  if (has(node, 2)) y = w.map({y, w.in_float(value_of(node, 2))}, 1, mul);
-  if (has(node, 3)) y = w.map({y, w.in_float(value_of(node, 3))}, 1, [](Builder&, Values v) { return v[0] + v[1]; });
-  w.result(node.results[0], y);
-  w.result(node.results[1], mean);
-  w.result(node.results[2], rstd);
-}
-
-// What has a scalar meaning, with numbers that are constants or symbols.
-bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
-  const auto is_simple = [](const Attr& attr) {
-    const auto* e = std::get_if<Expr>(&attr);
-    return e == nullptr || e->is_constant() || e->op() == ExprOp::kSymbol;
-  };
-  return std::all_of(node.args.begin(), node.args.end(), is_simple) && ops::has_scalar_meaning(graph, node);
-}
-void write_scalar(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  std::vector<int> args;
-  std::unordered_map<ir::ValueId, size_t> index;
-  for (const ir::ValueId operand : ir::operands(node)) {
-    if (index.emplace(operand, args.size()).second) args.push_back(w.load(operand));
-  }
-  for (const Attr& attr : node.args) for_each_expr(attr, [&](const Expr& e) { w.reads(e); });
-  const auto formula = [&graph, &node, index](Builder& b, Values v) {
-    return ops::emit_scalar(graph, node,
-                            {.builder = b,
-                             .element = [&](ir::ValueId id) { return v[index.at(id)]; },
-                             .scalar = [&](const Expr& e) { return b.read(e); }});
-  };
-  w.result(node.results[0], w.map(std::move(args), 4, formula));
-}
-
-const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
-  static const std::unordered_map<std::string_view, Rule> rules = {
-      {"aten._softmax", {fits_softmax, write_softmax}},
-      {"aten._log_softmax", {fits_softmax, write_log_softmax}},
-      {"aten.sum.dim_IntList", {fits_reduction, write_sum}},
-      {"aten.mean.dim", {fits_reduction, write_mean}},
-      {"aten.amax", {fits_reduction, write_max}},
-      {"aten.amin", {fits_reduction, write_min}},
-      {"aten.native_layer_norm", {fits_layer_norm, write_layer_norm}},
-  };
-  static constexpr Rule kScalar = {fits_scalar, write_scalar};
-  const auto found = rules.find(node.op->name);
-  const Rule* rule = found == rules.end() ? &kScalar : &found->second;
-  return rule->fits(graph, node) ? rule : nullptr;
-}
-
-}  // namespace
-
-int Terms::term_of(ir::ValueId value) const {
-  const auto at = std::find_if(known_.begin(), known_.end(), [&](const TermResult& r) { return r.value == value; });
-  return at == known_.end() ? -1 : at->term;
+  NG_CHECK(false, "no term for value ", value);
 }
 
 bool Terms::has_reductions() const {
   return std::any_of(terms_.begin(), terms_.end(), [](const Term& t) { return t.kind == Term::Kind::kReduce; });
 }
 
+bool Terms::walks_rows() const {
+  const auto is_scan = [](const Term& t) { return t.kind == Term::Kind::kScan; };
+  return has_reductions() || std::any_of(terms_.begin(), terms_.end(), is_scan);
+}
+
+bool Terms::is_plain() const {
+  const auto is_shifted = [](const Term& t) {
+    return t.kind == Term::Kind::kPlace || (t.kind == Term::Kind::kLoad && !t.access.is_plain());
+  };
+  return written_.empty() && checks_.empty() && std::none_of(terms_.begin(), terms_.end(), is_shifted);
+}
+
 void Terms::add(const ir::Graph& graph, const ir::Node& node) {
-  const Rule* rule = find_rule(graph, node);
-  NG_CHECK(rule != nullptr, node.op->name, " has no terms");
+  const auto own = space_of(graph, node);
+  NG_CHECK(own, node.op->name, " has no terms");
+  const auto size_in = [&](size_t d) -> const Expr& { return space_[places_[d]]; };
+  bool fits = own->size() == space_.size();
+  for (size_t d = 0; fits && d < own->size(); ++d) {
+    const bool is_row = places_[d] + 1 == static_cast<int>(space_.size());
+    fits = (*own)[d] == size_in(d) || (is_row && (*own)[d].is_int(1));
+  }
+  if (!fits) {
+    part_nodes_.emplace(node.results.front(), &node);
+    return;
+  }
   TermWriter writer(*this, graph);
-  rule->write(writer, graph, node);
+  write_terms(writer, graph, node);
 }
 
 namespace {
 
-// Multiplications from which on a product is worth code of its own.
+// Multiplications from which on a product of f32 is worth code of its own; below, there is a kernel.
 constexpr int64_t kSmallProduct = int64_t{1} << 18;
 
 bool is_small_product(const ir::TensorType& a, const ir::TensorType& result) {
@@ -288,15 +270,17 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
     const auto* e = std::get_if<Expr>(&attr);
     return e != nullptr && e->is_constant() && e->value().as_float() == 1.0;
   };
-  const auto* result = tensor_type(graph, node.results.front());
+  const ir::ValueId first = node.results.front();
+  const auto* result = graph.value(first).is_tensor() ? &graph.value(first).tensor() : nullptr;
   if (result == nullptr || (result->dtype != DType::kF32 && result->dtype != DType::kBF16)) return false;
   const auto operands = ir::operands(node);
   const auto fits = [&](ir::ValueId id) {
-    return tensor_type(graph, id) != nullptr && graph.value(id).tensor().dtype == result->dtype;
+    return graph.value(id).is_tensor() && graph.value(id).tensor().dtype == result->dtype;
   };
   const bool is_plain =
       std::all_of(operands.begin(), operands.end(), fits) && (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
-  return is_plain && !is_small_product(graph.value(operands[adds ? 1 : 0]).tensor(), *result);
+  return is_plain &&
+         !(result->dtype == DType::kF32 && is_small_product(graph.value(operands[adds ? 1 : 0]).tensor(), *result));
 }
 
 void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view) {
@@ -307,19 +291,7 @@ void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueI
                 [](Builder&, Values v) { return v[0] + v[1]; });
   }
   w.result(node.results.front(), sum);
-  if (view != node.results.front()) w.name(view, term_of(node.results.front()));
-}
-
-std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.results.empty() || !node.views.empty() || !node.defines.empty() || node.op->is(ir::Trait::kOpaque))
-    return std::nullopt;
-  const Rule* rule = find_rule(graph, node);
-  if (rule == nullptr) return std::nullopt;
-  const bool is_scalar = rule->write == write_scalar;
-  std::vector<Expr> space =
-      is_scalar ? graph.value(node.results.front()).tensor().sizes : tensor_argument(graph, node, 0)->sizes;
-  if (space.empty()) space.emplace_back(1);
-  return space;
+  if (view != node.results.front()) w.name(view, find(node.results.front(), ir::kNone));
 }
 
 }  // namespace npugraph::lower

@@ -4,11 +4,16 @@
 // The space is a list of sizes; its last dimension is the row. A full term has a value per element of the space, a row term
 // one per row (its tensor has size 1 in the last dimension). A reduction turns a full term into a row term. The level of a
 // term is the number of reductions that stand one behind the other before it: what must wait for that many walks over the row.
+//
+// A concatenation selects its parts by the place in the space. What computes a part is written once more for each of them,
+// at shifted places: there is no memory between the two.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -16,31 +21,63 @@
 
 namespace npugraph::lower {
 
+// Where the element of a value for a place in the space is.
+struct TermAccess {
+  ir::ValueId value = ir::kNone;  // kNone: the sums of the product in front
+  std::vector<int> dims;  // per dimension of the value: that of the space which it runs with; kNone: its first element
+  int part = ir::kNone;   // read at shifted places, see Terms::part()
+  int indexed = ir::kNone;  // in this dimension of the value, its element is ...
+  int index = ir::kNone;    // ... what this term says, an i64
+  bool is_plain() const { return part == ir::kNone && indexed == ir::kNone; }
+};
+
 struct Term {
-  enum class Kind : uint8_t { kLoad, kMap, kReduce };
+  enum class Kind : uint8_t { kLoad, kPlace, kMap, kReduce, kScan };
   using Formula = std::function<loop::Value(loop::Builder&, std::span<const loop::Value>)>;
   Kind kind = Kind::kLoad;
   bool row = false;
   int level = 0;
-  int cost = 0;                   // arithmetic operations, roughly, from loads on
-  ir::ValueId value = ir::kNone;  // kLoad: what is loaded; kNone: the sums of the product in front
-  std::vector<int> args;          // kMap, kReduce: terms
-  Formula formula;                // kMap
+  int cost = 0;           // arithmetic operations, roughly, from loads on
+  TermAccess access;      // kLoad
+  int dim = ir::kNone;    // kPlace: the place in this dimension of the space, an i64
+  std::vector<int> args;  // kMap, kReduce, kScan: terms
+  Formula formula;        // kMap
   loop::Combine combine = loop::Combine::kSum;
+  bool to_place = false;  // kReduce: the first place that has the result, an i64
 };
 
-// A result that leaves the group.
+// A part of a concatenation: the places [first, first + size) of dimension `dim`, in those of the part around it.
+struct TermPart {
+  int around = ir::kNone;
+  int dim = 0;
+  Expr first;
+  int inside = ir::kNone;  // term: whether a place is in the part
+};
+
+// A value that nodes of the group compute, and where its elements are stored when it leaves the group.
 struct TermResult {
   ir::ValueId value = ir::kNone;
+  int part = ir::kNone;  // where it is known
   int term = 0;
+  TermAccess store;
+};
+
+// Elements of `index` must be in [-limit, limit), or in [0, limit) unless it counts `from_end` too.
+struct TermCheck {
+  ir::ValueId index = ir::kNone;
+  Expr limit;
+  bool from_end = false;
+  std::string message;  // a "%" in it stands for the element
 };
 
 class Terms {
  public:
-  explicit Terms(std::vector<Expr> space) : space_(std::move(space)) {}
+  // `row`: which dimension of `space` is the row; the others keep their order. kNone: the last one.
+  explicit Terms(std::vector<Expr> space, int row = ir::kNone);
 
   // Adds what the node computes. Its operands are results of nodes added before, or are loaded.
-  // Requires that space_of() of the node is this space.
+  // Requires that space_of() of the node is this space, or that of its rows, or that of a part of a concatenation which is
+  // added later.
   void add(const ir::Graph& graph, const ir::Node& node);
 
   // Puts a matrix product in front: from now on its result, and `view` that is the same elements, are what it sums (plus the
@@ -49,24 +86,54 @@ class Terms {
 
   const std::vector<Expr>& space() const { return space_; }
   const Term& term(int id) const { return terms_[id]; }
+  const TermPart& part(int id) const { return parts_[id]; }
   int size() const { return static_cast<int>(terms_.size()); }
-  int term_of(ir::ValueId value) const;  // -1: none
+  // What is stored for a value that leaves the group, or for an operand that a node writes.
+  const TermResult& result(ir::ValueId value) const;
   bool has_reductions() const;
+  // Whether something goes from one element of a row to the next.
+  bool walks_rows() const;
+  // Whether nothing is read or stored but by the place in the space itself.
+  bool is_plain() const;
+  // What must hold before anything is read or stored, in order.
+  const std::vector<TermCheck>& checks() const { return checks_; }
   // Expressions of the graph's symbols that formulas read.
   const std::vector<Expr>& scalars() const { return scalars_; }
 
  private:
   friend class TermWriter;
 
+  int find(ir::ValueId value, int part) const;  // a term; kNone
+
   std::vector<Expr> space_;
+  std::vector<int> places_;  // per dimension as the nodes know it: which one of space_ it is
   std::vector<Expr> scalars_;
   std::vector<Term> terms_;
+  std::vector<TermPart> parts_;
   std::vector<TermResult> known_;
+  std::vector<TermResult> written_;  // operands that nodes write
+  std::vector<TermCheck> checks_;
+  std::unordered_map<ir::ValueId, const ir::Node*> part_nodes_;  // by result: what only concatenations read
 };
 
 // The iteration space of a node that has terms, of at least one dimension: its operands and results are elements or rows of
 // it. Nothing for other nodes.
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node);
+
+// How a node that has terms touches its operands.
+enum class TermKind : uint8_t {
+  kElementwise,    // an element of each for each place
+  kRows,           // whole rows
+  kConcatenation,  // side by side along the rows
+  kGather,         // an index operand says where: both are loaded
+  kWrite,          // elementwise, into an operand
+  kScatter,        // into an operand, where an index operand says: the index is loaded
+};
+// Nothing for nodes without terms.
+std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node);
+
+// The operand that says where a node of kind kGather or kScatter reads or writes.
+ir::ValueId index_operand(const ir::Node& node);
 
 // A matrix product of f32 or bf16 that generated code computes.
 bool is_product(const ir::Graph& graph, const ir::Node& node);

@@ -69,7 +69,7 @@ TEST(Clusters, DoNotMoveBehindWritesOfWhatTheyRead) {
     %u : f32[8, 16] = aten.mul_.Tensor(%x, 2)
     %b : f32[8, 16] = aten.exp(%a)
     return %b)"),
-            "kernel.unary_neg kernel.binary_mul aten.exp.out");
+            "kernel.unary_neg kernel.binary_mul loop.exp");
 }
 
 TEST(Clusters, OtherShapesStayApart) {
@@ -80,13 +80,223 @@ TEST(Clusters, OtherShapesStayApart) {
             "kernel.unary_neg kernel.binary_add");
 }
 
-TEST(Clusters, ColumnsAreNoRows) {
+TEST(Clusters, SingleNodesAreGeneratedWhereNoKernelIs) {
+  EXPECT_EQ(fused(std::string(kInputs) + "%a : f32[8, 16] = aten.tanh(%x)\nreturn %a"), "loop.tanh");
+}
+
+TEST(Clusters, AlongTheDimensionInWhichAllAreDense) {
   EXPECT_EQ(fused(std::string(kInputs) + R"(
     %t : f32[16, 8]{1, 16} = aten.t(%x) view(0)
     %a : f32[16, 8]{1, 16} = aten.neg(%t)
     %b : f32[16, 8]{1, 16} = aten.abs(%a)
     return %b)"),
-            "kernel.unary_neg kernel.unary_abs");
+            "loop.neg.abs");
+}
+
+TEST(Clusters, NotAlongDifferentDimensions) {
+  EXPECT_EQ(fused(std::string(kInputs) + R"(
+    %t : f32[16, 8]{1, 16} = aten.t(%x) view(0)
+    %a : f32[16, 8]{8, 1} = aten.exp(%t)
+    return %a)"),
+            "aten.exp.out");
+}
+
+// x * cos + cat(-x2, x1) * sin
+constexpr const char* kRotary = R"(
+    input %x : f32[4, 8, 16] user "x"
+    input %cos : f32[8, 16] user "cos"
+    input %sin : f32[8, 16] user "sin"
+    %a : f32[4, 8, 16] = aten.mul.Tensor(%x, %cos)
+    %x1 : f32[4, 8, 8]{128, 16, 1} = aten.slice.Tensor(%x, 2, 0, 8) view(0)
+    %x2 : f32[4, 8, 8]{128, 16, 1} = aten.slice.Tensor(%x, 2, 8, 16) view(8)
+    %n : f32[4, 8, 8] = aten.neg(%x2)
+    %c : f32[4, 8, 16] = aten.cat([%n, %x1], 2)
+    %b : f32[4, 8, 16] = aten.mul.Tensor(%c, %sin)
+    %y : f32[4, 8, 16] = aten.add.Tensor(%a, %b)
+    )";
+
+TEST(Concatenations, AreSelectedInRegisters) {
+  const Program program = lowered(std::string(kRotary) + "return %y", {.generate = true});
+  ASSERT_EQ(tasks_of(program), "loop.mul.neg.cat.mul.add");
+  EXPECT_EQ(program.tasks[0].operands.size(), 6u);  // x whole and its halves, cos, sin, the result
+}
+
+TEST(Concatenations, LeavePartsThatOthersRead) {
+  EXPECT_EQ(fused(std::string(kRotary) + "return %y, %n"), "kernel.unary_neg loop.mul.cat.mul.add");
+}
+
+TEST(Concatenations, ByThemselvesAreCopies) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[4, 8] user "x"
+    input %y : f32[4, 8] user "y"
+    %c : f32[4, 16] = aten.cat([%x, %y], 1)
+    return %c)"),
+            "aten.cat.out*");
+}
+
+TEST(Concatenations, WithNothingAreTheirOnlyPart) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[4, 8] user "x"
+    input %e : f32[0] user "e"
+    %n : f32[4, 8] = aten.tanh(%x)
+    %c : f32[4, 8] = aten.cat([%e, %n], 0)
+    return %c)"),
+            "loop.tanh.cat");
+}
+
+TEST(Concatenations, OfRowsStayApart) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[4, 8] user "x"
+    input %y : f32[4, 8] user "y"
+    %n : f32[4, 8] = aten.tanh(%x)
+    %c : f32[8, 8] = aten.cat([%n, %y], 0)
+    return %c)"),
+            "loop.tanh kernel.copy*");
+}
+
+constexpr const char* kTable = R"(
+    input %w : f32[100, 16] user "w"
+    input %i : i64[8] user "i"
+    input %x : f32[8, 16] user "x"
+    )";
+
+TEST(Gathers, RunWithWhatFollows) {
+  const Program program = lowered(std::string(kTable) + R"(
+    %e : f32[8, 16] = aten.embedding(%w, %i)
+    %y : f32[8, 16] = aten.add.Tensor(%e, %x)
+    return %y)",
+                                  {.generate = true});
+  ASSERT_EQ(tasks_of(program), "loop.embedding.add");
+  const std::string& text = std::get<std::string>(program.tasks[0].args.at(0));
+  EXPECT_LT(text.find("check"), text.find("parallel")) << text;
+}
+
+TEST(Gathers, DoNotTakeOverWhatTheyReadFrom) {
+  EXPECT_EQ(fused(std::string(kTable) + R"(
+    %v : f32[100, 16] = aten.tanh(%w)
+    %e : f32[8, 16] = aten.embedding(%v, %i)
+    %y : f32[8, 16] = aten.add.Tensor(%e, %x)
+    return %y)"),
+            "loop.tanh loop.embedding.add");
+}
+
+// A failure must be seen before what is written in between.
+TEST(Gathers, DoNotFailBehindWrites) {
+  EXPECT_EQ(fused(std::string(kTable) + R"(
+    input %z : f32[8, 16] user "z"
+    %e : f32[8, 16] = aten.embedding(%w, %i)
+    %u : f32[8, 16] = aten.mul_.Tensor(%z, 2)
+    %y : f32[8, 16] = aten.exp(%e)
+    return %y)"),
+            "loop.embedding kernel.binary_mul loop.exp");
+}
+
+TEST(Gathers, DoNotFailBehindOthersThatMay) {
+  EXPECT_EQ(fused(std::string(kTable) + R"(
+    %e : f32[8, 16] = aten.embedding(%w, %i)
+    %o : i64[8] = aten.take(%i, %i)
+    %y : f32[8, 16] = aten.exp(%e)
+    return %y, %o)"),
+            "loop.embedding aten.take loop.exp");
+}
+
+TEST(Gathers, FailInTheirOrderWhenTheyMoveTogether) {
+  const Program program = lowered(std::string(kTable) + R"(
+    %a : f32[8, 16] = aten.embedding(%w, %i)
+    %b : f32[8, 16] = aten.index_select(%x, 0, %i)
+    %y : f32[8, 16] = aten.add.Tensor(%a, %b)
+    return %y)",
+                                  {.generate = true});
+  ASSERT_EQ(tasks_of(program), "loop.embedding.index_select.add");
+  const std::string& text = std::get<std::string>(program.tasks[0].args.at(0));
+  EXPECT_LT(text.find("100"), text.find("index 8")) << text;
+}
+
+constexpr const char* kCache = R"(
+    input %c : f32[1, 4, 32, 16] user "c"
+    input %i : i64[2] user "i"
+    input %k : f32[1, 4, 2, 16] user "k"
+    )";
+
+TEST(Writes, EndTheirCluster) {
+  const Program program = lowered(std::string(kCache) + R"(
+    %n : f32[1, 4, 2, 16] = aten.exp(%k)
+    %u : f32[1, 4, 32, 16] = aten.index_copy_(%c, 2, %i, %n)
+    %r : f32[1, 4, 32, 16] = aten.exp(%u)
+    return %r)",
+                                  {.generate = true});
+  ASSERT_EQ(tasks_of(program), "loop.exp.index_copy_ loop.exp");
+  EXPECT_EQ(program.tasks[0].operands.back().access, program::Access::kReadWrite);
+}
+
+TEST(Writes, DoNotScatterIntoWhatTheirClusterReads) {
+  EXPECT_EQ(fused(std::string(kCache) + R"(
+    %o : f32[1, 4, 2, 16]{2048, 512, 16, 1} = aten.slice.Tensor(%c, 2, 0, 2) view(0)
+    %n : f32[1, 4, 2, 16] = aten.exp(%o)
+    %u : f32[1, 4, 32, 16] = aten.index_copy_(%c, 2, %i, %n)
+    return)"),
+            "loop.exp loop.index_copy_");
+}
+
+TEST(Writes, ElementwiseMayReadTheSameElements) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[8, 16] user "x"
+    input %y : f32[8, 16] user "y"
+    %a : f32[8, 16] = aten.mul.Tensor(%x, %y)
+    %b : f32[8, 16] = aten.tanh(%a)
+    %u : f32[8, 16] = aten.copy_(%x, %b)
+    return)"),
+            "loop.mul.tanh.copy_");
+}
+
+TEST(Writes, ButNotOtherElements) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[9, 16] user "x"
+    %lo : f32[8, 16] = aten.slice.Tensor(%x, 0, 0, 8) view(0)
+    %hi : f32[8, 16] = aten.slice.Tensor(%x, 0, 1, 9) view(16)
+    %a : f32[8, 16] = aten.tanh(%lo)
+    %u : f32[8, 16] = aten.copy_(%hi, %a)
+    return)"),
+            "loop.tanh loop.copy_*");
+}
+
+// A row that a walk reads again must not be overwritten before.
+TEST(Writes, DoNotOverwriteRowsThatAreReducedTogether) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[8, 16] user "x"
+    %s : f32[8, 16] = aten._softmax(%x, -1, false)
+    %u : f32[8, 16] = aten.copy_(%x, %s)
+    return)"),
+            "loop._softmax loop.copy_*");
+}
+
+TEST(Writes, OtherTypesStayWithTorch) {
+  EXPECT_EQ(fused(R"(
+    input %x : bf16[8, 16] user "x"
+    input %y : f32[8, 16] user "y"
+    %u : bf16[8, 16] = aten.mul_.Tensor(%x, %y)
+    return)"),
+            "aten.mul_.Tensor");
+}
+
+TEST(Rows, ReductionsWithoutTheirDimension) {
+  EXPECT_EQ(fused(std::string(kInputs) + R"(
+    %a : f32[8, 16] = aten.exp(%x)
+    %s : f32[8] = aten.sum.dim_IntList(%a, [-1], false)
+    %i : i64[8] = aten.argmax(%a, -1)
+    return %s, %i)"),
+            "loop.exp.sum.argmax");
+}
+
+// [16] beside [16, 16] is a column, not a row.
+TEST(Rows, AreNotReadAsColumns) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[16, 16] user "x"
+    %a : f32[16, 16] = aten.exp(%x)
+    %s : f32[16] = aten.sum.dim_IntList(%a, [-1], false)
+    %y : f32[16, 16] = aten.mul.Tensor(%a, %s)
+    return %y)"),
+            "loop.exp.sum kernel.binary_mul");
 }
 
 constexpr const char* kFactors = R"(
@@ -109,7 +319,7 @@ TEST(Products, WhatOthersReadTooIsStoredFirst) {
   EXPECT_EQ(fused(std::string(kFactors) + R"(
     %g : f32[128, 512] = aten.gelu(%m)
     return %m, %g)"),
-            "matmul.addmm aten.gelu.out");
+            "matmul.addmm loop.gelu");
 }
 
 TEST(Products, ReductionsRunBehind) {
