@@ -117,7 +117,7 @@ def test_nested_and_repeated() -> None:
     check(lambda x, y: torch.cat([torch.cat([-x, x * y], 1), x - y], 1), x, y, copied=0)
     check(lambda x, y: torch.cat([torch.cat([x, y], 1), x - y], 1), x, y)
     check(lambda x, y: torch.cat([x * y] * 3, 1), x, y, copied=0)
-    check(lambda x, y: torch.cat([(x * y).exp()] * 2, 1), x, y)
+    check(lambda x, y: torch.cat([(x * y).exp()] * 2, 1), x, y, exact=False)
     check(lambda x, y: torch.stack([x * y, x + y, x], 1), x, y, copied=4 * 8 * 4)
 
 
@@ -150,7 +150,7 @@ def test_rotary_embedding() -> None:
         return x * table.cos()[:, None] + torch.cat([-second, first], -1) * table.sin()[:, None]
 
     x = torch.randn(1, 4, 3, 16).transpose(1, 2)
-    check(function, x.contiguous().transpose(1, 2), torch.rand(8), torch.tensor([[3, 4, 5]]), copied=0)
+    check(function, x.contiguous().transpose(1, 2), torch.rand(8), torch.tensor([[3, 4, 5]]), copied=0, exact=False)
     check(function, x.contiguous(), torch.rand(8), torch.tensor([[3, 4, 5, 6]]), copied=0)
 
 
