@@ -39,6 +39,7 @@ struct MatmulPlan {
   Place b;                     // row: along n
   Place c;                     // without an epilogue
   std::optional<Image> image;  // B, where it is packed from one; then only the batch strides of `b` count
+  bool packed_image = false;   // all panels of B are packed first: there are few, and many rows to share them
   bool bias = false;           // a value for each row of C, in the buffer behind A and B
 
   Form form = Form::kPackA;
@@ -56,8 +57,9 @@ struct MatmulPlan {
   int64_t column_blocks() const { return (n + block_columns - 1) / block_columns; }
   int64_t items() const { return batches * row_blocks() * column_blocks(); }
   int64_t panels() const { return (m + shape.columns() - 1) / shape.columns(); }
-  int64_t panel_bytes() const { return steps * shape.columns() * 4; }
+  int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   int64_t dense_a_bytes() const;
+  int64_t packed_image_bytes() const { return packed_image ? batches * column_blocks() * panel_bytes() : 0; }
   int64_t workspace() const;
 };
 

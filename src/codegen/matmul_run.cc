@@ -32,6 +32,7 @@ class Run {
     if (p_.items() == 0) return;
     if (p_.dense_a) make_a_dense();
     if (p_.form == Form::kPackA) pack_a();
+    if (p_.packed_image) pack_whole_image();
     const int64_t each = std::min(p_.block_rows, p_.m) * p_.block_columns * p_.k;
     for_ranges(*call_.host, p_.items(), each, [&](int64_t first, int64_t last) {
       if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
@@ -190,6 +191,25 @@ class Run {
     return {b_at(block.batch, column, k) + line, p_.b.column, p_.shape.rows * p_.b.column};
   }
 
+  // Panel after panel of a batch, then the next batch.
+  char* image_panel(int64_t batch, int64_t number) const {
+    return packed_ + (batch * p_.column_blocks() + number) * p_.panel_bytes();
+  }
+
+  void pack_whole_image() {
+    constexpr int64_t kSteps = 64;
+    const int64_t columns = p_.shape.columns();
+    const int64_t parts = (p_.steps + kSteps - 1) / kSteps;
+    for_items(*call_.host, p_.batches * p_.column_blocks() * parts, kSteps * columns, [&](int64_t item) {
+      const int64_t first = item % parts * kSteps;
+      item /= parts;
+      const int64_t number = item % p_.column_blocks();
+      const Block block{item / p_.column_blocks(), 0, 0, number * columns, std::min(columns, p_.n - number * columns)};
+      char* panel = image_panel(block.batch, number);
+      pack_b(block, first, std::min(kSteps, p_.steps - first), panel + first * columns * 4);
+    });
+  }
+
   void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
     const int64_t columns = p_.shape.columns();
     if (p_.image) {
@@ -214,10 +234,15 @@ class Run {
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
-      pack_b(block, first, steps, packed);
+      const char* panel = packed;
+      if (p_.packed_image) {
+        panel = image_panel(block.batch, block.column / columns) + first * columns * 4;
+      } else {
+        pack_b(block, first, steps, packed);
+      }
       for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
         const Ahead ahead = ahead_of_panel(block, first, steps, r / rows_of_tile);
-        multiply_rows(block, tile_row(block, r), first, steps, packed, acc + r * columns, ahead);
+        multiply_rows(block, tile_row(block, r), first, steps, panel, acc + r * columns, ahead);
       }
       first += p_.block_steps;
     } while (first < p_.steps);

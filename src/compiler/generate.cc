@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "codegen/attention.h"
+#include "codegen/convolution.h"
 #include "codegen/kernel.h"
 #include "codegen/matmul.h"
 #include "loop/text.h"
@@ -31,12 +32,20 @@ ng_task make_attention(const program::Task& task, std::string_view text) {
   return codegen::make_attention(loop::parse_attention(text, task.name), task.operands[0].dtype, target::host_target());
 }
 
+// Of weights, whose type the others have.
+ng_task make_convolution(const program::Task& task, std::string_view text) {
+  if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no weights"));
+  return codegen::make_convolution(loop::parse_convolution(text, task.name), task.operands[0].dtype,
+                                   target::host_target());
+}
+
 }  // namespace
 
 ng_task generate(const program::Task& task) {
   const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
   if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
   if (task.kind == program::TaskKind::kAttention) return make_attention(task, *text);
+  if (task.kind == program::TaskKind::kConvolution) return make_convolution(task, *text);
   loop::Kernel kernel = loop::parse(*text, task.name);
   if (task.kind == program::TaskKind::kMatmul) return make_product(task, std::move(kernel));
   return codegen::make_kernel_task(kernel, target::host_target());

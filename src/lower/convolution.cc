@@ -17,9 +17,11 @@ const ir::TensorType* tensor(const ir::Graph& graph, const Attr& arg) {
   return &graph.value(ref->id).tensor();
 }
 
+// Also of a truth value.
 std::optional<int64_t> as_int(const Attr& arg) {
   const auto* number = std::get_if<Expr>(&arg);
-  return number == nullptr ? std::nullopt : number->as_int();
+  if (number == nullptr || !number->is_constant()) return {};
+  return number->value().as_int();
 }
 
 // A number for each of `rank` dimensions; one number stands for all.

@@ -40,6 +40,7 @@ std::string refusal(std::string_view error) { return cat("no generated code: ", 
 Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, const Refusals& refused)
     : decisions_(graph.num_nodes()) {
   if (generate) clusters_.emplace(graph, ir::AliasInfo(graph));
+  const ir::Uses uses = generate ? ir::find_uses(graph) : ir::Uses();
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
     if (node.dead || !node.views.empty()) continue;
@@ -50,6 +51,9 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
       decision.cluster = cluster;
       continue;
     }
+    if (generate && refusal == nullptr) decision.attention = choose_attention(graph, uses, node);
+    if (generate && refusal == nullptr) decision.convolution = choose_convolution(graph, node);
+    if (decision.attention || decision.convolution) continue;
     decision.kernel = choose_kernel(graph, node);
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
     if (refusal != nullptr) {

@@ -73,6 +73,8 @@ class Lowering {
   std::vector<Expr> strides_of(ir::ValueId id);
   void lower_node(const ir::Node& node, const Decision& decision);
   void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
+  void lower_attention(const ir::Node& node, const AttentionChoice& choice);
+  void lower_convolution(const ir::Node& node, const ConvolutionChoice& choice);
   void lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason);
   void lower_functional(const ir::Node& node, const std::string& reason);
@@ -249,8 +251,8 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
   Task task = start_task(graph_.node(nodes.back()));
   task.kind = kind;
   task.schema.clear();
-  task.copy_like = std::all_of(nodes.begin(), nodes.end(),
-                               [&](ir::NodeId id) { return graph_.node(id).op->is(Trait::kCopyLike); });
+  task.copy_like =
+      std::all_of(nodes.begin(), nodes.end(), [&](ir::NodeId id) { return graph_.node(id).op->is(Trait::kCopyLike); });
   task.name = program::name_of(kind);
   task.origin.clear();
   for (const ir::NodeId id : nodes) {
@@ -366,7 +368,35 @@ bool Lowering::writes_into_given_memory(const ir::Node& node) const {
   return decision.kernel.has_value() || decision.out_variant.has_value();
 }
 
+void Lowering::lower_attention(const ir::Node& node, const AttentionChoice& choice) {
+  Task task = start_task(node);
+  task.kind = TaskKind::kAttention;
+  task.name = program::name_of(task.kind);
+  task.schema.clear();
+  task.args = {loop::print(choice.attention)};
+  for (const ir::ValueId id : choice.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
+  for (const ir::ValueId id : choice.writes) {
+    buffers_->add_result(id, true);
+    task.operands.push_back(buffers_->operand(id, Access::kWrite));
+  }
+  finish_task(node, std::move(task));
+}
+
+void Lowering::lower_convolution(const ir::Node& node, const ConvolutionChoice& choice) {
+  Task task = start_task(node);
+  task.kind = TaskKind::kConvolution;
+  task.name = program::name_of(task.kind);
+  task.schema.clear();
+  task.args = {loop::print(choice.convolution)};
+  for (const ir::ValueId id : choice.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
+  buffers_->add_result(node.results[0], true);
+  task.operands.push_back(buffers_->operand(node.results[0], Access::kWrite));
+  finish_task(node, std::move(task));
+}
+
 void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
+  if (decision.attention) return lower_attention(node, *decision.attention);
+  if (decision.convolution) return lower_convolution(node, *decision.convolution);
   if (decision.kernel) return lower_kernel(node, *decision.kernel, decision.reason);
   const ir::Op& op = *node.op;
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {

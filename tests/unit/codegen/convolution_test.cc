@@ -128,6 +128,8 @@ TEST(Convolution, EqualsTheSumsInDoublePrecision) {
       {.in = 5, .out = 10, .padding = {1, 1}, .channels_last = true},
       {.in = 3, .out = 600, .image = {6, 6}, .padding = {1, 1}, .bias = true},
       {.in = 3, .out = 8, .image = {1, 1}, .padding = {1, 1}},
+      {.in = 4, .out = 16, .image = {30, 33}, .padding = {1, 1}, .bias = true},  // more panels than are packed first
+      {.batches = 2, .out = 8, .image = {60, 70}, .kernel = {5, 3}, .stride = {2, 2}, .padding = {2, 1}},
       {.batches = 0},
   };
   for (const target::Target& target : target::host_targets()) {
