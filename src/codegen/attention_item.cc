@@ -17,7 +17,7 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 // What probabilities were computed against: 0 for a row that saw no key.
 float reference(float largest) { return largest == kHidden ? 0 : largest; }
 
-void copy_mask(const char* from, DType dtype, int64_t stride, int64_t count, float* to) {
+void copy_strided_mask(const char* from, DType dtype, int64_t stride, int64_t count, float* to) {
   if (dtype != DType::kBool) return copy_elements(from, dtype, stride, count, to, DType::kF32, count);
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride] != 0 ? 0 : kHidden;
 }
@@ -65,12 +65,19 @@ const char* AttentionCall::query(int64_t batch, int64_t head, int64_t row) const
   return q_ + plan.q.offset(batch, head * plan.group + row / plan.queries, row % plan.queries);
 }
 
-MaskEffect AttentionCall::mask_row(const AttentionItem& item, int64_t row, int64_t key, int64_t count,
-                                   float* to) const {
+const char* AttentionCall::mask_at(const AttentionItem& item, int64_t row, int64_t key) const {
   const int64_t head = item.head * plan.group + row / plan.queries;
-  const char* from = mask_ + plan.mask.offset(item.batch, head, row % plan.queries, key);
-  copy_mask(from, plan.mask.dtype, plan.mask.column(), count, to);
-  return effect_of(to, count);
+  return mask_ + plan.mask.offset(item.batch, head, row % plan.queries, key);
+}
+
+MaskEffect AttentionCall::copy_mask(const char* from, int64_t count, float* to) const {
+  if (code.mask == nullptr) {
+    copy_strided_mask(from, plan.mask.dtype, plan.mask.column(), count, to);
+    return effect_of(to, count);
+  }
+  uint32_t effect[2];
+  code.mask(from, count, to, effect);
+  return {effect[0] == 0, effect[1] == 0};
 }
 
 void AttentionCall::finish(const AttentionItem& item, int64_t row, int64_t count, float* sums, int64_t stride,

@@ -49,8 +49,10 @@ class AttentionCall {
   }
   // How many keys a row sees, but for the mask.
   int64_t limit(int64_t row) const { return plan.causal ? std::min(row % plan.queries + 1, plan.keys) : plan.keys; }
-  // What the mask adds to the scores of keys [key, key + count) of a row.
-  MaskEffect mask_row(const AttentionItem& item, int64_t row, int64_t key, int64_t count, float* to) const;
+  // Where the mask of a row and a key stands.
+  const char* mask_at(const AttentionItem& item, int64_t row, int64_t key) const;
+  // What the mask from there on adds to the scores of `count` keys.
+  MaskEffect copy_mask(const char* from, int64_t count, float* to) const;
 
   // What an item found for `count` rows from `row` on: sums with values, `stride` elements from row to row, which may be
   // changed, the largest scores and the sums of probabilities. A whole vector can be read behind each row.

@@ -107,12 +107,15 @@ class Panels {
 
   MaskEffect load_mask(const Panel& panel, int64_t key, int64_t count) {
     MaskEffect effect;
+    const char* before = nullptr;
     for (int64_t lane = 0; lane < panel.width; ++lane) {
       float* to = mask_rows_ + lane * p_.block_keys;
-      if (lane < panel.rows)
-        effect.add(c_.mask_row(item_, panel.row + lane, key, count, to));
-      else
+      const char* from = c_.mask_at(item_, panel.row + std::min(lane, panel.rows - 1), key);
+      if (from == before)
         std::memcpy(to, to - p_.block_keys, static_cast<size_t>(count) * 4);
+      else
+        effect.add(c_.copy_mask(from, count, to));
+      before = from;
     }
     if (!effect.hides_all && !effect.hides_none)
       c_.code.transpose(mask_rows_, p_.block_keys * 4, panel.width, round_up(count, lanes_), mask_, panel.width * 4);

@@ -6,6 +6,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "base/error.h"
+#include "codegen/casts.h"
 #include "codegen/code_store.h"
 #include "codegen/ir_loop.h"
 #include "codegen/math.h"
@@ -308,6 +309,50 @@ class RowEmitter : Emitter {
   bool masked_;
 };
 
+class MaskEmitter : Emitter {
+ public:
+  MaskEmitter(llvm::Function* function, DType mask, const target::Target& target)
+      : Emitter(function, target), mask_(mask), words_(in_lanes(b_.getInt32Ty(), lanes_)) {}
+
+  void emit() {
+    Value* keys = arg(1);
+    Value* whole = b_.CreateAnd(keys, b_.getInt64(-lanes_));
+    Values effect(2, llvm::Constant::getNullValue(words_));
+    effect = emit_loop(b_, b_.getInt64(0), whole, lanes_, effect,
+                       [&](Value* key, const Values& so_far) { return step(key, nullptr, so_far); });
+    effect = emit_loop(b_, whole, keys, lanes_, effect, [&](Value* key, const Values& so_far) {
+      return step(key, first_lanes(b_, b_.CreateSub(keys, key), lanes_), so_far);
+    });
+    for (int i = 0; i < 2; ++i) {
+      Value* to = b_.CreateConstGEP1_64(b_.getInt32Ty(), arg(3), static_cast<uint64_t>(i));
+      b_.CreateAlignedStore(b_.CreateOrReduce(effect[static_cast<size_t>(i)]), to, Align(4));
+    }
+    b_.CreateRetVoid();
+  }
+
+ private:
+  Values step(Value* key, Value* lanes, const Values& so_far) {
+    Value* added = emit_load(b_, mask_, {Place::Kind::kUp, arg(0), key}, lanes_, lanes, nullptr);
+    if (mask_ == DType::kBool)
+      added = b_.CreateSelect(added, all(0), lowest());
+    else if (mask_ != DType::kF32)
+      added = widen_float(b_, target_, added, mask_);
+    emit_store(b_, DType::kF32, added, {Place::Kind::kUp, arg(2), key}, lanes_, lanes, false);
+    Value* bits = b_.CreateBitCast(added, words_);
+    Value* seen = b_.CreateXor(bits, b_.CreateBitCast(lowest(), words_));
+    Value* changed = b_.CreateShl(bits, 1);  // a zero of either sign is none
+    if (lanes != nullptr) {
+      llvm::Constant* none = llvm::Constant::getNullValue(words_);
+      seen = b_.CreateSelect(lanes, seen, none);
+      changed = b_.CreateSelect(lanes, changed, none);
+    }
+    return {b_.CreateOr(so_far[0], seen), b_.CreateOr(so_far[1], changed)};
+  }
+
+  DType mask_;
+  llvm::Type* words_;
+};
+
 }  // namespace
 
 llvm::FunctionType* softmax_panel_type(llvm::LLVMContext& context) {
@@ -333,6 +378,12 @@ llvm::FunctionType* softmax_row_type(llvm::LLVMContext& context) {
       {pointer, llvm::Type::getInt64Ty(context), pointer, llvm::Type::getFloatTy(context), pointer}, false);
 }
 
+llvm::FunctionType* mask_row_type(llvm::LLVMContext& context) {
+  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
+  return llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                 {pointer, llvm::Type::getInt64Ty(context), pointer, pointer}, false);
+}
+
 void emit_softmax_panel(llvm::Function* function, const PanelKind& kind, const target::Target& target) {
   PanelEmitter(function, kind, target).emit();
 }
@@ -343,6 +394,10 @@ void emit_value_tile(llvm::Function* function, int rows, int vectors, bool pairs
 
 void emit_softmax_row(llvm::Function* function, bool masked, const target::Target& target) {
   RowEmitter(function, masked, target).emit();
+}
+
+void emit_mask_row(llvm::Function* function, DType mask, const target::Target& target) {
+  MaskEmitter(function, mask, target).emit();
 }
 
 SoftmaxPanelFunction* softmax_panel_code(const target::Target& target, const PanelKind& kind) {
@@ -370,6 +425,13 @@ SoftmaxRowFunction* softmax_row_code(const target::Target& target, bool masked) 
                          target);
       });
   return code.function<SoftmaxRowFunction>("softmax");
+}
+
+MaskRowFunction* mask_row_code(const target::Target& target, DType mask) {
+  const MachineCode& code = stored_code(target, cat("mask row ", name_of(mask)), [&](llvm::Module& module) {
+    emit_mask_row(add_function(module, target, "mask", mask_row_type(module.getContext())), mask, target);
+  });
+  return code.function<MaskRowFunction>("mask");
 }
 
 }  // namespace npugraph::codegen

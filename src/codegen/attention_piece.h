@@ -37,18 +37,25 @@ using ValueTileFunction = void(const void* panel, const void* values, int64_t st
 // zeros. `state` becomes the largest score and the sum of probabilities.
 using SoftmaxRowFunction = void(float* scores, int64_t keys, const float* mask, float scale, float* state);
 
+// Copies a row of a mask, contiguous, as what is added to scores. `effect` becomes two words: 0 if the row hides all keys, and 0
+// if it hides none and adds nothing.
+using MaskRowFunction = void(const void* mask, int64_t keys, float* to, uint32_t* effect);
+
 llvm::FunctionType* softmax_panel_type(llvm::LLVMContext& context);
 llvm::FunctionType* value_tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* softmax_row_type(llvm::LLVMContext& context);
+llvm::FunctionType* mask_row_type(llvm::LLVMContext& context);
 
 // Fill in the body of a function of that type.
 void emit_softmax_panel(llvm::Function* function, const PanelKind& kind, const target::Target& target);
 void emit_value_tile(llvm::Function* function, int rows, int vectors, bool pairs, const target::Target& target);
 void emit_softmax_row(llvm::Function* function, bool masked, const target::Target& target);
+void emit_mask_row(llvm::Function* function, DType mask, const target::Target& target);
 
 // Machine code of these: made on first use, shared by the process. Thread-safe.
 SoftmaxPanelFunction* softmax_panel_code(const target::Target& target, const PanelKind& kind);
 ValueTileFunction* value_tile_code(const target::Target& target, int rows, int vectors, bool pairs);
 SoftmaxRowFunction* softmax_row_code(const target::Target& target, bool masked);
+MaskRowFunction* mask_row_code(const target::Target& target, DType mask);
 
 }  // namespace npugraph::codegen

@@ -53,7 +53,8 @@ class Rows {
     int64_t first = end_, last = begin_;
     for (int64_t r = 0; r < item_.rows; ++r) {
       float* mask = mask_ + r * stride_;
-      if (c_.mask_row(item_, item_.row + r, item_.key, item_.keys, mask).hides_all) continue;
+      const char* from_mask = c_.mask_at(item_, item_.row + r, item_.key);
+      if (c_.copy_mask(from_mask, item_.keys, mask).hides_all) continue;
       int64_t from = begin_, to = end_;
       while (from < to && mask[from - item_.key] == kHidden) ++from;
       while (from < to && mask[to - 1 - item_.key] == kHidden) --to;
@@ -79,8 +80,8 @@ class Rows {
     for_staged(
         keys_are_dense(), p_.k, p_.key_size, [&](int64_t key) { return c_.key(item_, key); },
         [&](const char* from, int64_t row_stride, int64_t key, int64_t count) {
-          c_.code.products(from, row_stride, count, queries_, query_bytes, p_.key_size, scores_ + key - begin_,
-                           stride_);
+          const auto multiply = count >= c_.code.least_keys ? c_.code.scores : c_.code.products;
+          multiply(from, row_stride, count, queries_, query_bytes, p_.key_size, scores_ + key - begin_, stride_);
         });
   }
 

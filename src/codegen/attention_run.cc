@@ -41,11 +41,15 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
   AttentionCode code;
   code.store = store_sums_code(target, plan.out.dtype);
   if (plan.items() == 0) return code;
+  if (plan.masked && plan.mask.is_dense()) code.mask = mask_row_code(target, plan.mask.dtype);
   if (plan.by_rows) {
     const int rows = static_cast<int>(plan.rows());
     const bool dot = plan.pairs && plan.k.is_dense();
-    code.products = rows_matvec_code(target, dot ? MatvecKind::kBf16Dot : kind_of(plan.k), rows);
-    code.values = columns_matvec_code(target, kind_of(plan.v), rows);
+    const MatvecKind of_keys = dot ? MatvecKind::kBf16Dot : kind_of(plan.k);
+    code.scores = scores_code(target, of_keys, rows);
+    code.products = rows_matvec_code(target, of_keys, rows);
+    code.values = values_code(target, kind_of(plan.v), rows);
+    code.least_keys = score_keys(target);
     code.softmax_row = softmax_row_code(target, plan.masked);
     return code;
   }

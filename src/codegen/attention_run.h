@@ -4,14 +4,15 @@
 
 #include "codegen/attention_piece.h"
 #include "codegen/attention_plan.h"
+#include "codegen/attention_streams.h"
 #include "codegen/matmul_epilogue.h"
-#include "codegen/matvec.h"
 
 namespace npugraph::codegen {
 
 // The machine code that a plan needs. Arrays: wide panels, then narrow ones of one vector.
 struct AttentionCode {
   StoreSumsFunction* store = nullptr;
+  MaskRowFunction* mask = nullptr;  // of a mask that is contiguous along keys
 
   struct Panels {
     TileFunction* products = nullptr;
@@ -22,8 +23,10 @@ struct AttentionCode {
   Panels panels[2];
   TransposeFunction* transpose = nullptr;
 
-  RowsMatvecFunction* products = nullptr;   // rows: of keys as they lie
-  ColumnsMatvecFunction* values = nullptr;  // of values as they lie
+  ScoresFunction* scores = nullptr;        // rows: with many keys as they lie
+  RowsMatvecFunction* products = nullptr;  // and with few
+  ValuesFunction* values = nullptr;
+  int64_t least_keys = 0;  // that are many
   SoftmaxRowFunction* softmax_row = nullptr;
 };
 
