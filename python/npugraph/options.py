@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
+
+_KINDS = {str: "a str", bool: "a bool", int: "an int", tuple: "a list"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +29,8 @@ class Option:
         # bool is a subclass of int, and True is hardly ever meant as the number 1.
         right_type = isinstance(value, self.kind) and not (self.kind is int and isinstance(value, bool))
         if not right_type:
-            wanted = "list" if self.kind is tuple else self.kind.__name__
             raise TypeError(
-                f"option {self.name!r} of backend 'npugraph_ex' takes a {wanted}, "
+                f"option {self.name!r} of backend 'npugraph_ex' takes {_KINDS[self.kind]}, "
                 f"got {value!r} ({type(value).__name__})"
             )
         if not self.check(value):
@@ -77,7 +79,7 @@ OPTIONS: tuple[Option, ...] = (
         int,
         "Calls of one graph at the same time; more wait.",
         _positive,
-        "an int from 1 to 2**31 - 1",
+        _POSITIVE,
     ),
 )
 
@@ -103,14 +105,20 @@ class Options:
         """Checks what the user gave to ``torch.compile``.
 
         Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed
-        and for ``mode``; ``TypeError`` for a value of the wrong type.
+        and for ``mode``; ``TypeError`` for a value of the wrong type and for ``options`` that are no dict.
         """
         if mode not in (None, "default"):
             raise ValueError(f"backend 'npugraph_ex' takes no mode, got mode={mode!r}; use options={{...}}: {_known()}")
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(
+                f"options of backend 'npugraph_ex' takes a dict, got {options!r} ({type(options).__name__})"
+            )
         given = dict(options or {})
         unknown = [name for name in given if name not in _BY_NAME]
         if unknown:
-            raise ValueError(f"unknown option {unknown[0]!r} of backend 'npugraph_ex'; the options are: {_known()}")
+            like = difflib.get_close_matches(str(unknown[0]), _BY_NAME, n=1)
+            hint = f"did you mean {like[0]!r}? The" if like else "the"
+            raise ValueError(f"unknown option {unknown[0]!r} of backend 'npugraph_ex'; {hint} options are: {_known()}")
         values = {o.name: o.validate(given[o.name]) if o.name in given else o.default for o in OPTIONS}
         return Options(**values)
 

@@ -71,10 +71,10 @@ def test_defaults() -> None:
         ("generate_code", "yes", TypeError, "takes a bool, got 'yes' (str)"),
         ("verify", 0, TypeError, "takes a bool, got 0 (int)"),
         ("max_instances", 0, ValueError, "takes an int from 1 to 2**31 - 1, got 0"),
-        ("max_instances", True, TypeError, "takes a int, got True (bool)"),
+        ("max_instances", True, TypeError, "takes an int, got True (bool)"),
         ("max_concurrent", -1, ValueError, "takes an int from 1 to 2**31 - 1, got -1"),
         ("max_instances", 2**31, ValueError, "takes an int from 1 to 2**31 - 1, got 2147483648"),
-        ("max_concurrent", 1.0, TypeError, "takes a int, got 1.0 (float)"),
+        ("max_concurrent", 1.0, TypeError, "takes an int, got 1.0 (float)"),
     ],
 )
 def test_rejected_values(name, value, error, message) -> None:
@@ -92,6 +92,21 @@ def test_unknown_options() -> None:
     assert str(caught.value) == f"unknown option 'nope' of backend 'npugraph_ex'; the options are: {NAMES}"
     with pytest.raises(ValueError, match=r"^unknown option 'nope' of backend 'npugraph_ex'; the options are: "):
         compile_ex(lambda x: x + 1, options={"nope": 1})(torch.ones(3))
+
+
+def test_a_misspelt_option_is_recognised() -> None:
+    with pytest.raises(ValueError, match="unknown option") as caught:
+        compile_ex(lambda x: x + 1, options={"generate_cod": False})(torch.ones(3))
+    assert str(caught.value).startswith(
+        "unknown option 'generate_cod' of backend 'npugraph_ex'; did you mean 'generate_code'? "
+        f"The options are: {NAMES}"
+    )
+
+
+def test_options_that_are_no_dict() -> None:
+    with pytest.raises(TypeError) as caught:
+        compile_ex(lambda x: x + 1, options=["verify"])(torch.ones(3))
+    assert str(caught.value).startswith("options of backend 'npugraph_ex' takes a dict, got ['verify'] (list)")
 
 
 def test_mode_is_refused() -> None:
@@ -136,7 +151,7 @@ def test_input_inplace_pass() -> None:
     torch._dynamo.reset()
     artifact = run(input_inplace_pass=False)
     assert "reinplace_inputs" not in passes_that_changed(artifact)
-    assert "aten.copy_" in task_names(artifact)
+    assert any("copy_" in name for name in task_names(artifact))
 
 
 def test_inplace_pass() -> None:
