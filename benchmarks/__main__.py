@@ -6,9 +6,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+import torch._dynamo
 
 from benchmarks import (
     call_overhead,
@@ -31,13 +33,23 @@ SAMPLES, QUICK_SAMPLES = 15, 5
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="few samples, Inductor only where it compiles fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything measured as JSON")
     parser.add_argument("--sides", type=lambda text: text.split(","), help="comma-separated; default: all four")
     parser.add_argument("--peers", action="store_true", help="also the sides of benchmarks/peers.py")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="cores to pin to (default: all)")
-    return parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
+    refuse_unknown(parser, "benchmark", parsed.names, BENCHMARKS)
+    known_sides = dict.fromkeys((*sides.DEFAULT_SIDES, *peers.ALL, *torch._dynamo.list_backends(exclude_tags=())))
+    refuse_unknown(parser, "side", parsed.sides or (), known_sides)
+    return parsed
+
+
+def refuse_unknown(parser: argparse.ArgumentParser, what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            parser.error(f"no {what} {name!r}; there are: {', '.join(known)}")
 
 
 def main(arguments: list[str] | None = None) -> int:

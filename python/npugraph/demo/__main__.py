@@ -19,11 +19,13 @@ BACKEND = "npugraph_ex"
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m npugraph.demo", description=__doc__.splitlines()[0])
-    parser.add_argument("question", nargs="?", default=QUESTION, help="what to ask (default: %(default)s)")
+    parser.add_argument("question", nargs="*", help=f"what to ask, in quotes or not (default: {QUESTION})")
     parser.add_argument("--tokens", type=positive, default=200, help="longest answer (default: %(default)s)")
     parser.add_argument("--no-eager", action="store_true", help="skip the comparison with eager")
     parser.add_argument("--backend", default=BACKEND, help="torch.compile backend (default: %(default)s)")
-    return parser.parse_args(arguments)
+    parsed = parser.parse_intermixed_args(arguments)
+    parsed.question = " ".join(parsed.question) or QUESTION
+    return parsed
 
 
 def positive(text: str) -> int:
