@@ -3,11 +3,12 @@
 
 #include "base/error.h"
 #include "codegen/attention_run.h"
+#include "codegen/planned_task.h"
 
 namespace npugraph::codegen {
 namespace {
 
-struct Task {
+struct Planner {
   loop::Attention attention;
   DType dtype;
   target::Target target;
@@ -15,26 +16,11 @@ struct Task {
   std::optional<AttentionPlan> plan(const ng_call& call) const {
     return plan_attention(attention, dtype, target, call);
   }
+  AttentionCode code(const AttentionPlan& plan) const { return find_code(plan, target); }
+  static void run(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
+    run_attention(plan, code, call);
+  }
 };
-
-struct State {
-  AttentionPlan plan;
-  AttentionCode code;
-};
-
-ng_status bind(void* context, const ng_call* call, void** state) {
-  const auto& task = *static_cast<const Task*>(context);
-  const auto plan = task.plan(*call);
-  if (!plan) return NG_ERROR;
-  if (*state == nullptr) *state = new State;
-  *static_cast<State*>(*state) = {*plan, find_code(*plan, task.target)};
-  return NG_OK;
-}
-
-int64_t workspace(void* context, const ng_call* call) {
-  const auto plan = static_cast<const Task*>(context)->plan(*call);
-  return plan ? plan->workspace() : -1;
-}
 
 }  // namespace
 
@@ -42,19 +28,7 @@ ng_task make_attention(const loop::Attention& attention, DType dtype, const targ
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
     throw UserError(cat("attention: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
   if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("attention: ", name_of(target.level), " has no f16"));
-  return {
-      .context = new Task{attention, dtype, target},
-      .run =
-          [](void*, void* state, ng_call* call) {
-            const auto& bound = *static_cast<const State*>(state);
-            run_attention(bound.plan, bound.code, *call);
-            return NG_OK;
-          },
-      .bind = bind,
-      .unbind = [](void*, void* state) { delete static_cast<State*>(state); },
-      .workspace = workspace,
-      .destroy = [](void* context) { delete static_cast<Task*>(context); },
-  };
+  return PlannedTask<Planner>::make({attention, dtype, target});
 }
 
 }  // namespace npugraph::codegen

@@ -6,20 +6,10 @@
 
 #include "base/error.h"
 #include "codegen/matmul_run.h"
+#include "codegen/planned_task.h"
 
 namespace npugraph::codegen {
 namespace {
-
-struct Convolution {
-  loop::Convolution what;
-  DType dtype;
-  target::Target target;
-};
-
-struct State {
-  MatmulPlan plan;
-  MatmulCode code;
-};
 
 // Sizes and strides of a buffer [a, b, rows, columns]; images of one dimension have one row.
 struct Shape {
@@ -83,19 +73,19 @@ bool fits(const ng_buffer& bias, int64_t channels, DType dtype) {
          static_cast<DType>(bias.dtype) == dtype;
 }
 
-std::optional<MatmulPlan> plan_convolution(const Convolution& convolution, const ng_call& call) {
-  const loop::Convolution& what = convolution.what;
+std::optional<MatmulPlan> plan_convolution(const loop::Convolution& what, DType dtype, const target::Target& target,
+                                           const ng_call& call) {
   const uint32_t buffers = what.bias ? 4 : 3;
   if (call.num_buffers != buffers) return {};
   const size_t rank = what.stride.size();
-  const auto weights = shape_of(call.buffers[0], rank, convolution.dtype);
-  const auto in = shape_of(call.buffers[1], rank, convolution.dtype);
-  const auto out = shape_of(call.buffers[buffers - 1], rank, convolution.dtype);
+  const auto weights = shape_of(call.buffers[0], rank, dtype);
+  const auto in = shape_of(call.buffers[1], rank, dtype);
+  const auto out = shape_of(call.buffers[buffers - 1], rank, dtype);
   if (!weights || !in || !out) return {};
-  if (!is_contiguous(*weights, convolution.dtype) || !is_contiguous(*out, convolution.dtype)) return {};
+  if (!is_contiguous(*weights, dtype) || !is_contiguous(*out, dtype)) return {};
   const Image image = image_of(what, *weights, *in, *out);
   if (!fits(image, *weights, *in, *out, what.groups)) return {};
-  if (what.bias && !fits(call.buffers[2], out->sizes[1], convolution.dtype)) return {};
+  if (what.bias && !fits(call.buffers[2], out->sizes[1], dtype)) return {};
 
   MatmulPlan plan;
   plan.image = image;
@@ -103,51 +93,34 @@ std::optional<MatmulPlan> plan_convolution(const Convolution& convolution, const
   plan.m = weights->sizes[0] / what.groups;
   plan.n = out->sizes[2] * out->sizes[3];
   plan.k = weights->sizes[1] * weights->sizes[2] * weights->sizes[3];
-  const int64_t size = size_of(convolution.dtype);
+  const int64_t size = size_of(dtype);
   plan.batch_sizes = {out->sizes[0], what.groups};
   plan.batches = out->sizes[0] * what.groups;
-  plan.a = {plan.k * size, size, {0, plan.m * plan.k * size}, convolution.dtype};
-  plan.b = {0, 0, {in->strides[0], weights->sizes[1] * in->strides[1]}, convolution.dtype};
-  plan.c = {plan.n * size, size, {out->sizes[1] * plan.n * size, plan.m * plan.n * size}, convolution.dtype};
-  complete(plan, convolution.target);
+  plan.a = {plan.k * size, size, {0, plan.m * plan.k * size}, dtype};
+  plan.b = {0, 0, {in->strides[0], weights->sizes[1] * in->strides[1]}, dtype};
+  plan.c = {plan.n * size, size, {out->sizes[1] * plan.n * size, plan.m * plan.n * size}, dtype};
+  complete(plan, target);
   return plan;
 }
 
-ng_status bind(void* context, const ng_call* call, void** state) {
-  const auto& convolution = *static_cast<const Convolution*>(context);
-  auto plan = plan_convolution(convolution, *call);
-  if (!plan) return NG_ERROR;
-  if (*state == nullptr) *state = new State;
-  auto& made = *static_cast<State*>(*state);
-  made.plan = *std::move(plan);
-  made.code = find_code({.a = convolution.dtype, .b = convolution.dtype, .c = convolution.dtype, .epilogue = {}},
-                        convolution.target, made.plan);
-  return NG_OK;
-}
+struct Planner {
+  loop::Convolution what;
+  DType dtype;
+  target::Target target;
 
-int64_t workspace(void* context, const ng_call* call) {
-  const auto plan = plan_convolution(*static_cast<const Convolution*>(context), *call);
-  return plan ? plan->workspace() : -1;
-}
+  std::optional<MatmulPlan> plan(const ng_call& call) const { return plan_convolution(what, dtype, target, call); }
+  MatmulCode code(const MatmulPlan& plan) const {
+    return find_code({.a = dtype, .b = dtype, .c = dtype, .epilogue = {}}, target, plan);
+  }
+  static void run(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) { run_matmul(plan, code, call); }
+};
 
 }  // namespace
 
 ng_task make_convolution(const loop::Convolution& convolution, DType dtype, const target::Target& target) {
   if (dtype != DType::kF32 && !(dtype == DType::kBF16 && target.bf16_dot))
     throw UserError(cat("convolution: elements of ", name_of(dtype), " on ", name_of(target.level)));
-  return {
-      .context = new Convolution{convolution, dtype, target},
-      .run =
-          [](void*, void* state, ng_call* call) {
-            const auto& bound = *static_cast<const State*>(state);
-            run_matmul(bound.plan, bound.code, *call);
-            return NG_OK;
-          },
-      .bind = bind,
-      .unbind = [](void*, void* state) { delete static_cast<State*>(state); },
-      .workspace = workspace,
-      .destroy = [](void* context) { delete static_cast<Convolution*>(context); },
-  };
+  return PlannedTask<Planner>::make({convolution, dtype, target});
 }
 
 }  // namespace npugraph::codegen
