@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "ir/alias.h"
@@ -13,6 +14,7 @@
 #include "ops/table.h"
 #include "ops/verify_types.h"
 #include "passes/pass.h"
+#include "tools/command_line.h"
 
 namespace npugraph {
 namespace {
@@ -141,8 +143,11 @@ int run_file(const Options& options) {
       out += run(text, options);
     } catch (const std::exception& error) {
       failed = true;
-      out += cat("error: ", error.what(), "\n");
-      if (!options.expect_errors) std::cerr << "npugraph-opt: " << error.what() << "\n";
+      if (options.expect_errors) {
+        out += cat("error: ", error.what(), "\n");
+      } else {
+        std::cerr << "npugraph-opt: " << error.what() << "\n";
+      }
     }
   }
   write_all(options.output, out);
@@ -172,7 +177,11 @@ int main_checked(int argc, char** argv) {
   Options options;
   CLI::App app("Runs passes on npugraph graphs in text form.", "npugraph-opt");
   declare(app, options);
-  CLI11_PARSE(app, argc, argv);
+  if (argc == 1 && isatty(STDIN_FILENO) != 0) {
+    std::cerr << app.help();
+    return tools::kUsageError;
+  }
+  if (const auto code = tools::parse(app, argc, argv)) return *code;
   if (options.list_passes) {
     list_passes();
     return 0;

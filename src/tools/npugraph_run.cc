@@ -22,6 +22,7 @@
 #include "runtime/executable.h"
 #include "runtime/malloc_host.h"
 #include "tensor/shape.h"
+#include "tools/command_line.h"
 #include "tools/npy.h"
 
 namespace npugraph::tools {
@@ -51,6 +52,8 @@ std::shared_ptr<const program::Program> load_program(const std::string& path) {
     throw UserError(cat("'", path, "' has constants, whose bytes the text form does not carry"));
   return parsed;
 }
+
+std::string counted(size_t count, const std::string& what) { return cat(count, " ", what, count == 1 ? "" : "s"); }
 
 std::string shape_text(DType dtype, std::span<const int64_t> sizes) {
   std::string text = cat(name_of(dtype), "[");
@@ -120,9 +123,12 @@ class Inputs {
     std::string wanted;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       const auto& input = program_.inputs[i];
-      wanted += cat("\n  ", name(i), ": ", input.buffer == kNone ? "a scalar" : shape_text(program_, input));
+      const bool scalar = input.buffer == kNone;
+      const bool fixed = !scalar && program_.buffers[input.buffer].cls == BufferClass::kParameter;
+      wanted +=
+          cat("\n  ", name(i), ": ", scalar ? "a scalar" : shape_text(program_, input), fixed ? ", of the model" : "");
     }
-    throw UserError(cat("the Program takes ", program_.inputs.size(), " inputs, got ", got, ":", wanted));
+    throw UserError(cat("the Program takes ", counted(program_.inputs.size(), "input"), ", got ", got, ":", wanted));
   }
 
   void find_symbols(const std::vector<std::string>& arguments) {
@@ -274,8 +280,8 @@ void print_times(std::vector<int64_t> times) {
 void run(const Arguments& arguments) {
   const auto program = load_program(arguments.program);
   if (arguments.outputs.size() > program->outputs.size()) {
-    throw UserError(
-        cat("the Program has ", program->outputs.size(), " outputs, got ", arguments.outputs.size(), " files"));
+    throw UserError(cat("the Program has ", counted(program->outputs.size(), "output"), ", got ",
+                        counted(arguments.outputs.size(), "file")));
   }
   runtime::MallocHost host;
   runtime::Executable executable(program, host, {.generate = compiler::generate}, program->name);
@@ -307,7 +313,7 @@ void run(const Arguments& arguments) {
 }  // namespace npugraph::tools
 
 int main(int argc, char** argv) {
-  CLI::App app{"Runs a saved Program on NumPy files, with neither Python nor torch."};
+  CLI::App app("Runs a saved Program on NumPy files, with neither Python nor torch.", "npugraph-run");
   npugraph::tools::Arguments arguments;
   app.add_option("program", arguments.program, "what artifact.save() wrote, or a text form ending in .program")
       ->required();
@@ -317,7 +323,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--repeat", arguments.repeat, "how many times to run")->check(CLI::PositiveNumber);
   app.add_flag("--time", arguments.time, "print the times of the runs");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = npugraph::tools::parse(app, argc, argv)) return *code;
   try {
     npugraph::tools::run(arguments);
   } catch (const std::exception& error) {

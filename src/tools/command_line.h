@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <iostream>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+namespace npugraph::tools {
+
+constexpr int kUsageError = 2;
+
+// Reads the command line into what `app` declares. The exit code of the process where it ends here: after --help, or after an
+// error, which is printed.
+inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    std::cerr << app.get_name() << ": " << error.what() << "; --help lists what it takes\n";
+    return kUsageError;
+  }
+  return std::nullopt;
+}
+
+}  // namespace npugraph::tools
