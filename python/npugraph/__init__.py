@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """npugraph: graph mode for PyTorch in C++. ``torch.compile(model, backend="npugraph_ex")``.
 
-What is exported here is the public API; docs/api.md lists it with stability levels.
+What ``__all__`` lists is the public API: its names and fields keep their meaning, later versions add (docs/api.md).
+Everything else, submodules included, may change.
 """
 
 import torch  # noqa: F401  (loads the libraries that the extension links)
 
 from npugraph import _C
-from npugraph.artifact import Artifact, Instance, artifacts, load
+from npugraph.artifact import Artifact, Instance, artifacts
 from npugraph.observe import poison_freed_memory, pools, task_log, trace
+from npugraph.saved import SavedProgram, load
 
 __version__ = _C.version
 
@@ -17,6 +19,7 @@ __all__ = [
     "DefectWarning",
     "Instance",
     "NpugraphWarning",
+    "SavedProgram",
     "artifacts",
     "load",
     "poison_freed_memory",
@@ -34,3 +37,7 @@ def __getattr__(name: str):
 
         return getattr(backend, name)
     raise AttributeError(f"module 'npugraph' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

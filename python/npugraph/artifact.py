@@ -12,8 +12,6 @@ from typing import Any
 
 from torch import fx
 
-from npugraph import _C
-
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
@@ -85,9 +83,10 @@ class Artifact:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts since the compile: compiles, captures, replays, ``recaptures.<reason>``, ``pass.<name>``, cache_hits,
-        cache_misses (of Instances); and of the kernels of its tasks, those that LLVM made for this compile
-        (kernel_builds, in kernel_build_ns summed over threads) and those that were there already (kernel_hits)."""
+        """Counts since the compile: compiles, captures, replays (every run, also one that captured),
+        ``recaptures.<reason>``, ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the kernels of its
+        tasks, those that LLVM made for this compile (kernel_builds, in kernel_build_ns summed over threads) and those
+        that were there already (kernel_hits)."""
         return self._core.counters()
 
     @property
@@ -119,14 +118,8 @@ class Artifact:
         return self._core.graph_stages()[-1] if stage is None else stage
 
     def __repr__(self) -> str:
-        return f"<npugraph.Artifact {self.name}: {len(self.tasks)} tasks, {self.counters['replays']} replays>"
-
-
-def load(path: str) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """What ``Artifact.save`` wrote, as a function that takes the list of the Program's inputs (and empties it) and
-    returns the tuple of its outputs. ``ValueError`` when the file is no Program, is damaged, or was made with another
-    torch or for other schemas of its operators."""
-    return _C.load_program(str(path))
+        tasks, runs = len(self.tasks), self.counters["replays"]
+        return f"<npugraph.Artifact {self.name}: {tasks} task{'s' * (tasks != 1)}, {runs} replay{'s' * (runs != 1)}>"
 
 
 class Owners:

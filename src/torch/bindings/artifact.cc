@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "compiler/generate.h"
 #include "torch/bindings/callable.h"
 #include "torch/bindings/init.h"
@@ -63,10 +64,34 @@ py::list instances(const Artifact& artifact) {
   return list;
 }
 
-py::object load_program(const std::string& path) {
+// "L['x']: f32[s0, 4]", with what else is known of it.
+std::string describe(const program::Program& program, const program::Input& input) {
+  if (input.buffer == program::kNone) return cat(input.source, ": a scalar");
+  std::string sizes;
+  for (const program::Dim& size : input.sizes) sizes += cat(sizes.empty() ? "" : ", ", program.expr(size).str());
+  const bool fixed = program.buffers[input.buffer].cls == program::BufferClass::kParameter;
+  return cat(input.source, ": ", name_of(input.dtype), "[", sizes, "]", fixed ? ", of the model" : "",
+             input.mutated ? ", written" : "");
+}
+
+// Name, descriptions of the inputs, and the function.
+py::tuple load_program(const std::string& path) {
   auto program = std::make_shared<const program::Program>(program::load(path, bridge::torch_facts()).program);
-  return py::reinterpret_steal<py::object>(make_callable(std::make_shared<runtime::Executable>(
+  std::vector<std::string> inputs;
+  for (const program::Input& input : program->inputs) inputs.push_back(describe(*program, input));
+  auto function = py::reinterpret_steal<py::object>(make_callable(std::make_shared<runtime::Executable>(
       program, bridge::TorchHost::instance(), runtime::Options{.generate = compiler::generate}, program->name)));
+  return py::make_tuple(program->name, std::move(inputs), std::move(function));
+}
+
+std::string repr(const compiler::TaskInfo& task) {
+  return cat("<npugraph.TaskInfo ", task.name, ": ", task.kind, task.source.empty() ? "" : " at ", task.source, ", ",
+             task.nanoseconds, " ns>");
+}
+
+std::string repr(const Partition& part) {
+  return cat("<npugraph.Partition ", part.target, " at ", part.source, ": runs as ", part.runs_as, ", ", part.reason,
+             ">");
 }
 
 bool writes_inputs(const Artifact& artifact) {
@@ -96,7 +121,8 @@ void init_artifact(py::module_& module) {
       .def_readonly("target", &Partition::target)
       .def_readonly("source", &Partition::source)
       .def_readonly("runs_as", &Partition::runs_as)
-      .def_readonly("reason", &Partition::reason);
+      .def_readonly("reason", &Partition::reason)
+      .def("__repr__", [](const Partition& part) { return repr(part); });
   py::class_<compiler::TaskInfo>(module, "TaskInfo")
       .def_readonly("name", &compiler::TaskInfo::name)
       .def_readonly("kind", &compiler::TaskInfo::kind)
@@ -106,7 +132,8 @@ void init_artifact(py::module_& module) {
       .def_readonly("reason", &compiler::TaskInfo::reason)
       .def_readonly("bytes_read", &compiler::TaskInfo::bytes_read)
       .def_readonly("bytes_written", &compiler::TaskInfo::bytes_written)
-      .def_readonly("nanoseconds", &compiler::TaskInfo::nanoseconds);
+      .def_readonly("nanoseconds", &compiler::TaskInfo::nanoseconds)
+      .def("__repr__", [](const compiler::TaskInfo& task) { return repr(task); });
   py::class_<Artifact, std::shared_ptr<Artifact>>(module, "Artifact")
       .def_static("compile", &compile)
       .def_property_readonly("name", &Artifact::name)

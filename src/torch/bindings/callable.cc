@@ -62,6 +62,7 @@ class Call {
     hook_ = std::move(hook);
   }
   const pybind11::object& hook() const { return hook_; }
+  const std::string& name() const { return program_.name; }
 
  private:
   // What a call needs while it runs; calls that overlap have one each.
@@ -247,6 +248,11 @@ PyObject* watch(PyObject* self, PyObject* args) {
   return Py_NewRef(Py_None);
 }
 
+PyObject* repr(PyObject* self) {
+  return PyUnicode_FromString(
+      cat("<npugraph.Callable of ", reinterpret_cast<CallableObject*>(self)->call->name(), ">").c_str());
+}
+
 PyMethodDef methods[] = {
     {"watch", watch, METH_VARARGS,
      "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
@@ -265,6 +271,7 @@ PyGetSetDef properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_Gener
 PyType_Slot slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_repr, reinterpret_cast<void*>(repr)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_methods, methods},

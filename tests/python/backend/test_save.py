@@ -121,6 +121,59 @@ def test_load_runs_what_was_saved(tmp_path) -> None:
         assert_same(list(loaded(inputs_of(artifact, given))), list(scaled(**given)))
 
 
+class Scale(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+def test_a_loaded_program_names_its_inputs(tmp_path) -> None:
+    model, x = Scale(), torch.randn(3, 4)
+    compile_ex(model, options={"name": "scale"})(x)
+    path = tmp_path / "scale.ngp"
+    npugraph.artifacts()[0].save(path)
+    loaded = npugraph.load(path)
+    given = {"L['x']: f32[3, 4]": x, "L['self']._parameters['weight']: f32[4], of the model": model.weight}
+    assert sorted(loaded.inputs) == sorted(given)
+    assert loaded.name == "scale"
+    assert repr(loaded) == f"<npugraph.SavedProgram scale: {', '.join(loaded.inputs)}>"
+    wanted = "".join(f"\n  input {i} {text}" for i, text in enumerate(loaded.inputs))
+    with pytest.raises(ValueError) as caught:
+        loaded([x])
+    assert str(caught.value) == f"scale takes 2 inputs, got 1; they are:{wanted}"
+    with pytest.raises(TypeError) as caught:
+        loaded(x)
+    assert str(caught.value) == f"scale takes one list with its inputs, got Tensor; they are:{wanted}"
+    inputs = tuple(given[text] for text in loaded.inputs)
+    assert_same(loaded(inputs)[0], model(x))
+    as_list = list(inputs)
+    loaded(as_list)
+    assert len(as_list) == 2
+    done = run(path)
+    assert done.returncode == 1
+    assert "input 0 (L[" in done.stderr
+    assert "f32[4], of the model" in done.stderr
+
+
+def test_a_wrong_command_line() -> None:
+    for tool, wrong in ((RUN, "--inptu"), (RUN.with_name("npugraph-opt"), "--pases=cse")):
+        done = subprocess.run([tool, "x", wrong], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"{tool.name}: ")
+        assert wrong in done.stderr
+
+
+def test_npugraph_opt_says_an_error_once() -> None:
+    tool = RUN.with_name("npugraph-opt")
+    done = subprocess.run([tool], input="npugraph.graph 2 @a {", capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("version 2 of the text form") == 1
+
+
 def with_library(schema: str):
     library = torch.library.Library("save_tests", "DEF")
     library.define(schema)
