@@ -39,7 +39,12 @@ def poison_freed_memory(on: bool = True) -> None:
 @contextlib.contextmanager
 def trace(path: str) -> Iterator[None]:
     """Writes a Chrome trace (``chrome://tracing``, Perfetto) of the compile phases, passes and tasks inside the
-    ``with``."""
+    ``with``. ``ValueError`` before anything runs when ``path`` cannot be written."""
+    try:
+        with open(path, "ab"):
+            pass
+    except OSError as error:
+        raise ValueError(f"cannot write the trace to {path}: {error.strerror}") from None
     _C.trace_start()
     try:
         yield

@@ -2,9 +2,11 @@
 // Artifact::explain(): one page about a compile, for a person.
 #include <algorithm>
 #include <iomanip>
+#include <iterator>
 #include <map>
 #include <sstream>
 
+#include "base/error.h"
 #include "compiler/artifact.h"
 
 namespace npugraph::compiler {
@@ -21,12 +23,15 @@ std::string human_bytes(int64_t bytes) {
   return out.str();
 }
 
+// "-" where nothing was measured.
 std::string percent(int64_t part, int64_t whole) {
+  if (whole == 0) return "-";
   std::ostringstream out;
-  out << std::fixed << std::setprecision(0)
-      << (whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole)) << " %";
+  out << std::fixed << std::setprecision(0) << 100.0 * static_cast<double>(part) / static_cast<double>(whole) << " %";
   return out.str();
 }
+
+std::string counted(int64_t count, const std::string& what) { return cat(count, " ", what, count == 1 ? "" : "s"); }
 
 struct Share {
   int64_t tasks = 0;
@@ -47,11 +52,30 @@ Share total_of(const std::map<std::string, Share>& shares) {
 void print_shares(std::ostringstream& out, const std::map<std::string, Share>& shares) {
   const Share total = total_of(shares);
   for (const auto& [kind, share] : shares) {
-    out << "  " << std::left << std::setw(10) << kind << std::right << std::setw(6) << share.tasks << " tasks "
-        << std::setw(6) << percent(share.ns, total.ns) << " of the time " << std::setw(6)
-        << percent(share.bytes, total.bytes) << " of the bytes (" << human_bytes(share.bytes) << ")\n";
+    out << "  " << std::left << std::setw(12) << kind << std::right << std::setw(6) << share.tasks
+        << (share.tasks == 1 ? " task  " : " tasks ") << std::setw(6) << percent(share.ns, total.ns) << " of the time "
+        << std::setw(6) << percent(share.bytes, total.bytes) << " of the bytes (" << human_bytes(share.bytes) << ")\n";
   }
-  if (total.ns == 0) out << "  (not run yet: times appear after the second call)\n";
+}
+
+// The most time first.
+void print_slowest(std::ostringstream& out, const std::vector<TaskInfo>& tasks, size_t most) {
+  std::vector<const TaskInfo*> sorted;
+  int64_t total = 0;
+  for (const TaskInfo& task : tasks) {
+    total += task.nanoseconds;
+    if (task.nanoseconds > 0) sorted.push_back(&task);
+  }
+  if (sorted.empty()) return;
+  out << "\nThe tasks that take most time\n";
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const TaskInfo* a, const TaskInfo* b) { return a->nanoseconds > b->nanoseconds; });
+  if (sorted.size() > most) sorted.resize(most);
+  for (const TaskInfo* task : sorted) {
+    out << "  " << std::fixed << std::setprecision(1) << std::setw(10) << static_cast<double>(task->nanoseconds) / 1e3
+        << " us " << std::setw(6) << percent(task->nanoseconds, total) << "  " << task->name
+        << (task->source.empty() ? "" : cat(" at ", task->source)) << "\n";
+  }
 }
 
 // "12x aten.add.out: why", the most time first, at most `most` lines.
@@ -63,6 +87,8 @@ void print_reasons(std::ostringstream& out, const std::vector<TaskInfo>& tasks, 
     ++share.tasks;
     share.ns += task.nanoseconds;
   }
+  if (groups.empty()) return;
+  out << "\nWhat is not generated code, and why\n";
   std::vector<std::pair<std::pair<std::string, std::string>, Share>> sorted(groups.begin(), groups.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.ns, a.second.tasks) > std::pair(b.second.ns, b.second.tasks);
@@ -71,10 +97,31 @@ void print_reasons(std::ostringstream& out, const std::vector<TaskInfo>& tasks, 
     out << "  " << std::setw(4) << sorted[i].second.tasks << "x " << sorted[i].first.first << ": "
         << sorted[i].first.second << "\n";
   }
-  if (sorted.size() > most) out << "  ... and " << sorted.size() - most << " more operators\n";
+  if (sorted.size() > most)
+    out << "  ... and " << counted(static_cast<int64_t>(sorted.size() - most), "more operator") << "\n";
+}
+
+void print_passes(std::ostringstream& out, const std::vector<passes::PassRecord>& passes,
+                  const std::vector<passes::Remark>& remarks, size_t most) {
+  std::map<std::string, int> hits, texts;
+  for (const passes::PassRecord& pass : passes) {
+    if (pass.hits > 0) hits[pass.name] += pass.hits;
+  }
+  for (const passes::Remark& remark : remarks) ++texts[remark.pass + ": " + remark.message];
+  if (hits.empty() && texts.empty()) return;
+  out << "\nWhat the passes did\n";
+  for (const auto& [pass, count] : hits)
+    out << "  " << std::left << std::setw(26) << pass << std::right << count << "\n";
+  size_t shown = 0;
+  for (const auto& [text, count] : texts) {
+    if (shown++ == most) break;
+    out << "  " << std::setw(4) << count << "x " << text << "\n";
+  }
+  if (texts.size() > most) out << "  ... and " << texts.size() - most << " more\n";
 }
 
 constexpr size_t kMostLines = 20;
+constexpr size_t kSlowest = 5;
 
 }  // namespace
 
@@ -92,8 +139,8 @@ void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskIn
     ++group.tasks;
     group.bytes += notes_[i].saved_bytes;
   }
-  out << "  " << generated.tasks << " of " << tasks.size() << " tasks, " << percent(generated.ns, all.ns)
-      << " of the time\n";
+  out << "  " << generated.tasks << " of " << counted(std::ssize(tasks), "task") << ", "
+      << percent(generated.ns, all.ns) << " of the time\n";
   std::vector<std::pair<std::string, Share>> sorted(groups.begin(), groups.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
@@ -106,17 +153,16 @@ void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskIn
 
 std::string Artifact::title() const {
   const runtime::Counters run = executable_->counters();
-  std::ostringstream out;
-  out << name() << ": " << program_->tasks.size() << " tasks, " << program_->inputs.size() << " inputs, "
-      << program_->outputs.size() << " outputs, " << program_->symbols.size() << " symbols; captured " << run.captures
-      << " times, replayed " << run.replays << " times\n";
-  return out.str();
+  return cat(name(), ": ", counted(std::ssize(program_->tasks), "task"), ", ",
+             counted(std::ssize(program_->inputs), "input"), ", ", counted(std::ssize(program_->outputs), "output"),
+             ", ", counted(std::ssize(program_->symbols), "symbol"), "; captured ", counted(run.captures, "time"),
+             ", run ", counted(run.replays, "time"), "\n");
 }
 
 std::string Artifact::explain() const {
   std::ostringstream out;
   const std::vector<TaskInfo> infos = tasks();
-  out << title() << "\nWhere time and bytes go\n";
+  out << title();
   std::map<std::string, Share> shares;
   for (const TaskInfo& task : infos) {
     Share& share = shares[task.kind];
@@ -124,26 +170,19 @@ std::string Artifact::explain() const {
     share.bytes += task.bytes_read + task.bytes_written;
     share.ns += task.nanoseconds;
   }
-  print_shares(out, shares);
-
-  out << "\nGenerated code\n";
-  print_generated(out, infos);
-
-  out << "\nWhat the passes did\n";
-  std::map<std::string, int> hits;
-  for (const passes::PassRecord& pass : passes_) hits[pass.name] += pass.hits;
-  for (const auto& [pass, count] : hits)
-    out << "  " << std::left << std::setw(26) << pass << std::right << count << "\n";
-  std::map<std::string, int> remarks;
-  for (const passes::Remark& remark : remarks_) ++remarks[remark.pass + ": " + remark.message];
-  size_t shown = 0;
-  for (const auto& [text, count] : remarks) {
-    if (shown++ == kMostLines) break;
-    out << "  " << std::setw(4) << count << "x " << text << "\n";
+  if (!infos.empty()) {
+    out << "\nWhere time and bytes go\n";
+    print_shares(out, shares);
+    if (total_of(shares).ns == 0) {
+      out << (options_.capture ? "  (no times yet: call again with the same sizes)\n"
+                               : "  (no times: without captures nothing is run a second time)\n");
+    }
+    print_slowest(out, infos, kSlowest);
+    out << "\nGenerated code\n";
+    print_generated(out, infos);
   }
-  if (remarks.size() > kMostLines) out << "  ... and " << remarks.size() - kMostLines << " more\n";
 
-  out << "\nWhat is not generated code, and why\n";
+  print_passes(out, passes_, remarks_, kMostLines);
   print_reasons(out, infos, kMostLines);
 
   out << "\nMemory\n";

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "passes/pass.h"
@@ -30,6 +31,19 @@ const char* name_of(runtime::RunMode mode) {
   return "";
 }
 
+std::string repr(const TaskRecord& record) {
+  return cat("<npugraph.TaskRecord ", record.sequence, " of ", record.artifact, ": ", record.name, ", ", record.kind,
+             ", ", name_of(record.mode), ", ", record.end_ns - record.begin_ns, " ns>");
+}
+
+std::string repr(const PoolInfo& pool) {
+  return cat("<npugraph.PoolInfo ", pool.name, ": ", pool.live_bytes, " bytes live, ", pool.peak_bytes, " at most>");
+}
+
+std::string repr(const PoolEvent& event) {
+  return cat("<npugraph.PoolEvent ", event.what, " ", event.bytes, " bytes at ", event.ns, " ns>");
+}
+
 void init_task_log(py::module_& module) {
   py::class_<TaskRecord>(module, "TaskRecord")
       .def_readonly("sequence", &TaskRecord::sequence)
@@ -45,7 +59,8 @@ void init_task_log(py::module_& module) {
       .def_readonly("scopes", &TaskRecord::scopes)
       .def_readonly("begin_ns", &TaskRecord::begin_ns)
       .def_readonly("end_ns", &TaskRecord::end_ns)
-      .def_readonly("waits", &TaskRecord::waits);
+      .def_readonly("waits", &TaskRecord::waits)
+      .def("__repr__", [](const TaskRecord& record) { return repr(record); });
   module.def("task_log_start", [] { runtime::TaskLog::instance().start(); });
   module.def("task_log_stop", [] { return runtime::TaskLog::instance().stop(); });
 }
@@ -54,13 +69,15 @@ void init_pools(py::module_& module) {
   py::class_<PoolEvent>(module, "PoolEvent")
       .def_readonly("ns", &PoolEvent::ns)
       .def_readonly("what", &PoolEvent::what)
-      .def_readonly("bytes", &PoolEvent::bytes);
+      .def_readonly("bytes", &PoolEvent::bytes)
+      .def("__repr__", [](const PoolEvent& event) { return repr(event); });
   py::class_<PoolInfo>(module, "PoolInfo")
       .def_readonly("name", &PoolInfo::name)
       .def_readonly("owners", &PoolInfo::owners)
       .def_readonly("live_bytes", &PoolInfo::live_bytes)
       .def_readonly("peak_bytes", &PoolInfo::peak_bytes)
-      .def_readonly("history", &PoolInfo::history);
+      .def_readonly("history", &PoolInfo::history)
+      .def("__repr__", [](const PoolInfo& pool) { return repr(pool); });
   module.def("pools", &runtime::pools);
   module.def("set_poison", &runtime::set_poison);
 }

@@ -50,7 +50,9 @@ def test_tasks() -> None:
         assert task.bytes_read > 0
         assert task.bytes_written >= 16 * 32 * 4
         assert task.nanoseconds > 0
-    softmax = next(task for task in tasks if "softmax" in task.name)
+    torch._dynamo.reset()
+    _, _, plain = compiled_step(options={"generate_code": False})
+    softmax = next(task for task in plain.tasks if "softmax" in task.name)
     assert softmax.bytes_read == softmax.bytes_written == 16 * 32 * 4
 
 
@@ -194,18 +196,19 @@ def test_partitions_and_repr() -> None:
     assert (partition.target, partition.runs_as) == ("cond", "python")
     assert partition.source.startswith(__file__)
     assert partition.reason == "cond is not an ATen operator"
-    assert re.fullmatch(r"<npugraph.Artifact .*: 4 tasks, 1 replays>", repr(artifact))
+    assert re.fullmatch(r"<npugraph.Artifact .*: 4 tasks, 1 replay>", repr(artifact))
     assert "cond" in artifact.explain()
 
 
 def test_explain() -> None:
-    compiled, inputs, artifact = compiled_step()
+    compiled, inputs, artifact = compiled_step(options={"generate_code": False})
     compiled(*inputs)
     text = artifact.explain()
     headings = [line for line in text.splitlines() if line and not line.startswith(" ")]
     assert headings[0].startswith("step_0: ")
     assert headings[1:] == [
         "Where time and bytes go",
+        "The tasks that take most time",
         "Generated code",
         "What the passes did",
         "What is not generated code, and why",
@@ -216,7 +219,7 @@ def test_explain() -> None:
     kinds = {task.kind for task in artifact.tasks}
     for kind in kinds:
         count = sum(task.kind == kind for task in artifact.tasks)
-        line = rf"^  {kind} +{count} tasks +(\d+) % of the time +(\d+) % of the bytes \([\d.]+ K?i?B\)$"
+        line = rf"^  {kind} +{count} tasks? +(\d+) % of the time +(\d+) % of the bytes \([\d.]+ K?i?B\)$"
         assert re.search(line, sections["Where time and bytes go"], re.MULTILINE)
     for column in range(2):
         shares = re.findall(r"(\d+) % of", sections["Where time and bytes go"])[column::2]
@@ -229,6 +232,37 @@ def test_explain() -> None:
     for task in artifact.tasks:
         assert (f"{task.name}: {task.reason}" in reasons) == (task.kind == "aten")
     assert "aten._softmax.out" in reasons
+    slowest = max(artifact.tasks, key=lambda task: task.nanoseconds)
+    first = sections["The tasks that take most time"].strip().splitlines()[0]
+    assert re.fullmatch(rf" *{slowest.nanoseconds / 1e3:.1f} us +\d+ %  {slowest.name} at {slowest.source}", first)
+    assert not re.search(r" 0$", sections["What the passes did"], re.MULTILINE)
+
+
+def test_explain_without_times() -> None:
+    """Times are those of a second run with the same sizes; once taken, other sizes do not take them away."""
+    compiled = compile_ex(lambda x: x.sin(), dynamic=True)
+    for rows in (2, 3):
+        compiled(torch.ones(rows))
+    (artifact,) = npugraph.artifacts()
+    text = artifact.explain()
+    assert ": 1 task, " in text
+    assert ", 1 output, " in text
+    assert "; captured 2 times, run 2 times\n" in text
+    assert re.search(r"^  \w+ +1 task +- of the time +100 % of the bytes", text, re.MULTILINE)
+    assert "(no times yet: call again with the same sizes)" in text
+    assert "What is not generated code" not in text
+    assert "What the passes did" not in text
+    for rows in (3, 4):
+        compiled(torch.ones(rows))
+    assert re.search(r"^  \w+ +1 task +100 % of the time", artifact.explain(), re.MULTILINE)
+
+
+def test_explain_with_force_eager() -> None:
+    compiled = compile_ex(lambda x: x.sin(), options={"force_eager": True})
+    for _ in range(3):
+        compiled(torch.ones(3))
+    (artifact,) = npugraph.artifacts()
+    assert "(no times: without captures nothing is run a second time)" in artifact.explain()
 
 
 def test_task_log() -> None:
@@ -245,7 +279,7 @@ def test_task_log() -> None:
         assert record.artifact == artifact.name
         assert record.instance == artifact.instances[0].key
         assert record.mode == "replay"
-        assert record.kind in ("kernel", "aten", "copy")
+        assert record.kind == artifact.tasks[record.task].kind
         assert record.stream == 0
         assert 0 in record.workers
         assert 0 < record.begin_ns <= record.end_ns
@@ -269,6 +303,27 @@ def test_task_log_of_a_capture_and_after_an_error() -> None:
     with npugraph.task_log() as log:
         compiled(torch.ones(3), torch.tensor([0]))
     assert {record.mode for record in log} == {"replay"}
+
+
+def test_what_is_printed_of_records() -> None:
+    compiled, inputs, artifact = compiled_step()
+    with npugraph.task_log() as log:
+        compiled(*inputs)
+    task, record = artifact.tasks[0], log[0]
+    assert repr(task) == f"<npugraph.TaskInfo {task.name}: {task.kind} at {task.source}, {task.nanoseconds} ns>"
+    spent = record.end_ns - record.begin_ns
+    assert repr(record) == (
+        f"<npugraph.TaskRecord {record.sequence} of {artifact.name}: {task.name}, {task.kind}, replay, {spent} ns>"
+    )
+    pool = npugraph.pools()[0]
+    assert repr(pool) == (f"<npugraph.PoolInfo {pool.name}: {pool.live_bytes} bytes live, {pool.peak_bytes} at most>")
+    event = pool.history[0]
+    assert repr(event) == f"<npugraph.PoolEvent {event.what} {event.bytes} bytes at {event.ns} ns>"
+
+
+def test_the_package_lists_its_public_names() -> None:
+    assert sorted(dir(npugraph)) == sorted([*npugraph.__all__, "__version__"])
+    assert all(hasattr(npugraph, name) for name in npugraph.__all__)
 
 
 def test_pools() -> None:
@@ -325,7 +380,7 @@ def test_traces_in_a_row(tmp_path) -> None:
         spans = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
         assert [event["name"] for event in spans] == [task.name for task in artifact.tasks] * calls
     with pytest.raises(ValueError, match="cannot write the trace"), npugraph.trace(tmp_path / "no" / "trace.json"):
-        compiled(*inputs)
+        pytest.fail("nothing runs when the trace could not be written")
     with npugraph.trace(tmp_path / "empty.json"):
         pass
     events = json.loads((tmp_path / "empty.json").read_text())["traceEvents"]
