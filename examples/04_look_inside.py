@@ -15,7 +15,8 @@ def update(state: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 @torch.no_grad()
 def main() -> None:
     compiled = torch.compile(update, backend="npugraph_ex")
-    compiled(torch.zeros(3, 8), torch.randn(3, 4))
+    for _ in range(2):  # the second call with the same sizes is the one that is timed
+        compiled(torch.zeros(3, 8), torch.randn(3, 4))
     (artifact,) = npugraph.artifacts()
 
     print("stages:", ", ".join(artifact.stages))
