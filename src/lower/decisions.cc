@@ -62,7 +62,7 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
       const bool has_terms = generate && space_of(graph, node);
       decision.reason = !generate   ? "generate_code is off"
                         : has_terms ? "generated code would save no memory traffic here"
-                                    : "no generated code for this operator";
+                                    : "no generated code for this operator with these operands";
     }
   }
 }

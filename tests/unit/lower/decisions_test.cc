@@ -37,7 +37,8 @@ TEST(Decisions, WithoutGeneratedCodeEveryNodeIsATask) {
 
 TEST(Decisions, ARefusedClusterRunsNodeByNode) {
   constexpr const char* kNone =
-      "aten.nonzero_static: no generated code for this operator, and no kernel that writes into planned memory\n";
+      "aten.nonzero_static: no generated code for this operator with these operands, and no kernel that writes into "
+      "planned memory\n";
   EXPECT_EQ(decided({.generate = true}), std::string("loop.exp.gelu: \n") + kNone + "loop.neg.abs: \n");
   EXPECT_EQ(decided({.generate = true, .refused = {{1, "too hard"}}}),
             std::string("aten.exp.out: too hard\naten.gelu.out: too hard\n") + kNone + "loop.neg.abs: \n");
