@@ -383,11 +383,20 @@ void Finder::add_products(std::vector<Cluster>& kept) {
   }
 }
 
-// Of single nodes, what precompiled kernels and copies of parts do stays with them.
+// Elements of a tensor up to which a host operator is done before code for it alone would pay.
+constexpr int64_t kSmallTensor = 16 * 1024;
+constexpr int64_t kUsualSize = 128;  // what a symbolic size counts as
+
+// Of single nodes, those that move elements anywhere, or many of them. What precompiled kernels and copies of parts do stays
+// with them.
 bool Finder::is_worth_code(const Cluster& cluster) const {
-  const ir::NodeId first = cluster.nodes.front();
-  return cluster.nodes.size() > 1 ||
-         (kinds_[first] != TermKind::kConcatenation && !choose_kernel(graph_, graph_.node(first)));
+  if (cluster.nodes.size() > 1) return true;
+  const ir::NodeId node = cluster.nodes.front();
+  if (kinds_[node] == TermKind::kGather || kinds_[node] == TermKind::kScatter) return true;
+  if (kinds_[node] == TermKind::kConcatenation || choose_kernel(graph_, graph_.node(node))) return false;
+  int64_t elements = 1;
+  for (const Expr& size : cluster.space) elements *= size.as_int().value_or(kUsualSize);
+  return elements > kSmallTensor;
 }
 
 // Orders members, finds products in front and drops clusters that save nothing.

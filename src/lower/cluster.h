@@ -9,8 +9,8 @@
 // score (bytes that are neither stored nor loaded; ties keep the original order).
 //
 // All of a cluster runs where its last node stands; what may fail is looked at before anything is stored. A node that writes
-// an operand ends its cluster, so that writes stay where they are. Whoever has terms and no precompiled kernel is a cluster
-// by itself. A snapshot of a Graph. Immutable, safe to share.
+// an operand ends its cluster, so that writes stay where they are. A node that has terms and no precompiled kernel is a
+// cluster by itself, unless it is small. A snapshot of a Graph. Immutable, safe to share.
 #pragma once
 
 #include <vector>

@@ -222,8 +222,14 @@ bool has_simple_numbers(const ir::Node& node) {
   };
   return std::all_of(node.args.begin(), node.args.end(), is_simple);
 }
+// Which of two zeros these take depends, in torch, on where an element lies.
+bool chooses_zeros(const ir::Op& op) {
+  static constexpr std::string_view kNames[] = {"aten.fmax", "aten.fmin", "aten.clamp.Tensor", "aten.clamp_min.Tensor",
+                                                "aten.clamp_max.Tensor"};
+  return std::find(std::begin(kNames), std::end(kNames), op.name) != std::end(kNames);
+}
 bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
-  return has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
+  return !chooses_zeros(*node.op) && has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
 }
 int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   std::vector<int> args;

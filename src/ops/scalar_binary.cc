@@ -22,16 +22,16 @@ Value mul(Args a) { return a[0] * a[1]; }
 Value div(Args a) { return a[0] / a[1]; }
 Value maximum(Args a) { return loop::max(a[0], a[1]); }
 Value minimum(Args a) { return loop::min(a[0], a[1]); }
-// Of a number and a NaN, the number.
+// Of a number and a NaN, the number; of equal numbers, the first.
 Value fmax(Args a) {
   if (!a.is_float()) return loop::max(a[0], a[1]);
-  const Value other = loop::select(loop::unary(Op::kIsNan, a[1]), a[0], loop::max(a[0], a[1]));
-  return loop::select(loop::unary(Op::kIsNan, a[0]), a[1], other);
+  const Value keeps = loop::unary(Op::kIsNan, a[1]) | (a[0] >= a[1]);
+  return loop::select(keeps, a[0], a[1]);
 }
 Value fmin(Args a) {
   if (!a.is_float()) return loop::min(a[0], a[1]);
-  const Value other = loop::select(loop::unary(Op::kIsNan, a[1]), a[0], loop::min(a[0], a[1]));
-  return loop::select(loop::unary(Op::kIsNan, a[0]), a[1], other);
+  const Value keeps = loop::unary(Op::kIsNan, a[1]) | (a[0] <= a[1]);
+  return loop::select(keeps, a[0], a[1]);
 }
 
 // The exponents that ATen computes by products and roots.

@@ -20,7 +20,23 @@ Value function(Args a) {
 Value sigmoid(Value x) { return loop::unary(Op::kSigmoid, x); }
 Value exp(Value x) { return loop::unary(Op::kExp, x); }
 
-Value clamp(Value x, Value low, Value high) { return loop::min(loop::max(x, low), high); }
+// Of equal numbers, the first: zeros keep their signs. NaN where either is NaN.
+Value at_least(Value x, Value low) {
+  const Value keeps = x >= low;
+  return loop::select(is_floating(x.dtype()) ? keeps | loop::unary(Op::kIsNan, x) : keeps, x, low);
+}
+Value at_most(Value x, Value high) {
+  const Value keeps = x <= high;
+  return loop::select(is_floating(x.dtype()) ? keeps | loop::unary(Op::kIsNan, x) : keeps, x, high);
+}
+Value clamp(Value x, Value low, Value high) { return at_most(at_least(x, low), high); }
+
+// The sign of NaN is 0.
+Value sign(Args a) {
+  if (!a.is_float()) return loop::unary(Op::kSign, a[0]);
+  const Value zero = a.constant(0);
+  return loop::select(a[0] > zero, a.constant(1), loop::select(a[0] < zero, a.constant(-1), zero));
+}
 
 // Relu keeps NaN and -0.
 Value relu(Args a) { return loop::select(a[0] < a.constant(0), a.constant(0), a[0]); }
@@ -70,12 +86,12 @@ bool is_known_gelu(const Call& call) {
 
 Value clamp_args(Args a) {
   Value x = a[0];
-  if (a.has(1)) x = loop::max(x, a[1]);
-  if (a.has(2)) x = loop::min(x, a[2]);
+  if (a.has(1)) x = at_least(x, a[1]);
+  if (a.has(2)) x = at_most(x, a[2]);
   return x;
 }
-Value clamp_min(Args a) { return loop::max(a[0], a[1]); }
-Value clamp_max(Args a) { return loop::min(a[0], a[1]); }
+Value clamp_min(Args a) { return at_least(a[0], a[1]); }
+Value clamp_max(Args a) { return at_most(a[0], a[1]); }
 
 Value is_nan(Args a) { return loop::unary(Op::kIsNan, a[0]); }
 Value is_infinite(Args a) { return loop::unary(Op::kAbs, a[0]) == a.constant(INFINITY); }
@@ -89,8 +105,8 @@ Value filled(Args a) { return a[1]; }
 constexpr ScalarRow kRows[] = {
     {"aten.neg", Domain::kNumber, function<Op::kNeg>},
     {"aten.abs", Domain::kNumber, function<Op::kAbs>},
-    {"aten.sign", Domain::kNumber, function<Op::kSign>},
-    {"aten.sgn", Domain::kNumber, function<Op::kSign>},
+    {"aten.sign", Domain::kNumber, sign},
+    {"aten.sgn", Domain::kNumber, sign},
     {"aten.relu", Domain::kNumber, relu},
     {"aten.square", Domain::kNumber, square},
     {"aten.hardtanh", Domain::kNumber, hardtanh},

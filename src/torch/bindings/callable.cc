@@ -148,10 +148,10 @@ void Call::fail(const RunResult& result) const {
   if (result.task == program::kNone) throw std::runtime_error(result.error);
   const program::Task& task = program_.tasks[result.task];
   const std::string where = cat("\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")");
-  // Checks of generated code name the exception where it is not a RuntimeError.
+  // Checks of generated code that raise what eager raises name the exception.
   constexpr std::string_view kIndexError = "IndexError: ";
   if (result.error.starts_with(kIndexError))
-    C10_THROW_ERROR(IndexError, result.error.substr(kIndexError.size()) + where);
+    C10_THROW_ERROR(IndexError, result.error.substr(kIndexError.size()));
   throw std::runtime_error(result.error + where);
 }
 
