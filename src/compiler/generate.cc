@@ -9,6 +9,7 @@
 #include "codegen/convolution.h"
 #include "codegen/kernel.h"
 #include "codegen/matmul.h"
+#include "codegen/quant.h"
 #include "loop/text.h"
 #include "target/target.h"
 
@@ -46,6 +47,7 @@ ng_task generate(const program::Task& task) {
   if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
   if (task.kind == program::TaskKind::kAttention) return make_attention(task, *text);
   if (task.kind == program::TaskKind::kConvolution) return make_convolution(task, *text);
+  if (codegen::is_quant_text(*text)) return codegen::make_quant(*text, target::host_target());
   loop::Kernel kernel = loop::parse(*text, task.name);
   if (task.kind == program::TaskKind::kMatmul) return make_product(task, std::move(kernel));
   return codegen::make_kernel_task(kernel, target::host_target());

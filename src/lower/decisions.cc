@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "lower/quant.h"
 #include "lower/terms.h"
 
 namespace npugraph::lower {
@@ -54,6 +55,10 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     if (generate && refusal == nullptr) decision.attention = choose_attention(graph, uses, node);
     if (generate && refusal == nullptr) decision.convolution = choose_convolution(graph, node);
     if (decision.attention || decision.convolution) continue;
+    if (generate && refusal == nullptr && is_quantised_gather(graph, node)) {
+      decision.text = gather_text(node);
+      continue;
+    }
     decision.kernel = choose_kernel(graph, node);
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
     if (refusal != nullptr) {

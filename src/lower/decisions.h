@@ -27,6 +27,7 @@ struct Decision {
   const Cluster* cluster = nullptr;              // generated code, together with others
   std::optional<AttentionChoice> attention;      // generated code
   std::optional<ConvolutionChoice> convolution;  // generated code
+  std::string text;                              // of generated code by itself
   std::optional<KernelChoice> kernel;            // a precompiled kernel
   std::optional<OutVariant> out_variant;         // the host's operator, writing into planned memory
   std::string reason;  // why it is not generated code, where that says more than the kind of its task

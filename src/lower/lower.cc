@@ -12,6 +12,7 @@
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/loop_nest.h"
+#include "lower/quant.h"
 #include "lower/terms.h"
 
 namespace npugraph::lower {
@@ -69,9 +70,10 @@ class Lowering {
   void lower_nest(const Cluster& cluster);
   bool lower_product(const Cluster& cluster);
   Task start_generated(TaskKind kind, const std::vector<ir::NodeId>& nodes) const;
-  void finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor);
+  void finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor, const std::string& head = {});
   std::vector<Expr> strides_of(ir::ValueId id);
   void lower_node(const ir::Node& node, const Decision& decision);
+  void lower_alone(ir::NodeId id, const std::string& text);
   void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
   void lower_attention(const ir::Node& node, const AttentionChoice& choice);
   void lower_convolution(const ir::Node& node, const ConvolutionChoice& choice);
@@ -264,8 +266,8 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
 }
 
 // The text of the generated code, its scalars, and the operands that it reads and writes.
-void Lowering::finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor) {
-  task.args = {loop::print(nest.kernel)};
+void Lowering::finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor, const std::string& head) {
+  task.args = {head + loop::print(nest.kernel)};
   task.args.insert(task.args.end(), nest.symbols.begin(), nest.symbols.end());
   for (const auto& [written, read] : nest.may_share) {
     task.may_share.push_back({static_cast<int32_t>(nest.reads.size() + written), static_cast<int32_t>(read)});
@@ -338,8 +340,19 @@ bool Lowering::lower_product(const Cluster& cluster) {
   for (size_t arg : {first, first + 1}) {
     task.operands.push_back(buffers_->operand(std::get<TensorRef>(product.args[arg]).id, Access::kRead));
   }
-  finish_generated(std::move(task), *nest, cluster.anchor());
+  finish_generated(std::move(task), *nest, cluster.anchor(), product_head(graph_, product));
   return true;
+}
+
+// A node that is generated code by itself, of this text.
+void Lowering::lower_alone(ir::NodeId id, const std::string& text) {
+  const ir::Node& node = graph_.node(id);
+  Task task = start_generated(TaskKind::kLoop, {id});
+  add_reads(node, task);
+  buffers_->add_result(node.results[0], true);
+  task.operands.push_back(buffers_->operand(node.results[0], Access::kWrite));
+  task.args = {text};
+  finish_task(node, std::move(task));
 }
 
 // What stands in a concatenation already needs no task; the rest is copied.
@@ -411,6 +424,8 @@ void Lowering::lower(ir::NodeId id) {
     if (cluster->anchor() == id) generate(*cluster);
   } else if (const auto* parts = buffers_->parts(id)) {
     lower_parts(id, *parts);
+  } else if (const std::string& text = decisions_.of(id).text; !text.empty()) {
+    lower_alone(id, text);
   } else {
     lower_node(graph_.node(id), decisions_.of(id));
   }

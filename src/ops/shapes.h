@@ -40,6 +40,7 @@ Types mv(const Call& call);
 Types dot(const Call& call);
 Types embedding(const Call& call);
 Types gather(const Call& call);
+Types gguf_linear(const Call& call);
 
 // Copies and fresh tensors.
 Types clone(const Call& call);

@@ -51,6 +51,15 @@ Types embedding(const Call& call) {
   return contiguous(weight->dtype, std::move(sizes), weight->device);
 }
 
+Types gguf_linear(const Call& call) {
+  const auto* x = call.tensor(0);
+  const auto* blocks = call.tensor(1);
+  if (x == nullptr || blocks == nullptr || x->sizes.empty() || blocks->sizes.size() != 2) return std::nullopt;
+  auto sizes = x->sizes;
+  sizes.back() = blocks->sizes.front();
+  return contiguous(x->dtype, std::move(sizes), x->device);
+}
+
 Types gather(const Call& call) {
   const auto* self = call.tensor(0);
   const auto* index = call.tensor(2);

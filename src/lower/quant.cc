@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/quant.h"
+
+#include "base/error.h"
+
+namespace npugraph::lower {
+namespace {
+
+const ir::TensorType* tensor_argument(const ir::Graph& graph, const ir::Node& node, size_t arg) {
+  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
+  if (ref == nullptr || ref->id == TensorRef::kAbsent || !graph.value(ref->id).is_tensor()) return nullptr;
+  return &graph.value(ref->id).tensor();
+}
+
+bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
+
+bool are_blocks(const ir::TensorType* type) {
+  return type != nullptr && type->dtype == DType::kU8 && type->sizes.size() == 2 && type->strides[1].is_int(1);
+}
+
+constexpr const char* kHead = "npugraph.quant 1 ";
+
+}  // namespace
+
+bool is_quantised_product(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op->name != "npugraph.gguf_linear") return false;
+  const auto* x = tensor_argument(graph, node, 0);
+  return x != nullptr && is_float(x->dtype) && x->sizes.size() == 2 && are_blocks(tensor_argument(graph, node, 1));
+}
+
+bool is_quantised_gather(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op->name != "npugraph.gguf_embedding") return false;
+  const auto* indices = tensor_argument(graph, node, 1);
+  return are_blocks(tensor_argument(graph, node, 0)) && indices != nullptr && indices->dtype == DType::kI64 &&
+         is_float(graph.value(node.results.front()).tensor().dtype);
+}
+
+std::string product_head(const ir::Graph& graph, const ir::Node& product) {
+  if (!is_quantised_product(graph, product)) return {};
+  const bool int8 = std::get<Expr>(product.args[3]).value().as_bool();
+  return cat(kHead, "linear ", std::get<std::string>(product.args[2]), int8 ? " int8\n" : "\n");
+}
+
+std::string gather_text(const ir::Node& gather) { return cat(kHead, "rows ", std::get<std::string>(gather.args[2])); }
+
+}  // namespace npugraph::lower

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test starts with nothing compiled, without gradients and without a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import npugraph
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    npugraph.reset()
+    with torch.no_grad():
+        yield
+    npugraph.reset()

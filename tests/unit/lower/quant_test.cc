@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/quant.h"
+
+#include "lower/lower_testing.h"
+
+namespace npugraph::lower {
+namespace {
+
+constexpr const char* kProduct = R"(
+    input %x : f32[2, 64] user "x"
+    input %w : u8[8, 40] parameter "w"
+    %y : f32[2, 8] = npugraph.gguf_linear(%x, %w, "q4_1"))";
+
+std::string first_line(const program::Task& task) {
+  const std::string& text = std::get<std::string>(task.args.at(0));
+  return text.substr(0, text.find('\n'));
+}
+
+TEST(LowerQuantised, ProductsTakeWhatFollowsOnTheirSums) {
+  const program::Program program =
+      lowered(std::string(kProduct) + "%z : f32[2, 8] = aten.relu(%y)\nreturn %z", {.generate = true});
+  ASSERT_EQ(tasks_of(program), "matmul.gguf_linear.relu");
+  EXPECT_EQ(first_line(program.tasks[0]), "npugraph.quant 1 linear q4_1");
+  EXPECT_EQ(program.tasks[0].operands.size(), 3u);
+}
+
+TEST(LowerQuantised, ProductsOfRoundedActivationsSaySo) {
+  const program::Program program = lowered(R"(
+    input %x : bf16[2, 64] user "x"
+    input %w : u8[8, 68] parameter "w"
+    %y : bf16[2, 8] = npugraph.gguf_linear(%x, %w, "q8_0", true)
+    return %y)",
+                                           {.generate = true});
+  EXPECT_EQ(first_line(program.tasks.at(0)), "npugraph.quant 1 linear q8_0 int8");
+}
+
+TEST(LowerQuantised, GathersAreGenerated) {
+  const std::string body = R"(
+    input %w : u8[8, 68] parameter "w"
+    input %i : i64[1, 3] user "i"
+    %y : f32[1, 3, 64] = npugraph.gguf_embedding(%w, %i, "q8_0", f32)
+    return %y)";
+  const program::Program program = lowered(body, {.generate = true});
+  ASSERT_EQ(tasks_of(program), "loop.gguf_embedding");
+  EXPECT_EQ(first_line(program.tasks[0]), "npugraph.quant 1 rows q8_0");
+  EXPECT_EQ(program.tasks[0].operands.size(), 3u);
+  EXPECT_EQ(tasks_of(lowered(body)), "npugraph.gguf_embedding");
+}
+
+TEST(LowerQuantised, OperatorsRunAsTheyAreWithoutGeneratedCode) {
+  EXPECT_EQ(tasks_of(lowered(std::string(kProduct) + "\nreturn %y")), "npugraph.gguf_linear");
+}
+
+}  // namespace
+}  // namespace npugraph::lower
