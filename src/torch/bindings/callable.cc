@@ -150,8 +150,7 @@ void Call::fail(const RunResult& result) const {
   const std::string where = cat("\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")");
   // Checks of generated code that raise what eager raises name the exception.
   constexpr std::string_view kIndexError = "IndexError: ";
-  if (result.error.starts_with(kIndexError))
-    C10_THROW_ERROR(IndexError, result.error.substr(kIndexError.size()));
+  if (result.error.starts_with(kIndexError)) C10_THROW_ERROR(IndexError, result.error.substr(kIndexError.size()));
   throw std::runtime_error(result.error + where);
 }
 
