@@ -24,7 +24,7 @@ SAYS = {
     "06_kv_cache_decode.py": "copied bytes per replay: 0",
     "07_sentence_search.py": "Maren, lights the lamp",
     "08_trace.py": "most time in:",
-    "10_saved_program.py": "npugraph-run: the same result",
+    "09_saved_program.py": "npugraph-run: the same result",
 }
 MOST_LINES = 80
 

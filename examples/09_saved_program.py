@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 10: save a Program, load it again without compiling, and run it without Python and torch.
+"""Step 9: save a Program, load it again without compiling, and run it without Python and torch.
 
-Usage: python examples/10_saved_program.py [folder]
+Usage: python examples/09_saved_program.py [folder]
 """
 
 import subprocess
