@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/attention.h"
+#include "loop/attention.h"
 
+#include "lower/arguments.h"
+#include "lower/generated_node.h"
 #include "ops/table.h"
 #include "target/target.h"
 
@@ -9,18 +11,6 @@ namespace {
 
 // Arguments of the operator.
 enum : size_t { kQuery, kKey, kValue, kDropout, kCausal, kMask, kScale };
-
-const ir::TensorType* tensor(const ir::Graph& graph, const Attr& arg) {
-  const auto* ref = std::get_if<TensorRef>(&arg);
-  if (ref == nullptr || ref->id == TensorRef::kAbsent || !graph.value(ref->id).is_tensor()) return nullptr;
-  return &graph.value(ref->id).tensor();
-}
-
-std::optional<double> as_number(const Attr& arg) {
-  const auto* number = std::get_if<Expr>(&arg);
-  if (number == nullptr || !number->is_constant()) return {};
-  return number->value().as_float();
-}
 
 bool is_element(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || (dtype == DType::kF16 && target::host_target().f16c);
@@ -45,34 +35,40 @@ bool is_read(const ir::Uses& uses, ir::ValueId value) {
   return value != ir::kNone && (!uses.users[value].empty() || uses.output_uses[value] > 0);
 }
 
+// The words of the text; nothing where an argument is not what code can be generated for.
+std::optional<loop::Attention> describe(const ir::Graph& graph, const ir::Node& node) {
+  const ir::TensorType* q = tensor_argument(graph, node, kQuery);
+  if (!are_heads(q, tensor_argument(graph, node, kKey), tensor_argument(graph, node, kValue))) return {};
+  const auto dropout = constant_argument(node, kDropout), causal = constant_argument(node, kCausal);
+  if (!dropout || dropout->as_float() != 0.0 || !causal) return {};
+  loop::Attention attention{.causal = causal->as_bool()};
+  attention.mask = !std::holds_alternative<None>(node.args[kMask]);
+  if (attention.mask && !is_mask(tensor_argument(graph, node, kMask))) return {};
+  if (!std::holds_alternative<None>(node.args[kScale])) {
+    const auto scale = constant_argument(node, kScale);
+    if (!scale) return {};
+    attention.scale = scale->as_float();
+  }
+  return attention;
+}
+
 }  // namespace
 
-std::optional<AttentionChoice> choose_attention(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node) {
+std::optional<GeneratedNode> choose_attention(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node) {
   static const ir::Op* kFlash = &ops::require("aten._scaled_dot_product_flash_attention_for_cpu");
   if (node.op != kFlash || node.results.size() != 2) return {};
-  AttentionChoice choice;
-  const ir::TensorType* q = tensor(graph, node.args[kQuery]);
-  if (!are_heads(q, tensor(graph, node.args[kKey]), tensor(graph, node.args[kValue]))) return {};
-  if (as_number(node.args[kDropout]) != 0.0) return {};
-  const auto causal = as_number(node.args[kCausal]);
-  if (!causal) return {};
-  choice.attention.causal = *causal != 0;
-  for (const size_t arg : {kQuery, kKey, kValue}) choice.reads.push_back(std::get<TensorRef>(node.args[arg]).id);
-  if (!std::holds_alternative<None>(node.args[kMask])) {
-    if (!is_mask(tensor(graph, node.args[kMask]))) return {};
-    choice.attention.mask = true;
-    choice.reads.push_back(std::get<TensorRef>(node.args[kMask]).id);
-  }
-  if (!std::holds_alternative<None>(node.args[kScale])) {
-    choice.attention.scale = as_number(node.args[kScale]);
-    if (!choice.attention.scale) return {};
-  }
+  auto attention = describe(graph, node);
+  if (!attention) return {};
   const ir::ValueId result = node.results[0], logsumexp = node.results[1];
   if (result == ir::kNone || !graph.value(result).tensor().strides.back().is_int(1)) return {};
-  choice.writes.push_back(result);
-  choice.attention.logsumexp = is_read(uses, logsumexp);
-  if (choice.attention.logsumexp) choice.writes.push_back(logsumexp);
-  return choice;
+  attention->logsumexp = is_read(uses, logsumexp);
+
+  GeneratedNode generated{.kind = program::TaskKind::kAttention, .name = "attention", .text = loop::print(*attention)};
+  for (const size_t arg : {kQuery, kKey, kValue}) generated.reads.push_back(std::get<TensorRef>(node.args[arg]).id);
+  if (attention->mask) generated.reads.push_back(std::get<TensorRef>(node.args[kMask]).id);
+  generated.writes = {result};
+  if (attention->logsumexp) generated.writes.push_back(logsumexp);
+  return generated;
 }
 
 }  // namespace npugraph::lower

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "lower/quant.h"
 #include "lower/terms.h"
 
 namespace npugraph::lower {
@@ -34,6 +33,12 @@ const std::string* find_refusal(ir::NodeId id, const Cluster* cluster, const Ref
   return nullptr;
 }
 
+std::optional<GeneratedNode> choose_generated(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node) {
+  if (auto attention = choose_attention(graph, uses, node)) return attention;
+  if (auto convolution = choose_convolution(graph, node)) return convolution;
+  return choose_quantised_gather(graph, node);
+}
+
 }  // namespace
 
 std::string refusal(std::string_view error) { return cat("no generated code: ", error.substr(0, error.find('\n'))); }
@@ -52,13 +57,8 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
       decision.cluster = cluster;
       continue;
     }
-    if (generate && refusal == nullptr) decision.attention = choose_attention(graph, uses, node);
-    if (generate && refusal == nullptr) decision.convolution = choose_convolution(graph, node);
-    if (decision.attention || decision.convolution) continue;
-    if (generate && refusal == nullptr && is_quantised_gather(graph, node)) {
-      decision.text = gather_text(node);
-      continue;
-    }
+    if (generate && refusal == nullptr) decision.generated = choose_generated(graph, uses, node);
+    if (decision.generated) continue;
     decision.kernel = choose_kernel(graph, node);
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
     if (refusal != nullptr) {

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "lower/attention.h"
 #include "lower/catalog.h"
 #include "lower/cluster.h"
-#include "lower/convolution.h"
+#include "lower/generated_node.h"
 #include "lower/kernel_choice.h"
 
 namespace npugraph::lower {
@@ -24,12 +23,10 @@ std::string refusal(std::string_view error);
 
 // The first of them that there is; the host's operator where there is none.
 struct Decision {
-  const Cluster* cluster = nullptr;              // generated code, together with others
-  std::optional<AttentionChoice> attention;      // generated code
-  std::optional<ConvolutionChoice> convolution;  // generated code
-  std::string text;                              // of generated code by itself
-  std::optional<KernelChoice> kernel;            // a precompiled kernel
-  std::optional<OutVariant> out_variant;         // the host's operator, writing into planned memory
+  const Cluster* cluster = nullptr;        // generated code, together with others
+  std::optional<GeneratedNode> generated;  // generated code, by itself
+  std::optional<KernelChoice> kernel;      // a precompiled kernel
+  std::optional<OutVariant> out_variant;   // the host's operator, writing into planned memory
   std::string reason;  // why it is not generated code, where that says more than the kind of its task
 };
 

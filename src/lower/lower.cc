@@ -73,10 +73,8 @@ class Lowering {
   void finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor, const std::string& head = {});
   std::vector<Expr> strides_of(ir::ValueId id);
   void lower_node(const ir::Node& node, const Decision& decision);
-  void lower_alone(ir::NodeId id, const std::string& text);
+  void lower_generated(const ir::Node& node, const GeneratedNode& generated);
   void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
-  void lower_attention(const ir::Node& node, const AttentionChoice& choice);
-  void lower_convolution(const ir::Node& node, const ConvolutionChoice& choice);
   void lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason);
   void lower_functional(const ir::Node& node, const std::string& reason);
@@ -345,13 +343,17 @@ bool Lowering::lower_product(const Cluster& cluster) {
 }
 
 // A node that is generated code by itself, of this text.
-void Lowering::lower_alone(ir::NodeId id, const std::string& text) {
-  const ir::Node& node = graph_.node(id);
-  Task task = start_generated(TaskKind::kLoop, {id});
-  add_reads(node, task);
-  buffers_->add_result(node.results[0], true);
-  task.operands.push_back(buffers_->operand(node.results[0], Access::kWrite));
-  task.args = {text};
+void Lowering::lower_generated(const ir::Node& node, const GeneratedNode& generated) {
+  Task task = start_task(node);
+  task.kind = generated.kind;
+  task.name = generated.name;
+  task.schema.clear();
+  task.args = {generated.text};
+  for (const ir::ValueId id : generated.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
+  for (const ir::ValueId id : generated.writes) {
+    buffers_->add_result(id, true);
+    task.operands.push_back(buffers_->operand(id, Access::kWrite));
+  }
   finish_task(node, std::move(task));
 }
 
@@ -381,35 +383,8 @@ bool Lowering::writes_into_given_memory(const ir::Node& node) const {
   return decision.kernel.has_value() || decision.out_variant.has_value();
 }
 
-void Lowering::lower_attention(const ir::Node& node, const AttentionChoice& choice) {
-  Task task = start_task(node);
-  task.kind = TaskKind::kAttention;
-  task.name = program::name_of(task.kind);
-  task.schema.clear();
-  task.args = {loop::print(choice.attention)};
-  for (const ir::ValueId id : choice.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
-  for (const ir::ValueId id : choice.writes) {
-    buffers_->add_result(id, true);
-    task.operands.push_back(buffers_->operand(id, Access::kWrite));
-  }
-  finish_task(node, std::move(task));
-}
-
-void Lowering::lower_convolution(const ir::Node& node, const ConvolutionChoice& choice) {
-  Task task = start_task(node);
-  task.kind = TaskKind::kConvolution;
-  task.name = program::name_of(task.kind);
-  task.schema.clear();
-  task.args = {loop::print(choice.convolution)};
-  for (const ir::ValueId id : choice.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
-  buffers_->add_result(node.results[0], true);
-  task.operands.push_back(buffers_->operand(node.results[0], Access::kWrite));
-  finish_task(node, std::move(task));
-}
-
 void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
-  if (decision.attention) return lower_attention(node, *decision.attention);
-  if (decision.convolution) return lower_convolution(node, *decision.convolution);
+  if (decision.generated) return lower_generated(node, *decision.generated);
   if (decision.kernel) return lower_kernel(node, *decision.kernel, decision.reason);
   const ir::Op& op = *node.op;
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
@@ -424,8 +399,6 @@ void Lowering::lower(ir::NodeId id) {
     if (cluster->anchor() == id) generate(*cluster);
   } else if (const auto* parts = buffers_->parts(id)) {
     lower_parts(id, *parts);
-  } else if (const std::string& text = decisions_.of(id).text; !text.empty()) {
-    lower_alone(id, text);
   } else {
     lower_node(graph_.node(id), decisions_.of(id));
   }

@@ -2,15 +2,11 @@
 #include "lower/quant.h"
 
 #include "base/error.h"
+#include "lower/arguments.h"
+#include "lower/generated_node.h"
 
 namespace npugraph::lower {
 namespace {
-
-const ir::TensorType* tensor_argument(const ir::Graph& graph, const ir::Node& node, size_t arg) {
-  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
-  if (ref == nullptr || ref->id == TensorRef::kAbsent || !graph.value(ref->id).is_tensor()) return nullptr;
-  return &graph.value(ref->id).tensor();
-}
 
 bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
 
@@ -28,11 +24,17 @@ bool is_quantised_product(const ir::Graph& graph, const ir::Node& node) {
   return x != nullptr && is_float(x->dtype) && x->sizes.size() == 2 && are_blocks(tensor_argument(graph, node, 1));
 }
 
-bool is_quantised_gather(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name != "npugraph.gguf_embedding") return false;
+std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op->name != "npugraph.gguf_embedding") return {};
   const auto* indices = tensor_argument(graph, node, 1);
-  return are_blocks(tensor_argument(graph, node, 0)) && indices != nullptr && indices->dtype == DType::kI64 &&
-         is_float(graph.value(node.results.front()).tensor().dtype);
+  if (!are_blocks(tensor_argument(graph, node, 0)) || indices == nullptr || indices->dtype != DType::kI64 ||
+      !is_float(graph.value(node.results.front()).tensor().dtype))
+    return {};
+  return GeneratedNode{.kind = program::TaskKind::kLoop,
+                       .name = "loop.gguf_embedding",
+                       .text = cat(kHead, "rows ", std::get<std::string>(node.args[2])),
+                       .reads = ir::operands(node),
+                       .writes = {node.results.front()}};
 }
 
 std::string product_head(const ir::Graph& graph, const ir::Node& product) {
@@ -40,7 +42,5 @@ std::string product_head(const ir::Graph& graph, const ir::Node& product) {
   const bool int8 = std::get<Expr>(product.args[3]).value().as_bool();
   return cat(kHead, "linear ", std::get<std::string>(product.args[2]), int8 ? " int8\n" : "\n");
 }
-
-std::string gather_text(const ir::Node& gather) { return cat(kHead, "rows ", std::get<std::string>(gather.args[2])); }
 
 }  // namespace npugraph::lower

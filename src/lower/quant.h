@@ -11,13 +11,7 @@ namespace npugraph::lower {
 // A product of a matrix x and weights in blocks, of types that generated code takes.
 bool is_quantised_product(const ir::Graph& graph, const ir::Node& node);
 
-// Rows of weights in blocks.
-bool is_quantised_gather(const ir::Graph& graph, const ir::Node& node);
-
 // What stands in front of the epilogue's text: nothing for other products.
 std::string product_head(const ir::Graph& graph, const ir::Node& product);
-
-// The text of a gather.
-std::string gather_text(const ir::Node& gather);
 
 }  // namespace npugraph::lower

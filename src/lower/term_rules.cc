@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/alias.h"
+#include "lower/arguments.h"
 #include "ops/scalar.h"
 #include "ops/table.h"
 #include "tensor/shape.h"
@@ -31,11 +32,6 @@ const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id) {
 bool is_float_tensor(const ir::TensorType* type) {
   return type != nullptr && (type->dtype == DType::kF32 || type->dtype == DType::kF64 || type->dtype == DType::kBF16 ||
                              type->dtype == DType::kF16);
-}
-
-const ir::TensorType* tensor_argument(const ir::Graph& graph, const ir::Node& node, size_t arg) {
-  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
-  return ref == nullptr || ref->id == TensorRef::kAbsent ? nullptr : tensor_type(graph, ref->id);
 }
 
 // Whether `attr` names the last dimension and no other.
