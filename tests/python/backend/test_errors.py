@@ -15,6 +15,14 @@ from tests.python.backend.checks import compile_ex
 
 
 @pytest.fixture(autouse=True)
+def interrupts_raise():
+    """Also where the process was started with interrupts ignored, as shells start jobs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
 def no_grad():
     with torch.no_grad():
         yield

@@ -15,7 +15,6 @@ from tests.python.models import model_measurements as m
 
 QUESTION = "Write a long story about a dragon who learns to play chess."
 TOKENS = 200
-FEW_TOKENS = 12
 
 # (cache, dynamic): most compiles. A static cache needs a graph for the prompt and one for the step. A growing
 # cache makes the first step special, and with dynamic=False every length, until Dynamo's recompile limit.
@@ -27,14 +26,10 @@ COMPILES = {
     ("dynamic", True): 2,
     ("dynamic", False): torch._dynamo.config.recompile_limit,
 }
-LONG_IN_EVERY_RUN = {("static", None), ("dynamic", None)}
-COMBINATIONS = [
-    pytest.param(*key, TOKENS, marks=() if key in LONG_IN_EVERY_RUN else pytest.mark.long) for key in COMPILES
-] + [
-    # Every length is a compile in the last of them: seconds a token.
-    pytest.param(*key, 4 if key == ("dynamic", False) else FEW_TOKENS)
-    for key in COMPILES
-    if key not in LONG_IN_EVERY_RUN
+# What `make test` generates with a growing cache beside its 200 tokens; every length is a compile with dynamic=False.
+FEW_TOKENS = {("dynamic", True): 12, ("dynamic", False): 4}
+COMBINATIONS = [pytest.param(*key, TOKENS, marks=() if key[1] is None else pytest.mark.long) for key in COMPILES] + [
+    pytest.param(*key, tokens) for key, tokens in FEW_TOKENS.items()
 ]
 
 
