@@ -28,7 +28,9 @@ std::optional<Shape> shape_of(const ng_buffer& buffer, size_t rank, DType dtype)
   return shape;
 }
 
+// As tensor/shape.h: where there are no elements, strides do not matter.
 bool is_contiguous(const Shape& shape, DType dtype) {
+  if (std::ranges::find(shape.sizes, 0) != shape.sizes.end()) return true;
   int64_t stride = size_of(dtype);
   for (size_t d = 4; d-- > 0; stride *= shape.sizes[d]) {
     if (shape.sizes[d] > 1 && shape.strides[d] != stride) return false;

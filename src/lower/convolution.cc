@@ -4,6 +4,7 @@
 #include "lower/arguments.h"
 #include "lower/generated_node.h"
 #include "target/target.h"
+#include "tensor/shape.h"
 
 namespace npugraph::lower {
 namespace {
@@ -24,15 +25,6 @@ std::optional<std::vector<int64_t>> as_ints(const Attr& arg, size_t rank) {
     numbers.push_back(*number);
   }
   return numbers;
-}
-
-bool is_contiguous(const ir::TensorType& type) {
-  Expr stride(1);
-  for (size_t d = type.sizes.size(); d-- > 0;) {
-    if (!type.sizes[d].is_int(1) && type.strides[d] != stride) return false;
-    stride = stride * type.sizes[d];
-  }
-  return true;
 }
 
 bool is_element(DType dtype) {
@@ -61,7 +53,7 @@ std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir
   const ir::TensorType& result = graph.value(node.results.front()).tensor();
   if (input == nullptr || weight == nullptr || !is_element(input->dtype)) return {};
   for (const ir::TensorType* other : {weight, &result, bias == nullptr ? &result : bias}) {
-    if (other->dtype != input->dtype || !is_contiguous(*other)) return {};
+    if (other->dtype != input->dtype || !is_contiguous(other->sizes, other->strides)) return {};
   }
   const size_t rank = weight->sizes.size() - 2;
   if (rank < 1 || rank > 2 || input->sizes.size() != rank + 2) return {};

@@ -131,6 +131,7 @@ TEST(Convolution, EqualsTheSumsInDoublePrecision) {
       {.in = 4, .out = 16, .image = {30, 33}, .padding = {1, 1}, .bias = true},  // more panels than are packed first
       {.batches = 2, .out = 8, .image = {60, 70}, .kernel = {5, 3}, .stride = {2, 2}, .padding = {2, 1}},
       {.batches = 0},
+      {.in = 0, .bias = true},
   };
   for (const target::Target& target : target::host_targets()) {
     for (Case c : cases) {
