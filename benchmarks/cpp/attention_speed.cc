@@ -8,37 +8,19 @@
 #include <memory>
 #include <vector>
 
-#include "base/clock.h"
+#include "benchmarks/cpp/timing.h"
 #include "codegen/attention.h"
-#include "runtime/worker_pool.h"
 
 namespace npugraph {
 namespace {
 
-double seconds() { return static_cast<double>(now_ns()) * 1e-9; }
+constexpr int kRuns = 7;
 
 struct Case {
   int64_t heads, groups, queries, keys, size;
   bool causal = false;
   int64_t layers = 1;
 };
-
-// The shortest of several runs of body(), each repeated to last long enough.
-template <typename Body>
-double best_seconds(Body body) {
-  double best = 1e9;
-  for (int run = 0; run < 7; ++run) {
-    int calls = 0;
-    const double start = seconds();
-    double spent = 0;
-    do {
-      body();
-      ++calls;
-    } while ((spent = seconds() - start) < 0.02);
-    best = std::min(best, spent / calls);
-  }
-  return best;
-}
 
 // [layers][heads][rows][size], zeros.
 struct Heads {
@@ -62,10 +44,6 @@ struct Heads {
   char* memory;
 };
 
-void parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain, runtime::RangeBody body, void* arg) {
-  runtime::WorkerPool::instance().parallel_for(begin, end, grain, body, arg);
-}
-
 void measure(DType dtype, const Case& c) {
   const ng_task task = codegen::make_attention({.causal = c.causal}, dtype, target::host_target());
   const Heads q(dtype, 1, c.heads, c.queries, c.size), k(dtype, c.layers, c.groups, c.keys, c.size),
@@ -85,7 +63,7 @@ void measure(DType dtype, const Case& c) {
   call.workspace = workspace.get();
   call.host = &host;
   int64_t layer = 0;
-  const double spent = best_seconds([&] {
+  const double spent = best_seconds(kRuns, [&] {
     buffers[1] = k.at(layer % c.layers);
     buffers[2] = v.at(layer++ % c.layers);
     task.run(task.context, state, &call);

@@ -14,31 +14,13 @@
 #include <immintrin.h>
 #endif
 
-#include "base/clock.h"
+#include "benchmarks/cpp/timing.h"
 #include "codegen/matmul.h"
-#include "runtime/worker_pool.h"
 
 namespace npugraph {
 namespace {
 
-double seconds() { return static_cast<double>(now_ns()) * 1e-9; }
-
-// The shortest of several runs of body(), each repeated to last long enough.
-template <typename Body>
-double best_seconds(Body body) {
-  double best = 1e9;
-  for (int run = 0; run < 5; ++run) {
-    int calls = 0;
-    const double start = seconds();
-    double spent = 0;
-    do {
-      body();
-      ++calls;
-    } while ((spent = seconds() - start) < 0.02);
-    best = std::min(best, spent / calls);
-  }
-  return best;
-}
+constexpr int kRuns = 5;
 
 struct Bytes {
   explicit Bytes(size_t size) : size(size), data(static_cast<char*>(std::aligned_alloc(64, (size + 63) / 64 * 64))) {
@@ -49,10 +31,6 @@ struct Bytes {
   size_t size;
   char* data;
 };
-
-void parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain, runtime::RangeBody body, void* arg) {
-  runtime::WorkerPool::instance().parallel_for(begin, end, grain, body, arg);
-}
 
 // Parts that threads take by turns, so that none waits for a thread that comes late.
 int64_t parts() { return 4 * runtime::WorkerPool::instance().size(); }
@@ -129,7 +107,7 @@ constexpr int kRounds = 100000;
 
 double flops(void (*multiply)(), int64_t each) {
   const double all = static_cast<double>(each) * kRounds * static_cast<double>(parts());
-  return all / best_seconds([&] { on_all_threads([&](int64_t) { multiply(); }); });
+  return all / best_seconds(kRuns, [&] { on_all_threads([&](int64_t) { multiply(); }); });
 }
 
 Limits measure_limits(const target::Target& target) {
@@ -140,7 +118,7 @@ Limits measure_limits(const target::Target& target) {
   const Bytes memory(size_t{512} << 20);
   const size_t part = memory.size / parts() / 512 * 512;
   const double spent =
-      best_seconds([&] { on_all_threads([&](int64_t i) { read_bytes(memory.data + i * part, part); }); });
+      best_seconds(kRuns, [&] { on_all_threads([&](int64_t i) { read_bytes(memory.data + i * part, part); }); });
   limits.bytes = static_cast<double>(memory.size) / spent;
   return limits;
 }
@@ -187,7 +165,7 @@ void measure(const target::Target& target, const Limits& limits, DType dtype, co
   call.workspace = workspace.data;
   call.host = &host;
   int64_t copy = 0;
-  const double spent = best_seconds([&] {
+  const double spent = best_seconds(kRuns, [&] {
     buffers[1].data = b.memory.data + copy++ % copies * weight_bytes;
     task.run(task.context, state, &call);
   });

@@ -33,20 +33,13 @@ class StreamEmitter {
   Value* arg(unsigned i) { return f_->getArg(i); }
   bool dot() const { return kind_ == MatvecKind::kBf16Dot; }
   // Of keys or values.
-  DType row_type() const {
-    if (kind_ == MatvecKind::kF32) return DType::kF32;
-    return kind_ == MatvecKind::kF16 ? DType::kF16 : DType::kBF16;
-  }
+  DType row_type() const { return element_of(kind_); }
   Value* bytes(Value* pointer, Value* offset) { return b_.CreateGEP(b_.getInt8Ty(), pointer, offset); }
   Value* times(Value* x, int64_t factor) { return b_.CreateMul(x, b_.getInt64(static_cast<uint64_t>(factor))); }
   // From a row of `size` elements to the one that is fetched meanwhile.
   Value* ahead(Value* size, Value* stride) {
     Value* row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, times(size, size_of(row_type())), b_.getInt64(64));
     return b_.CreateMul(stride, b_.CreateUDiv(b_.getInt64(kPrefetchBytes), row));
-  }
-  void prefetch(Value* at) {
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
-                       {at, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
   }
   // `count` elements, of which those that are not in `mask` (may be null) are zero; bf16 pairs stay what they are.
   Value* load(Value* from, DType dtype, int count, Value* mask) {
@@ -95,7 +88,7 @@ class ScoresEmitter : StreamEmitter {
     const RowPointers later = rows.moved(ahead_);
     emit_loop(b_, b_.getInt64(0), times(arg(5), size_of(row_type())), 64, [&](Value* offset) {
       const RowPointers line = later.moved(offset);
-      for (int r = 0; r < lanes_; ++r) prefetch(line.row(r));
+      for (int r = 0; r < lanes_; ++r) emit_prefetch(b_, line.row(r));
     });
   }
 
@@ -197,7 +190,7 @@ class ValuesEmitter : StreamEmitter {
     const int64_t vector_bytes = lanes_ * size_of(row_type());
     Value* later = bytes(values[0], ahead_);
     for (int64_t line = 0; line < vectors * vector_bytes; line += 64)
-      prefetch(bytes(later, b_.getInt64(static_cast<uint64_t>(line))));
+      emit_prefetch(b_, bytes(later, b_.getInt64(static_cast<uint64_t>(line))));
     Values elements;
     for (int v = 0; v < vectors; ++v)
       elements.push_back(

@@ -87,8 +87,7 @@ class TileEmitter {
     at = bytes(at, b_.CreateMul(part, stride));
     Value* to_next = b_.CreateShl(stride, 2);
     for (int r = 0; r < shape_.rows; r += kParts) {
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
-                         {at, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+      emit_prefetch(b_, at);
       at = bytes(at, to_next);
     }
   }

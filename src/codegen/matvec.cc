@@ -58,16 +58,9 @@ class MatvecEmitter {
   Value* bytes(Value* pointer, Value* offset) { return b_.CreateGEP(b_.getInt8Ty(), pointer, offset); }
   Value* times(Value* x, int64_t factor) { return b_.CreateMul(x, b_.getInt64(factor)); }
   bool dot() const { return kind_ == MatvecKind::kBf16Dot; }
-  DType matrix_type() const {
-    if (kind_ == MatvecKind::kF32) return DType::kF32;
-    return kind_ == MatvecKind::kF16 ? DType::kF16 : DType::kBF16;
-  }
+  DType matrix_type() const { return element_of(kind_); }
   DType x_type() const { return dot() ? DType::kBF16 : DType::kF32; }
   int64_t matrix_size() const { return size_of(matrix_type()); }
-  void prefetch(Value* at) {
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
-                       {at, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
-  }
   Value* load(Value* from, DType dtype) {
     if (!dot()) return load_as_f32(b_, from, dtype, lanes_);
     return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), lanes_), from, llvm::Align(2));
@@ -112,7 +105,7 @@ class MatvecEmitter {
     const RowPointers ahead = rows.moved(b_.CreateSelect(beyond, to_next_, b_.getInt64(0)));
     Values elements;
     for (int r = 0; r < group; ++r) {
-      prefetch(ahead.row(r, distance));
+      emit_prefetch(b_, ahead.row(r, distance));
       elements.push_back(load(rows.row(r), matrix_type()));
     }
     for (int v = 0; v < vectors_; ++v) {
@@ -159,7 +152,7 @@ class MatvecEmitter {
       return [&, lanes](Value* c, const Values& at) {
         const RowPointers here = rows.at({at.begin(), at.begin() + at.size() / 2});
         const RowPointers next = rows.at({at.begin() + at.size() / 2, at.end()});
-        for (int r = 0; r < count && lanes > 1; ++r) prefetch(next.row(r));
+        for (int r = 0; r < count && lanes > 1; ++r) emit_prefetch(b_, next.row(r));
         emit_columns_step(k, c, here, count, lanes);
         Values after = here.moved(b_.getInt64(lanes * matrix_size())).pointers();
         const Values after_next = next.moved(b_.getInt64(lanes * matrix_size())).pointers();
@@ -208,6 +201,11 @@ class MatvecEmitter {
 };
 
 }  // namespace
+
+DType element_of(MatvecKind kind) {
+  if (kind == MatvecKind::kF32) return DType::kF32;
+  return kind == MatvecKind::kF16 ? DType::kF16 : DType::kBF16;
+}
 
 llvm::FunctionType* matvec_type(llvm::LLVMContext& context) {
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);

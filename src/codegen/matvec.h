@@ -15,6 +15,9 @@ inline constexpr int kMostVectors = 8;
 // What the matrix holds and how it is multiplied. The vectors are f32, but for kBf16Dot.
 enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot };
 
+// Of the matrix.
+DType element_of(MatvecKind kind);
+
 // acc[v * acc_stride + r] = sum over k of matrix[r][k] * x[v][k]; rows and vectors are contiguous along k. Strides in bytes,
 // but acc_stride in elements.
 using RowsMatvecFunction = void(const void* matrix, int64_t row_stride, int64_t rows, const void* x, int64_t x_stride,

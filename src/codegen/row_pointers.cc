@@ -18,6 +18,10 @@ Value* opaque(llvm::IRBuilderBase& b, Value* pointer) {
 
 }  // namespace
 
+void emit_prefetch(llvm::IRBuilderBase& b, llvm::Value* at) {
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+}
+
 RowPointers::RowPointers(llvm::IRBuilderBase& b, Value* first, Value* stride, int rows)
     : b_(b), stride_(stride), two_strides_(b.CreateShl(stride, 1)) {
   Value* three_strides = b.CreateAdd(stride_, two_strides_);

@@ -6,6 +6,9 @@
 
 namespace npugraph::codegen {
 
+// Fetches the line at `at` into the second cache, soon to be read.
+void emit_prefetch(llvm::IRBuilderBase& b, llvm::Value* at);
+
 // One pointer for three rows, which are at the pointer, a stride and two strides behind it: what an address can say without
 // arithmetic, so that a dozen rows need few registers.
 class RowPointers {

@@ -98,32 +98,7 @@ std::string store_text(DType dtype) {
 
 ng_status run_quant(const std::string& text, const target::Target& target, const std::vector<const Tensor*>& tensors,
                     int32_t workers, const std::vector<ng_scalar>& scalars = {}) {
-  const ng_task task = make_quant(text, target);
-  std::vector<ng_buffer> buffers;
-  for (const Tensor* tensor : tensors) buffers.push_back(tensor->buffer());
-  ng_call call{.buffers = buffers.data(),
-               .scalars = scalars.data(),
-               .num_buffers = static_cast<uint32_t>(buffers.size()),
-               .num_scalars = static_cast<uint32_t>(scalars.size()),
-               .abi_version = NG_TASK_ABI_VERSION};
-  void* state = nullptr;
-  ng_status status = task.bind(task.context, &call, &state);
-  if (status == NG_OK) {
-    const int64_t bytes = task.workspace == nullptr ? 0 : task.workspace(task.context, &call);
-    std::vector<char> workspace(static_cast<size_t>(bytes) + 64);
-    void* aligned = workspace.data();
-    size_t space = workspace.size();
-    call.workspace = std::align(64, 1, aligned, space);
-    const ng_host host{.self = nullptr,
-                       .workers = workers,
-                       .parallel_for = cut_backwards,
-                       .set_error = [](const ng_host*, const char*) {}};
-    call.host = &host;
-    status = task.run(task.context, state, &call);
-  }
-  task.unbind(task.context, state);
-  task.destroy(task.context);
-  return status;
+  return try_task(make_quant(text, target), tensors, workers, scalars);
 }
 
 Tensor index_of(const std::vector<int64_t>& rows) { return {DType::kI64, {static_cast<int64_t>(rows.size())}, {1}}; }
