@@ -22,10 +22,10 @@ set(CMAKE_CXX_FLAGS_DEBUG "-g -D_GLIBCXX_ASSERTIONS")
 find_program(NPUGRAPH_CCACHE ccache)
 if(NPUGRAPH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Sloppiness: what ccache asks for before it caches compilations that use a precompiled header. The other
-  # two let build folders share: paths into the build folder count as relative ones, its own path not at all.
+  # two let build folders and clones share: paths into the tree count as relative ones, its own path not at all.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_BINARY_DIR} ${NPUGRAPH_CCACHE})
+      CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${NPUGRAPH_CCACHE})
 endif()
 
 find_program(NPUGRAPH_MOLD mold)
