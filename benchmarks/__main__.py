@@ -15,6 +15,7 @@ import torch._dynamo
 from benchmarks import (
     call_overhead,
     cold_start,
+    fused_loops,
     machine,
     model_speed,
     peers,
@@ -26,7 +27,8 @@ from benchmarks import (
 from benchmarks.harness import Result
 
 BENCHMARKS = {
-    module.NAME: module for module in (replay_overhead, call_overhead, smollm2_decode, model_speed, cold_start)
+    module.NAME: module
+    for module in (replay_overhead, call_overhead, smollm2_decode, fused_loops, model_speed, cold_start)
 }
 SAMPLES, QUICK_SAMPLES = 15, 5
 

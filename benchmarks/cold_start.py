@@ -6,15 +6,11 @@ Imports and building the model do not count. Sides take turns, a process for eac
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
+from benchmarks import processes
 from benchmarks.harness import Result, SideResult
 
 NAME = "cold_start"
@@ -27,7 +23,7 @@ CACHE_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "XDG_", "NPUGRAPH_CACHE")
 def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
     size = "tiny" if quick else "base"
     rounds = 1 if quick else min(samples, MOST_SAMPLES)
-    taken: dict[str, list[dict[str, Any]]] = {name: [] for name in side_names}
+    taken: dict[str, list[processes.Sample]] = {name: [] for name in side_names}
     for _ in range(rounds):
         for name in side_names:
             taken[name].append(take_sample(name, size))
@@ -39,15 +35,9 @@ def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result
         yield Result(NAME, f"{MODEL} {size} call {call + 1}", compared)
 
 
-def take_sample(side: str, size: str) -> dict[str, Any]:
+def take_sample(side: str, size: str) -> processes.Sample:
     """Runs ``cold_start_sample`` in a process that sees no cache of an earlier one."""
-    root = Path(__file__).resolve().parents[1]
     with tempfile.TemporaryDirectory() as home:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(CACHE_VARIABLES)}
-        paths = [str(root), os.environ.get("PYTHONPATH", "")]
-        environment |= {"HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        command = [sys.executable, "-m", "benchmarks.cold_start_sample", side, MODEL, size, str(CALLS)]
-        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"cold start of {side} failed:\n{done.stderr[-4000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+        environment |= {"HOME": home, "TMPDIR": home}
+        return processes.run_module("benchmarks.cold_start_sample", (side, MODEL, size, CALLS), environment=environment)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.model_case import allowed_error
+from benchmarks.model_case import ERROR_FACTOR, allowed_error
 
 SAMPLE_SECONDS = 0.02
 WARM_UP_CALLS = 3
@@ -58,7 +58,8 @@ class Ratio:
 class Result:
     """One comparison. ``baseline`` names the side whose error sets the bound and against which ratios are shown.
 
-    ``foreign_load`` is the share of the machine that other processes used during the benchmark.
+    ``foreign_load`` is the share of the machine that other processes used during the benchmark. ``limit_seconds`` is
+    the least time that the machine's limit named ``limit`` (MFU: arithmetic, MBU: reading memory, ...) allows.
     """
 
     benchmark: str
@@ -67,13 +68,20 @@ class Result:
     baseline: str = "eager"
     notes: dict[str, str] = field(default_factory=dict)
     foreign_load: float = 0.0
+    error_factor: float = ERROR_FACTOR
+    limit: str = ""
+    limit_seconds: float = 0.0
+
+    def share(self, side: SideResult) -> float:
+        """Of the machine's limit that ``side`` reaches."""
+        return self.limit_seconds / side.median
 
     def side(self, name: str) -> SideResult | None:
         return next((side for side in self.sides if side.name == name), None)
 
     def accurate(self, side: SideResult) -> bool:
         baseline = self.side(self.baseline)
-        return side.error <= allowed_error(baseline.error if baseline else 0.0)
+        return side.error <= allowed_error(baseline.error if baseline else 0.0, self.error_factor)
 
     def ratio(self, numerator: str, denominator: str) -> Ratio | None:
         """None when either side was not measured."""

@@ -44,16 +44,11 @@ def describe() -> dict[str, Any]:
     }
 
 
-def peaks() -> dict[str, float]:
-    """Measured now on all pinned cores: FLOP/s of products by element type, and bytes/s of ``read``."""
-    program = Path(__file__).resolve().parents[1] / "build/release/bin/matmul_speed"
-    done = subprocess.run([program, "--limits"], capture_output=True, check=True, text=True)
-    limits = json.loads(done.stdout)
-    return {
-        "float32": limits["f32_gflops"] * 1e9,
-        "bfloat16": limits["bf16_gflops"] * 1e9,
-        "read": limits["read_gbs"] * 1e9,
-    }
+def limits() -> dict[str, float]:
+    """Measured now on all pinned cores, a second: operations of products by element type (``float32``, ``bfloat16``),
+    and bytes of ``read``, ``copy`` and ``copy_streaming`` (read and written)."""
+    program = Path(__file__).resolve().parents[1] / "build/release/bin/machine_limits"
+    return json.loads(subprocess.run([program], capture_output=True, check=True, text=True).stdout)
 
 
 def cpu_field(name: str) -> str:

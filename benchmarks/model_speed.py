@@ -6,20 +6,16 @@ Every sample is a fresh process; the sides take turns.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import machine, peers
-from benchmarks.harness import Result, SideResult
-from benchmarks.model_case import reference64
+from benchmarks import machine, peers, processes
+from benchmarks.harness import Result
+from benchmarks.model_case import ERROR_FACTORS, reference64
 from benchmarks.models import CASES
 
 NAME = "model_speed"
@@ -33,8 +29,8 @@ SECONDS = 1.5  # of timed calls in a process
 
 
 def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
-    side_names = [side for side in side_names if side in peers.ALL]
-    peaks = machine.peaks()
+    side_names = [side for side in side_names if side in peers.MODELS]
+    peaks = machine.limits()
     rounds = QUICK_ROUNDS if quick else ROUNDS
     for name, size in QUICK if quick else cases():
         with tempfile.TemporaryDirectory() as folder:
@@ -57,35 +53,15 @@ def compare(
     name: str, size: str, dtype: str, side_names: Sequence[str], rounds: int, reference: Path, least: float
 ) -> Result:
     """``least`` is the time in seconds that the products of the model take at the machine's peak."""
-    taken: dict[str, list[dict[str, Any]]] = {}
-    notes: dict[str, str] = {}
-    for _ in range(rounds):
-        for side in side_names:
-            if side in notes:
-                continue
-            try:
-                taken.setdefault(side, []).append(sample(side, name, size, dtype, reference))
-            except RuntimeError as error:
-                taken.pop(side, None)
-                notes[side] = f"does not run: {error}"
-    compared = [
-        SideResult(side, [s["seconds"] for s in samples], max(s["error"] for s in samples))
-        for side, samples in taken.items()
-    ]
-    result = Result(NAME, f"{name} {size} {dtype}", compared, notes=notes)
-    result.notes["MFU"] = ", ".join(f"{side.name} {least / side.median:.2f}" for side in compared)
+
+    def take(side: str) -> processes.Sample:
+        arguments = (side, name, size, dtype, reference, SECONDS)
+        return processes.run_module("benchmarks.model_speed_sample", arguments, peers.interpreter(side))
+
+    result = processes.compare(NAME, f"{name} {size} {dtype}", side_names, rounds, take)
+    result.limit, result.limit_seconds = "MFU", least
+    result.error_factor = ERROR_FACTORS[dtype]
     return result
-
-
-def sample(side: str, name: str, size: str, dtype: str, reference: Path) -> dict[str, Any]:
-    root = Path(__file__).resolve().parents[1]
-    environment = os.environ | {"PYTHONPATH": str(root), "TOKENIZERS_PARALLELISM": "false"}
-    arguments = [side, name, size, dtype, str(reference), str(SECONDS)]
-    command = [peers.interpreter(side), "-m", "benchmarks.model_speed_sample", *arguments]
-    done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1][:200])
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @torch.no_grad()

@@ -23,13 +23,15 @@ INDUCTOR: dict[str, dict[str, bool]] = {
 }
 FOREIGN = ("zentorch", "openvino", "onnxruntime")
 OURS = sides.OURS
-ALL = ("eager", *INDUCTOR, *FOREIGN, OURS)
+MODELS = ("eager", *INDUCTOR, *FOREIGN, OURS)  # run any model
+LLAMA, OURS_INT8 = "llama.cpp", f"{OURS}-int8"  # decode from quantised files; int8: activations are quantised too
+ALL = (*MODELS, LLAMA, OURS_INT8)
 
 Call = Callable[[], list[torch.Tensor]]
 
 
 def interpreter(side: str) -> str:
-    return str(PEER_PYTHON) if side in FOREIGN else sys.executable
+    return str(PEER_PYTHON) if side in (*FOREIGN, LLAMA) else sys.executable
 
 
 def prepare(side: str, model: torch.nn.Module, inputs: Inputs, dtype: torch.dtype) -> Call:
@@ -39,13 +41,17 @@ def prepare(side: str, model: torch.nn.Module, inputs: Inputs, dtype: torch.dtyp
     model, inputs = model.to(dtype), cast_floating(inputs, dtype)
     if side == "onnxruntime":
         return onnxruntime(model, inputs)
-    if side in INDUCTOR:
-        forward = torch.compile(model, backend="inductor", options=INDUCTOR[side])
-    else:
-        if side == "zentorch":
-            import zentorch  # noqa: F401  registers its backend
-        forward = sides.prepare(side, model)
+    forward = compiled(side, model)
     return lambda: flatten_outputs(forward(**inputs))
+
+
+def compiled(side: str, model: torch.nn.Module) -> Callable[..., Any]:
+    """``model`` the way ``side`` runs it, for the sides that run a torch module as it is."""
+    if side in INDUCTOR:
+        return torch.compile(model, backend="inductor", options=INDUCTOR[side])
+    if side == "zentorch":
+        import zentorch  # noqa: F401  registers its backend
+    return sides.prepare(side, model)
 
 
 def openvino(model: torch.nn.Module, inputs: Inputs, dtype: torch.dtype) -> Call:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bars import BARS, GEOMETRIC_BARS
+from benchmarks.bars import BARS
 from benchmarks.harness import Result, SideResult
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
@@ -26,7 +26,10 @@ HEADER = f"{'case':<24} {'side':<18} {'median':>9} {'min':>9} {'max':>9}   {'rat
 def lines(result: Result) -> str:
     """A line for each side: median, least and most time, ratio to the baseline with its extremes, error."""
     sides = [side_line(result, side) for side in result.sides]
-    return "\n".join(sides + [f"  {name}: {value}" for name, value in result.notes.items()])
+    notes = dict(result.notes)
+    if result.limit:
+        notes[result.limit] = ", ".join(f"{side.name} {result.share(side):.2f}" for side in result.sides)
+    return "\n".join(sides + [f"  {name}: {value}" for name, value in notes.items()])
 
 
 def side_line(result: Result, side: SideResult) -> str:
@@ -46,7 +49,7 @@ def ratio_text(result: Result, side: SideResult) -> str:
 
 def bars(results: Sequence[Result]) -> list[str]:
     """A line for each bar that ``results`` can answer."""
-    verdicts = (bar.verdict(results) for bar in (*BARS, *GEOMETRIC_BARS))
+    verdicts = (bar.verdict(results) for bar in BARS)
     return [verdict for verdict in verdicts if verdict]
 
 
@@ -60,4 +63,5 @@ def as_record(result: Result) -> dict[str, Any]:
     for entry, side in zip(record["sides"], result.sides, strict=True):
         ratio = result.ratio(side.name, result.baseline)
         entry |= {"median": side.median, "ratio": asdict(ratio) if ratio else None}
+        entry |= {"share": result.share(side)} if result.limit else {}
     return record

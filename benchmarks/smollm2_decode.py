@@ -1,49 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds per decoded token of SmolLM2-135M-Instruct (real weights, fp32, batch 1) on a static cache."""
+"""A decoded token of SmolLM2-135M-Instruct (real weights, batch 1, static cache), after 128 and after 1,500 tokens:
+fp32, bf16, and from the blocks of its own GGUF file, which peers of torch cannot read and run dequantised.
+
+Every sample is a fresh process; the sides take turns.
+"""
 
 from __future__ import annotations
 
 import copy
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import torch
 
-from benchmarks import sides
-from benchmarks.harness import Result, Side, measure
-from benchmarks.model_case import relative_error, run64
-from npugraph.demo import generate, smollm2
+from benchmarks import machine, peers, processes, sides
+from benchmarks.harness import Result
+from benchmarks.model_case import ERROR_FACTORS, run64
+from npugraph.demo import smollm2
 
 NAME = "smollm2_decode"
-PROMPT_LENGTH = 32
+CONTEXTS, QUICK_CONTEXTS = (128, 1500), (128,)
+QUANTISED = "q4_1"
+DTYPES = ("float32", "bfloat16", QUANTISED)
+TORCH_SIDES = (*sides.DEFAULT_SIDES, *peers.INDUCTOR, "zentorch")
+QUANTISED_SIDES = ("eager", peers.LLAMA, peers.OURS, peers.OURS_INT8)
+ROUNDS, QUICK_ROUNDS = 3, 1
 STEPS = 64
 
 
 def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
-    slow = {"inductor"} if quick else set()
+    read_speed = machine.limits()["read"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wide = write_model(folder).double()
+        for context in QUICK_CONTEXTS if quick else CONTEXTS:
+            prompt = {"input_ids": torch.arange(100, 100 + context)[None], "logits_to_keep": 1, "use_cache": False}
+            torch.save((prompt["input_ids"], run64(wide, prompt)[0]), folder / "prompt.pt")
+            for dtype in DTYPES:
+                known = QUANTISED_SIDES if dtype == QUANTISED else TORCH_SIDES
+                chosen = [side for side in side_names if side in known and not (quick and side == "inductor")]
+                yield compare(folder, context, dtype, chosen, QUICK_ROUNDS if quick else ROUNDS, read_speed)
+
+
+def write_model(folder: Path) -> torch.nn.Module:
+    """The dequantised fp32 weights, which every process can load fast, beside the GGUF file that they come from."""
     model = smollm2.load_model()
-    prompt = torch.arange(100, 100 + PROMPT_LENGTH)[None]
-    reference = run64(copy.deepcopy(model).double(), {"input_ids": prompt, "logits_to_keep": 1})[0]
-    compared = [decode_side(model, prompt, name, reference) for name in side_names if name not in slow]
-    result = measure(NAME, "fp32", compared, samples, most_calls=STEPS // 4 if quick else STEPS)
-    rates = (f"{side.name} {1 / side.median:.1f}" for side in result.sides)
-    result.notes["tokens/s"] = ", ".join(rates)
-    yield result
+    config = copy.copy(model.config)
+    del config.quantization_config
+    config.save_pretrained(folder)
+    torch.save(model.state_dict(), folder / "weights.pt")
+    (folder / "model.gguf").symlink_to(smollm2.weights_file())
+    return model
 
 
-def decode_side(model: torch.nn.Module, prompt: torch.Tensor, name: str, reference: torch.Tensor) -> Side:
-    """A side whose call is one decode step; ahead of every sample the cache is brought back to the prompt's end.
+def compare(
+    folder: Path, context: int, dtype: str, side_names: Sequence[str], rounds: int, read_speed: float
+) -> Result:
+    def take(side: str) -> processes.Sample:
+        arguments = (side, folder, dtype, STEPS)
+        return processes.run_module("benchmarks.smollm2_decode_sample", arguments, peers.interpreter(side))
 
-    The error is that of the logits after the prompt's last token, taken as a decode step.
-    """
-    forward = sides.prepare(name, model)
-    cache = generate.static_cache(model, PROMPT_LENGTH + STEPS + 1)
-    token = prompt[:, -1:]
+    result = processes.compare(NAME, f"{context} tokens {dtype}", side_names, rounds, take)
+    result.notes["tokens/s"] = ", ".join(f"{side.name} {1 / side.median:.1f}" for side in result.sides)
+    result.limit, result.limit_seconds = "MBU", bytes_of_a_step(folder, context, dtype) / read_speed
+    if dtype == QUANTISED:  # its error is that of quantised activations; ours must not be larger
+        result.baseline = peers.LLAMA if result.side(peers.LLAMA) else "eager"
+    else:
+        result.error_factor = ERROR_FACTORS[dtype]
+    return result
 
-    def before() -> None:
-        cache.reset()
-        generate.next_token(model, cache, prompt[:, :-1])
 
-    before()
-    logits = forward(input_ids=token, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
-    error = relative_error(logits, reference)
-    return Side(name, lambda: generate.next_token(forward, cache, token), before, error)
+def bytes_of_a_step(folder: Path, context: int, dtype: str) -> float:
+    """Every weight once (the embedding is the output layer too) and the keys and values of ``context`` tokens."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder)
+    element = 2 if dtype == "bfloat16" else 4
+    cached = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * context * element
+    if dtype == QUANTISED:
+        return (folder / "model.gguf").stat().st_size + cached
+    return (folder / "weights.pt").stat().st_size * element / 4 + cached

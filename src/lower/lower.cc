@@ -13,6 +13,7 @@
 #include "lower/buffers.h"
 #include "lower/loop_nest.h"
 #include "lower/quant.h"
+#include "lower/streaming.h"
 #include "lower/terms.h"
 
 namespace npugraph::lower {
@@ -314,7 +315,8 @@ void Lowering::lower_nest(const Cluster& cluster) {
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
   std::vector<ir::ValueId> stored = cluster.results;
   stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
-  const LoopNest nest = make_loop_nest(graph_, terms, stored, [&](ir::ValueId id) { return strides_of(id); });
+  LoopNest nest = make_loop_nest(graph_, terms, stored, [&](ir::ValueId id) { return strides_of(id); });
+  stream_large_results(nest, graph_, cluster.space, target::host_target());
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.anchor());
 }
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import report
-from benchmarks.bars import Bar, GeometricBar
+from benchmarks import plots, processes, report
+from benchmarks.bars import Bar, GeometricBar, ShareBar
 from benchmarks.harness import Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
 
@@ -49,6 +49,49 @@ def test_a_geometric_bar_compares_with_the_best_accurate_peer() -> None:
     assert bar.verdict([case("a float32", 1.0), case("b float32", 2.0)]).startswith("met")
     assert bar.verdict([case("a float32", 1.0), case("b float32", 2.0, error=1.0)]).startswith("NOT MET")
     assert bar.verdict([case("a bfloat16", 1.0)]) is None
+
+
+def test_a_share_bar_takes_the_least_case_and_no_wrong_result() -> None:
+    def case(name: str, own: float, error: float = 1e-7) -> Result:
+        sides = [EAGER, SideResult("npugraph_ex", [own] * 3, error)]
+        return Result("speed", name, sides, limit="MFU", limit_seconds=1.0)
+
+    bar = ShareBar("speed", "float32", limit=0.5)
+    good, bad, wrong = case("a float32", 1.25), case("b float32", 4.0), case("b float32", 1.0, error=1.0)
+    assert bar.verdict([good]) == "met      speed float32: MFU of npugraph_ex >= 0.5: 0.80 (a float32)"
+    assert bar.verdict([good, bad]).startswith("NOT MET")
+    assert bar.verdict([good, wrong]).startswith("NOT MET")
+    assert bar.verdict([case("a bfloat16", 1.0)]) is None
+    assert "MFU: eager 0.25, npugraph_ex 0.80" in report.lines(good)
+
+
+def test_sides_in_processes_take_turns_and_one_that_fails_is_named() -> None:
+    asked: list[str] = []
+
+    def take(side: str) -> processes.Sample:
+        asked.append(side)
+        if side == "b":
+            raise RuntimeError("many words\nno such thing")
+        return {"seconds": float(len(asked)), "error": 0.0}
+
+    compared = processes.compare("speed", "model", ("a", "b", "c"), 2, take)
+    assert asked == ["a", "b", "c", "a", "c"]
+    assert {side.name: side.seconds for side in compared.sides} == {"a": [1.0, 4.0], "c": [3.0, 5.0]}
+    assert compared.notes == {"b": "does not run: no such thing"}
+    with pytest.raises(RuntimeError, match="No module named"):
+        processes.run_module("benchmarks.no_such_sample", ())
+
+
+def test_plots_show_what_was_measured(tmp_path: Path) -> None:
+    file, folder = tmp_path / "results.json", tmp_path / "plots"
+    right, wrong = result([2.0, 2.0, 2.0], error=1e-7), result([1.0, 1.0, 1.0], error=1.0)
+    wrong.case = "<wrong>"
+    report.write_json(file, {"processor": "any"}, [right, wrong])
+    assert [plots.speedups(record) for record in json.loads(file.read_text())["results"]] == [{"eager": 2.0}, {}]
+    plots.main(str(file), str(folder))
+    assert (folder / "overhead.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "index.html").read_text()
+    assert "<svg" in page and "&lt;wrong&gt;" in page and "wrong results" in page
 
 
 def test_a_bar_without_its_comparison_says_nothing() -> None:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples that are processes of their own, so that no side changes how another computes, and none starts warm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Result, SideResult
+
+ROOT = Path(__file__).resolve().parents[1]
+Sample = dict[str, Any]
+
+
+def compare(benchmark: str, case: str, side_names: Sequence[str], rounds: int, take: Callable[[str], Sample]) -> Result:
+    """``rounds`` samples of each side in turn. ``take(side)`` gives ``seconds`` (a call) and ``error``; a side whose
+    sample fails is left out, with its last words as a note."""
+    taken: dict[str, list[Sample]] = {}
+    notes: dict[str, str] = {}
+    for _ in range(rounds):
+        for side in side_names:
+            if side in notes:
+                continue
+            try:
+                taken.setdefault(side, []).append(take(side))
+            except RuntimeError as error:
+                del taken[side]
+                notes[side] = f"does not run: {str(error).splitlines()[-1][:200]}"
+    compared = [
+        SideResult(side, [s["seconds"] for s in samples], max(s["error"] for s in samples))
+        for side, samples in taken.items()
+    ]
+    return Result(benchmark, case, compared, notes=notes)
+
+
+def run_module(
+    module: str, arguments: Sequence[object], python: str = sys.executable, environment: Mapping[str, str] = os.environ
+) -> Sample:
+    """The JSON in the last line that ``python -m module arguments`` prints, else RuntimeError with what it said."""
+    paths = [str(ROOT), str(ROOT / "python"), environment.get("PYTHONPATH", "")]
+    changed = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "TOKENIZERS_PARALLELISM": "false"}
+    command = [python, "-m", module, *map(str, arguments)]
+    done = subprocess.run(
+        command, env={**environment, **changed}, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip()[-4000:] or f"exit {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
