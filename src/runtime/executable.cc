@@ -111,7 +111,10 @@ struct Executable::State {
         name(std::move(label)),
         tasks(*blueprint.program, process, options),
         cache(static_cast<size_t>(std::max<int64_t>(wanted.max_instances, 1))) {}
-  ~State() { follow_fork(); }
+  ~State() {
+    follow_fork();
+    host.trim();
+  }
 
   // One call, from the lease to its return.
   struct Call {

@@ -20,6 +20,10 @@ class Host {
 
   // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to `*data`.
   virtual void* allocate(int64_t bytes, void** data) = 0;
+  // A replay that ends has allocated so many bytes: as many of those that are given back are worth keeping.
+  virtual void expect(int64_t /*bytes*/) {}
+  // An Executable goes: nothing is kept for its calls.
+  virtual void trim() {}
   // Takes one more reference: two results may be windows of one object.
   virtual void retain(void* object) = 0;
   // Gives one reference back.

@@ -54,7 +54,7 @@ class TaskLog {
 
 struct PoolEvent {
   int64_t ns = 0;
-  std::string what;   // "lease" when the pool is made, then "grow"
+  std::string what;   // "lease" when the pool is made, then "grow"; "keep" of spare memory
   int64_t bytes = 0;  // of the pool afterwards
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kHistory = 256;  // events kept per pool, see PoolInfo::history
 
-constexpr int kPoolsRank = 1;  // Executables make pools while they hold their own mutex
+constexpr int kPoolsRank = 2;  // who makes pools, or reports to them, holds a mutex of its own
 
 struct Registry {
   std::mutex mutex;

@@ -26,6 +26,7 @@ std::span<const int64_t> keep(std::span<const int64_t> dims, std::vector<int64_t
 }  // namespace
 
 Replay::~Replay() {
+  host_.expect(allocated_bytes_);
   for (const int32_t b : blueprint_.owned_buffers) {
     void*& object = instance_.object(b);
     if (object != nullptr) host_.release(object);
@@ -79,8 +80,14 @@ void Replay::prepare(int32_t task) {
 
 void Replay::allocate(int32_t buffer) {
   void* data = nullptr;
-  void* object = host_.allocate(instance_.sizes().bytes(buffer), &data);
+  void* object = allocate(instance_.sizes().bytes(buffer), &data);
   instance_.place_buffer(buffer, data, object);
+}
+
+void* Replay::allocate(int64_t bytes, void** data) {
+  void* object = host_.allocate(bytes, data);
+  allocated_bytes_ += bytes;
+  return object;
 }
 
 void Replay::finish(int32_t task) {
@@ -162,7 +169,7 @@ void Replay::hand_out_copy(const OutputPlan& plan, BoundOutput& result) {
     return;
   }
   void* data = nullptr;
-  result.object = host_.allocate(instance_.sizes().bytes(b), &data);
+  result.object = allocate(instance_.sizes().bytes(b), &data);
   if (instance_.base(b) != nullptr) std::memcpy(data, instance_.base(b), instance_.sizes().bytes(b));
   lease_.copied_bytes += instance_.sizes().bytes(b);
   result.data = static_cast<std::byte*>(data) + result.byte_offset;

@@ -41,6 +41,7 @@ class Replay {
   void finish(int32_t task);
   void adopt(int32_t task, int32_t window);
   void allocate(int32_t buffer);
+  void* allocate(int64_t bytes, void** data);
   [[noreturn]] void fail(int32_t task) const;
   void hand_out_tensor(const OutputPlan& plan, BoundOutput& result, std::vector<int64_t>& dims);
   void hand_out_copy(const OutputPlan& plan, BoundOutput& result);
@@ -49,6 +50,7 @@ class Replay {
   Instance& instance_;
   Lease& lease_;
   Host& host_;
+  int64_t allocated_bytes_ = 0;
   bool rebound_ = false;
 };
 

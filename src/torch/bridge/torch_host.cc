@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "torch/bridge/aten_task.h"
 #include "torch/bridge/python_task.h"
+#include "torch/bridge/spare_memory.h"
 #include "torch/bridge/task_error.h"
 
 namespace npugraph::bridge {
@@ -26,14 +27,19 @@ ng_task TorchHost::build(const program::Program& program, const program::Task& t
 }
 
 void* TorchHost::allocate(int64_t bytes, void** data) {
-  auto storage =
-      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, c10::GetCPUAllocator(), true);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       SpareMemory::instance().allocate(static_cast<size_t>(bytes)),
+                                                       c10::GetCPUAllocator(), true);
   *data = storage->mutable_data();
   return c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)),
                                               c10::DispatchKeySet(c10::DispatchKey::CPU),
                                               caffe2::TypeMeta::Make<uint8_t>())
       .release();
 }
+
+void TorchHost::expect(int64_t bytes) { SpareMemory::instance().expect(static_cast<size_t>(bytes)); }
+
+void TorchHost::trim() { SpareMemory::instance().trim(); }
 
 void TorchHost::retain(void* object) {
   c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(object)).release();

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large results take the memory that earlier results of the same size gave back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+import npugraph
+
+ELEMENTS = 1 << 20
+BYTES = 4 * ELEMENTS
+
+
+@pytest.fixture
+def compiled() -> Iterator[Callable[..., torch.Tensor]]:
+    npugraph.reset()
+    with torch.no_grad():
+        yield torch.compile(lambda x: torch.exp(x) + 1, backend="npugraph_ex")
+    npugraph.reset()
+
+
+def spare_bytes() -> int:
+    return sum(pool.live_bytes for pool in npugraph.pools() if pool.name == "spare results")
+
+
+def test_a_dropped_result_serves_the_next_call(compiled: Callable[..., torch.Tensor]) -> None:
+    x = torch.randn(ELEMENTS)
+    compiled(x)
+    place = compiled(x).data_ptr()
+    assert spare_bytes() == BYTES
+    result = compiled(x)
+    assert result.data_ptr() == place
+    assert spare_bytes() == 0
+    torch.testing.assert_close(result, torch.exp(x) + 1)
+
+
+def test_a_result_that_lives_keeps_its_memory(compiled: Callable[..., torch.Tensor]) -> None:
+    inputs = [torch.full((ELEMENTS,), float(i)) for i in range(4)]
+    results = [compiled(x) for x in inputs]
+    view = results.pop(0)[:10]
+    del results[-1]
+    results.append(compiled(inputs[-1]))
+    assert len({result.data_ptr() for result in (view, *results)}) == 4
+    for x, result in zip(inputs, (view, *results), strict=True):
+        torch.testing.assert_close(result, (torch.exp(x) + 1)[: len(result)])
+
+
+def test_no_more_is_kept_than_one_call_takes(compiled: Callable[..., torch.Tensor]) -> None:
+    x = torch.randn(ELEMENTS)
+    results = [compiled(x) for _ in range(5)]
+    results.clear()
+    assert spare_bytes() == BYTES
+    result = compiled(x)
+    npugraph.reset()
+    assert spare_bytes() == 0
+    torch.testing.assert_close(result, torch.exp(x) + 1)
+    del result
+    assert spare_bytes() == 0
+
+
+def test_results_are_ordinary_tensors(compiled: Callable[..., torch.Tensor]) -> None:
+    x = torch.randn(ELEMENTS)
+    compiled(x)
+    result = compiled(x)
+    expected = torch.exp(x) + 1
+    torch.testing.assert_close(copy.deepcopy(result), expected)
+    result.resize_(2 * ELEMENTS)
+    torch.testing.assert_close(result[:ELEMENTS], expected)
+    torch.testing.assert_close(compiled(x), expected)
+
+
+def test_small_results_are_left_to_malloc(compiled: Callable[..., torch.Tensor]) -> None:
+    compiled(torch.randn(64))
+    compiled(torch.randn(64))
+    assert spare_bytes() == 0
