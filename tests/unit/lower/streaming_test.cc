@@ -31,6 +31,15 @@ TEST(Streaming, ResultsThatACacheMayHoldDoNot) {
   EXPECT_EQ(streamed_stores("symbol s0 : int\n" + chain("s0") + "return %b"), 0);
 }
 
+TEST(Streaming, ShortRowsDoNot) {
+  EXPECT_EQ(streamed_stores(R"(
+    input %x : f32[67108864, 16] user "x"
+    %a : f32[67108864, 16] = aten.neg(%x)
+    %b : f32[67108864, 16] = aten._softmax(%a, -1, false)
+    return %b)"),
+            0);
+}
+
 TEST(Streaming, ResultsOfRowsDoNot) {
   EXPECT_EQ(streamed_stores(R"(
     input %x : f32[64, 16777216] user "x"
