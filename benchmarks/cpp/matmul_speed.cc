@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "benchmarks/cpp/limits.h"
@@ -16,7 +17,7 @@
 namespace npugraph {
 namespace {
 
-constexpr int kRuns = 5;
+constexpr int kRuns = 25;
 
 struct Shape {
   int64_t m, n, k;
@@ -73,21 +74,22 @@ void measure(const target::Target& target, const Limits& limits, DType dtype, co
   std::fflush(stdout);
 }
 
-// Prints the limits of this machine, then how near to them products come.
-int run() {
+// Prints the limits of this machine, then how near to them products come: those of `only`, or of a list.
+int run(const std::vector<Shape>& only) {
   runtime::WorkerPool::instance().begin_replay();
   const target::Target& target = target::host_target();
   const Limits limits = measure_limits(target);
   std::printf("{\"threads\": %d, \"f32_gflops\": %.0f, \"bf16_gflops\": %.0f, \"read_gbs\": %.1f}\n",
               runtime::WorkerPool::instance().size(), limits.f32 * 1e-9, limits.bf16 * 1e-9, limits.read * 1e-9);
-  constexpr Shape kShapes[] = {
-      {128, 768, 768},  {128, 2304, 768}, {128, 3072, 768},        {128, 768, 3072},        {512, 768, 768},
-      {512, 3072, 768}, {512, 768, 3072}, {128, 2304, 768, false}, {128, 768, 3072, false}, {16, 3072, 768},
-      {32, 3072, 768},  {1, 768, 768},    {1, 3072, 768},          {1, 49152, 576},         {1, 4096, 4096},
-      {4, 4096, 4096},  {8, 4096, 4096},  {1, 3072, 768, false},   {1, 4096, 4096, false},
+  const std::vector<Shape> usual = {
+      {128, 768, 768},  {128, 2304, 768},      {128, 3072, 768},        {128, 768, 3072},        {512, 768, 768},
+      {512, 3072, 768}, {512, 768, 3072},      {128, 2304, 768, false}, {128, 768, 3072, false}, {16, 3072, 768},
+      {32, 3072, 768},  {197, 768, 768},       {197, 3072, 768},        {197, 768, 3072},        {50, 3072, 768},
+      {1, 768, 768},    {1, 3072, 768},        {1, 49152, 576},         {1, 4096, 4096},         {4, 4096, 4096},
+      {8, 4096, 4096},  {1, 3072, 768, false}, {1, 4096, 4096, false},
   };
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const Shape& shape : kShapes) measure(target, limits, dtype, shape);
+    for (const Shape& shape : only.empty() ? usual : only) measure(target, limits, dtype, shape);
   }
   runtime::WorkerPool::instance().end_replay();
   return 0;
@@ -96,4 +98,11 @@ int run() {
 }  // namespace
 }  // namespace npugraph
 
-int main() { return npugraph::run(); }
+// Arguments: of any number of products M N K and nk or kn.
+int main(int argc, char** argv) {
+  std::vector<npugraph::Shape> only;
+  for (int i = 1; i + 3 < argc; i += 4)
+    only.push_back(
+        {std::atol(argv[i]), std::atol(argv[i + 1]), std::atol(argv[i + 2]), std::string_view(argv[i + 3]) == "nk"});
+  return npugraph::run(only);
+}

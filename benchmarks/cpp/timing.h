@@ -24,7 +24,7 @@ double best_seconds(int runs, Body body) {
     do {
       body();
       ++calls;
-    } while ((spent = seconds() - start) < 0.02);
+    } while ((spent = seconds() - start) < 0.004);
     best = std::min(best, spent / calls);
   }
   return best;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "codegen/matvec.h"
+#include "codegen/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -89,8 +90,6 @@ bool place_results(const loop::Attention& attention, DType dtype, const ng_call&
   }
   return true;
 }
-
-int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 // Chunks of equal size, a multiple of 16, each at most `most`; more of them for more items, down to `least` keys.
 void choose_chunks(AttentionPlan& plan, int64_t others, int64_t most, int64_t least) {

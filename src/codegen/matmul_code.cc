@@ -15,13 +15,13 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow
   return code.function<TileFunction>("tile");
 }
 
-InterleaveFunction* interleave_code(const target::Target& target, TileKind kind) {
-  const std::string name = cat("matmul interleave ", static_cast<int>(kind));
+PackingTileFunction* packing_tile_code(const target::Target& target, TileKind kind) {
+  const std::string name = cat("matmul packing tile ", static_cast<int>(kind));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
-    emit_interleave(add_function(module, target, "interleave", interleave_type(module.getContext())), kind,
-                    tile_shape(target, false));
+    emit_packing_tile(add_function(module, target, "tile", packing_tile_type(module.getContext())), kind,
+                      tile_shape(target, false));
   });
-  return code.function<InterleaveFunction>("interleave");
+  return code.function<PackingTileFunction>("tile");
 }
 
 TransposeFunction* transpose_code(const target::Target& target) {

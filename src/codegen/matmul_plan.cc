@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/matvec.h"
+#include "codegen/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -99,8 +100,6 @@ Form choose_form(const MatmulPlan& plan) {
   return k_is_dense ? Form::kPackA : Form::kPackB;
 }
 
-int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 // Parts of one size, each at most `most`, a multiple of 16.
 int64_t part_of(int64_t whole, int64_t most) {
   if (whole <= most) return std::max<int64_t>(whole, 1);
@@ -120,11 +119,15 @@ void choose_blocks(MatmulPlan& plan, const target::Target& target) {
       plan.block_columns = 64;
       return;
     case Form::kPackA: {
+      constexpr int64_t kMostRows = 128;  // of a block
       plan.block_columns = kColumnsOfTiles;
       const int64_t width = plan.shape.columns();
-      const int64_t panels = 128 / width;
-      plan.block_steps = part_of(plan.steps, std::max<int64_t>(target.l2_bytes / 2 / (panels * width * 4), 128));
-      plan.block_rows = panels * width;
+      // A vector costs as much with one row in it as with all; products of single rows do not.
+      const int64_t beyond = plan.m % plan.shape.lanes;
+      if (beyond <= std::min(plan.shape.lanes / 2, kMostVectors)) plan.tile_rows = plan.m - beyond;
+      const int64_t blocks = divide_up(plan.panels() * width, kMostRows);
+      plan.block_steps = part_of(plan.steps, std::max<int64_t>(target.l2_bytes / 2 / (kMostRows * 4), 128));
+      plan.block_rows = divide_up(plan.panels(), blocks) * width;
       if (plan.batches * plan.column_blocks() * plan.row_blocks() < 8) plan.block_rows = width;
       return;
     }
@@ -185,6 +188,7 @@ void complete(MatmulPlan& plan, const target::Target& target) {
   const bool tiles = plan.form == Form::kPackA || plan.form == Form::kPackB;
   plan.dense_a = plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (tiles && odd);
   plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
+  plan.tile_rows = plan.m;
   choose_blocks(plan, target);
 }
 

@@ -49,14 +49,16 @@ struct MatmulPlan {
   bool stage_b = false;     // kPackA: rows of B are copied (and converted) before they are multiplied
   int64_t steps = 0;        // of the whole sum
   int64_t block_steps = 0;  // of a part of it: what the second cache holds
+  int64_t tile_rows = 0;    // kPackA: rows of C that tiles compute; those behind them are too few for a vector
   int64_t block_rows = 0;   // of C, of one work item
   int64_t block_columns = 0;
 
   DType multiplied() const { return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16; }
-  int64_t row_blocks() const { return (m + block_rows - 1) / block_rows; }
+  int64_t last_rows() const { return m - tile_rows; }
+  int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }
   int64_t column_blocks() const { return (n + block_columns - 1) / block_columns; }
   int64_t items() const { return batches * row_blocks() * column_blocks(); }
-  int64_t panels() const { return (m + shape.columns() - 1) / shape.columns(); }
+  int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   int64_t dense_a_bytes() const;
   int64_t packed_image_bytes() const { return packed_image ? batches * column_blocks() * panel_bytes() : 0; }

@@ -33,7 +33,7 @@ class Run {
     if (p_.dense_a) make_a_dense();
     if (p_.form == Form::kPackA) pack_a();
     if (p_.packed_image) pack_whole_image();
-    const int64_t each = std::min(p_.block_rows, p_.m) * p_.block_columns * p_.k;
+    const int64_t each = std::min(p_.block_rows, p_.tile_rows) * p_.block_columns * p_.k;
     for_ranges(*call_.host, p_.items(), each, [&](int64_t first, int64_t last) {
       if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
       for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
@@ -51,7 +51,7 @@ class Run {
     const int64_t row = item % p_.row_blocks() * p_.block_rows;
     item /= p_.row_blocks();
     const int64_t column = item % p_.column_blocks() * p_.block_columns;
-    return {item / p_.column_blocks(), row, std::min(p_.block_rows, p_.m - row), column,
+    return {item / p_.column_blocks(), row, std::min(p_.block_rows, p_.tile_rows - row), column,
             std::min(p_.block_columns, p_.n - column)};
   }
 
@@ -85,7 +85,7 @@ class Run {
   char* panel(int64_t batch, int64_t panel) const { return packed_ + (batch * p_.panels() + panel) * p_.panel_bytes(); }
   // The last panel may have one vector a step.
   int64_t panel_columns(int64_t panel) const {
-    return p_.m - panel * p_.shape.columns() <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
+    return p_.tile_rows - panel * p_.shape.columns() <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
   }
 
   void pack_a() {
@@ -104,7 +104,7 @@ class Run {
     const int64_t whole = steps / lanes * lanes;
     for (int64_t at = 0; at < columns; at += lanes) {
       const int64_t row = number * p_.shape.columns() + at;
-      const int64_t count = std::min(lanes, p_.m - row);
+      const int64_t count = std::min(lanes, p_.tile_rows - row);
       if (count <= 0) return;
       const char* from = a_row(batch, row) + first * 4;
       char* to = panel(batch, number) + (first * columns + at) * 4;
@@ -133,6 +133,7 @@ class Run {
     alignas(64) char staged[kStagedBytes];
     const int64_t first_panel = block.row / p_.shape.columns();
     const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
+    const int64_t panels = end_panel - first_panel;
     const int64_t acc_of_panel = p_.block_columns * p_.shape.columns();
     int64_t first = 0;
     do {
@@ -151,15 +152,17 @@ class Run {
           const bool wide = panel_columns(number) == p_.shape.columns();
           const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
+          const int64_t part = number - first_panel;
           (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0,
-                                             number == first_panel ? next : rows,
-                                             number == first_panel ? p_.b.row : row_stride, 64);
+                                             next + part * steps * 4 / panels, p_.b.row, divide_up(64, panels));
         }
       }
       first += p_.block_steps;
     } while (first < p_.steps);
     for (int64_t number = first_panel; number < end_panel; ++number)
       write_transposed(block, number, acc + (number - first_panel) * acc_of_panel);
+    if (p_.last_rows() > 0 && block.row + block.rows == p_.tile_rows)
+      run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns});
   }
 
   void write_transposed(const Block& block, int64_t number, const float* acc) {
@@ -167,7 +170,8 @@ class Run {
     const int64_t columns = panel_columns(number);
     code_.transpose(acc, columns * 4, p_.block_columns, columns, rows, p_.block_columns * 4);
     const int64_t row = number * p_.shape.columns();
-    write({block.batch, row, std::min(columns, p_.m - row), block.column, block.columns}, rows, p_.block_columns);
+    write({block.batch, row, std::min(columns, p_.tile_rows - row), block.column, block.columns}, rows,
+          p_.block_columns);
   }
 
   // What a tile prefetches: TileFunction.
@@ -176,19 +180,23 @@ class Run {
     int64_t stride, step;
   };
 
-  // The rows of B that are packed next, a share for each tile: those of the next part of this panel, or of the next panel.
+  // The rows of B that are packed next, a share for each tile but the first, which packs: those of the next part of this
+  // panel, or of the next panel. Line after line of them, as evenly as whole tiles allow.
   Ahead ahead_of_panel(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
     const Ahead nothing{b_, 0, 0};
-    if (p_.image) return nothing;
     const bool last = first + steps >= p_.steps;
     const int64_t column = block.column + (last ? p_.shape.columns() : 0);
-    const int64_t rows_of_tile = steps / 16 * p_.shape.rows;
-    if (rows_of_tile == 0 || column >= p_.n) return nothing;
-    const int64_t tiles_of_line = (elements(steps) + rows_of_tile - 1) / rows_of_tile;
-    const int64_t line = tile / tiles_of_line * 64;
-    if (line >= p_.shape.columns() * size_of(p_.b.dtype)) return nothing;
-    const int64_t k = (last ? 0 : elements(first + steps)) + tile % tiles_of_line * rows_of_tile;
-    return {b_at(block.batch, column, k) + line, p_.b.column, p_.shape.rows * p_.b.column};
+    const int64_t tiles = divide_up(block.rows, p_.shape.rows) - 1;
+    const int64_t turns = steps / 16;
+    if (p_.image || turns == 0 || column >= p_.n || tile == 0) return nothing;
+    const int64_t line_bytes = 64;
+    const int64_t lines = divide_up(p_.shape.columns() * size_of(p_.b.dtype), line_bytes);
+    const int64_t tiles_of_line = std::max<int64_t>(tiles / lines, 1);
+    const int64_t rows_of_turn = std::min<int64_t>(divide_up(elements(steps), tiles_of_line * turns), p_.shape.rows);
+    const int64_t line = (tile - 1) / tiles_of_line;
+    if (line >= lines) return nothing;
+    const int64_t k = (last ? 0 : elements(first + steps)) + (tile - 1) % tiles_of_line * turns * rows_of_turn;
+    return {b_at(block.batch, column, k) + line * line_bytes, p_.b.column, rows_of_turn * p_.b.column};
   }
 
   // Panel after panel of a batch, then the next batch.
@@ -217,12 +225,15 @@ class Run {
       return pack_image(*p_.image, from, p_.b.dtype, block.column, block.columns, p_.k, first, steps, pairs(), columns,
                         packed);
     }
-    const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
-    const bool whole = elements_from(first, steps) == elements(steps);
     const char* from = b_at(block.batch, block.column, 0);
-    if (dense && whole && block.columns == columns)
-      return code_.interleave(from + elements(first) * p_.b.column, p_.b.column, steps, packed);
     pack_columns(from, p_.b.dtype, p_.b.column, p_.b.row, block.columns, p_.k, first, steps, pairs(), columns, packed);
+  }
+
+  // Whether the first tile packs its panel of B itself.
+  bool packs_in_tile(const Block& block, int64_t first, int64_t steps) const {
+    const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
+    const bool whole = elements_from(first, steps) == elements(steps) && block.columns == p_.shape.columns();
+    return !p_.image && dense && whole;
   }
 
   // acc: [tile][row of C][column of C].
@@ -234,15 +245,16 @@ class Run {
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
-      const char* panel = packed;
+      const bool in_tile = packs_in_tile(block, first, steps);
+      char* panel = packed;
       if (p_.packed_image) {
         panel = image_panel(block.batch, block.column / columns) + first * columns * 4;
-      } else {
+      } else if (!in_tile) {
         pack_b(block, first, steps, packed);
       }
       for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
         const Ahead ahead = ahead_of_panel(block, first, steps, r / rows_of_tile);
-        multiply_rows(block, tile_row(block, r), first, steps, panel, acc + r * columns, ahead);
+        multiply_rows(block, tile_row(block, r), first, steps, panel, in_tile && r == 0, acc + r * columns, ahead);
       }
       first += p_.block_steps;
     } while (first < p_.steps);
@@ -258,7 +270,7 @@ class Run {
     return block.rows < p_.shape.rows ? 0 : std::min<int64_t>(r, block.rows - p_.shape.rows);
   }
 
-  void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, const char* packed, float* acc,
+  void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, char* packed, bool packs, float* acc,
                      const Ahead& ahead) {
     alignas(64) char staged[kStagedBytes];
     const char* rows = a_row(block.batch, block.row + r) + first * 4;
@@ -269,7 +281,12 @@ class Run {
       rows = staged;
       row_stride = steps * 4;
     }
-    code_.wide(packed, rows, row_stride, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
+    if (packs) {
+      code_.packing(packed, rows, row_stride, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step,
+                    b_at(block.batch, block.column, elements(first)), p_.b.column);
+    } else {
+      code_.wide(packed, rows, row_stride, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
+    }
   }
 
   // Neighbours in one go: an element's sum does not depend on which others are computed with it.
@@ -287,10 +304,10 @@ class Run {
 
   void run_matvec(const Block& block) {
     alignas(64) float acc[kMostVectors * kMostColumns + 16];
-    const bool by_rows = p_.form == Form::kRowsMatvec;
+    const bool by_rows = p_.form != Form::kColumnsMatvec;
     if (!by_rows) std::memset(acc, 0, sizeof(float) * p_.m * kMostColumns);
     code_.matvec(b_at(block.batch, block.column, 0), by_rows ? p_.b.row : p_.b.column, block.columns,
-                 a_row(block.batch, 0), a_row_stride(), p_.k, acc, kMostColumns);
+                 a_row(block.batch, block.row), a_row_stride(), p_.k, acc, kMostColumns);
     write(block, acc, kMostColumns);
   }
 
@@ -340,18 +357,21 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     code.epilogue = epilogue_code(target, *spec.epilogue);
   else
     code.store = store_sums_code(target, spec.c);
-  if (plan.form == Form::kPackA || plan.form == Form::kPackB) {
-    const int64_t beyond = plan.m % plan.shape.columns();
+  const bool tiles = plan.form == Form::kPackA || plan.form == Form::kPackB;
+  if (tiles) {
+    const int64_t beyond = plan.tile_rows % plan.shape.columns();
     const bool narrow = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrow) code.narrow = tile_code(target, plan.kind, true);
-    if (!narrow || plan.m > plan.shape.columns()) code.wide = tile_code(target, plan.kind, false);
+    if (!narrow || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, false);
     if (plan.form == Form::kPackA)
       code.transpose = transpose_code(target);
     else
-      code.interleave = interleave_code(target, plan.kind);
-  } else {
-    const auto find = plan.form == Form::kRowsMatvec ? rows_matvec_code : columns_matvec_code;
-    code.matvec = find(target, matvec_kind(spec, plan), static_cast<int>(std::max<int64_t>(plan.m, 1)));
+      code.packing = packing_tile_code(target, plan.kind);
+  }
+  const int64_t vectors = tiles ? plan.last_rows() : std::max<int64_t>(plan.m, 1);
+  if (vectors > 0) {
+    const auto find = plan.form == Form::kColumnsMatvec ? columns_matvec_code : rows_matvec_code;
+    code.matvec = find(target, matvec_kind(spec, plan), static_cast<int>(vectors));
   }
   return code;
 }

@@ -11,10 +11,10 @@ namespace npugraph::codegen {
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
-  TransposeFunction* transpose = nullptr;    // kPackA
-  InterleaveFunction* interleave = nullptr;  // kPackB
-  RowsMatvecFunction* matvec = nullptr;      // the others
-  StoreSumsFunction* store = nullptr;        // one of these two
+  TransposeFunction* transpose = nullptr;  // kPackA
+  PackingTileFunction* packing = nullptr;  // kPackB
+  RowsMatvecFunction* matvec = nullptr;    // the others, and rows that kPackA leaves
+  StoreSumsFunction* store = nullptr;      // one of these two
   EpilogueFunction* epilogue = nullptr;
 };
 

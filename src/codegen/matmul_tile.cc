@@ -17,11 +17,12 @@ constexpr int64_t kStepBytes = 4;
 
 class TileEmitter {
  public:
-  TileEmitter(llvm::Function* function, TileKind kind, const TileShape& shape)
+  TileEmitter(llvm::Function* function, TileKind kind, const TileShape& shape, bool packs)
       : f_(function),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kind_(kind),
         shape_(shape),
+        packs_(packs),
         vector_(llvm::FixedVectorType::get(b_.getFloatTy(), shape.lanes)) {}
 
   void emit() {
@@ -30,6 +31,8 @@ class TileEmitter {
     Value* steps = f_->getArg(3);
     acc_ = f_->getArg(4);
     Values carried{f_->getArg(0)};
+    if (packs_) carried.push_back(f_->getArg(9));
+    first_row_ = carried.size();
     carried.insert(carried.end(), rows.pointers().begin(), rows.pointers().end());
     const Values initial = emit_if(
         b_, b_.CreateICmpNE(f_->getArg(5), b_.getInt64(0)), [&] { return load_acc(); }, [&] { return zeros(); });
@@ -50,30 +53,61 @@ class TileEmitter {
   int64_t panel_stride() const { return shape_.columns() * kStepBytes; }
 
   Values iteration(Value* i, Values values, int steps) {
-    Value* panel = values[0];
     const size_t pointers = rows_->pointers().size();
-    const RowPointers rows = rows_->at({values.begin() + 1, values.begin() + 1 + pointers});
-    Value** acc = values.data() + 1 + pointers;
+    const RowPointers rows = rows_->at({values.begin() + first_row_, values.begin() + first_row_ + pointers});
+    Value** acc = values.data() + first_row_ + pointers;
     if (i != nullptr) prefetch(i);
-    for (int s = 0; s < steps; ++s) step(bytes(panel, s * panel_stride()), rows, s * kStepBytes, acc);
-    values[0] = bytes(panel, steps * panel_stride());
+    for (int s = 0; s < steps; ++s) {
+      Value* panel = bytes(values[0], s * panel_stride());
+      step(packs_ ? pack(values[1], panel) : load_columns(panel), rows, s * kStepBytes, acc);
+      if (packs_) values[1] = bytes(values[1], step_of_from());
+    }
+    values[0] = bytes(values[0], steps * panel_stride());
     const RowPointers next = rows.moved(b_.getInt64(steps * kStepBytes));
-    std::copy(next.pointers().begin(), next.pointers().end(), values.begin() + 1);
+    std::copy(next.pointers().begin(), next.pointers().end(), values.begin() + first_row_);
     return values;
   }
 
-  void step(Value* panel, const RowPointers& rows, int64_t offset, Value** acc) {
+  bool pairs() const { return kind_ == TileKind::kBf16Pairs; }
+  Value* step_of_from() { return pairs() ? b_.CreateShl(f_->getArg(10), 1) : f_->getArg(10); }
+
+  Values load_columns(Value* panel) {
     Values columns;
     for (int v = 0; v < shape_.vectors; ++v)
       columns.push_back(
           b_.CreateAlignedLoad(vector_, bytes(panel, v * shape_.lanes * kStepBytes), Align(shape_.lanes * kStepBytes)));
+    return columns;
+  }
+
+  // The columns of the step that begins at `from`, which go to the panel.
+  Values pack(Value* from, Value* panel) {
+    Values columns;
+    if (!pairs()) {
+      for (int v = 0; v < shape_.vectors; ++v)
+        columns.push_back(b_.CreateAlignedLoad(vector_, bytes(from, v * shape_.lanes * kStepBytes), Align(2)));
+    } else {
+      auto* row = llvm::FixedVectorType::get(b_.getInt16Ty(), shape_.columns());
+      Value* even = b_.CreateAlignedLoad(row, from, Align(2));
+      Value* odd = b_.CreateAlignedLoad(row, bytes(from, f_->getArg(10)), Align(2));
+      for (int v = 0; v < shape_.vectors; ++v) {
+        llvm::SmallVector<int> by_turns;
+        for (int i = v * shape_.lanes; i < (v + 1) * shape_.lanes; ++i) by_turns.append({i, shape_.columns() + i});
+        columns.push_back(b_.CreateBitCast(b_.CreateShuffleVector(even, odd, by_turns), vector_));
+      }
+    }
+    for (int v = 0; v < shape_.vectors; ++v)
+      b_.CreateAlignedStore(columns[v], bytes(panel, v * shape_.lanes * kStepBytes), Align(shape_.lanes * kStepBytes));
+    return columns;
+  }
+
+  void step(const Values& columns, const RowPointers& rows, int64_t offset, Value** acc) {
     for (int r = 0; r < shape_.rows; ++r) {
       Value* element = b_.CreateAlignedLoad(b_.getFloatTy(), rows.row(r, offset), Align(2));
       element = b_.CreateVectorSplat(shape_.lanes, element);
       for (int v = 0; v < shape_.vectors; ++v) {
         Value*& sum = acc[r * shape_.vectors + v];
-        sum = kind_ == TileKind::kBf16Pairs ? dot_bf16_pairs(b_, element, columns[v], sum)
-                                            : multiply_add(b_, element, columns[v], sum, shape_.fma);
+        sum = pairs() ? dot_bf16_pairs(b_, element, columns[v], sum)
+                      : multiply_add(b_, element, columns[v], sum, shape_.fma);
       }
     }
   }
@@ -109,7 +143,9 @@ class TileEmitter {
   llvm::IRBuilder<> b_;
   TileKind kind_;
   TileShape shape_;
+  bool packs_;
   llvm::FixedVectorType* vector_;
+  size_t first_row_ = 0;  // of the pointers among what the loops carry: behind those of the panel
   const RowPointers* rows_ = nullptr;
   Value* acc_ = nullptr;
 };
@@ -132,8 +168,19 @@ llvm::FunctionType* tile_type(llvm::LLVMContext& context) {
                                  false);
 }
 
+llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context) {
+  std::vector<llvm::Type*> types = tile_type(context)->params();
+  types.push_back(llvm::PointerType::getUnqual(context));
+  types.push_back(llvm::Type::getInt64Ty(context));
+  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
+}
+
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {
-  TileEmitter(function, kind, shape).emit();
+  TileEmitter(function, kind, shape, false).emit();
+}
+
+void emit_packing_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {
+  TileEmitter(function, kind, shape, true).emit();
 }
 
 }  // namespace npugraph::codegen
