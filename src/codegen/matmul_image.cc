@@ -2,8 +2,8 @@
 #include "codegen/matmul_image.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <vector>
 
 #include "base/error.h"
 #include "codegen/matmul_copy.h"
@@ -21,16 +21,24 @@ struct Span {
   int64_t y, x;  // in the result
 };
 
-std::vector<Span> spans_of(const Image& image, int64_t column, int64_t count) {
-  std::vector<Span> spans;
-  for (int64_t at = 0; at < count;) {
-    const int64_t y = (column + at) / image.out_width, x = (column + at) % image.out_width;
-    const int64_t length = std::min(count - at, image.out_width - x);
-    spans.push_back({at, length, y, x});
-    at += length;
+// Those of a panel.
+class Spans {
+ public:
+  Spans(const Image& image, int64_t column, int64_t count) {
+    for (int64_t at = 0; at < count;) {
+      const int64_t y = (column + at) / image.out_width, x = (column + at) % image.out_width;
+      const int64_t length = std::min(count - at, image.out_width - x);
+      spans_[size_++] = {at, length, y, x};
+      at += length;
+    }
   }
-  return spans;
-}
+  const Span* begin() const { return spans_.data(); }
+  const Span* end() const { return spans_.data() + size_; }
+
+ private:
+  std::array<Span, kMostColumns> spans_;
+  size_t size_ = 0;
+};
 
 class Packer {
  public:
@@ -38,7 +46,7 @@ class Packer {
   Packer(const Image& image, const char* from, DType dtype, int64_t column, int64_t count, int64_t k)
       : image_(image),
         size_(size_of(dtype)),
-        spans_(spans_of(image, column, count)),
+        spans_(image, column, count),
         plane_(from + k / (image.kernel[0] * image.kernel[1]) * image.strides[0]),
         ky_(k / image.kernel[1] % image.kernel[0]),
         kx_(k % image.kernel[1]) {}
@@ -90,7 +98,7 @@ class Packer {
 
   const Image& image_;
   int64_t size_;
-  std::vector<Span> spans_;
+  Spans spans_;
   const char* plane_;  // of the channel
   int64_t ky_, kx_;
 };

@@ -11,7 +11,8 @@ namespace {
 
 using llvm::Value;
 
-// How far ahead of the reads of all rows together memory is fetched.
+// How far ahead of the reads of all rows together memory is fetched, where there is more to do than to read: for one vector,
+// the processor itself is faster at it.
 constexpr int64_t kPrefetchBytes = 8192;
 
 class MatvecEmitter {
@@ -105,7 +106,7 @@ class MatvecEmitter {
     const RowPointers ahead = rows.moved(b_.CreateSelect(beyond, to_next_, b_.getInt64(0)));
     Values elements;
     for (int r = 0; r < group; ++r) {
-      emit_prefetch(b_, ahead.row(r, distance));
+      if (vectors_ > 1) emit_prefetch(b_, ahead.row(r, distance));
       elements.push_back(load(rows.row(r), matrix_type()));
     }
     for (int v = 0; v < vectors_; ++v) {
