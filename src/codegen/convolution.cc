@@ -89,7 +89,7 @@ std::optional<MatmulPlan> plan_convolution(const loop::Convolution& what, DType 
   if (!fits(image, *weights, *in, *out, what.groups)) return {};
   if (what.bias && !fits(call.buffers[2], out->sizes[1], dtype)) return {};
 
-  MatmulPlan plan;
+  MatmulPlan plan{.end_buffer = buffers};
   plan.image = image;
   plan.bias = what.bias;
   plan.m = weights->sizes[0] / what.groups;

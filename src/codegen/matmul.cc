@@ -9,26 +9,38 @@ namespace npugraph::codegen {
 namespace {
 
 struct Planner {
-  MatmulSpec spec;
+  std::vector<MatmulSpec> specs;
   target::Target target;
 
-  std::optional<MatmulPlan> plan(const ng_call& call) const { return plan_matmul(spec, target, call); }
-  MatmulCode code(const MatmulPlan& plan) const { return find_code(spec, target, plan); }
-  static void run(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) { run_matmul(plan, code, call); }
+  std::optional<MatmulPlans> plan(const ng_call& call) const { return plan_matmuls(specs, target, call); }
+  std::vector<MatmulCode> code(const MatmulPlans& plans) const {
+    std::vector<MatmulCode> codes;
+    for (size_t i = 0; i < specs.size(); ++i) codes.push_back(find_code(specs[i], target, plans.plans[i]));
+    return codes;
+  }
+  static void run(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
+    run_matmuls(plans, codes, call);
+  }
 };
 
 bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
 
-}  // namespace
-
-ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) {
+void check(const MatmulSpec& spec, const target::Target& target) {
   for (const DType dtype : {spec.a, spec.b, spec.c}) {
     if (!is_element(dtype))
       throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
     if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", name_of(target.level), " has no f16"));
   }
   if (spec.epilogue) epilogue_code(target, *spec.epilogue);
-  return PlannedTask<Planner>::make({spec, target});
+}
+
+}  // namespace
+
+ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) { return make_matmuls({spec}, target); }
+
+ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target) {
+  for (const MatmulSpec& spec : specs) check(spec, target);
+  return PlannedTask<Planner>::make({specs, target});
 }
 
 }  // namespace npugraph::codegen

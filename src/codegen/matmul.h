@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "abi/task.h"
 #include "loop/kernel.h"
@@ -32,5 +33,9 @@ struct MatmulSpec {
 
 // UserError where the spec cannot be generated.
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target);
+
+// Products of one A as one task: A, then the other buffers of each; the scalars of each. None may store what another one
+// reads. What each computes is what it would compute by itself.
+ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -41,7 +41,7 @@ std::vector<int64_t> batch_strides(const ng_buffer& buffer, const MatmulPlan& pl
 
 bool place_a_and_b(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan) {
   const ng_buffer& a = call.buffers[0];
-  const ng_buffer& b = call.buffers[1];
+  const ng_buffer& b = call.buffers[plan.first_buffer];
   if (a.rank < 2 || b.rank < 2 || static_cast<DType>(a.dtype) != spec.a || static_cast<DType>(b.dtype) != spec.b)
     return false;
   const Dimension a_m = dimension(a, 1), a_k = dimension(a, 0);
@@ -141,6 +141,26 @@ void choose_blocks(MatmulPlan& plan, const target::Target& target) {
   }
 }
 
+size_t buffers_behind_a(const MatmulSpec& spec) {
+  // The sums, which are in no buffer of the task, are the first of an epilogue.
+  return spec.epilogue ? spec.epilogue->buffers.size() : 2;
+}
+
+// Completes a plan that knows its buffers.
+bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call, MatmulPlan& plan) {
+  if (!place_a_and_b(spec, call, plan)) return false;
+  const bool has_c = !spec.epilogue.has_value();
+  if (has_c && !place_c(spec, call.buffers[plan.first_buffer + 1], plan)) return false;
+  fold_batch_into_rows(plan, has_c);
+  for (const int64_t size : plan.batch_sizes) plan.batches *= size;
+  complete(plan, target);
+  return true;
+}
+
+bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
+  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.m == y.m && x.batch_sizes == y.batch_sizes;
+}
+
 }  // namespace
 
 int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) const {
@@ -159,21 +179,26 @@ int64_t MatmulPlan::workspace() const {
   return dense_a_bytes() + packed + packed_image_bytes();
 }
 
-size_t number_of_buffers(const MatmulSpec& spec) {
-  // The sums, which are in no buffer of the task, are the first of an epilogue.
-  return spec.epilogue ? 1 + spec.epilogue->buffers.size() : 3;
+int64_t MatmulPlans::workspace() const {
+  int64_t most = 0;
+  for (const MatmulPlan& plan : plans) most = std::max(most, plan.workspace());
+  return most;
 }
 
-std::optional<MatmulPlan> plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call) {
-  if (call.num_buffers != number_of_buffers(spec)) return {};
-  MatmulPlan plan;
-  if (!place_a_and_b(spec, call, plan)) return {};
-  const bool has_c = !spec.epilogue.has_value();
-  if (has_c && !place_c(spec, call.buffers[2], plan)) return {};
-  fold_batch_into_rows(plan, has_c);
-  for (const int64_t size : plan.batch_sizes) plan.batches *= size;
-  complete(plan, target);
-  return plan;
+std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
+                                        const ng_call& call) {
+  MatmulPlans made;
+  size_t buffer = 1, scalar = 0;
+  for (const MatmulSpec& spec : specs) {
+    MatmulPlan plan{.first_buffer = buffer, .end_buffer = buffer + buffers_behind_a(spec), .first_scalar = scalar};
+    if (call.num_buffers < plan.end_buffer || !plan_matmul(spec, target, call, plan)) return {};
+    buffer = plan.end_buffer;
+    if (spec.epilogue) scalar += spec.epilogue->scalars.size();
+    made.plans.push_back(std::move(plan));
+    made.share_a = made.share_a && uses_same_a(made.plans.front(), made.plans.back());
+  }
+  if (call.num_buffers != buffer) return {};
+  return made;
 }
 
 void complete(MatmulPlan& plan, const target::Target& target) {

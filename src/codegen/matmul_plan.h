@@ -35,6 +35,9 @@ struct MatmulPlan {
   int64_t k = 0;
   std::vector<int64_t> batch_sizes;
   int64_t batches = 1;
+  size_t first_buffer = 1;  // of the task: B, behind which are those of the end of the product
+  size_t end_buffer = 3;
+  size_t first_scalar = 0;  // of the epilogue
   Place a;
   Place b;                     // row: along n
   Place c;                     // without an epilogue
@@ -68,9 +71,16 @@ struct MatmulPlan {
 // Chooses what follows from sizes, places and the target.
 void complete(MatmulPlan& plan, const target::Target& target);
 
-size_t number_of_buffers(const MatmulSpec& spec);
+// Products of one A, as make_matmuls takes them.
+struct MatmulPlans {
+  std::vector<MatmulPlan> plans;
+  bool share_a = true;  // what is made of A before it is multiplied is the same for all of them
 
-// Nothing where the buffers do not fit each other or the spec.
-std::optional<MatmulPlan> plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call);
+  int64_t workspace() const;
+};
+
+// Nothing where the buffers do not fit each other or the specs.
+std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
+                                        const ng_call& call);
 
 }  // namespace npugraph::codegen

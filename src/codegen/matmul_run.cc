@@ -21,23 +21,26 @@ class Run {
       : p_(plan),
         code_(code),
         call_(call),
-        a_(static_cast<const char*>(call.buffers[0].data)),
-        b_(static_cast<const char*>(call.buffers[1].data)),
+        a_(static_cast<const char*>(plan.dense_a ? call.workspace : call.buffers[0].data)),
+        b_(static_cast<const char*>(call.buffers[plan.first_buffer].data)),
         packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes()) {
-    // Where an epilogue finds its buffers: those of the task but A and B.
-    for (uint32_t i = 2; i < call.num_buffers; ++i) ends_.push_back(call.buffers[i].data);
+    for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
   }
 
-  void run() {
-    if (p_.items() == 0) return;
+  int64_t items() const { return p_.items(); }
+  int64_t multiplications_each() const { return std::min(p_.block_rows, p_.tile_rows) * p_.block_columns * p_.k; }
+
+  // What the items read in the workspace.
+  void prepare() {
+    if (items() == 0) return;
     if (p_.dense_a) make_a_dense();
     if (p_.form == Form::kPackA) pack_a();
     if (p_.packed_image) pack_whole_image();
-    const int64_t each = std::min(p_.block_rows, p_.tile_rows) * p_.block_columns * p_.k;
-    for_ranges(*call_.host, p_.items(), each, [&](int64_t first, int64_t last) {
-      if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
-      for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
-    });
+  }
+
+  void run_items(int64_t first, int64_t last) {
+    if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
+    for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
   }
 
  private:
@@ -64,7 +67,6 @@ class Run {
   int64_t dense_row_bytes() const { return p_.steps * 4; }
 
   void make_a_dense() {
-    a_ = static_cast<const char*>(call_.workspace);
     const auto* from = static_cast<const char*>(call_.buffers[0].data);
     for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
       const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
@@ -326,7 +328,7 @@ class Run {
     if (p_.bias) add_bias(block, sums, stride);
     if (code_.epilogue != nullptr) {
       code_.epilogue(sums, stride, block.rows, block.columns, block.batch * p_.m + block.row, block.column,
-                     ends_.data(), call_.scalars);
+                     ends_.data(), call_.scalars + p_.first_scalar);
       return;
     }
     char* to = static_cast<char*>(ends_.back()) + p_.c.offset(block.batch, p_.batch_sizes) + block.row * p_.c.row +
@@ -340,7 +342,7 @@ class Run {
   const char* a_;
   const char* b_;
   char* packed_;
-  std::vector<void*> ends_;
+  std::vector<void*> ends_;  // buffers behind B, where an epilogue finds its own
 };
 
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
@@ -376,6 +378,35 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
   return code;
 }
 
-void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) { Run(plan, code, call).run(); }
+void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) {
+  Run run(plan, code, call);
+  run.prepare();
+  for_ranges(*call.host, run.items(), run.multiplications_each(),
+             [&](int64_t first, int64_t last) { run.run_items(first, last); });
+}
+
+void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
+  const size_t count = plans.plans.size();
+  if (count == 1 || !plans.share_a) {
+    for (size_t i = 0; i < count; ++i) run_matmul(plans.plans[i], codes[i], call);
+    return;
+  }
+  std::vector<Run> runs;
+  runs.reserve(count);
+  int64_t items = 0;
+  for (size_t i = 0; i < count; ++i) items += runs.emplace_back(plans.plans[i], codes[i], call).items();
+  // One of them that has items makes for all what they read.
+  const auto first_run = std::ranges::find_if(runs, [](const Run& run) { return run.items() > 0; });
+  if (first_run == runs.end()) return;
+  first_run->prepare();
+  // Items of the products one after the other.
+  for_ranges(*call.host, items, first_run->multiplications_each(), [&](int64_t first, int64_t last) {
+    for (Run& run : runs) {
+      if (first < run.items() && last > 0) run.run_items(std::max<int64_t>(first, 0), std::min(last, run.items()));
+      first -= run.items();
+      last -= run.items();
+    }
+  });
+}
 
 }  // namespace npugraph::codegen

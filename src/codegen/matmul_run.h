@@ -21,5 +21,6 @@ struct MatmulCode {
 MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan);
 
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call);
+void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call);
 
 }  // namespace npugraph::codegen

@@ -16,15 +16,18 @@
 namespace npugraph::compiler {
 namespace {
 
-// The products that lowering writes: operands of one type, sums through an epilogue.
-ng_task make_product(const program::Task& task, loop::Kernel epilogue) {
+// The products that lowering writes: factors of one type, of which they share the first, sums through epilogues.
+ng_task make_products(const program::Task& task, std::string_view text) {
   if (task.operands.size() < 2) throw UserError(cat("task ", task.name, " has no factors"));
-  codegen::MatmulSpec spec;
-  spec.a = task.operands[0].dtype;
-  spec.b = task.operands[1].dtype;
-  spec.b_is_nk = false;
-  spec.epilogue = std::move(epilogue);
-  return codegen::make_matmul(spec, target::host_target());
+  std::vector<codegen::MatmulSpec> specs;
+  for (loop::Kernel& epilogue : loop::parse_all(text, task.name)) {
+    codegen::MatmulSpec& spec = specs.emplace_back();
+    spec.a = task.operands[0].dtype;
+    spec.b = task.operands[1].dtype;
+    spec.b_is_nk = false;
+    spec.epilogue = std::move(epilogue);
+  }
+  return codegen::make_matmuls(specs, target::host_target());
 }
 
 // Of queries, whose type the others have.
@@ -48,9 +51,8 @@ ng_task generate(const program::Task& task) {
   if (task.kind == program::TaskKind::kAttention) return make_attention(task, *text);
   if (task.kind == program::TaskKind::kConvolution) return make_convolution(task, *text);
   if (codegen::is_quant_text(*text)) return codegen::make_quant(*text, target::host_target());
-  loop::Kernel kernel = loop::parse(*text, task.name);
-  if (task.kind == program::TaskKind::kMatmul) return make_product(task, std::move(kernel));
-  return codegen::make_kernel_task(kernel, target::host_target());
+  if (task.kind == program::TaskKind::kMatmul) return make_products(task, *text);
+  return codegen::make_kernel_task(loop::parse(*text, task.name), target::host_target());
 }
 
 }  // namespace npugraph::compiler

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "loop/kernel.h"
 
@@ -19,6 +20,12 @@ std::string print(const Kernel& kernel);
 // Reads a kernel and verifies it. UserError with source, line and column on malformed text and on values, buffers and
 // symbols that are not visible where they are used; with the source and the rule on the other rules of verify.
 Kernel parse(std::string_view text, std::string source);
+
+// Reads kernels whose texts follow each other.
+std::vector<Kernel> parse_all(std::string_view text, const std::string& source);
+
+// Whether a text is that of a kernel, by how it begins.
+bool is_kernel_text(std::string_view text);
 
 // The first rule that `kernel` breaks, and where; empty if there is none.
 std::string verify(const Kernel& kernel);

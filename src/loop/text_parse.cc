@@ -11,6 +11,8 @@
 namespace npugraph::loop {
 namespace {
 
+constexpr std::string_view kHead = "npugraph.loop ";
+
 class Parser {
  public:
   Parser(std::string_view text, std::string source) : source_(source), lexer_(text, std::move(source)) {
@@ -330,5 +332,19 @@ Reduction Parser::parse_reduction() {
 }  // namespace
 
 Kernel parse(std::string_view text, std::string source) { return Parser(text, std::move(source)).parse(); }
+
+std::vector<Kernel> parse_all(std::string_view text, const std::string& source) {
+  const std::string next = cat("\n", kHead);
+  std::vector<Kernel> kernels;
+  while (!text.empty()) {
+    const size_t at = text.find(next);
+    const size_t end = at == std::string_view::npos ? text.size() : at + 1;
+    kernels.push_back(parse(text.substr(0, end), source));
+    text.remove_prefix(end);
+  }
+  return kernels;
+}
+
+bool is_kernel_text(std::string_view text) { return text.starts_with(kHead); }
 
 }  // namespace npugraph::loop

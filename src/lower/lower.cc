@@ -12,6 +12,7 @@
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/loop_nest.h"
+#include "lower/merge_products.h"
 #include "lower/quant.h"
 #include "lower/streaming.h"
 #include "lower/terms.h"
@@ -295,6 +296,11 @@ void Lowering::generate(const Cluster& cluster) {
   }
   notes_.resize(program_.tasks.size(), {.node = cluster.anchor()});
   if (notes_.size() > first) notes_.back().saved_bytes = cluster.saved_bytes;
+  if (first > 0 && notes_.size() == first + 1 && merge_products(program_.tasks[first - 1], program_.tasks[first])) {
+    program_.tasks.pop_back();
+    notes_.pop_back();
+    notes_.back().saved_bytes += cluster.saved_bytes;
+  }
 }
 
 void Lowering::lower_cluster(const Cluster& cluster) {

@@ -266,6 +266,72 @@ TEST(Matmul, RunsTheEpilogueAsItsKernelSays) {
   }
 }
 
+// A, then B and C of each; C of each by itself.
+TEST(Matmul, ProductsOfOneFactorAreWhatTheyAreByThemselves) {
+  for (const target::Target& target : target::host_targets()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const int64_t m : {1, 5, 20, 50, 150}) {
+        for (const bool mixed : {false, true}) {
+          const int64_t columns[] = {40, 0, 200, 7};
+          const int64_t k = 67;
+          const auto a = make_matrix(dtype, {}, m, k, false, 0);
+          a->fill(1);
+          std::vector<std::unique_ptr<Tensor>> kept;
+          std::vector<MatmulSpec> specs;
+          std::vector<const Tensor*> tensors{a.get()};
+          std::vector<std::vector<char>> alone;
+          for (const int64_t n : columns) {
+            const Case x{.a = dtype, .b = dtype, .c = dtype, .m = m, .n = n, .k = k, .b_is_nk = !mixed || n == 40};
+            kept.push_back(make_matrix(dtype, {}, x.b_is_nk ? n : k, x.b_is_nk ? k : n, false, 0));
+            kept.push_back(make_matrix(dtype, {}, m, n, false, 0));
+            const Tensor& b = *kept[kept.size() - 2];
+            const Tensor& c = *kept.back();
+            kept[kept.size() - 2]->fill(static_cast<uint32_t>(n));
+            specs.push_back(spec_of(x));
+            run_matmul_task(specs.back(), target, {a.get(), &b, &c}, 2);
+            alone.push_back(c.bytes());
+            tensors.insert(tensors.end(), {&b, &c});
+          }
+          for (const int32_t workers : {1, 3}) {
+            for (size_t i = 1; i < kept.size(); i += 2) kept[i]->poison();
+            run_task(make_matmuls(specs, target), tensors, workers);
+            for (size_t i = 0; i < alone.size(); ++i)
+              EXPECT_EQ(kept[2 * i + 1]->bytes(), alone[i]) << name_of(target.level) << " m" << m << " n" << columns[i];
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, ProductsOfOneFactorHaveEpiloguesOfTheirOwn) {
+  const target::Target& target = target::host_target();
+  for (const int64_t m : {1, 37}) {
+    const auto scaled = [](loop::Op op) {
+      loop::Builder b("scaled");
+      const Expr n = b.scalar("n"), factor = b.scalar("factor", ScalarKind::kFloat);
+      const auto sums = b.in("sums", DType::kF32), y = b.out("y", DType::kF32);
+      b.parallel_for(b.scalar("rows"), 1, [&](const Expr& r) {
+        b.vector_for(n, [&](const Expr& c) {
+          b.store(y, r * n + c, b.apply(op, {b.load(sums, r * n + c), b.cast_to(b.read(factor), DType::kF32)}));
+        });
+      });
+      return b.finish();
+    };
+    const Case x{.m = m, .n = 24, .k = 30}, wide{.m = m, .n = 56, .k = 30};
+    const Operands o = make_operands(x), p = make_operands(wide);
+    MatmulSpec first = spec_of(x), second = spec_of(wide);
+    first.epilogue = scaled(loop::Op::kMul);
+    second.epilogue = scaled(loop::Op::kAdd);
+    run_task(make_matmuls({first, second}, target), {o.a.get(), o.b.get(), o.c.get(), p.b.get(), p.c.get()}, 2,
+             {{.i = 24}, {.f = 0.5}, {.i = m}, {.i = 56}, {.f = 3}, {.i = m}});
+    for_elements(o.c->sizes(),
+                 [&](const Sizes& i) { ASSERT_NEAR(o.c->value(i), exact_product(x, *o.a, *o.b, i) * 0.5, 1e-5); });
+    for_elements(p.c->sizes(),
+                 [&](const Sizes& i) { ASSERT_NEAR(p.c->value(i), exact_product(wide, *o.a, *p.b, i) + 3, 1e-5); });
+  }
+}
+
 TEST(Matmul, RefusesOtherEpilogues) {
   loop::Builder b("sum_of_rows");
   const Expr n = b.scalar("n");

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/merge_products.h"
+
+#include "loop/text.h"
+#include "lower/lower_testing.h"
+
+namespace npugraph::lower {
+namespace {
+
+constexpr const char* kFactors = R"(
+    input %x : f32[128, 256] user "x"
+    input %z : f32[128, 256] user "z"
+    input %w : f32[256, 512] user "w"
+    input %v : f32[256, 64] user "v"
+    input %b : f32[512] user "b"
+    )";
+
+program::Program program_of(const std::string& body) {
+  return lowered(std::string(kFactors) + body, {.generate = true});
+}
+
+std::string tasks(const std::string& body) { return tasks_of(program_of(body)); }
+
+TEST(MergeProducts, OfOneFirstFactorAreOneTask) {
+  const program::Program program = program_of(R"(
+    %p : f32[128, 512] = aten.addmm(%b, %x, %w)
+    %q : f32[128, 64] = aten.mm(%x, %v)
+    %r : f32[128, 64] = aten.relu(%q)
+    return %p, %r)");
+  ASSERT_EQ(tasks_of(program), "matmul.addmm.mm.relu");
+  const program::Task& task = program.tasks[0];
+  // x; w, b, p; v, r.
+  ASSERT_EQ(task.operands.size(), 6u);
+  EXPECT_EQ(task.operands[3].access, program::Access::kWrite);
+  EXPECT_EQ(task.operands[5].access, program::Access::kWrite);
+  const auto kernels = loop::parse_all(std::get<std::string>(task.args[0]), "test");
+  ASSERT_EQ(kernels.size(), 2u);
+  // Sums besides.
+  EXPECT_EQ(kernels[0].buffers.size(), 3u);
+  EXPECT_EQ(kernels[1].buffers.size(), 2u);
+}
+
+TEST(MergeProducts, SymbolicSizesStayBesideTheirKernels) {
+  const program::Program program = lowered(R"(
+    symbol s0 : int
+    input %x : f32[s0, 256] user "x"
+    input %w : f32[256, 512] user "w"
+    %p : f32[s0, 512] = aten.mm(%x, %w)
+    %q : f32[s0, 512] = aten.mm(%x, %w)
+    %r : f32[s0, 512] = aten.relu(%q)
+    return %p, %r)",
+                                           {.generate = true});
+  ASSERT_EQ(tasks_of(program), "matmul.mm.mm.relu");
+  size_t scalars = 0;
+  for (const loop::Kernel& kernel : loop::parse_all(std::get<std::string>(program.tasks[0].args[0]), "test"))
+    scalars += kernel.scalars.size();
+  EXPECT_EQ(program.tasks[0].scalars.size(), scalars);
+  EXPECT_EQ(program.tasks[0].args.size(), 1 + scalars);
+}
+
+TEST(MergeProducts, NotOfDifferentFactors) {
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 512] = aten.mm(%x, %w)
+    %q : f32[128, 64] = aten.mm(%z, %v)
+    return %p, %q)"),
+            "matmul.mm matmul.mm");
+  EXPECT_EQ(tasks(R"(
+    %y : f32[64, 256] = aten.slice.Tensor(%x, 0, 0, 64) view(0)
+    %u : f32[64, 256] = aten.slice.Tensor(%x, 0, 64, 128) view(16384)
+    %p : f32[64, 512] = aten.mm(%y, %w)
+    %q : f32[64, 512] = aten.mm(%u, %w)
+    return %p, %q)"),
+            "matmul.mm matmul.mm");
+}
+
+TEST(MergeProducts, NotWhereOneReadsTheOther) {
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 512] = aten.mm(%x, %w)
+    %q : f32[128, 512] = aten.mm(%x, %w)
+    %s : f32[128, 512] = aten.silu(%p)
+    %m : f32[128, 512] = aten.mul.Tensor(%s, %q)
+    return %m)"),
+            "matmul.mm matmul.mm.silu.mul");
+}
+
+TEST(MergeProducts, NotOverOtherTasks) {
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 512] = aten.mm(%x, %w)
+    %s : f32[128, 512] = aten._softmax(%p, -1, false)
+    %q : f32[128, 64] = aten.mm(%x, %v)
+    return %s, %q)"),
+            "matmul.mm loop._softmax matmul.mm");
+}
+
+TEST(MergeProducts, NotWhereTheFactorIsWrittenInBetween) {
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 512] = aten.mm(%x, %w)
+    %y : f32[128, 256] = aten.mul_.Tensor(%x, 2)
+    %q : f32[128, 64] = aten.mm(%x, %v)
+    return %p, %q)"),
+            "matmul.mm loop.mul_ matmul.mm");
+}
+
+}  // namespace
+}  // namespace npugraph::lower
