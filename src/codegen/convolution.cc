@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "codegen/direct.h"
 #include "codegen/matmul_run.h"
 #include "codegen/planned_task.h"
 
@@ -38,13 +39,14 @@ bool is_contiguous(const Shape& shape, DType dtype) {
   return true;
 }
 
-int64_t out_size(int64_t size, int64_t kernel, int64_t step, int64_t padding, int64_t dilation) {
-  return (size + 2 * padding - dilation * (kernel - 1) - 1) / step + 1;
+int64_t out_size(const Image& image, size_t d) {
+  const int64_t reach = image.dilation[d] * (image.kernel[d] - 1) + 1;
+  return (image.size[d] + 2 * image.padding[d] - reach) / image.step[d] + 1;
 }
 
 // The image, padded with a dimension in front where it has but one.
-Image image_of(const loop::Convolution& what, const Shape& weights, const Shape& image, const Shape& result) {
-  Image made{.out_width = result.sizes[3], .strides = {image.strides[1], image.strides[2], image.strides[3]}};
+Image image_of(const loop::Convolution& what, const Shape& weights, const Shape& image) {
+  Image made{.strides = {image.strides[1], image.strides[2], image.strides[3]}};
   const size_t rank = what.stride.size();
   for (size_t d = 0; d < 2; ++d) {
     const bool has = d + rank >= 2;
@@ -55,19 +57,8 @@ Image image_of(const loop::Convolution& what, const Shape& weights, const Shape&
     made.padding[d] = has ? what.padding[from] : 0;
     made.dilation[d] = has ? what.dilation[from] : 1;
   }
+  made.out_width = out_size(made, 1);
   return made;
-}
-
-bool fits(const Image& image, const Shape& weights, const Shape& in, const Shape& out, int64_t groups) {
-  if (in.sizes[0] != out.sizes[0] || weights.sizes[0] != out.sizes[1] || in.sizes[1] != weights.sizes[1] * groups ||
-      weights.sizes[0] % groups != 0)
-    return false;
-  for (size_t d = 0; d < 2; ++d) {
-    if (out_size(image.size[d], image.kernel[d], image.step[d], image.padding[d], image.dilation[d]) !=
-        out.sizes[d + 2])
-      return false;
-  }
-  return true;
 }
 
 bool fits(const ng_buffer& bias, int64_t channels, DType dtype) {
@@ -75,54 +66,109 @@ bool fits(const ng_buffer& bias, int64_t channels, DType dtype) {
          static_cast<DType>(bias.dtype) == dtype;
 }
 
-std::optional<MatmulPlan> plan_convolution(const loop::Convolution& what, DType dtype, const target::Target& target,
-                                           const ng_call& call) {
-  const uint32_t buffers = what.bias ? 4 : 3;
-  if (call.num_buffers != buffers) return {};
-  const size_t rank = what.stride.size();
-  const auto weights = shape_of(call.buffers[0], rank, dtype);
-  const auto in = shape_of(call.buffers[1], rank, dtype);
-  const auto out = shape_of(call.buffers[buffers - 1], rank, dtype);
-  if (!weights || !in || !out) return {};
-  if (!is_contiguous(*weights, dtype) || !is_contiguous(*out, dtype)) return {};
-  const Image image = image_of(what, *weights, *in, *out);
-  if (!fits(image, *weights, *in, *out, what.groups)) return {};
-  if (what.bias && !fits(call.buffers[2], out->sizes[1], dtype)) return {};
+size_t number_of_buffers(const ConvolutionSpec& spec) {
+  if (spec.epilogue) return 1 + spec.epilogue->buffers.size();
+  return spec.convolution.bias ? 4 : 3;
+}
 
-  MatmulPlan plan{.end_buffer = buffers};
-  plan.image = image;
-  plan.bias = what.bias;
-  plan.m = weights->sizes[0] / what.groups;
-  plan.n = out->sizes[2] * out->sizes[3];
-  plan.k = weights->sizes[1] * weights->sizes[2] * weights->sizes[3];
-  const int64_t size = size_of(dtype);
-  plan.batch_sizes = {out->sizes[0], what.groups};
-  plan.batches = out->sizes[0] * what.groups;
-  plan.a = {plan.k * size, size, {0, plan.m * plan.k * size}, dtype};
-  plan.b = {0, 0, {in->strides[0], weights->sizes[1] * in->strides[1]}, dtype};
-  plan.c = {plan.n * size, size, {out->sizes[1] * plan.n * size, plan.m * plan.n * size}, dtype};
-  complete(plan, target);
+// What is left of the buffers where there is no epilogue that knows them.
+bool fit_ends(const ConvolutionSpec& spec, const ng_call& call, const std::array<int64_t, 4>& result) {
+  const auto out = shape_of(call.buffers[call.num_buffers - 1], spec.convolution.stride.size(), spec.dtype);
+  const bool fits_result = out && out->sizes == result && is_contiguous(*out, spec.dtype);
+  return fits_result && (!spec.convolution.bias || fits(call.buffers[2], result[1], spec.dtype));
+}
+
+// One or the other.
+struct ConvolutionPlan {
+  std::optional<MatmulPlan> product;
+  std::optional<DirectPlan> direct;
+
+  int64_t workspace() const { return product ? product->workspace() : 0; }
+};
+
+struct ConvolutionCode {
+  MatmulCode product;
+  DirectCode direct;
+};
+
+bool is_direct(const ConvolutionSpec& spec, const ng_buffer& weights) {
+  return loop::is_direct(spec.convolution, {weights.sizes, static_cast<size_t>(weights.rank)});
+}
+
+DirectPlan plan_direct(const ConvolutionSpec& spec, const target::Target& target, const Image& image,
+                       const Shape& weights, const Shape& in, const std::array<int64_t, 4>& result) {
+  const int64_t groups = spec.convolution.groups;
+  DirectPlan plan{.image = image,
+                  .dtype = spec.dtype,
+                  .batches = result[0],
+                  .groups = groups,
+                  .channels_in = weights.sizes[1],
+                  .channels_out = weights.sizes[0] / groups,
+                  .out = {result[2], result[3]},
+                  .batch_stride = in.strides[0],
+                  .bias = !spec.epilogue && spec.convolution.bias};
+  NG_CHECK(complete(plan, target), "the window of a direct convolution does not fit");
   return plan;
 }
 
+std::optional<ConvolutionPlan> plan_convolution(const ConvolutionSpec& spec, const target::Target& target,
+                                                const ng_call& call) {
+  if (call.num_buffers != number_of_buffers(spec)) return {};
+  const int64_t groups = spec.convolution.groups;
+  const size_t rank = spec.convolution.stride.size();
+  const auto weights = shape_of(call.buffers[0], rank, spec.dtype);
+  const auto in = shape_of(call.buffers[1], rank, spec.dtype);
+  if (!weights || !in || !is_contiguous(*weights, spec.dtype)) return {};
+  if (in->sizes[1] != weights->sizes[1] * groups || weights->sizes[0] % groups != 0) return {};
+  const Image image = image_of(spec.convolution, *weights, *in);
+  const std::array<int64_t, 4> result = {in->sizes[0], weights->sizes[0], out_size(image, 0), image.out_width};
+  if (!spec.epilogue && !fit_ends(spec, call, result)) return {};
+  if (is_direct(spec, call.buffers[0]))
+    return ConvolutionPlan{.product = {}, .direct = plan_direct(spec, target, image, *weights, *in, result)};
+
+  MatmulPlan plan{.end_buffer = number_of_buffers(spec)};
+  plan.image = image;
+  plan.bias = !spec.epilogue && spec.convolution.bias;
+  plan.m = result[1] / groups;
+  plan.n = result[2] * result[3];
+  plan.k = weights->sizes[1] * weights->sizes[2] * weights->sizes[3];
+  const int64_t size = size_of(spec.dtype);
+  plan.batch_sizes = {result[0], groups};
+  plan.batches = result[0] * groups;
+  plan.a = {plan.k * size, size, {0, plan.m * plan.k * size}, spec.dtype};
+  plan.b = {0, 0, {in->strides[0], weights->sizes[1] * in->strides[1]}, spec.dtype};
+  plan.c = {plan.n * size, size, {result[1] * plan.n * size, plan.m * plan.n * size}, spec.dtype};
+  complete(plan, target);
+  return ConvolutionPlan{.product = std::move(plan), .direct = {}};
+}
+
 struct Planner {
-  loop::Convolution what;
-  DType dtype;
+  ConvolutionSpec spec;
   target::Target target;
 
-  std::optional<MatmulPlan> plan(const ng_call& call) const { return plan_convolution(what, dtype, target, call); }
-  MatmulCode code(const MatmulPlan& plan) const {
-    return find_code({.a = dtype, .b = dtype, .c = dtype, .epilogue = {}}, target, plan);
+  std::optional<ConvolutionPlan> plan(const ng_call& call) const { return plan_convolution(spec, target, call); }
+  ConvolutionCode code(const ConvolutionPlan& plan) const {
+    const DType dtype = spec.dtype;
+    if (plan.product) return {find_code({dtype, dtype, dtype, true, spec.epilogue}, target, *plan.product), {}};
+    DirectCode direct{.tile = direct_tile_code(target)};
+    if (spec.epilogue)
+      direct.epilogue = epilogue_code(target, *spec.epilogue);
+    else
+      direct.store = store_sums_code(target, dtype);
+    return {{}, direct};
   }
-  static void run(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) { run_matmul(plan, code, call); }
+  static void run(const ConvolutionPlan& plan, const ConvolutionCode& code, const ng_call& call) {
+    plan.product ? run_matmul(*plan.product, code.product, call) : run_direct(*plan.direct, code.direct, call);
+  }
 };
 
 }  // namespace
 
-ng_task make_convolution(const loop::Convolution& convolution, DType dtype, const target::Target& target) {
-  if (dtype != DType::kF32 && !(dtype == DType::kBF16 && target.bf16_dot))
-    throw UserError(cat("convolution: elements of ", name_of(dtype), " on ", name_of(target.level)));
-  return PlannedTask<Planner>::make({convolution, dtype, target});
+ng_task make_convolution(const ConvolutionSpec& spec, const target::Target& target) {
+  if (spec.dtype != DType::kF32 && !(spec.dtype == DType::kBF16 && target.bf16_dot))
+    throw UserError(cat("convolution: elements of ", name_of(spec.dtype), " on ", name_of(target.level)));
+  if (spec.epilogue) epilogue_code(target, *spec.epilogue);
+  return PlannedTask<Planner>::make({spec, target});
 }
 
 }  // namespace npugraph::codegen

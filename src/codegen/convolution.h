@@ -3,16 +3,26 @@
 // time. The order of a sum depends on sizes and strides alone.
 #pragma once
 
+#include <optional>
+
 #include "abi/task.h"
 #include "loop/convolution.h"
+#include "loop/kernel.h"
 #include "target/target.h"
 #include "tensor/dtype.h"
 
 namespace npugraph::codegen {
 
-// Buffers: weights [channels out, channels in / groups, kernel..] (contiguous), image [batch, channels in, ..], the bias
-// [channels out] if there is one, the result [batch, channels out, ..] (contiguous). All of `dtype`: f32 or, where the target
-// multiplies it, bf16. UserError for others.
-ng_task make_convolution(const loop::Convolution& convolution, DType dtype, const target::Target& target);
+struct ConvolutionSpec {
+  loop::Convolution convolution;
+  DType dtype = DType::kF32;  // f32 or, where the target multiplies it, bf16
+  // As MatmulSpec: rows count through images and channels, columns through the pixels of a channel.
+  std::optional<loop::Kernel> epilogue;
+};
+
+// Buffers: weights [channels out, channels in / groups, kernel..] (contiguous), image [batch, channels in, ..], then those of
+// the epilogue but the first, or the bias [channels out] if there is one and the result [batch, channels out, ..] (contiguous).
+// All but those of the epilogue are of `dtype`. UserError where the spec cannot be generated.
+ng_task make_convolution(const ConvolutionSpec& spec, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -36,11 +36,14 @@ ng_task make_attention(const program::Task& task, std::string_view text) {
   return codegen::make_attention(loop::parse_attention(text, task.name), task.operands[0].dtype, target::host_target());
 }
 
-// Of weights, whose type the others have.
+// Of weights, whose type the image has. An epilogue may stand behind the first line.
 ng_task make_convolution(const program::Task& task, std::string_view text) {
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no weights"));
-  return codegen::make_convolution(loop::parse_convolution(text, task.name), task.operands[0].dtype,
-                                   target::host_target());
+  codegen::ConvolutionSpec spec{.dtype = task.operands[0].dtype};
+  const size_t end = text.find('\n');
+  spec.convolution = loop::parse_convolution(text.substr(0, end), task.name);
+  if (end != std::string_view::npos) spec.epilogue = loop::parse(text.substr(end + 1), task.name);
+  return codegen::make_convolution(spec, target::host_target());
 }
 
 }  // namespace

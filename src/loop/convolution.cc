@@ -39,6 +39,21 @@ void check(const Convolution& c, std::string_view source) {
 
 }  // namespace
 
+bool is_direct(const Convolution& convolution, std::span<const int64_t> weights) {
+  constexpr int64_t kLeastPiece[] = {7, 16};  // pixels of the result
+  const size_t rank = convolution.stride.size();
+  if (weights[0] / convolution.groups >= kProductChannels || weights[1] > kDirectTaps) return false;
+  int64_t taps = weights[1], window = weights[1];
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t kernel = weights[d + 2], reach = (kernel - 1) * convolution.dilation[d];
+    if (kernel > kDirectTaps || reach > kDirectWindow || convolution.stride[d] > kDirectWindow) return false;
+    taps *= kernel;
+    window *= kLeastPiece[d + 2 - rank] * convolution.stride[d] + reach;
+  }
+  if (rank == 1) window *= kLeastPiece[0];
+  return taps <= kDirectTaps && window <= kDirectWindow;
+}
+
 std::string print(const Convolution& convolution) {
   std::string text(kHead);
   if (convolution.bias) text += " bias";

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,17 @@ struct Convolution {
 
   bool operator==(const Convolution&) const = default;
 };
+
+// Direct convolutions (codegen/direct.h) sum over at most so many taps, and copy a window of at most so many floats.
+inline constexpr int64_t kDirectTaps = 1024;
+inline constexpr int64_t kDirectWindow = 16 << 10;
+
+// Whether a convolution of these weights [channels out, channels in / groups, kernel..] is computed directly: its groups have
+// too few channels for a product, and windows of all its pieces fit.
+bool is_direct(const Convolution& convolution, std::span<const int64_t> weights);
+
+// Channels of a group of the result from which on it is a product.
+inline constexpr int64_t kProductChannels = 8;
 
 // What is printed parses to an equal value.
 std::string print(const Convolution& convolution);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "lower/generated_node.h"
 #include "lower/kernel_choice.h"
 #include "lower/terms.h"
 #include "tensor/shape.h"
@@ -32,6 +33,15 @@ bool is_simple(const ir::TensorType& type, size_t rank, size_t row) {
 }
 
 bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
+
+// Whether the value has the images and channels of a convolution.
+bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution) {
+  return type.sizes.size() > 2 && std::equal(type.sizes.begin(), type.sizes.begin() + 2, convolution.sizes.begin());
+}
+
+bool sums_products(const ir::Graph& graph, const ir::Node& node) {
+  return is_product(graph, node) || convolution_head(graph, node).has_value();
+}
 
 class Finder {
  public:
@@ -342,9 +352,10 @@ bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& clu
   const ir::ValueId result = graph_.node(product).results.front();
   const auto& type = graph_.value(view).tensor();
   const auto& sums = graph_.value(result).tensor();
-  const bool same_elements = is_dense(type) && is_dense(sums) && !type.sizes.empty() &&
-                             type.sizes.back() == sums.sizes.back() && type.sizes == cluster.space;
-  if (!same_elements || is_overwritten(product, cluster.anchor())) return false;
+  if (type.sizes.empty() || type.sizes != cluster.space || !is_dense(type) || !is_dense(sums)) return false;
+  const bool same_rows =
+      is_product(graph_, graph_.node(product)) ? type.sizes.back() == sums.sizes.back() : has_images_of(type, sums);
+  if (!same_rows || is_overwritten(product, cluster.anchor())) return false;
   for (const ir::ValueId name : aliases_.members(aliases_.root(result))) {
     if (uses_.output_uses[name] > 0) return false;
     for (const ir::NodeId user : uses_.users[name]) {
@@ -364,7 +375,7 @@ void Finder::find_product(Cluster& cluster) const {
   for (const ir::NodeId member : cluster.nodes) {
     for (const ir::ValueId operand : ir::operands(graph_.node(member))) {
       const ir::NodeId def = graph_.value(aliases_.root(operand)).def;
-      if (def == ir::kNone || !is_product(graph_, graph_.node(def)) || !can_absorb(def, operand, cluster)) continue;
+      if (def == ir::kNone || !sums_products(graph_, graph_.node(def)) || !can_absorb(def, operand, cluster)) continue;
       if (cluster.product != ir::kNone && uses_.position[def] <= uses_.position[cluster.product]) continue;
       cluster.product = def;
       cluster.product_view = operand;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes run together in one generated loop nest, and which of these stand behind a matrix product and work on its sums.
+// Which nodes run together in one generated loop nest, and which of these stand behind a matrix product or a convolution and
+// work on its sums.
 //
 //   %a = aten.add.Tensor(%x, %r)                        one cluster, run where %n stands;
 //   %n = aten.native_layer_norm(%a, [768], %w, %b, eps)    %a is stored only if something else reads it

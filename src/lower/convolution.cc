@@ -9,8 +9,6 @@
 namespace npugraph::lower {
 namespace {
 
-constexpr int64_t kLeastChannels = 8;  // of a group of the result
-
 // Arguments of the operator.
 enum : size_t { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
 
@@ -31,21 +29,22 @@ bool is_element(DType dtype) {
   return dtype == DType::kF32 || (dtype == DType::kBF16 && target::host_target().bf16_dot);
 }
 
-// Nothing for transposed convolutions, for groups of fewer channels than a tile has use for, and where numbers are not known.
+// Nothing for transposed convolutions, for groups that are neither products nor direct, and where numbers are not known.
 std::optional<loop::Convolution> describe(const ir::Node& node, const ir::TensorType& weight) {
   const size_t rank = weight.sizes.size() - 2;
   const auto stride = as_ints(node.args[kStride], rank), padding = as_ints(node.args[kPadding], rank),
              dilation = as_ints(node.args[kDilation], rank);
   const auto transposed = constant_argument(node, kTransposed), groups = constant_argument(node, kGroups);
-  const auto channels = weight.sizes[0].as_int();
-  if (!stride || !padding || !dilation || !transposed || transposed->as_bool() || !groups || !channels) return {};
-  if (groups->as_int() < 1 || *channels / groups->as_int() < kLeastChannels) return {};
-  return loop::Convolution{.groups = groups->as_int(), .stride = *stride, .padding = *padding, .dilation = *dilation};
+  const auto sizes = as_ints(weight.sizes, weight.sizes.size());
+  if (!stride || !padding || !dilation || !transposed || transposed->as_bool() || !groups || !sizes) return {};
+  if (groups->as_int() < 1) return {};
+  loop::Convolution found{.groups = groups->as_int(), .stride = *stride, .padding = *padding, .dilation = *dilation};
+  if (sizes->front() / found.groups < loop::kProductChannels && !loop::is_direct(found, *sizes)) return {};
+  return found;
 }
 
-}  // namespace
-
-std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node) {
+// The bias is left out.
+std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const ir::Node& node) {
   if (node.op->name != "aten.convolution" || node.results.front() == ir::kNone) return {};
   const ir::TensorType* input = tensor_argument(graph, node, kInput);
   const ir::TensorType* weight = tensor_argument(graph, node, kWeight);
@@ -57,14 +56,26 @@ std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir
   }
   const size_t rank = weight->sizes.size() - 2;
   if (rank < 1 || rank > 2 || input->sizes.size() != rank + 2) return {};
-  auto convolution = describe(node, *weight);
+  return describe(node, *weight);
+}
+
+}  // namespace
+
+std::optional<std::string> convolution_head(const ir::Graph& graph, const ir::Node& node) {
+  const auto convolution = find_convolution(graph, node);
   if (!convolution) return {};
-  convolution->bias = bias != nullptr;
+  return loop::print(*convolution) + "\n";
+}
+
+std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node) {
+  auto convolution = find_convolution(graph, node);
+  if (!convolution) return {};
+  convolution->bias = tensor_argument(graph, node, kBias) != nullptr;
 
   GeneratedNode generated{
       .kind = program::TaskKind::kConvolution, .name = "convolution", .text = loop::print(*convolution)};
   for (const size_t arg : {kWeight, kInput}) generated.reads.push_back(std::get<TensorRef>(node.args[arg]).id);
-  if (bias != nullptr) generated.reads.push_back(std::get<TensorRef>(node.args[kBias]).id);
+  if (convolution->bias) generated.reads.push_back(std::get<TensorRef>(node.args[kBias]).id);
   generated.writes = {node.results.front()};
   return generated;
 }

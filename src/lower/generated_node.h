@@ -23,6 +23,8 @@ struct GeneratedNode {
 // Nothing for other nodes, and where code cannot be generated. Each has its rules in a file of its own.
 std::optional<GeneratedNode> choose_attention(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node);
 std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node);
+// What stands in front of the text of the epilogue behind a convolution that choose_convolution takes; nothing for others.
+std::optional<std::string> convolution_head(const ir::Graph& graph, const ir::Node& node);
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

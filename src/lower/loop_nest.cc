@@ -30,13 +30,14 @@ struct Layout {
 };
 
 // Merges dimensions that all accesses walk through as if they were one, and drops those of size 1. Those that `stay` are kept
-// as they are.
+// as they are, and dimension `row` is not merged with those in front of it.
 Layout collapse(const std::vector<Expr>& space, const std::vector<std::vector<Expr>>& strides,
-                const std::vector<bool>& stay) {
+                const std::vector<bool>& stay, size_t row) {
   Layout layout{.strides = std::vector<std::vector<Expr>>(strides.size())};
   bool can_merge = false;
   for (size_t d = 0; d < space.size(); ++d) {
     layout.place.push_back(ir::kNone);
+    if (d == row) can_merge = false;
     if (space[d].is_int(1) && !stay[d]) continue;
     const bool merges = can_merge && !stay[d] && [&] {
       for (size_t v = 0; v < strides.size(); ++v) {
@@ -64,13 +65,14 @@ constexpr int64_t kLongestKeptRow = 65536;
 class NestWriter {
  public:
   NestWriter(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-             const StridesOf& strides_of, bool is_epilogue)
+             const StridesOf& strides_of, std::optional<Sums> sums)
       : graph_(graph),
         terms_(terms),
         strides_of_(strides_of),
-        is_epilogue_(is_epilogue),
-        by_rows_(is_epilogue || terms.walks_rows()),
-        builder_(is_epilogue ? "epilogue" : "nest") {
+        is_epilogue_(sums.has_value()),
+        behind_images_(sums == Sums::kImages),
+        by_rows_(is_epilogue_ || terms.walks_rows()),
+        builder_(is_epilogue_ ? "epilogue" : "nest") {
     nest_.writes = results;
   }
 
@@ -78,7 +80,7 @@ class NestWriter {
     choose_terms();
     lay_out();
     find_shares();
-    if (is_epilogue_ && (layout_.sizes.size() > 2 || last_level_ > 0)) return std::nullopt;
+    if (is_epilogue_ && (!has_rows_of_sums() || last_level_ > 0)) return std::nullopt;
     declare();
     write_loops();
     nest_.kernel = builder_.finish();
@@ -86,7 +88,9 @@ class NestWriter {
   }
 
  private:
+  bool has_rows_of_sums() const;
   void write_epilogue();
+  void place_row(Expr row);
   void choose_terms();
   void need(int term, int walk);
   bool is_kept(int term) const { return std::find(kept_.begin(), kept_.end(), term) != kept_.end(); }
@@ -110,6 +114,7 @@ class NestWriter {
   const Terms& terms_;
   const StridesOf& strides_of_;
   const bool is_epilogue_;
+  const bool behind_images_;
   const bool by_rows_;
   Builder builder_;
   LoopNest nest_;
@@ -197,8 +202,15 @@ void NestWriter::lay_out() {
     if (term.kind == Term::Kind::kLoad && term.access.value != ir::kNone) slots_[t] = add_access(term.access);
   }
   for (const ir::ValueId id : nest_.writes) stores_.push_back(add_access(terms_.result(id).store));
-  if (by_rows_) stay.back() = true;
-  layout_ = collapse(terms_.space(), strides_, stay);
+  size_t row = stay.size();
+  if (behind_images_) {
+    row = 2;
+    const auto is_one = [](const Expr& size) { return size.is_int(1); };
+    stay.back() = stay.back() || std::all_of(terms_.space().begin() + 2, terms_.space().end(), is_one);
+  } else if (by_rows_) {
+    stay.back() = true;
+  }
+  layout_ = collapse(terms_.space(), strides_, stay, row);
   if (!layout_.sizes.empty()) return;
   layout_.sizes.emplace_back(1);
   for (auto& of_access : layout_.strides) of_access.emplace_back(0);
@@ -289,10 +301,28 @@ void NestWriter::write_check(const TermCheck& check) {
   write(write, 0, 0);
 }
 
+bool NestWriter::has_rows_of_sums() const {
+  if (!behind_images_) return layout_.sizes.size() <= 2;
+  const auto in_rows =
+      std::count_if(layout_.place.begin(), layout_.place.begin() + 2, [](int place) { return place != ir::kNone; });
+  const bool merged = in_rows == 2 && layout_.place[0] == layout_.place[1];
+  return static_cast<int64_t>(layout_.sizes.size()) == in_rows - (merged ? 1 : 0) + 1;
+}
+
+// The coordinates of a row, counted through the dimensions in front of the last one.
+void NestWriter::place_row(Expr row) {
+  outer_.assign(layout_.sizes.size() - 1, Expr(0));
+  for (size_t d = outer_.size(); d-- > 0;) {
+    outer_[d] = d == 0 ? row : Expr::make(ExprOp::kMod, {row, layout_.sizes[d]});
+    row = Expr::make(ExprOp::kFloorDiv, {row, layout_.sizes[d]});
+  }
+}
+
 void NestWriter::write_epilogue() {
-  const Expr rows = layout_.sizes.size() == 2 ? layout_.sizes[0] : Expr(1);
+  Expr rows = 1;
+  for (size_t d = 0; d + 1 < layout_.sizes.size(); ++d) rows = rows * layout_.sizes[d];
   builder_.serial_for(rows, [&](const Expr& i) {
-    outer_.assign(layout_.sizes.size() - 1, i);
+    place_row(i);
     row_ = i;
     first_ = 0;
     length_ = layout_.sizes.back();
@@ -312,14 +342,10 @@ void NestWriter::write_loops() {
   const Expr walked = is_whole ? row : Expr(kPieceElements);
   const Expr grain = ceil_div(kGrainElements, Expr::make(ExprOp::kMax, {walked, Expr(1)}));
   builder_.parallel_for(rows * pieces, grain, [&](const Expr& i) {
-    Expr rest = is_whole ? i : Expr::make(ExprOp::kFloorDiv, {i, pieces});
+    const Expr row_of_piece = is_whole ? i : Expr::make(ExprOp::kFloorDiv, {i, pieces});
     first_ = is_whole ? Expr(0) : Expr::make(ExprOp::kMod, {i, pieces}) * kPieceElements;
     length_ = is_whole ? row : Expr::make(ExprOp::kMin, {row - first_, Expr(kPieceElements)});
-    outer_.assign(layout_.sizes.size() - 1, Expr(0));
-    for (size_t d = outer_.size(); d-- > 0;) {
-      outer_[d] = d == 0 ? rest : Expr::make(ExprOp::kMod, {rest, layout_.sizes[d]});
-      rest = Expr::make(ExprOp::kFloorDiv, {rest, layout_.sizes[d]});
-    }
+    place_row(row_of_piece);
     write_row();
   });
 }
@@ -440,12 +466,12 @@ Value NestWriter::compute(int id) {
 
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
                         const StridesOf& strides_of) {
-  return *NestWriter(graph, terms, results, strides_of, false).write();
+  return *NestWriter(graph, terms, results, strides_of, std::nullopt).write();
 }
 
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
-                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of) {
-  return NestWriter(graph, terms, results, strides_of, true).write();
+                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of, Sums sums) {
+  return NestWriter(graph, terms, results, strides_of, sums).write();
 }
 
 }  // namespace npugraph::lower

@@ -8,6 +8,7 @@
 //                vector j < n   store e / sum
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,11 +33,16 @@ struct LoopNest {
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
                         const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
 
+// How the sums of a product in front lie in the space.
+enum class Sums : uint8_t {
+  kMatrix,  // a row is the last dimension; of all values, rows are evenly spaced
+  kImages,  // of a convolution: a row is all dimensions behind the first two, which are images and channels
+};
+
 // The same behind a matrix product: one loop over rows with one over columns in it, as codegen::MatmulSpec wants it; buffer 0
-// are the sums, and `reads` the buffers behind it. Nothing when the terms have reductions or the rows of a value are not evenly
-// spaced.
+// are the sums, and `reads` the buffers behind it. Nothing when the terms have reductions or values do not lie as `sums` says.
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
                                       const std::vector<ir::ValueId>& results,
-                                      const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
+                                      const std::function<std::vector<Expr>(ir::ValueId)>& strides_of, Sums sums);
 
 }  // namespace npugraph::lower

@@ -2,6 +2,7 @@
 #include "lower/lower.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,22 @@ namespace {
 std::string short_name(const ir::Op& op) {
   const size_t begin = op.name.find('.') + 1;
   return op.name.substr(begin, op.name.find('.', begin) - begin);
+}
+
+// What a task of a product computes before its epilogue.
+struct Factors {
+  TaskKind kind = TaskKind::kMatmul;
+  std::array<ir::ValueId, 2> values{};
+  std::string head;  // in front of the text of the epilogue
+  Sums sums = Sums::kMatrix;
+};
+
+Factors factors_of(const ir::Graph& graph, const ir::Node& product) {
+  const auto value = [&](size_t arg) { return std::get<TensorRef>(product.args[arg]).id; };
+  if (auto head = convolution_head(graph, product))
+    return {TaskKind::kConvolution, {value(1), value(0)}, std::move(*head), Sums::kImages};
+  const size_t first = product.op->name == "aten.addmm" ? 1 : 0;
+  return {.values = {value(first), value(first + 1)}, .head = product_head(graph, product)};
 }
 
 // A cluster that cannot be generated.
@@ -307,7 +324,12 @@ void Lowering::lower_cluster(const Cluster& cluster) {
   if (cluster.product == ir::kNone) return lower_nest(cluster);
   if (lower_product(cluster)) return;
   // Rows that are not evenly spaced: the product by itself, then the others.
-  const ir::ValueId result = graph_.node(cluster.product).results.front();
+  const ir::Node& product = graph_.node(cluster.product);
+  const ir::ValueId result = product.results.front();
+  if (const auto convolution = choose_convolution(graph_, product)) {
+    lower_generated(product, *convolution);
+    return lower_nest(cluster);
+  }
   lower_product({.product = cluster.product,
                  .product_view = result,
                  .space = graph_.value(result).tensor().sizes,
@@ -329,24 +351,23 @@ void Lowering::lower_nest(const Cluster& cluster) {
 // False, with nothing done, when the nodes behind the product cannot work on its sums.
 bool Lowering::lower_product(const Cluster& cluster) {
   const ir::Node& product = graph_.node(cluster.product);
+  const auto factors = factors_of(graph_, product);
   Terms terms(cluster.space);
   terms.add_product(graph_, product, cluster.product_view);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
   // Results have memory of their own (writes_into_given_memory), so its strides are theirs.
-  const auto nest = make_epilogue(graph_, terms, cluster.results, [&](ir::ValueId id) {
+  const auto strides = [&](ir::ValueId id) {
     const bool is_new = std::find(cluster.results.begin(), cluster.results.end(), id) != cluster.results.end();
     return is_new ? graph_.value(id).tensor().strides : strides_of(id);
-  });
+  };
+  const auto nest = make_epilogue(graph_, terms, cluster.results, strides, factors.sums);
   if (!nest) return false;
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
   std::vector<ir::NodeId> nodes = {cluster.product};
   nodes.insert(nodes.end(), cluster.nodes.begin(), cluster.nodes.end());
-  Task task = start_generated(TaskKind::kMatmul, nodes);
-  const size_t first = product.op->name == "aten.addmm" ? 1 : 0;
-  for (size_t arg : {first, first + 1}) {
-    task.operands.push_back(buffers_->operand(std::get<TensorRef>(product.args[arg]).id, Access::kRead));
-  }
-  finish_generated(std::move(task), *nest, cluster.anchor(), product_head(graph_, product));
+  Task task = start_generated(factors.kind, nodes);
+  for (const ir::ValueId factor : factors.values) task.operands.push_back(buffers_->operand(factor, Access::kRead));
+  finish_generated(std::move(task), *nest, cluster.anchor(), factors.head);
   return true;
 }
 

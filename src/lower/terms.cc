@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "lower/arguments.h"
 #include "lower/quant.h"
 #include "lower/term_rules.h"
 #include "lower/term_writer.h"
@@ -291,6 +292,10 @@ void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueI
   if (node.op->name == "aten.addmm") {
     sum = w.map({sum, w.in_float(std::get<TensorRef>(node.args[0]).id)}, 1,
                 [](Builder&, Values v) { return v[0] + v[1]; });
+  }
+  if (node.op->name == "aten.convolution" && tensor_argument(graph, node, 2) != nullptr) {
+    const int bias = w.load_along(std::get<TensorRef>(node.args[2]).id, {1});
+    sum = w.map({sum, bias}, 1, [](Builder&, Values v) { return v[0] + loop::cast(v[1], DType::kF32); });
   }
   w.result(node.results.front(), sum);
   if (view != node.results.front()) w.name(view, find(node.results.front(), ir::kNone));

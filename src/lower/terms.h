@@ -81,7 +81,8 @@ class Terms {
   void add(const ir::Graph& graph, const ir::Node& node);
 
   // Puts a matrix product in front: from now on its result, and `view` that is the same elements, are what it sums (plus the
-  // bias of addmm), rounded to the result's type where others read it. Requires is_product().
+  // bias of addmm or of a convolution), rounded to the result's type where others read it. Requires is_product(), or a
+  // convolution that generated code computes.
   void add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view);
 
   const std::vector<Expr>& space() const { return space_; }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "codegen/matmul_testing.h"
+#include "loop/builder.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -22,7 +23,7 @@ struct Case {
   int64_t size(size_t d) const {
     return (image[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1;
   }
-  loop::Convolution convolution() const { return {bias, groups, stride, padding, dilation}; }
+  ConvolutionSpec spec() const { return {{bias, groups, stride, padding, dilation}, dtype, {}}; }
 };
 
 Sizes dense_strides(const Sizes& sizes) {
@@ -97,7 +98,7 @@ void check(const Case& c, const target::Target& target) {
   SCOPED_TRACE(cat(name_of(target.level), " ", name_of(c.dtype), " in ", c.in, " out ", c.out, " groups ", c.groups,
                    " image ", c.image.back(), " kernel ", c.kernel.back(), " stride ", c.stride.back()));
   const Operands t(c);
-  run_task(make_convolution(c.convolution(), c.dtype, target), t.tensors(c), 2);
+  run_task(make_convolution(c.spec(), target), t.tensors(c), 2);
   const size_t rank = c.image.size();
   const double tolerance = c.dtype == DType::kF32 ? 1e-5 : 1e-2;
   for (int64_t n = 0; n < c.batches; ++n) {
@@ -110,6 +111,26 @@ void check(const Case& c, const target::Target& target) {
         }
       }
     }
+  }
+}
+
+void check_everywhere(const std::vector<Case>& cases) {
+  for (const target::Target& target : target::host_targets()) {
+    for (Case c : cases) {
+      check(c, target);
+      c.dtype = DType::kBF16;
+      if (target.bf16_dot) check(c, target);
+    }
+  }
+}
+
+void expect_same_for_any_threads(const Case& c) {
+  std::vector<char> first;
+  for (const int32_t workers : {1, 2, 3}) {
+    const Operands t(c);
+    run_task(make_convolution(c.spec(), target::host_target()), t.tensors(c), workers);
+    if (first.empty()) first = t.out->bytes();
+    EXPECT_EQ(t.out->bytes(), first);
   }
 }
 
@@ -133,29 +154,116 @@ TEST(Convolution, EqualsTheSumsInDoublePrecision) {
       {.batches = 0},
       {.in = 0, .bias = true},
   };
-  for (const target::Target& target : target::host_targets()) {
-    for (Case c : cases) {
-      check(c, target);
-      c.dtype = DType::kBF16;
-      if (target.bf16_dot) check(c, target);
+  check_everywhere(cases);
+}
+
+// Groups of few channels.
+TEST(Convolution, DirectOnesEqualTheSumsInDoublePrecision) {
+  const std::vector<Case> cases = {
+      {.in = 8, .out = 8, .groups = 8, .padding = {1, 1}},
+      {.batches = 2,
+       .in = 5,
+       .out = 5,
+       .groups = 5,
+       .image = {14, 14},
+       .kernel = {7, 7},
+       .padding = {3, 3},
+       .bias = true},
+      {.in = 3, .out = 3, .groups = 3, .image = {56, 57}, .stride = {2, 2}, .padding = {1, 1}, .bias = true},
+      {.in = 4, .out = 8, .groups = 4, .image = {7, 7}, .kernel = {5, 3}, .stride = {1, 2}, .padding = {2, 1}},
+      {.in = 8, .out = 12, .groups = 2, .image = {20, 18}, .padding = {1, 1}, .bias = true},
+      {.in = 6, .out = 6, .groups = 6, .image = {30, 25}, .padding = {4, 6}, .dilation = {2, 3}},
+      {.in = 6, .out = 6, .groups = 6, .image = {30, 25}, .stride = {3, 3}, .padding = {2, 2}, .dilation = {1, 2}},
+      {.in = 2, .out = 2, .groups = 2, .image = {3, 1200}, .padding = {1, 1}},
+      {.in = 2, .out = 2, .groups = 2, .image = {150, 120}, .padding = {1, 1}, .bias = true},
+      {.in = 16, .out = 5, .image = {9, 9}, .kernel = {1, 1}, .bias = true},
+      {.in = 6, .out = 6, .groups = 6, .image = {300}, .kernel = {31}, .stride = {1}, .padding = {15}, .dilation = {1}},
+      {.in = 4, .out = 4, .groups = 4, .image = {250}, .kernel = {4}, .stride = {2}, .padding = {3}, .dilation = {1}},
+      {.batches = 2, .in = 6, .out = 6, .groups = 6, .image = {12, 9}, .padding = {1, 1}, .channels_last = true},
+      {.in = 3, .out = 3, .groups = 3, .image = {1, 1}, .padding = {1, 1}},
+      {.in = 2,
+       .out = 2,
+       .groups = 2,
+       .image = {40, 40},
+       .kernel = {33, 33},
+       .padding = {3, 3}},  // the most taps, and more
+      {.batches = 0, .in = 4, .out = 4, .groups = 4},
+  };
+  check_everywhere(cases);
+}
+
+// relu((sums - mean[channel]) * scale[channel]) + residual, for two images of six channels.
+loop::Kernel epilogue_of(DType dtype) {
+  loop::Builder b("epilogue");
+  const auto sums = b.in("sums", DType::kF32), mean = b.in("mean", dtype), scale = b.in("scale", dtype),
+             residual = b.in("residual", dtype), y = b.out("y", dtype);
+  const Expr pixels = b.scalar("pixels", ScalarKind::kInt);
+  const auto in_float = [](const loop::Value& v) { return loop::cast(v, DType::kF32); };
+  b.serial_for(12, [&](const Expr& row) {
+    const Expr channel = Expr::make(ExprOp::kMod, {row, 6});
+    const loop::Value m = in_float(b.load(mean, channel)), s = in_float(b.load(scale, channel));
+    b.vector_for(pixels, [&](const Expr& i) {
+      const Expr at = row * pixels + i;
+      const loop::Value sum = loop::max((b.load(sums, at) - m) * s, b.constant(DType::kF32, 0.0));
+      b.store(y, at, loop::cast(sum + in_float(b.load(residual, at)), dtype));
+    });
+  });
+  return b.finish();
+}
+
+void check_epilogue(Case c, const target::Target& target) {
+  c.batches = 2;
+  c.in = c.out = 6;
+  SCOPED_TRACE(cat(name_of(target.level), " ", name_of(c.dtype), " groups ", c.groups));
+  const Operands t(c);
+  Tensor mean(c.dtype, {6}, {1}), scale(c.dtype, {6}, {1});
+  Tensor residual(c.dtype, t.out->sizes(), dense_strides(t.out->sizes()));
+  mean.fill(5);
+  scale.fill(6);
+  residual.fill(7);
+  ConvolutionSpec spec = c.spec();
+  spec.epilogue = epilogue_of(c.dtype);
+  ng_scalar pixels{};
+  pixels.i = c.size(0) * c.size(1);
+  run_task(make_convolution(spec, target), {t.weights.get(), t.image.get(), &mean, &scale, &residual, t.out.get()}, 2,
+           {pixels});
+  const double tolerance = c.dtype == DType::kF32 ? 1e-5 : 1e-2;
+  for (int64_t n = 0; n < c.batches; ++n) {
+    for (int64_t o = 0; o < c.out; ++o) {
+      for (int64_t y = 0; y < c.size(0); ++y) {
+        for (int64_t x = 0; x < c.size(1); ++x) {
+          const double sum = (expected(c, t, n, o, y, x) - mean.value({o})) * scale.value({o});
+          const double want = std::max(sum, 0.0) + residual.value({n, o, y, x});
+          ASSERT_NEAR(t.out->value({n, o, y, x}), want, tolerance * (1 + std::abs(want))) << n << " " << o << " " << y;
+        }
+      }
     }
   }
 }
 
-TEST(Convolution, DoesNotDependOnTheNumberOfThreads) {
-  const Case c{.batches = 2, .in = 40, .out = 50, .image = {20, 20}, .padding = {1, 1}, .bias = true};
-  std::vector<char> first;
-  for (const int32_t workers : {1, 2, 3}) {
-    const Operands t(c);
-    run_task(make_convolution(c.convolution(), c.dtype, target::host_target()), t.tensors(c), workers);
-    if (first.empty()) first = t.out->bytes();
-    EXPECT_EQ(t.out->bytes(), first);
+TEST(Convolution, EpiloguesWorkOnTheSums) {
+  for (const target::Target& target : target::host_targets()) {
+    for (const int64_t groups : {1, 6}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        if (dtype == DType::kBF16 && !target.bf16_dot) continue;
+        check_epilogue({.dtype = dtype, .groups = groups, .padding = {1, 1}}, target);
+        check_epilogue({.dtype = dtype, .groups = groups, .image = {13, 40}, .stride = {2, 1}}, target);
+      }
+    }
   }
 }
 
+TEST(Convolution, DirectOnesDoNotDependOnTheNumberOfThreads) {
+  expect_same_for_any_threads({.batches = 2, .in = 40, .out = 40, .groups = 40, .image = {20, 20}, .padding = {1, 1}});
+}
+
+TEST(Convolution, DoesNotDependOnTheNumberOfThreads) {
+  expect_same_for_any_threads({.batches = 2, .in = 40, .out = 50, .image = {20, 20}, .padding = {1, 1}, .bias = true});
+}
+
 TEST(Convolution, RefusesOtherElements) {
-  EXPECT_THROW(make_convolution(Case().convolution(), DType::kF64, target::host_target()), UserError);
-  EXPECT_THROW(make_convolution(Case().convolution(), DType::kF16, target::host_target()), UserError);
+  EXPECT_THROW(make_convolution(Case{.dtype = DType::kF64}.spec(), target::host_target()), UserError);
+  EXPECT_THROW(make_convolution(Case{.dtype = DType::kF16}.spec(), target::host_target()), UserError);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loop/convolution.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -15,6 +17,21 @@ TEST(ConvolutionText, RoundTrips) {
     EXPECT_EQ(parse_convolution(print(convolution), "test"), convolution);
   EXPECT_EQ(print({.bias = true, .groups = 2, .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}}),
             "npugraph.convolution 1 bias groups 2 stride 2 2 padding 1 1 dilation 1 1");
+}
+
+TEST(Convolution, IsDirectWhereGroupsHaveFewChannelsAndAWindowFits) {
+  const auto is_direct_of = [](int64_t groups, std::vector<int64_t> stride, std::vector<int64_t> dilation,
+                               std::vector<int64_t> weights) {
+    const Convolution convolution{.groups = groups, .stride = stride, .padding = stride, .dilation = dilation};
+    return is_direct(convolution, weights);
+  };
+  EXPECT_TRUE(is_direct_of(96, {1, 1}, {1, 1}, {96, 1, 7, 7}));
+  EXPECT_TRUE(is_direct_of(1, {2}, {1}, {4, 3, 9}));
+  EXPECT_TRUE(is_direct_of(32, {2, 2}, {1, 1}, {128, 4, 3, 3}));
+  EXPECT_FALSE(is_direct_of(1, {1, 1}, {1, 1}, {64, 3, 7, 7}));   // a product
+  EXPECT_FALSE(is_direct_of(4, {1, 1}, {1, 1}, {4, 1, 33, 33}));  // taps
+  EXPECT_FALSE(is_direct_of(4, {1, 1}, {50, 90}, {4, 1, 3, 3}));  // its window
+  EXPECT_FALSE(is_direct_of(1, {1, 1}, {1, 1}, {4, 512, 3, 3}));  // its window, and taps
 }
 
 TEST(ConvolutionText, RefusesOtherTexts) {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes part of the task of a convolution.
+#include "lower/lower_testing.h"
+
+namespace npugraph::lower {
+namespace {
+
+constexpr const char* kConvolution = R"(
+    input %x : f32[2, 16, 20, 20] user "x"
+    input %w : f32[32, 16, 3, 3] parameter "w"
+    input %b : f32[32] parameter "b"
+    input %r : f32[2, 32, 20, 20] user "r"
+    %c : f32[2, 32, 20, 20] = aten.convolution(%x, %w, %b, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+    )";
+
+program::Program generated(const std::string& body) {
+  return lowered(std::string(kConvolution) + body, {.generate = true});
+}
+
+const std::string& text_of(const program::Task& task) { return std::get<std::string>(task.args.at(0)); }
+
+TEST(Convolutions, ByThemselvesAddTheirBias) {
+  const program::Program program = generated("return %c");
+  ASSERT_EQ(tasks_of(program), "convolution");
+  EXPECT_EQ(text_of(program.tasks[0]), "npugraph.convolution 1 bias stride 1 1 padding 1 1 dilation 1 1");
+  EXPECT_EQ(program.tasks[0].operands.size(), 4u);
+}
+
+TEST(Convolutions, TakeWhatFollowsOnTheirSums) {
+  const program::Program program = generated(R"(
+    %a : f32[2, 32, 20, 20] = aten.add.Tensor(%c, %r)
+    %y : f32[2, 32, 20, 20] = aten.relu(%a)
+    return %y)");
+  ASSERT_EQ(tasks_of(program), "convolution.convolution.add.relu");
+  EXPECT_TRUE(text_of(program.tasks[0]).starts_with("npugraph.convolution 1 stride 1 1 padding 1 1 dilation 1 1\n"));
+  EXPECT_EQ(program.tasks[0].operands.size(), 5u);  // weights, image, bias, %r, %y
+}
+
+constexpr const char* kNorm = R"(
+    input %g : f32[32] parameter "g"
+    input %m : f32[32] buffer "m"
+    input %v : f32[32] buffer "v"
+    )";
+
+TEST(Convolutions, TakeFrozenNorms) {
+  EXPECT_EQ(tasks_of(lowered(std::string(kNorm) + kConvolution + R"(
+    %n, %e, %f : f32[2, 32, 20, 20], f32[0], f32[0] = aten._native_batch_norm_legit_no_training(%c, %g, %b, %m, %v, 0.1, 1e-5)
+    %y : f32[2, 32, 20, 20] = aten.relu(%n)
+    return %y)",
+                             {.generate = true})),
+            "convolution.convolution._native_batch_norm_legit_no_training.relu");
+}
+
+TEST(Convolutions, StoreWhatOthersReadToo) {
+  EXPECT_EQ(tasks_of(generated("%y : f32[2, 32, 20, 20] = aten.relu(%c)\nreturn %c, %y")), "convolution loop.relu");
+}
+
+TEST(Convolutions, RunBeforeWhatReadsThemOtherwise) {
+  EXPECT_EQ(tasks_of(generated(R"(
+    %t : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.transpose.int(%c, 2, 3) view(0)
+    %a : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.relu(%t)
+    %y : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.tanh(%a)
+    return %y)")),
+            "convolution loop.relu.tanh");
+}
+
+TEST(Convolutions, LeaveSumsOverRows) {
+  EXPECT_EQ(tasks_of(generated(R"(
+    %y : f32[2, 32, 20, 20] = aten._softmax(%c, 3, false)
+    return %y)")),
+            "convolution loop._softmax");
+}
+
+TEST(Convolutions, OfOtherPlacesOfTheirSpaceStayApart) {
+  const program::Program program = generated(R"(
+    %p : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.transpose.int(%r, 2, 3) view(0)
+    %a : f32[2, 32, 20, 20] = aten.add.Tensor(%c, %p)
+    return %a)");
+  EXPECT_EQ(program.tasks.front().name, "convolution");
+  EXPECT_EQ(program.tasks.size(), 2u);
+}
+
+TEST(Convolutions, WithRowsOfTheirOwnRunBefore) {
+  EXPECT_EQ(tasks_of(lowered(R"(
+    input %s : f32[20, 1] user "s")" +
+                                 std::string(kConvolution) + R"(
+    %a : f32[2, 32, 20, 20] = aten.mul.Tensor(%c, %s)
+    %y : f32[2, 32, 20, 20] = aten.relu(%a)
+    return %y)",
+                             {.generate = true})),
+            "convolution loop.mul.relu");
+}
+
+TEST(Convolutions, DoNotMoveBehindWritesOfWhatTheyRead) {
+  EXPECT_EQ(tasks_of(generated(R"(
+    %u : f32[2, 16, 20, 20] = aten.mul_.Tensor(%x, 2)
+    %y : f32[2, 32, 20, 20] = aten.relu(%c)
+    return %y)"))
+                .substr(0, 12),
+            "convolution ");
+}
+
+std::string tasks_of_groups(const std::string& weights, const std::string& rest) {
+  return tasks_of(lowered(R"(
+    input %x : f32[1, 16, 20, 20] user "x"
+    input %w : f32)" + weights +
+                              R"( parameter "w"
+    %c : f32[1, 16, 18, 18] = aten.convolution(%x, %w, none, [1, 1], [0, 0], [1, 1], )" +
+                              rest + "\nreturn %c",
+                          {.generate = true}));
+}
+
+TEST(Convolutions, OfAnyGroupsAreGenerated) {
+  EXPECT_EQ(tasks_of_groups("[16, 1, 3, 3]", "false, [0, 0], 16)"), "convolution");
+  EXPECT_EQ(tasks_of_groups("[16, 4, 3, 3]", "false, [0, 0], 4)"), "convolution");
+  EXPECT_EQ(tasks_of_groups("[16, 8, 3, 3]", "false, [0, 0], 2)"), "convolution");
+}
+
+}  // namespace
+}  // namespace npugraph::lower
