@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "codegen/direct.h"
-#include "codegen/matmul_run.h"
+#include "codegen/image_product.h"
 #include "codegen/planned_task.h"
 
 namespace npugraph::codegen {
@@ -39,11 +39,6 @@ bool is_contiguous(const Shape& shape, DType dtype) {
   return true;
 }
 
-int64_t out_size(const Image& image, size_t d) {
-  const int64_t reach = image.dilation[d] * (image.kernel[d] - 1) + 1;
-  return (image.size[d] + 2 * image.padding[d] - reach) / image.step[d] + 1;
-}
-
 // The image, padded with a dimension in front where it has but one.
 Image image_of(const loop::Convolution& what, const Shape& weights, const Shape& image) {
   Image made{.strides = {image.strides[1], image.strides[2], image.strides[3]}};
@@ -57,7 +52,6 @@ Image image_of(const loop::Convolution& what, const Shape& weights, const Shape&
     made.padding[d] = has ? what.padding[from] : 0;
     made.dilation[d] = has ? what.dilation[from] : 1;
   }
-  made.out_width = out_size(made, 1);
   return made;
 }
 
@@ -80,14 +74,14 @@ bool fit_ends(const ConvolutionSpec& spec, const ng_call& call, const std::array
 
 // One or the other.
 struct ConvolutionPlan {
-  std::optional<MatmulPlan> product;
+  std::optional<ImageProductPlan> product;
   std::optional<DirectPlan> direct;
 
   int64_t workspace() const { return product ? product->workspace() : 0; }
 };
 
 struct ConvolutionCode {
-  MatmulCode product;
+  ImageProductCode product;
   DirectCode direct;
 };
 
@@ -121,24 +115,21 @@ std::optional<ConvolutionPlan> plan_convolution(const ConvolutionSpec& spec, con
   if (!weights || !in || !is_contiguous(*weights, spec.dtype)) return {};
   if (in->sizes[1] != weights->sizes[1] * groups || weights->sizes[0] % groups != 0) return {};
   const Image image = image_of(spec.convolution, *weights, *in);
-  const std::array<int64_t, 4> result = {in->sizes[0], weights->sizes[0], out_size(image, 0), image.out_width};
+  const std::array<int64_t, 4> result = {in->sizes[0], weights->sizes[0], image.out(0), image.out(1)};
   if (!spec.epilogue && !fit_ends(spec, call, result)) return {};
   if (is_direct(spec, call.buffers[0]))
     return ConvolutionPlan{.product = {}, .direct = plan_direct(spec, target, image, *weights, *in, result)};
 
-  MatmulPlan plan{.end_buffer = number_of_buffers(spec)};
-  plan.image = image;
-  plan.bias = !spec.epilogue && spec.convolution.bias;
-  plan.m = result[1] / groups;
-  plan.n = result[2] * result[3];
-  plan.k = weights->sizes[1] * weights->sizes[2] * weights->sizes[3];
-  const int64_t size = size_of(spec.dtype);
-  plan.batch_sizes = {result[0], groups};
-  plan.batches = result[0] * groups;
-  plan.a = {plan.k * size, size, {0, plan.m * plan.k * size}, spec.dtype};
-  plan.b = {0, 0, {in->strides[0], weights->sizes[1] * in->strides[1]}, spec.dtype};
-  plan.c = {plan.n * size, size, {result[1] * plan.n * size, plan.m * plan.n * size}, spec.dtype};
-  complete(plan, target);
+  ImageProductPlan plan{.dtype = spec.dtype,
+                        .batches = result[0],
+                        .groups = groups,
+                        .m = result[1] / groups,
+                        .n = result[2] * result[3],
+                        .k = weights->sizes[1] * image.taps(),
+                        .batch_stride = in->strides[0],
+                        .out = {result[2], result[3]},
+                        .bias = !spec.epilogue && spec.convolution.bias};
+  complete(plan, image, target);
   return ConvolutionPlan{.product = std::move(plan), .direct = {}};
 }
 
@@ -148,17 +139,22 @@ struct Planner {
 
   std::optional<ConvolutionPlan> plan(const ng_call& call) const { return plan_convolution(spec, target, call); }
   ConvolutionCode code(const ConvolutionPlan& plan) const {
-    const DType dtype = spec.dtype;
-    if (plan.product) return {find_code({dtype, dtype, dtype, true, spec.epilogue}, target, *plan.product), {}};
-    DirectCode direct{.tile = direct_tile_code(target)};
-    if (spec.epilogue)
-      direct.epilogue = epilogue_code(target, *spec.epilogue);
-    else
-      direct.store = store_sums_code(target, dtype);
-    return {{}, direct};
+    StoreSumsFunction* store = spec.epilogue ? nullptr : store_sums_code(target, spec.dtype);
+    EpilogueFunction* epilogue = spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr;
+    const auto copy = [&](DType to_type) {
+      return copy_rows_code(target, spec.dtype, to_type, spec.convolution.stride.back());
+    };
+    if (plan.direct) return {{}, {direct_tile_code(target), copy(DType::kF32), store, epilogue}};
+    const TileKind kind = plan.product->kind;
+    const auto gather = [&](int vectors) {
+      return has_gather_panel(target) ? gather_panel_code(target, kind, vectors) : nullptr;
+    };
+    return {{tile_code(target, kind, false), tile_code(target, kind, true), interleave_code(target, kind),
+             copy(spec.dtype), gather(2), gather(1), store, epilogue},
+            {}};
   }
   static void run(const ConvolutionPlan& plan, const ConvolutionCode& code, const ng_call& call) {
-    plan.product ? run_matmul(*plan.product, code.product, call) : run_direct(*plan.direct, code.direct, call);
+    plan.product ? run_image_product(*plan.product, code.product, call) : run_direct(*plan.direct, code.direct, call);
   }
 };
 

@@ -67,37 +67,10 @@ class Run {
     const int64_t rows = (made.size[0] - 1) * image.step[0] + (image.kernel[0] - 1) * image.dilation[0] + 1;
     const int64_t top = made.first[0] * image.step[0] - image.padding[0];
     const int64_t left = made.first[1] * image.step[1] - image.padding[1];
-    for (int64_t r = 0; r < rows; ++r, to += p_.pitch()) {
-      const int64_t y = top + r;
-      if (y < 0 || y >= image.size[0]) {
-        std::fill_n(to, p_.pitch(), 0.0f);
-        continue;
-      }
-      for (int64_t phase = 0; phase < image.step[1]; ++phase)
-        copy_pixels(plane + y * image.strides[1], left + phase, to + phase * p_.width);
+    for (int64_t phase = 0; phase < image.step[1]; ++phase, to += p_.width) {
+      const RowCopy pixels(image, p_.dtype, left + phase, p_.width, DType::kF32, code_.copy);
+      pixels.copy(plane, top, 1, rows, reinterpret_cast<char*>(to), p_.pitch() * kFloat);
     }
-  }
-
-  // `width` pixels from x on, a step apart.
-  void copy_pixels(const char* row, int64_t x, float* to) const {
-    const int64_t step = p_.image.step[1], size = p_.image.size[1];
-    const int64_t begin = std::clamp<int64_t>(x >= 0 ? 0 : divide_up(-x, step), 0, p_.width);
-    const int64_t end = std::clamp<int64_t>(x >= size ? 0 : divide_up(size - x, step), begin, p_.width);
-    std::fill_n(to, begin, 0.0f);
-    const char* from = row + (x + begin * step) * p_.image.strides[2];
-    const int64_t stride = step * p_.image.strides[2];
-    if (p_.dtype == DType::kF32 && stride == sizeof(float)) {
-      std::memcpy(to + begin, from, (end - begin) * sizeof(float));
-    } else if (p_.dtype == DType::kF32 && stride == 2 * sizeof(float)) {
-      copy_every_second(from, end - begin, to + begin);
-    } else if (begin < end) {
-      copy_elements(from, p_.dtype, stride, end - begin, to + begin, DType::kF32, end - begin);
-    }
-    std::fill(to + end, to + p_.width, 0.0f);
-  }
-
-  static void copy_every_second(const char* from, int64_t count, float* to) {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i, from + i * 2 * sizeof(float), sizeof(float));
   }
 
   float bias_of(int64_t channel) const {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "codegen/direct_tile.h"
+#include "codegen/image.h"
 #include "codegen/matmul_code.h"
-#include "codegen/matmul_image.h"
 
 namespace npugraph::codegen {
 
@@ -44,6 +44,7 @@ bool complete(DirectPlan& plan, const target::Target& target);
 
 struct DirectCode {
   DirectTileFunction* tile = nullptr;
+  CopyRowsFunction* copy = nullptr;    // null where the target has none
   StoreSumsFunction* store = nullptr;  // one of these two
   EpilogueFunction* epilogue = nullptr;
 };

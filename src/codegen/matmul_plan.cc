@@ -107,7 +107,6 @@ int64_t part_of(int64_t whole, int64_t most) {
 }
 
 void choose_blocks(MatmulPlan& plan, const target::Target& target) {
-  constexpr int64_t kFewPanels = 16;
   constexpr int64_t kColumnsOfTiles = 48;  // whole tiles, and whole vectors of C
   switch (plan.form) {
     case Form::kRowsMatvec:
@@ -135,8 +134,7 @@ void choose_blocks(MatmulPlan& plan, const target::Target& target) {
       plan.block_columns = plan.shape.columns();
       plan.block_steps = part_of(plan.steps, 1024);
       plan.block_rows = 42 * plan.shape.rows;
-      plan.packed_image = plan.image && plan.column_blocks() <= kFewPanels;
-      if (plan.packed_image || plan.batches * plan.column_blocks() < 8) plan.block_rows = 4 * plan.shape.rows;
+      if (plan.batches * plan.column_blocks() < 8) plan.block_rows = 4 * plan.shape.rows;
       return;
   }
 }
@@ -176,7 +174,7 @@ int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? divide_up(batches *
 
 int64_t MatmulPlan::workspace() const {
   const int64_t packed = form == Form::kPackA ? batches * panels() * panel_bytes() : 0;
-  return dense_a_bytes() + packed + packed_image_bytes();
+  return dense_a_bytes() + packed;
 }
 
 int64_t MatmulPlans::workspace() const {

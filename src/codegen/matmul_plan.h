@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "codegen/matmul.h"
-#include "codegen/matmul_image.h"
 #include "codegen/matmul_tile.h"
 
 namespace npugraph::codegen {
@@ -39,11 +38,8 @@ struct MatmulPlan {
   size_t end_buffer = 3;
   size_t first_scalar = 0;  // of the epilogue
   Place a;
-  Place b;                     // row: along n
-  Place c;                     // without an epilogue
-  std::optional<Image> image;  // B, where it is packed from one; then only the batch strides of `b` count
-  bool packed_image = false;   // all panels of B are packed first: there are few, and many rows to share them
-  bool bias = false;           // a value for each row of C, in the buffer behind A and B
+  Place b;  // row: along n
+  Place c;  // without an epilogue
 
   Form form = Form::kPackA;
   TileKind kind = TileKind::kF32;
@@ -64,7 +60,6 @@ struct MatmulPlan {
   int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   int64_t dense_a_bytes() const;
-  int64_t packed_image_bytes() const { return packed_image ? batches * column_blocks() * panel_bytes() : 0; }
   int64_t workspace() const;
 };
 

@@ -35,7 +35,6 @@ class Run {
     if (items() == 0) return;
     if (p_.dense_a) make_a_dense();
     if (p_.form == Form::kPackA) pack_a();
-    if (p_.packed_image) pack_whole_image();
   }
 
   void run_items(int64_t first, int64_t last) {
@@ -190,7 +189,7 @@ class Run {
     const int64_t column = block.column + (last ? p_.shape.columns() : 0);
     const int64_t tiles = divide_up(block.rows, p_.shape.rows) - 1;
     const int64_t turns = steps / 16;
-    if (p_.image || turns == 0 || column >= p_.n || tile == 0) return nothing;
+    if (turns == 0 || column >= p_.n || tile == 0) return nothing;
     const int64_t line_bytes = 64;
     const int64_t lines = divide_up(p_.shape.columns() * size_of(p_.b.dtype), line_bytes);
     const int64_t tiles_of_line = std::max<int64_t>(tiles / lines, 1);
@@ -201,32 +200,8 @@ class Run {
     return {b_at(block.batch, column, k) + line * line_bytes, p_.b.column, rows_of_turn * p_.b.column};
   }
 
-  // Panel after panel of a batch, then the next batch.
-  char* image_panel(int64_t batch, int64_t number) const {
-    return packed_ + (batch * p_.column_blocks() + number) * p_.panel_bytes();
-  }
-
-  void pack_whole_image() {
-    constexpr int64_t kSteps = 64;
-    const int64_t columns = p_.shape.columns();
-    const int64_t parts = (p_.steps + kSteps - 1) / kSteps;
-    for_items(*call_.host, p_.batches * p_.column_blocks() * parts, kSteps * columns, [&](int64_t item) {
-      const int64_t first = item % parts * kSteps;
-      item /= parts;
-      const int64_t number = item % p_.column_blocks();
-      const Block block{item / p_.column_blocks(), 0, 0, number * columns, std::min(columns, p_.n - number * columns)};
-      char* panel = image_panel(block.batch, number);
-      pack_b(block, first, std::min(kSteps, p_.steps - first), panel + first * columns * 4);
-    });
-  }
-
   void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
     const int64_t columns = p_.shape.columns();
-    if (p_.image) {
-      const char* from = b_ + p_.b.offset(block.batch, p_.batch_sizes);
-      return pack_image(*p_.image, from, p_.b.dtype, block.column, block.columns, p_.k, first, steps, pairs(), columns,
-                        packed);
-    }
     const char* from = b_at(block.batch, block.column, 0);
     pack_columns(from, p_.b.dtype, p_.b.column, p_.b.row, block.columns, p_.k, first, steps, pairs(), columns, packed);
   }
@@ -235,7 +210,7 @@ class Run {
   bool packs_in_tile(const Block& block, int64_t first, int64_t steps) const {
     const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
     const bool whole = elements_from(first, steps) == elements(steps) && block.columns == p_.shape.columns();
-    return !p_.image && dense && whole;
+    return dense && whole;
   }
 
   // acc: [tile][row of C][column of C].
@@ -248,15 +223,10 @@ class Run {
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
       const bool in_tile = packs_in_tile(block, first, steps);
-      char* panel = packed;
-      if (p_.packed_image) {
-        panel = image_panel(block.batch, block.column / columns) + first * columns * 4;
-      } else if (!in_tile) {
-        pack_b(block, first, steps, packed);
-      }
+      if (!in_tile) pack_b(block, first, steps, packed);
       for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
         const Ahead ahead = ahead_of_panel(block, first, steps, r / rows_of_tile);
-        multiply_rows(block, tile_row(block, r), first, steps, panel, in_tile && r == 0, acc + r * columns, ahead);
+        multiply_rows(block, tile_row(block, r), first, steps, packed, in_tile && r == 0, acc + r * columns, ahead);
       }
       first += p_.block_steps;
     } while (first < p_.steps);
@@ -313,19 +283,7 @@ class Run {
     write(block, acc, kMostColumns);
   }
 
-  // Of a convolution: rows of C are channels, of one batch index after the other.
-  void add_bias(const Block& block, float* sums, int64_t stride) const {
-    const int64_t channel = block.batch % p_.batch_sizes.back() * p_.m + block.row;
-    const char* bias = static_cast<const char*>(ends_.front()) + channel * size_of(p_.c.dtype);
-    for (int64_t r = 0; r < block.rows; ++r) {
-      float value = 0;
-      copy_elements(bias + r * size_of(p_.c.dtype), p_.c.dtype, 0, 1, &value, DType::kF32, 1);
-      for (int64_t c = 0; c < block.columns; ++c) sums[r * stride + c] += value;
-    }
-  }
-
   void write(const Block& block, float* sums, int64_t stride) {
-    if (p_.bias) add_bias(block, sums, stride);
     if (code_.epilogue != nullptr) {
       code_.epilogue(sums, stride, block.rows, block.columns, block.batch * p_.m + block.row, block.column,
                      ends_.data(), call_.scalars + p_.first_scalar);

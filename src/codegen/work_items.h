@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "abi/task.h"
@@ -31,6 +32,20 @@ void for_items(const ng_host& host, int64_t items, int64_t multiplications_each,
   for_ranges(host, items, multiplications_each, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) body(i);
   });
+}
+
+// body(item) for each; whoever is done takes the next one. For few and large items.
+template <typename Body>
+void for_items_by_turns(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  if (items * std::max<int64_t>(multiplications_each, 1) <= kGrainMultiplications || host.workers == 1)
+    return for_items(host, items, multiplications_each, body);
+  std::atomic<int64_t> next = 0;
+  const auto take = [&](int64_t, int64_t) {
+    for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < items;
+         i = next.fetch_add(1, std::memory_order_relaxed))
+      body(i);
+  };
+  for_ranges(host, host.workers, kGrainMultiplications, take);
 }
 
 }  // namespace npugraph::codegen

@@ -164,6 +164,14 @@ def test_results_that_others_read_are_stored_once() -> None:
     assert kinds(both, *inputs)[0] == "convolution"
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_images_that_no_cache_holds(stride: int) -> None:
+    torch.manual_seed(0)
+    inputs = torch.randn(2, 20, 260, 251), torch.randn(12, 20, 3, 3), torch.randn(12)
+    found = kinds(lambda x, w, b: F.conv2d(x, w, b, stride=stride, padding=1), *inputs)
+    assert found == ["convolution"]
+
+
 def test_images_of_one_pixel() -> None:
     torch.manual_seed(0)
     inputs = torch.randn(3, 24, 1, 1), torch.randn(16, 24, 1, 1), torch.randn(16)
