@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+#include <variant>
 
 #include "base/error.h"
+#include "codegen/depthwise.h"
 #include "codegen/direct.h"
 #include "codegen/image_product.h"
 #include "codegen/planned_task.h"
@@ -29,12 +32,16 @@ std::optional<Shape> shape_of(const ng_buffer& buffer, size_t rank, DType dtype)
   return shape;
 }
 
-// As tensor/shape.h: where there are no elements, strides do not matter.
-bool is_contiguous(const Shape& shape, DType dtype) {
+// Orders of dimensions, outermost first.
+constexpr std::array<size_t, 4> kContiguous = {0, 1, 2, 3};
+constexpr std::array<size_t, 4> kChannelsLast = {0, 2, 3, 1};
+
+// As is_contiguous of tensor/shape.h: where there are no elements, strides do not matter.
+bool is_dense(const Shape& shape, DType dtype, const std::array<size_t, 4>& order) {
   if (std::ranges::find(shape.sizes, 0) != shape.sizes.end()) return true;
   int64_t stride = size_of(dtype);
-  for (size_t d = 4; d-- > 0; stride *= shape.sizes[d]) {
-    if (shape.sizes[d] > 1 && shape.strides[d] != stride) return false;
+  for (size_t i = 4; i-- > 0; stride *= shape.sizes[order[i]]) {
+    if (shape.sizes[order[i]] > 1 && shape.strides[order[i]] != stride) return false;
   }
   return true;
 }
@@ -68,69 +75,90 @@ size_t number_of_buffers(const ConvolutionSpec& spec) {
 // What is left of the buffers where there is no epilogue that knows them.
 bool fit_ends(const ConvolutionSpec& spec, const ng_call& call, const std::array<int64_t, 4>& result) {
   const auto out = shape_of(call.buffers[call.num_buffers - 1], spec.convolution.stride.size(), spec.dtype);
-  const bool fits_result = out && out->sizes == result && is_contiguous(*out, spec.dtype);
+  const bool fits_result = out && out->sizes == result &&
+                           is_dense(*out, spec.dtype, spec.convolution.channels_last ? kChannelsLast : kContiguous);
   return fits_result && (!spec.convolution.bias || fits(call.buffers[2], result[1], spec.dtype));
 }
 
-// One or the other.
 struct ConvolutionPlan {
-  std::optional<ImageProductPlan> product;
-  std::optional<DirectPlan> direct;
+  std::variant<ImageProductPlan, DirectPlan, DepthwisePlan> way;
 
-  int64_t workspace() const { return product ? product->workspace() : 0; }
+  int64_t workspace() const {
+    const auto* product = std::get_if<ImageProductPlan>(&way);
+    return product != nullptr ? product->workspace() : 0;
+  }
 };
 
-struct ConvolutionCode {
-  ImageProductCode product;
-  DirectCode direct;
+using ConvolutionCode = std::variant<ImageProductCode, DirectCode, DepthwiseCode>;
+
+struct Operands {
+  Image image;
+  Shape weights, in;
+  std::array<int64_t, 4> result;  // its sizes
 };
 
-bool is_direct(const ConvolutionSpec& spec, const ng_buffer& weights) {
-  return loop::is_direct(spec.convolution, {weights.sizes, static_cast<size_t>(weights.rank)});
+ImageProductPlan plan_product(const ConvolutionSpec& spec, const target::Target& target, const Operands& of) {
+  const int64_t groups = spec.convolution.groups;
+  ImageProductPlan plan{.dtype = spec.dtype,
+                        .batches = of.result[0],
+                        .groups = groups,
+                        .m = of.result[1] / groups,
+                        .n = of.result[2] * of.result[3],
+                        .k = of.weights.sizes[1] * of.image.taps(),
+                        .batch_stride = of.in.strides[0],
+                        .out = {of.result[2], of.result[3]},
+                        .bias = !spec.epilogue && spec.convolution.bias};
+  complete(plan, of.image, target);
+  return plan;
 }
 
-DirectPlan plan_direct(const ConvolutionSpec& spec, const target::Target& target, const Image& image,
-                       const Shape& weights, const Shape& in, const std::array<int64_t, 4>& result) {
+DirectPlan plan_direct(const ConvolutionSpec& spec, const target::Target& target, const Operands& of) {
   const int64_t groups = spec.convolution.groups;
-  DirectPlan plan{.image = image,
+  DirectPlan plan{.image = of.image,
                   .dtype = spec.dtype,
-                  .batches = result[0],
+                  .batches = of.result[0],
                   .groups = groups,
-                  .channels_in = weights.sizes[1],
-                  .channels_out = weights.sizes[0] / groups,
-                  .out = {result[2], result[3]},
-                  .batch_stride = in.strides[0],
+                  .channels_in = of.weights.sizes[1],
+                  .channels_out = of.weights.sizes[0] / groups,
+                  .out = {of.result[2], of.result[3]},
+                  .batch_stride = of.in.strides[0],
                   .bias = !spec.epilogue && spec.convolution.bias};
   NG_CHECK(complete(plan, target), "the window of a direct convolution does not fit");
+  return plan;
+}
+
+DepthwisePlan plan_depthwise(const ConvolutionSpec& spec, const target::Target& target, const Operands& of) {
+  DepthwisePlan plan{.image = of.image,
+                     .dtype = spec.dtype,
+                     .batches = of.result[0],
+                     .channels = of.result[1],
+                     .out = {of.result[2], of.result[3]},
+                     .batch_stride = of.in.strides[0],
+                     .bias = !spec.epilogue && spec.convolution.bias};
+  NG_CHECK(complete(plan, target), "the window of a depthwise convolution does not fit");
   return plan;
 }
 
 std::optional<ConvolutionPlan> plan_convolution(const ConvolutionSpec& spec, const target::Target& target,
                                                 const ng_call& call) {
   if (call.num_buffers != number_of_buffers(spec)) return {};
-  const int64_t groups = spec.convolution.groups;
   const size_t rank = spec.convolution.stride.size();
   const auto weights = shape_of(call.buffers[0], rank, spec.dtype);
   const auto in = shape_of(call.buffers[1], rank, spec.dtype);
-  if (!weights || !in || !is_contiguous(*weights, spec.dtype)) return {};
-  if (in->sizes[1] != weights->sizes[1] * groups || weights->sizes[0] % groups != 0) return {};
+  if (!weights || !in || !is_dense(*weights, spec.dtype, kContiguous)) return {};
+  if (in->sizes[1] != weights->sizes[1] * spec.convolution.groups || weights->sizes[0] % spec.convolution.groups != 0)
+    return {};
   const Image image = image_of(spec.convolution, *weights, *in);
-  const std::array<int64_t, 4> result = {in->sizes[0], weights->sizes[0], image.out(0), image.out(1)};
-  if (!spec.epilogue && !fit_ends(spec, call, result)) return {};
-  if (is_direct(spec, call.buffers[0]))
-    return ConvolutionPlan{.product = {}, .direct = plan_direct(spec, target, image, *weights, *in, result)};
-
-  ImageProductPlan plan{.dtype = spec.dtype,
-                        .batches = result[0],
-                        .groups = groups,
-                        .m = result[1] / groups,
-                        .n = result[2] * result[3],
-                        .k = weights->sizes[1] * image.taps(),
-                        .batch_stride = in->strides[0],
-                        .out = {result[2], result[3]},
-                        .bias = !spec.epilogue && spec.convolution.bias};
-  complete(plan, image, target);
-  return ConvolutionPlan{.product = std::move(plan), .direct = {}};
+  const Operands of{image, *weights, *in, {in->sizes[0], weights->sizes[0], image.out(0), image.out(1)}};
+  if (!spec.epilogue && !fit_ends(spec, call, of.result)) return {};
+  const bool direct = loop::is_direct(spec.convolution, {call.buffers[0].sizes, rank + 2});
+  if (!spec.convolution.channels_last) {
+    if (direct) return ConvolutionPlan{plan_direct(spec, target, of)};
+    return ConvolutionPlan{plan_product(spec, target, of)};
+  }
+  const bool has_neighbours = in->sizes[1] <= 1 || in->strides[1] == size_of(spec.dtype);
+  if (!direct || !has_neighbours) return {};
+  return ConvolutionPlan{plan_depthwise(spec, target, of)};
 }
 
 struct Planner {
@@ -139,22 +167,44 @@ struct Planner {
 
   std::optional<ConvolutionPlan> plan(const ng_call& call) const { return plan_convolution(spec, target, call); }
   ConvolutionCode code(const ConvolutionPlan& plan) const {
-    StoreSumsFunction* store = spec.epilogue ? nullptr : store_sums_code(target, spec.dtype);
-    EpilogueFunction* epilogue = spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr;
-    const auto copy = [&](DType to_type) {
-      return copy_rows_code(target, spec.dtype, to_type, spec.convolution.stride.back());
-    };
-    if (plan.direct) return {{}, {direct_tile_code(target), copy(DType::kF32), store, epilogue}};
-    const TileKind kind = plan.product->kind;
-    const auto gather = [&](int vectors) {
-      return has_gather_panel(target) ? gather_panel_code(target, kind, vectors) : nullptr;
-    };
-    return {{tile_code(target, kind, false), tile_code(target, kind, true), interleave_code(target, kind),
-             copy(spec.dtype), gather(2), gather(1), store, epilogue},
-            {}};
+    return std::visit([this](const auto& way) -> ConvolutionCode { return code_for(way); }, plan.way);
   }
   static void run(const ConvolutionPlan& plan, const ConvolutionCode& code, const ng_call& call) {
-    plan.product ? run_image_product(*plan.product, code.product, call) : run_direct(*plan.direct, code.direct, call);
+    if (const auto* product = std::get_if<ImageProductPlan>(&plan.way))
+      return run_image_product(*product, std::get<ImageProductCode>(code), call);
+    if (const auto* direct = std::get_if<DirectPlan>(&plan.way))
+      return run_direct(*direct, std::get<DirectCode>(code), call);
+    run_depthwise(std::get<DepthwisePlan>(plan.way), std::get<DepthwiseCode>(code), call);
+  }
+
+ private:
+  StoreSumsFunction* store() const { return spec.epilogue ? nullptr : store_sums_code(target, spec.dtype); }
+  EpilogueFunction* epilogue() const { return spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr; }
+
+  ImageProductCode code_for(const ImageProductPlan& plan) const {
+    const auto gather = [&](int vectors) {
+      return has_gather_panel(target) ? gather_panel_code(target, plan.kind, vectors) : nullptr;
+    };
+    return {.tile = tile_code(target, plan.kind, false),
+            .narrow_tile = tile_code(target, plan.kind, true),
+            .interleave = interleave_code(target, plan.kind),
+            .copy = copy_rows_code(target, spec.dtype, spec.dtype, spec.convolution.stride.back()),
+            .gather = gather(2),
+            .narrow_gather = gather(1),
+            .store = store(),
+            .epilogue = epilogue()};
+  }
+  DirectCode code_for(const DirectPlan&) const {
+    return {.tile = direct_tile_code(target, DirectLanes::kPixels),
+            .copy = copy_rows_code(target, spec.dtype, DType::kF32, spec.convolution.stride.back()),
+            .store = store(),
+            .epilogue = epilogue()};
+  }
+  DepthwiseCode code_for(const DepthwisePlan&) const {
+    return {.tile = direct_tile_code(target, DirectLanes::kChannels),
+            .copy = copy_rows_code(target, spec.dtype, DType::kF32, 1),
+            .store = store(),
+            .epilogue = epilogue()};
   }
 };
 

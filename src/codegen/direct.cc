@@ -95,7 +95,7 @@ class Run {
     const float first = bias_of(channel);
     const auto tile = [&](int64_t y, int64_t x) {
       const int64_t step = p_.along_rows ? p_.lanes : row_step, out_step = p_.along_rows ? p_.lanes : made.size[1];
-      code_.tile(window + y * row_step + x, p_.offsets.data(), weights, p_.taps(), first, step * kFloat,
+      code_.tile(window + y * row_step + x, p_.offsets.data(), weights, p_.taps(), &first, step * kFloat,
                  sums + y * made.size[1] + x, out_step * kFloat);
     };
     if (p_.along_rows) {

@@ -13,12 +13,11 @@ using llvm::Value;
 llvm::FunctionType* direct_tile_type(llvm::LLVMContext& context) {
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* integer = llvm::Type::getInt64Ty(context);
-  return llvm::FunctionType::get(
-      llvm::Type::getVoidTy(context),
-      {pointer, pointer, pointer, integer, llvm::Type::getFloatTy(context), integer, pointer, integer}, false);
+  return llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                 {pointer, pointer, pointer, integer, pointer, integer, pointer, integer}, false);
 }
 
-void emit_direct_tile(llvm::Function* f, const target::Target& target) {
+void emit_direct_tile(llvm::Function* f, DirectLanes in_lanes, const target::Target& target) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
   const int lanes = target.lanes(DType::kF32);
   auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), lanes);
@@ -31,10 +30,14 @@ void emit_direct_tile(llvm::Function* f, const target::Target& target) {
     from.push_back(b.CreateMul(f->getArg(5), b.getInt64(v)));
     to.push_back(at(f->getArg(6), b.CreateMul(f->getArg(7), b.getInt64(v))));
   }
-  const Values first(kDirectVectors, b.CreateVectorSplat(lanes, f->getArg(4)));
+  const auto factors = [&](Value* array, Value* i) -> Value* {
+    if (in_lanes == DirectLanes::kPixels) return b.CreateVectorSplat(lanes, entry(array, b.getFloatTy(), i));
+    return b.CreateAlignedLoad(vector, b.CreateGEP(vector, array, i), Align(4));
+  };
+  const Values first(kDirectVectors, factors(f->getArg(4), b.getInt64(0)));
   const Values sums = emit_loop(b, b.getInt64(0), f->getArg(3), 1, first, [&](Value* tap, const Values& carried) {
     Value* place = at(f->getArg(0), entry(f->getArg(1), b.getInt64Ty(), tap));
-    Value* weight = b.CreateVectorSplat(lanes, entry(f->getArg(2), b.getFloatTy(), tap));
+    Value* weight = factors(f->getArg(2), tap);
     Values next;
     for (int v = 0; v < kDirectVectors; ++v) {
       Value* pixels = b.CreateAlignedLoad(vector, at(place, from[v]), Align(4));
@@ -46,9 +49,10 @@ void emit_direct_tile(llvm::Function* f, const target::Target& target) {
   b.CreateRetVoid();
 }
 
-DirectTileFunction* direct_tile_code(const target::Target& target) {
-  const MachineCode& code = stored_code(target, "direct convolution", [&](llvm::Module& module) {
-    emit_direct_tile(add_function(module, target, "tile", direct_tile_type(module.getContext())), target);
+DirectTileFunction* direct_tile_code(const target::Target& target, DirectLanes lanes) {
+  const char* name = lanes == DirectLanes::kPixels ? "direct tile of pixels" : "direct tile of channels";
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
+    emit_direct_tile(add_function(module, target, "tile", direct_tile_type(module.getContext())), lanes, target);
   });
   return code.function<DirectTileFunction>("tile");
 }

@@ -12,16 +12,22 @@ namespace npugraph::codegen {
 
 inline constexpr int kDirectVectors = 7;  // of a tile: as images of 7 * 2^n pixels have them
 
-// Sums of `kDirectVectors` vectors of pixels: vector v is first + sum over t below taps of weights[t] times the vector at
+// What is beside each other in a vector.
+enum class DirectLanes : uint8_t {
+  kPixels,    // of one channel: `first` and each of the weights are numbers
+  kChannels,  // of one pixel: they are vectors
+};
+
+// Sums of `kDirectVectors` vectors: vector v is first + sum over t below taps of weights[t] times the vector at
 // from + offsets[t] + v * from_step, and goes to to + v * to_step, in the order of v. All elements are f32, steps and offsets
 // are in bytes.
 using DirectTileFunction = void(const void* from, const int64_t* offsets, const float* weights, int64_t taps,
-                                float first, int64_t from_step, void* to, int64_t to_step);
+                                const float* first, int64_t from_step, void* to, int64_t to_step);
 
 llvm::FunctionType* direct_tile_type(llvm::LLVMContext& context);
-void emit_direct_tile(llvm::Function* function, const target::Target& target);
+void emit_direct_tile(llvm::Function* function, DirectLanes lanes, const target::Target& target);
 
 // Thread-safe; made on first use.
-DirectTileFunction* direct_tile_code(const target::Target& target);
+DirectTileFunction* direct_tile_code(const target::Target& target, DirectLanes lanes);
 
 }  // namespace npugraph::codegen

@@ -37,9 +37,23 @@ void check(const Convolution& c, std::string_view source) {
     throw UserError(cat(source, ": groups, stride and dilation are at least 1, padding at least 0"));
 }
 
+bool is_depthwise(const Convolution& convolution, std::span<const int64_t> weights) {
+  constexpr int64_t kLeastPiece[] = {1, 7};  // pixels of the result
+  if (convolution.stride.size() != 2 || weights[0] != convolution.groups || weights[1] != 1) return false;
+  int64_t taps = 1, window = 1;
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t kernel = weights[d + 2], reach = (kernel - 1) * convolution.dilation[d];
+    if (kernel > kDepthwiseTaps || reach > kDepthwiseWindow || convolution.stride[d] > kDepthwiseWindow) return false;
+    taps *= kernel;
+    window *= (kLeastPiece[d] - 1) * convolution.stride[d] + reach + 1;
+  }
+  return taps <= kDepthwiseTaps && window <= kDepthwiseWindow;
+}
+
 }  // namespace
 
 bool is_direct(const Convolution& convolution, std::span<const int64_t> weights) {
+  if (convolution.channels_last) return is_depthwise(convolution, weights);
   constexpr int64_t kLeastPiece[] = {7, 16};  // pixels of the result
   const size_t rank = convolution.stride.size();
   if (weights[0] / convolution.groups >= kProductChannels || weights[1] > kDirectTaps) return false;
@@ -57,6 +71,7 @@ bool is_direct(const Convolution& convolution, std::span<const int64_t> weights)
 std::string print(const Convolution& convolution) {
   std::string text(kHead);
   if (convolution.bias) text += " bias";
+  if (convolution.channels_last) text += " channels_last";
   if (convolution.groups != 1) text += cat(" groups ", convolution.groups);
   print_numbers(text, "stride", convolution.stride);
   print_numbers(text, "padding", convolution.padding);
@@ -71,6 +86,8 @@ Convolution parse_convolution(std::string_view text, std::string_view source) {
   for (std::string word; words >> word;) {
     if (word == "bias") {
       convolution.bias = true;
+    } else if (word == "channels_last") {
+      convolution.channels_last = true;
     } else if (word == "groups") {
       const std::vector<int64_t> numbers = parse_numbers(words);
       if (numbers.size() != 1) throw UserError(cat(source, ": expected one number behind \"groups\""));

@@ -39,10 +39,6 @@ bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution
   return type.sizes.size() > 2 && std::equal(type.sizes.begin(), type.sizes.begin() + 2, convolution.sizes.begin());
 }
 
-bool sums_products(const ir::Graph& graph, const ir::Node& node) {
-  return is_product(graph, node) || convolution_head(graph, node).has_value();
-}
-
 class Finder {
  public:
   Finder(const ir::Graph& graph, const ir::AliasInfo& aliases)
@@ -96,6 +92,7 @@ class Finder {
   void finish();
   bool is_worth_code(const Cluster& cluster) const;
   void find_product(Cluster& cluster) const;
+  bool lies_as_summed(const ir::Node& product, const ir::TensorType& type, const ir::TensorType& sums, int row) const;
   bool can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const;
   void add_products(std::vector<Cluster>& kept);
   std::vector<ir::ValueId> results_of(const Cluster& cluster) const;
@@ -347,15 +344,24 @@ std::vector<ir::ValueId> Finder::results_of(const Cluster& cluster) const {
   return results;
 }
 
+// Whether the values of a cluster that walks along `row` are the sums, in rows of the same places.
+bool Finder::lies_as_summed(const ir::Node& product, const ir::TensorType& type, const ir::TensorType& sums,
+                            int row) const {
+  const auto convolution = find_convolution(graph_, product);
+  if (convolution && convolution->channels_last)
+    return row == 1 && type.sizes == sums.sizes && type.strides == sums.strides;
+  if (row + 1 != static_cast<int>(type.sizes.size()) || !is_dense(type) || !is_dense(sums)) return false;
+  return convolution ? has_images_of(type, sums) : type.sizes.back() == sums.sizes.back();
+}
+
 // Whether the nodes are all that reads the product, and read it as `view`, element by element.
 bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const {
+  if (!is_product(graph_, graph_.node(product)) && !find_convolution(graph_, graph_.node(product))) return false;
   const ir::ValueId result = graph_.node(product).results.front();
   const auto& type = graph_.value(view).tensor();
   const auto& sums = graph_.value(result).tensor();
-  if (type.sizes.empty() || type.sizes != cluster.space || !is_dense(type) || !is_dense(sums)) return false;
-  const bool same_rows =
-      is_product(graph_, graph_.node(product)) ? type.sizes.back() == sums.sizes.back() : has_images_of(type, sums);
-  if (!same_rows || is_overwritten(product, cluster.anchor())) return false;
+  if (type.sizes != cluster.space || !lies_as_summed(graph_.node(product), type, sums, cluster.row)) return false;
+  if (is_overwritten(product, cluster.anchor())) return false;
   for (const ir::ValueId name : aliases_.members(aliases_.root(result))) {
     if (uses_.output_uses[name] > 0) return false;
     for (const ir::NodeId user : uses_.users[name]) {
@@ -368,14 +374,13 @@ bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& clu
 
 // The last product whose sums the cluster can take over.
 void Finder::find_product(Cluster& cluster) const {
-  if (cluster.row + 1 != static_cast<int>(cluster.space.size())) return;
-  Terms terms(cluster.space);
+  Terms terms(cluster.space, cluster.row);
   for (const ir::NodeId member : cluster.nodes) terms.add(graph_, graph_.node(member));
   if (terms.walks_rows() || !terms.is_plain()) return;
   for (const ir::NodeId member : cluster.nodes) {
     for (const ir::ValueId operand : ir::operands(graph_.node(member))) {
       const ir::NodeId def = graph_.value(aliases_.root(operand)).def;
-      if (def == ir::kNone || !sums_products(graph_, graph_.node(def)) || !can_absorb(def, operand, cluster)) continue;
+      if (def == ir::kNone || !can_absorb(def, operand, cluster)) continue;
       if (cluster.product != ir::kNone && uses_.position[def] <= uses_.position[cluster.product]) continue;
       cluster.product = def;
       cluster.product_view = operand;

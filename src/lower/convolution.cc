@@ -30,7 +30,7 @@ bool is_element(DType dtype) {
 }
 
 // Nothing for transposed convolutions, for groups that are neither products nor direct, and where numbers are not known.
-std::optional<loop::Convolution> describe(const ir::Node& node, const ir::TensorType& weight) {
+std::optional<loop::Convolution> describe(const ir::Node& node, const ir::TensorType& weight, bool channels_last) {
   const size_t rank = weight.sizes.size() - 2;
   const auto stride = as_ints(node.args[kStride], rank), padding = as_ints(node.args[kPadding], rank),
              dilation = as_ints(node.args[kDilation], rank);
@@ -38,12 +38,28 @@ std::optional<loop::Convolution> describe(const ir::Node& node, const ir::Tensor
   const auto sizes = as_ints(weight.sizes, weight.sizes.size());
   if (!stride || !padding || !dilation || !transposed || transposed->as_bool() || !groups || !sizes) return {};
   if (groups->as_int() < 1) return {};
-  loop::Convolution found{.groups = groups->as_int(), .stride = *stride, .padding = *padding, .dilation = *dilation};
-  if (sizes->front() / found.groups < loop::kProductChannels && !loop::is_direct(found, *sizes)) return {};
-  return found;
+  loop::Convolution found{.channels_last = channels_last,
+                          .groups = groups->as_int(),
+                          .stride = *stride,
+                          .padding = *padding,
+                          .dilation = *dilation};
+  const bool is_product = !channels_last && sizes->front() / found.groups >= loop::kProductChannels;
+  return is_product || loop::is_direct(found, *sizes) ? std::optional(found) : std::nullopt;
 }
 
-// The bias is left out.
+// Images whose channels are neighbours, dense.
+bool has_channels_last(const ir::TensorType& type) {
+  if (type.sizes.size() != 4) return false;
+  Expr stride = 1;
+  for (const size_t d : {1, 3, 2, 0}) {
+    if (!type.sizes[d].is_int(1) && !(type.strides[d] == stride)) return false;
+    stride = stride * type.sizes[d];
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const ir::Node& node) {
   if (node.op->name != "aten.convolution" || node.results.front() == ir::kNone) return {};
   const ir::TensorType* input = tensor_argument(graph, node, kInput);
@@ -51,20 +67,15 @@ std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const 
   const ir::TensorType* bias = tensor_argument(graph, node, kBias);
   const ir::TensorType& result = graph.value(node.results.front()).tensor();
   if (input == nullptr || weight == nullptr || !is_element(input->dtype)) return {};
-  for (const ir::TensorType* other : {weight, &result, bias == nullptr ? &result : bias}) {
+  for (const ir::TensorType* other : {weight, bias == nullptr ? weight : bias}) {
     if (other->dtype != input->dtype || !is_contiguous(other->sizes, other->strides)) return {};
   }
   const size_t rank = weight->sizes.size() - 2;
   if (rank < 1 || rank > 2 || input->sizes.size() != rank + 2) return {};
-  return describe(node, *weight);
-}
-
-}  // namespace
-
-std::optional<std::string> convolution_head(const ir::Graph& graph, const ir::Node& node) {
-  const auto convolution = find_convolution(graph, node);
-  if (!convolution) return {};
-  return loop::print(*convolution) + "\n";
+  const bool channels_last = !is_contiguous(result.sizes, result.strides);
+  if (result.dtype != input->dtype) return {};
+  if (channels_last && !(has_channels_last(result) && input->strides[1].is_int(1))) return {};
+  return describe(node, *weight, channels_last);
 }
 
 std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node) {

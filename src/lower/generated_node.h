@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "loop/convolution.h"
 #include "program/program.h"
 
 namespace npugraph::lower {
@@ -23,8 +24,8 @@ struct GeneratedNode {
 // Nothing for other nodes, and where code cannot be generated. Each has its rules in a file of its own.
 std::optional<GeneratedNode> choose_attention(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node);
 std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node);
-// What stands in front of the text of the epilogue behind a convolution that choose_convolution takes; nothing for others.
-std::optional<std::string> convolution_head(const ir::Graph& graph, const ir::Node& node);
+// What choose_convolution takes, without the bias; nothing for others. Printed, it stands in front of the text of an epilogue.
+std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const ir::Node& node);
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

@@ -43,8 +43,10 @@ struct Factors {
 
 Factors factors_of(const ir::Graph& graph, const ir::Node& product) {
   const auto value = [&](size_t arg) { return std::get<TensorRef>(product.args[arg]).id; };
-  if (auto head = convolution_head(graph, product))
-    return {TaskKind::kConvolution, {value(1), value(0)}, std::move(*head), Sums::kImages};
+  if (const auto convolution = find_convolution(graph, product)) {
+    const Sums sums = convolution->channels_last ? Sums::kMatrix : Sums::kImages;
+    return {TaskKind::kConvolution, {value(1), value(0)}, loop::print(*convolution) + "\n", sums};
+  }
   const size_t first = product.op->name == "aten.addmm" ? 1 : 0;
   return {.values = {value(first), value(first + 1)}, .head = product_head(graph, product)};
 }
@@ -352,7 +354,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
 bool Lowering::lower_product(const Cluster& cluster) {
   const ir::Node& product = graph_.node(cluster.product);
   const auto factors = factors_of(graph_, product);
-  Terms terms(cluster.space);
+  Terms terms(cluster.space, cluster.row);
   terms.add_product(graph_, product, cluster.product_view);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
   // Results have memory of their own (writes_into_given_memory), so its strides are theirs.

@@ -18,12 +18,13 @@ struct Case {
   int64_t batches = 1, in = 3, out = 8, groups = 1;
   std::vector<int64_t> image = {9, 11}, kernel = {3, 3}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
   bool bias = false;
-  bool channels_last = false;
+  bool channels_last = false;  // of the image
+  bool result_last = false;
 
   int64_t size(size_t d) const {
     return (image[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1;
   }
-  ConvolutionSpec spec() const { return {{bias, groups, stride, padding, dilation}, dtype, {}}; }
+  ConvolutionSpec spec() const { return {{bias, result_last, groups, stride, padding, dilation}, dtype, {}}; }
 };
 
 Sizes dense_strides(const Sizes& sizes) {
@@ -33,13 +34,11 @@ Sizes dense_strides(const Sizes& sizes) {
   return strides;
 }
 
-Sizes image_strides(const Case& x, const Sizes& sizes) {
+Sizes image_strides(bool channels_last, const Sizes& sizes) {
   Sizes strides = dense_strides(sizes);
-  if (!x.channels_last) return strides;
-  const int64_t pixels = strides[1];
+  if (!channels_last) return strides;
   strides[1] = 1;
-  for (size_t d = 2; d < sizes.size(); ++d) strides[d] *= x.in;
-  strides[0] = pixels * x.in;
+  for (size_t d = 2; d < sizes.size(); ++d) strides[d] *= sizes[1];
   return strides;
 }
 
@@ -52,9 +51,9 @@ struct Operands {
       out_sizes.push_back(x.size(d));
     }
     weights = std::make_unique<Tensor>(x.dtype, weight_sizes, dense_strides(weight_sizes));
-    image = std::make_unique<Tensor>(x.dtype, image_sizes, image_strides(x, image_sizes));
+    image = std::make_unique<Tensor>(x.dtype, image_sizes, image_strides(x.channels_last, image_sizes));
     bias = std::make_unique<Tensor>(x.dtype, Sizes{x.out}, Sizes{1});
-    out = std::make_unique<Tensor>(x.dtype, out_sizes, dense_strides(out_sizes));
+    out = std::make_unique<Tensor>(x.dtype, out_sizes, image_strides(x.result_last, out_sizes));
     weights->fill(1);
     image->fill(2);
     bias->fill(3);
@@ -192,6 +191,34 @@ TEST(Convolution, DirectOnesEqualTheSumsInDoublePrecision) {
   check_everywhere(cases);
 }
 
+Case with_channels_last(Case c) {
+  c.groups = c.out = c.in;
+  c.channels_last = c.result_last = true;
+  return c;
+}
+
+TEST(Convolution, DepthwiseOnesOfChannelsLastEqualTheSumsInDoublePrecision) {
+  std::vector<Case> cases = {
+      {.in = 16, .padding = {1, 1}},
+      {.batches = 2, .in = 37, .image = {14, 14}, .kernel = {7, 7}, .padding = {3, 3}, .bias = true},
+      {.in = 5, .image = {56, 57}, .stride = {2, 2}, .padding = {1, 1}, .bias = true},
+      {.in = 20, .image = {7, 7}, .kernel = {5, 3}, .stride = {1, 2}, .padding = {2, 1}},
+      {.in = 18, .image = {30, 25}, .stride = {3, 2}, .padding = {4, 6}, .dilation = {2, 3}},
+      {.in = 2, .image = {5, 600}, .padding = {1, 1}},
+      {.in = 3, .image = {2, 3}, .kernel = {1, 1}},
+      {.in = 17, .image = {40, 60}, .kernel = {9, 9}, .padding = {4, 4}, .dilation = {2, 2}},
+      {.batches = 0, .in = 4},
+  };
+  for (Case& c : cases) c = with_channels_last(c);
+  check_everywhere(cases);
+}
+
+TEST(Convolution, OthersOfChannelsLastAreNotPlanned) {
+  Case c{.in = 16, .out = 16, .channels_last = true, .result_last = true};
+  const Operands t(c);
+  EXPECT_EQ(try_task(make_convolution(c.spec(), target::host_target()), t.tensors(c), 1), NG_ERROR);
+}
+
 // relu((sums - mean[channel]) * scale[channel]) + residual, for two images of six channels.
 loop::Kernel epilogue_of(DType dtype) {
   loop::Builder b("epilogue");
@@ -254,6 +281,7 @@ TEST(Convolution, EpiloguesWorkOnTheSums) {
 }
 
 TEST(Convolution, DirectOnesDoNotDependOnTheNumberOfThreads) {
+  expect_same_for_any_threads(with_channels_last({.batches = 2, .in = 40, .image = {20, 20}, .padding = {1, 1}}));
   expect_same_for_any_threads({.batches = 2, .in = 40, .out = 40, .groups = 40, .image = {20, 20}, .padding = {1, 1}});
 }
 

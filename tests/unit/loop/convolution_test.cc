@@ -13,6 +13,7 @@ namespace {
 TEST(ConvolutionText, RoundTrips) {
   for (const Convolution& convolution :
        {Convolution{.stride = {1}, .padding = {0}, .dilation = {1}},
+        Convolution{.channels_last = true, .groups = 3, .stride = {1, 2}, .padding = {0, 0}, .dilation = {1, 1}},
         Convolution{.bias = true, .groups = 4, .stride = {2, 1}, .padding = {3, 0}, .dilation = {1, 2}}})
     EXPECT_EQ(parse_convolution(print(convolution), "test"), convolution);
   EXPECT_EQ(print({.bias = true, .groups = 2, .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}}),
@@ -32,6 +33,18 @@ TEST(Convolution, IsDirectWhereGroupsHaveFewChannelsAndAWindowFits) {
   EXPECT_FALSE(is_direct_of(4, {1, 1}, {1, 1}, {4, 1, 33, 33}));  // taps
   EXPECT_FALSE(is_direct_of(4, {1, 1}, {50, 90}, {4, 1, 3, 3}));  // its window
   EXPECT_FALSE(is_direct_of(1, {1, 1}, {1, 1}, {4, 512, 3, 3}));  // its window, and taps
+}
+
+TEST(Convolution, WithChannelsLastIsDirectWhereItIsDepthwise) {
+  const auto is_direct_of = [](int64_t groups, int64_t dilation, std::vector<int64_t> weights) {
+    const Convolution convolution{
+        .channels_last = true, .groups = groups, .stride = {1, 1}, .padding = {0, 0}, .dilation = {dilation, dilation}};
+    return is_direct(convolution, weights);
+  };
+  EXPECT_TRUE(is_direct_of(96, 1, {96, 1, 7, 7}));
+  EXPECT_FALSE(is_direct_of(96, 9, {96, 1, 7, 7}));   // its window
+  EXPECT_FALSE(is_direct_of(96, 1, {192, 1, 3, 3}));  // two channels of the result for each of the image
+  EXPECT_FALSE(is_direct_of(1, 1, {4, 3, 3, 3}));
 }
 
 TEST(ConvolutionText, RefusesOtherTexts) {

@@ -100,6 +100,39 @@ TEST(Convolutions, DoNotMoveBehindWritesOfWhatTheyRead) {
             "convolution ");
 }
 
+constexpr const char* kChannelsLast = R"(
+    input %x : f32[2, 16, 20, 20]{6400, 1, 320, 16} user "x"
+    input %w : f32[16, 1, 3, 3] parameter "w"
+    input %b : f32[16] parameter "b"
+    %c : f32[2, 16, 18, 18]{5184, 1, 288, 16} = aten.convolution(%x, %w, %b, [1, 1], [0, 0], [1, 1], false, [0, 0], 16)
+    )";
+
+TEST(Convolutions, DepthwiseOnesMayHaveChannelsLast) {
+  const program::Program program = lowered(std::string(kChannelsLast) + "return %c", {.generate = true});
+  ASSERT_EQ(tasks_of(program), "convolution");
+  EXPECT_EQ(text_of(program.tasks[0]),
+            "npugraph.convolution 1 bias channels_last groups 16 stride 1 1 padding 0 0 dilation 1 1");
+}
+
+TEST(Convolutions, OfChannelsLastTakeWhatFollows) {
+  EXPECT_EQ(tasks_of(lowered(std::string(kChannelsLast) + R"(
+    %a : f32[2, 16, 18, 18]{5184, 1, 288, 16} = aten.mul.Tensor(%c, 2)
+    %y : f32[2, 16, 18, 18]{5184, 1, 288, 16} = aten.relu(%a)
+    return %y)",
+                             {.generate = true})),
+            "convolution.convolution.mul.relu");
+}
+
+TEST(Convolutions, OfChannelsLastRunBeforeWhatIsContiguous) {
+  EXPECT_EQ(tasks_of(lowered(std::string(kChannelsLast) + R"(
+    input %r : f32[2, 16, 18, 18] user "r"
+    %a : f32[2, 16, 18, 18] = aten.add.Tensor(%r, %c)
+    return %a)",
+                             {.generate = true}))
+                .substr(0, 12),
+            "convolution ");
+}
+
 std::string tasks_of_groups(const std::string& weights, const std::string& rest) {
   return tasks_of(lowered(R"(
     input %x : f32[1, 16, 20, 20] user "x"
