@@ -129,14 +129,4 @@ void AttentionCall::store(int64_t batch, int64_t head, int64_t row, int64_t coun
   }
 }
 
-ThreadMemory& ThreadMemory::of_this_thread() {
-  static thread_local ThreadMemory memory;
-  return memory;
-}
-
-void ThreadMemory::reserve(int64_t bytes) {
-  if (static_cast<int64_t>(memory_.size()) < bytes + 64) memory_.resize(static_cast<size_t>(bytes + 64));
-  next_ = memory_.data() + (64 - reinterpret_cast<uintptr_t>(memory_.data()) % 64) % 64;
-}
-
 }  // namespace npugraph::codegen

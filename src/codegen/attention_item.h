@@ -2,7 +2,7 @@
 // One work item of an attention: some rows, and some of their keys.
 #pragma once
 
-#include <vector>
+#include <cstdint>
 
 #include "abi/task.h"
 #include "codegen/attention_run.h"
@@ -58,7 +58,7 @@ class AttentionCall {
   // changed, the largest scores and the sums of probabilities. A whole vector can be read behind each row.
   void finish(const AttentionItem& item, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
               const float* totals) const;
-  // Puts the chunks of one row together; `sums` is scratch of a row and a vector.
+  // Puts the chunks of one row together; `sums` is memory for a row and a vector.
   void combine(int64_t row_number, float* sums) const;
 
  private:
@@ -75,27 +75,26 @@ class AttentionCall {
   float* parts_;
 };
 
-// Memory of one thread, 64-byte aligned, cut into pieces one after the other. What is asked for first moves nothing later:
-// reserve() makes room for all.
-class ThreadMemory {
+// 64-byte aligned memory, cut into pieces one after the other. Without memory it says how much the same pieces need.
+class Pieces {
  public:
-  static ThreadMemory& of_this_thread();
-  void reserve(int64_t bytes);
-  // 64-byte aligned room for a count of elements and a vector.
+  explicit Pieces(char* memory) : first_(reinterpret_cast<uintptr_t>(memory)), next_(first_) {}
+  // Room for a count of elements and a vector.
   template <typename Element>
   Element* take(int64_t count) {
-    char* at = next_;
-    next_ += size_of_piece(count * static_cast<int64_t>(sizeof(Element)));
+    const uintptr_t at = next_;
+    next_ += (static_cast<uintptr_t>(count) * sizeof(Element) + 63) / 64 * 64 + 64;
     return reinterpret_cast<Element*>(at);
   }
-  static int64_t size_of_piece(int64_t bytes) { return (bytes + 63) / 64 * 64 + 64; }
+  int64_t bytes() const { return static_cast<int64_t>(next_ - first_); }
 
  private:
-  std::vector<char> memory_;
-  char* next_ = nullptr;
+  uintptr_t first_;
+  uintptr_t next_;
 };
 
-void run_rows(const AttentionCall& call, const AttentionItem& item);
-void run_panels(const AttentionCall& call, const AttentionItem& item);
+// `memory` is item_bytes() of the plan, 64-byte aligned.
+void run_rows(const AttentionCall& call, const AttentionItem& item, char* memory);
+void run_panels(const AttentionCall& call, const AttentionItem& item, char* memory);
 
 }  // namespace npugraph::codegen

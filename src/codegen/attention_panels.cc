@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of many rows, a panel of them at a time: keys are broadcast from where they lie, queries are packed.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
-#include <vector>
+#include <span>
 
 #include "codegen/attention_item.h"
 #include "codegen/matmul_copy.h"
@@ -27,42 +28,53 @@ struct Panel {
   int32_t* limits = nullptr;
 };
 
-class Panels {
- public:
-  Panels(const AttentionCall& call, const AttentionItem& item)
-      : c_(call), p_(call.plan), item_(item), width_(p_.shape.columns()), lanes_(p_.shape.lanes) {
-    const int64_t panels = (item.rows + width_ - 1) / width_;
-    const int64_t steps = round_up(p_.steps(), lanes_);
-    const int64_t values = round_up(p_.value_size, lanes_);
-    const auto floats = [](int64_t count) { return ThreadMemory::size_of_piece(count * 4); };
-    const int64_t block = p_.block_keys * width_;
-    const int64_t copies = width_ * std::max(steps, values + lanes_);
-    ThreadMemory& memory = ThreadMemory::of_this_thread();
-    memory.reserve(panels * (floats(steps * width_) + floats(p_.value_size * width_) + 2 * floats(2 * width_)) +
-                   3 * floats(block) + floats(copies) + floats(p_.shape.rows * p_.steps()) +
-                   floats(p_.block_keys * p_.value_size));
-    for (int64_t i = 0; i < panels; ++i) {
-      Panel panel;
-      panel.row = item.row + i * width_;
-      panel.rows = std::min(width_, item.row + item.rows - panel.row);
-      panel.width = panel.rows <= lanes_ ? lanes_ : width_;
-      panel.queries = memory.take<float>(steps * width_);
-      panel.sums = memory.take<float>(p_.value_size * width_);
-      panel.state = memory.take<float>(2 * width_);
-      panel.limits = memory.take<int32_t>(2 * width_);
-      panels_.push_back(panel);
+struct Memory {
+  Memory(const AttentionPlan& plan, Pieces& pieces) {
+    const int64_t width = plan.shape.columns(), lanes = plan.shape.lanes;
+    const int64_t steps = round_up(plan.steps(), lanes);
+    const int64_t block = plan.block_keys * width;
+    for (int64_t i = 0; i < plan.block_rows / width; ++i) {
+      Panel& panel = panels[static_cast<size_t>(i)];
+      panel.queries = pieces.take<float>(steps * width);
+      panel.sums = pieces.take<float>(plan.value_size * width);
+      panel.state = pieces.take<float>(2 * width);
+      panel.limits = pieces.take<int32_t>(width);
     }
-    scores_ = memory.take<float>(block);
-    mask_ = memory.take<float>(block);
-    mask_rows_ = memory.take<float>(block);
-    copies_ = memory.take<float>(copies);
-    staged_keys_ = memory.take<float>(p_.shape.rows * p_.steps());
-    staged_values_ = memory.take<float>(p_.block_keys * p_.value_size);
+    scores = pieces.take<float>(block);
+    mask = pieces.take<float>(plan.masked ? block : 0);
+    mask_rows = pieces.take<float>(plan.masked ? block : 0);
+    copies = pieces.take<float>(width * std::max(steps, round_up(plan.value_size, lanes) + lanes));
+    staged_keys = pieces.take<float>(plan.shape.rows * plan.steps());
+    staged_values = pieces.take<float>(plan.block_keys * plan.value_size);
   }
 
+  std::array<Panel, kMostPanels> panels;
+  float* scores;
+  float* mask;       // as a panel
+  float* mask_rows;  // row after row
+  float* copies;     // of queries, of sums
+  float* staged_keys;
+  float* staged_values;
+};
+
+class Panels {
+ public:
+  Panels(const AttentionCall& call, const AttentionItem& item, Memory& memory)
+      : c_(call),
+        p_(call.plan),
+        item_(item),
+        width_(p_.shape.columns()),
+        lanes_(p_.shape.lanes),
+        m_(memory),
+        panels_(memory.panels.data(), static_cast<size_t>((item.rows + width_ - 1) / width_)) {}
+
   void run() {
-    int64_t end = item_.key;
+    int64_t end = item_.key, row = item_.row;
     for (Panel& panel : panels_) {
+      panel.row = row;
+      panel.rows = std::min(width_, item_.row + item_.rows - row);
+      panel.width = panel.rows <= lanes_ ? lanes_ : width_;
+      row += width_;
       start(panel);
       end = std::max(end, std::min(item_.key + item_.keys, panel.most));
     }
@@ -85,9 +97,9 @@ class Panels {
       panel.state[lane] = -std::numeric_limits<float>::infinity();
       panel.state[panel.width + lane] = 0;
       copy_elements(c_.query(item_.batch, item_.head, row), p_.q.dtype, p_.q.column(), p_.key_size,
-                    copies_ + lane * stride, p_.multiplied(), elements);
+                    m_.copies + lane * stride, p_.multiplied(), elements);
     }
-    c_.code.transpose(copies_, stride * 4, panel.width, stride, panel.queries, panel.width * 4);
+    c_.code.transpose(m_.copies, stride * 4, panel.width, stride, panel.queries, panel.width * 4);
   }
 
   void run_block(int64_t key, int64_t count) {
@@ -98,8 +110,8 @@ class Panels {
       if (effect.hides_all) continue;
       multiply_keys(panel, key, count);
       const bool limited = panel.least < key + count;
-      code(panel).softmax[limited][!effect.hides_none](scores_, count, key, panel.limits, mask_, p_.scale, panel.state,
-                                                       panel.sums, panel.started ? p_.value_size : 0);
+      code(panel).softmax[limited][!effect.hides_none](m_.scores, count, key, panel.limits, m_.mask, p_.scale,
+                                                       panel.state, panel.sums, panel.started ? p_.value_size : 0);
       multiply_values(panel, key, count);
       panel.started = true;
     }
@@ -109,7 +121,7 @@ class Panels {
     MaskEffect effect;
     const char* before = nullptr;
     for (int64_t lane = 0; lane < panel.width; ++lane) {
-      float* to = mask_rows_ + lane * p_.block_keys;
+      float* to = m_.mask_rows + lane * p_.block_keys;
       const char* from = c_.mask_at(item_, panel.row + std::min(lane, panel.rows - 1), key);
       if (from == before)
         std::memcpy(to, to - p_.block_keys, static_cast<size_t>(count) * 4);
@@ -118,7 +130,8 @@ class Panels {
       before = from;
     }
     if (!effect.hides_all && !effect.hides_none)
-      c_.code.transpose(mask_rows_, p_.block_keys * 4, panel.width, round_up(count, lanes_), mask_, panel.width * 4);
+      c_.code.transpose(m_.mask_rows, p_.block_keys * 4, panel.width, round_up(count, lanes_), m_.mask,
+                        panel.width * 4);
     return effect;
   }
 
@@ -134,9 +147,9 @@ class Panels {
       if (!as_they_lie) {
         stride = p_.steps() * 4;
         stage_keys(key + first, std::min(rows, count - first));
-        from = reinterpret_cast<const char*>(staged_keys_);
+        from = reinterpret_cast<const char*>(m_.staged_keys);
       }
-      code(panel).products(panel.queries, from, stride, p_.steps(), scores_ + first * panel.width, 0,
+      code(panel).products(panel.queries, from, stride, p_.steps(), m_.scores + first * panel.width, 0,
                            from + rows * stride, stride, 64);
     }
   }
@@ -146,7 +159,7 @@ class Panels {
     const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
       copy_elements(c_.key(item_, key + std::min(r, count - 1)), p_.k.dtype, p_.k.column(), p_.key_size,
-                    staged_keys_ + r * p_.steps(), p_.multiplied(), elements);
+                    m_.staged_keys + r * p_.steps(), p_.multiplied(), elements);
     }
   }
 
@@ -155,17 +168,17 @@ class Panels {
     if (!as_they_lie && !staged_) {
       const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
       pack_columns(c_.value(item_, key), p_.v.dtype, p_.v.row(), p_.v.column(), p_.value_size, count, 0, steps,
-                   p_.pairs, p_.value_size, staged_values_);
+                   p_.pairs, p_.value_size, m_.staged_values);
       staged_ = true;
     }
-    const char* from = as_they_lie ? c_.value(item_, key) : reinterpret_cast<const char*>(staged_values_);
+    const char* from = as_they_lie ? c_.value(item_, key) : reinterpret_cast<const char*>(m_.staged_values);
     const int64_t stride = as_they_lie ? p_.v.row() : p_.value_size * 4;
     const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
     const int64_t usual = value_tile_rows(p_);
     const int64_t larger = p_.value_size % value_tiles(p_);
     for (int64_t tile = 0, e = 0; e < p_.value_size; ++tile) {
       const auto multiply = tile < larger ? code(panel).one_more : code(panel).values;
-      multiply(scores_, from + e * 4, stride, steps, panel.sums + e * panel.width, panel.started);
+      multiply(m_.scores, from + e * 4, stride, steps, panel.sums + e * panel.width, panel.started);
       e += usual + (tile < larger ? 1 : 0);
     }
   }
@@ -174,8 +187,8 @@ class Panels {
     const int64_t values = round_up(p_.value_size, lanes_);
     if (!panel.started) std::fill_n(panel.sums, p_.value_size * panel.width, 0.0F);
     if (p_.value_size > 0)
-      c_.code.transpose(panel.sums, panel.width * 4, p_.value_size, panel.width, copies_, values * 4);
-    c_.finish(item_, panel.row, panel.rows, copies_, values, panel.state, panel.state + panel.width);
+      c_.code.transpose(panel.sums, panel.width * 4, p_.value_size, panel.width, m_.copies, values * 4);
+    c_.finish(item_, panel.row, panel.rows, m_.copies, values, panel.state, panel.state + panel.width);
   }
 
   const AttentionCall& c_;
@@ -183,18 +196,23 @@ class Panels {
   const AttentionItem& item_;
   int64_t width_;
   int64_t lanes_;
-  std::vector<Panel> panels_;
-  float* scores_;
-  float* mask_;       // as a panel
-  float* mask_rows_;  // row after row
-  float* copies_;     // of queries, of sums
-  float* staged_keys_;
-  float* staged_values_;
+  const Memory& m_;
+  std::span<Panel> panels_;
   bool staged_ = false;  // values of this block
 };
 
 }  // namespace
 
-void run_panels(const AttentionCall& call, const AttentionItem& item) { Panels(call, item).run(); }
+int64_t bytes_of_panels(const AttentionPlan& plan) {
+  Pieces pieces(nullptr);
+  Memory(plan, pieces);
+  return pieces.bytes();
+}
+
+void run_panels(const AttentionCall& call, const AttentionItem& item, char* memory) {
+  Pieces pieces(memory);
+  Memory pieces_of_item(call.plan, pieces);
+  Panels(call, item, pieces_of_item).run();
+}
 
 }  // namespace npugraph::codegen

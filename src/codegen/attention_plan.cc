@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "codegen/matvec.h"
+#include "codegen/slots.h"
 #include "codegen/work_items.h"
 
 namespace npugraph::codegen {
@@ -108,9 +109,8 @@ void choose_blocks(AttentionPlan& plan) {
     return;
   }
   const int64_t width = plan.shape.columns();
-  constexpr int64_t kPanels = 4;
   plan.block_keys = 96;
-  plan.block_rows = kPanels * width;
+  plan.block_rows = kMostPanels * width;
   while (plan.block_rows > width && heads * plan.row_blocks() < kEnoughItems) plan.block_rows /= 2;
   choose_chunks(plan, heads * plan.row_blocks(), plan.keys + 1, 1024);
 }
@@ -135,6 +135,9 @@ std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DT
   plan.pairs = dtype == DType::kBF16 && target.bf16_dot;
   plan.shape = tile_shape(target, false);
   choose_blocks(plan);
+  if (plan.items() == 0) return plan;
+  plan.item_bytes = plan.by_rows ? bytes_of_rows(plan) : bytes_of_panels(plan);
+  plan.slots = static_cast<int>(std::min<int64_t>(plan.items(), most_slots()));
   return plan;
 }
 

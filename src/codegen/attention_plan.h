@@ -53,10 +53,22 @@ struct AttentionPlan {
   int64_t steps() const { return pairs ? (key_size + 1) / 2 : key_size; }
   DType multiplied() const { return pairs ? DType::kBF16 : DType::kF32; }
 
+  // Of scratch, for each item that runs.
+  int64_t item_bytes = 0;
+  int slots = 1;  // items at a time
+
   // What chunks leave: for each row its sums with values, its largest score and its sum of probabilities.
   int64_t part_floats() const { return value_size + 2; }
-  int64_t workspace() const { return chunks == 1 ? 0 : items() * block_rows * part_floats() * 4; }
+  int64_t part_bytes() const { return chunks == 1 ? 0 : (items() * block_rows * part_floats() * 4 + 63) / 64 * 64; }
+  int64_t workspace() const { return part_bytes() + slots * item_bytes; }
 };
+
+// Scratch of an item, by either form.
+int64_t bytes_of_rows(const AttentionPlan& plan);
+int64_t bytes_of_panels(const AttentionPlan& plan);
+
+// Panels that share the keys they read, at most.
+inline constexpr int64_t kMostPanels = 4;
 
 size_t number_of_buffers(const loop::Attention& attention);
 

@@ -12,28 +12,37 @@ namespace {
 
 constexpr int64_t kStagedRows = 32;  // of keys or values that do not lie as they are multiplied
 
+// Of scores and mask.
+int64_t row_stride(const AttentionPlan& plan) { return (plan.chunk_keys + 15) / 16 * 16 + 16; }
+
+struct Memory {
+  Memory(const AttentionPlan& plan, Pieces& pieces)
+      : queries(pieces.take<float>(plan.rows() * plan.key_size)),
+        sums(pieces.take<float>(plan.rows() * plan.value_size)),
+        scores(pieces.take<float>(plan.rows() * row_stride(plan))),
+        mask(pieces.take<float>(plan.masked ? plan.rows() * row_stride(plan) : 0)) {
+    if (!plan.k.is_dense() || !plan.v.is_dense())
+      staged = pieces.take<float>(kStagedRows * std::max(plan.key_size, plan.value_size));
+  }
+
+  float* queries;
+  float* sums;
+  float* scores;
+  float* mask;
+  float* staged = nullptr;
+};
+
 class Rows {
  public:
-  Rows(const AttentionCall& call, const AttentionItem& item)
-      : c_(call), p_(call.plan), item_(item), stride_((p_.chunk_keys + 15) / 16 * 16 + 16) {
-    ThreadMemory& memory = ThreadMemory::of_this_thread();
-    const auto floats = [](int64_t count) { return ThreadMemory::size_of_piece(count * 4); };
-    const int64_t size = std::max(p_.key_size, p_.value_size);
-    memory.reserve(floats(item.rows * p_.key_size) + floats(item.rows * p_.value_size) +
-                   2 * floats(item.rows * stride_) + floats(kStagedRows * size));
-    queries_ = memory.take<float>(item.rows * p_.key_size);
-    sums_ = memory.take<float>(item.rows * p_.value_size);
-    scores_ = memory.take<float>(item.rows * stride_);
-    mask_ = memory.take<float>(item.rows * stride_);
-    staged_ = memory.take<float>(kStagedRows * size);
-  }
+  Rows(const AttentionCall& call, const AttentionItem& item, const Memory& memory)
+      : c_(call), p_(call.plan), item_(item), stride_(row_stride(p_)), m_(memory) {}
 
   void run() {
     begin_ = item_.key;
     end_ = item_.key + item_.keys;
     if (p_.causal) end_ = std::min(end_, c_.limit(p_.queries - 1));
     if (p_.masked) find_seen_keys();
-    std::memset(sums_, 0, sizeof(float) * item_.rows * p_.value_size);
+    std::memset(m_.sums, 0, sizeof(float) * item_.rows * p_.value_size);
     float state[kMostVectors][2];
     float largest[kMostVectors], totals[kMostVectors];
     if (begin_ < end_) multiply_keys();
@@ -43,7 +52,7 @@ class Rows {
       totals[r] = state[r][1];
     }
     if (begin_ < end_) multiply_values();
-    c_.finish(item_, item_.row, item_.rows, sums_, p_.value_size, largest, totals);
+    c_.finish(item_, item_.row, item_.rows, m_.sums, p_.value_size, largest, totals);
   }
 
  private:
@@ -52,7 +61,7 @@ class Rows {
     constexpr float kHidden = -std::numeric_limits<float>::infinity();
     int64_t first = end_, last = begin_;
     for (int64_t r = 0; r < item_.rows; ++r) {
-      float* mask = mask_ + r * stride_;
+      float* mask = m_.mask + r * stride_;
       const char* from_mask = c_.mask_at(item_, item_.row + r, item_.key);
       if (c_.copy_mask(from_mask, item_.keys, mask).hides_all) continue;
       int64_t from = begin_, to = end_;
@@ -74,21 +83,21 @@ class Rows {
     const int64_t query_bytes = p_.key_size * size_of(type);
     for (int64_t r = 0; r < item_.rows; ++r) {
       const char* query = c_.query(item_.batch, item_.head, item_.row + r);
-      copy_elements(query, p_.q.dtype, p_.q.column(), p_.key_size, reinterpret_cast<char*>(queries_) + r * query_bytes,
-                    type, p_.key_size);
+      copy_elements(query, p_.q.dtype, p_.q.column(), p_.key_size,
+                    reinterpret_cast<char*>(m_.queries) + r * query_bytes, type, p_.key_size);
     }
     for_staged(
         keys_are_dense(), p_.k, p_.key_size, [&](int64_t key) { return c_.key(item_, key); },
         [&](const char* from, int64_t row_stride, int64_t key, int64_t count) {
           const auto multiply = count >= c_.code.least_keys ? c_.code.scores : c_.code.products;
-          multiply(from, row_stride, count, queries_, query_bytes, p_.key_size, scores_ + key - begin_, stride_);
+          multiply(from, row_stride, count, m_.queries, query_bytes, p_.key_size, m_.scores + key - begin_, stride_);
         });
   }
 
   void soften(int64_t r, float* state) {
-    float* scores = scores_ + r * stride_;
+    float* scores = m_.scores + r * stride_;
     const int64_t seen = std::clamp<int64_t>(c_.limit(item_.row + r) - begin_, 0, end_ - begin_);
-    c_.code.softmax_row(scores, seen, mask_ + r * stride_ + (begin_ - item_.key), p_.scale, state);
+    c_.code.softmax_row(scores, seen, m_.mask + r * stride_ + (begin_ - item_.key), p_.scale, state);
     std::fill(scores + seen, scores + std::max(seen, end_ - begin_), 0.0F);
   }
 
@@ -96,7 +105,7 @@ class Rows {
     for_staged(
         p_.v.is_dense(), p_.v, p_.value_size, [&](int64_t key) { return c_.value(item_, key); },
         [&](const char* from, int64_t row_stride, int64_t key, int64_t count) {
-          c_.code.values(from, row_stride, p_.value_size, scores_ + key - begin_, stride_ * 4, count, sums_,
+          c_.code.values(from, row_stride, p_.value_size, m_.scores + key - begin_, stride_ * 4, count, m_.sums,
                          p_.value_size);
         });
   }
@@ -108,26 +117,31 @@ class Rows {
     for (int64_t key = begin_; key < end_; key += kStagedRows) {
       const int64_t count = std::min(kStagedRows, end_ - key);
       for (int64_t i = 0; i < count; ++i)
-        copy_elements(at(key + i), place.dtype, place.column(), size, staged_ + i * size, DType::kF32, size);
-      multiply(reinterpret_cast<const char*>(staged_), size * 4, key, count);
+        copy_elements(at(key + i), place.dtype, place.column(), size, m_.staged + i * size, DType::kF32, size);
+      multiply(reinterpret_cast<const char*>(m_.staged), size * 4, key, count);
     }
   }
 
   const AttentionCall& c_;
   const AttentionPlan& p_;
   const AttentionItem& item_;
-  int64_t stride_;  // of scores and mask
+  int64_t stride_;
+  const Memory& m_;
   int64_t begin_ = 0;
   int64_t end_ = 0;
-  float* queries_;
-  float* sums_;
-  float* scores_;
-  float* mask_;
-  float* staged_;
 };
 
 }  // namespace
 
-void run_rows(const AttentionCall& call, const AttentionItem& item) { Rows(call, item).run(); }
+int64_t bytes_of_rows(const AttentionPlan& plan) {
+  Pieces pieces(nullptr);
+  Memory(plan, pieces);
+  return pieces.bytes();
+}
+
+void run_rows(const AttentionCall& call, const AttentionItem& item, char* memory) {
+  Pieces pieces(memory);
+  Rows(call, item, Memory(call.plan, pieces)).run();
+}
 
 }  // namespace npugraph::codegen

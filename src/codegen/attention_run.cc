@@ -2,7 +2,6 @@
 #include "codegen/attention_run.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "codegen/attention_item.h"
 #include "codegen/matmul_code.h"
@@ -10,6 +9,9 @@
 
 namespace npugraph::codegen {
 namespace {
+
+// To read a byte of a key or value from memory, in multiplications.
+constexpr int64_t kCostOfByte = 4;
 
 MatvecKind kind_of(const HeadsPlace& place) {
   // Copies are f32.
@@ -66,17 +68,19 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
 void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
   if (plan.items() == 0) return;
   const AttentionCall attention(plan, code, call);
+  const Scratch scratch{static_cast<char*>(call.workspace) + plan.part_bytes(), plan.item_bytes, plan.slots};
   const int64_t size = plan.key_size + plan.value_size;
-  const int64_t each = std::min(plan.block_rows, plan.rows()) * plan.chunk_keys * size;
-  for_items(*call.host, plan.items(), each, [&](int64_t number) {
-    const AttentionItem item = attention.item(number);
-    plan.by_rows ? run_rows(attention, item) : run_panels(attention, item);
-  });
+  const int64_t reading = kCostOfByte * size_of(plan.k.dtype);
+  const int64_t rows_at_once = std::max(std::min(plan.block_rows, plan.rows()), reading);
+  const auto run = plan.by_rows ? run_rows : run_panels;
+  for_ranges(*call.host, plan.items(), rows_at_once * plan.chunk_keys * size, scratch,
+             [&](int64_t first, int64_t last, char* memory) {
+               for (int64_t i = first; i < last; ++i) run(attention, attention.item(i), memory);
+             });
   if (plan.chunks == 1) return;
   const int64_t rows = plan.batches * plan.heads * plan.rows();
-  for_ranges(*call.host, rows, plan.chunks * plan.value_size, [&](int64_t first, int64_t last) {
-    std::vector<float> sums(static_cast<size_t>(plan.value_size) + 16);
-    for (int64_t row = first; row < last; ++row) attention.combine(row, sums.data());
+  for_ranges(*call.host, rows, plan.chunks * plan.value_size, scratch, [&](int64_t first, int64_t last, char* memory) {
+    for (int64_t row = first; row < last; ++row) attention.combine(row, reinterpret_cast<float*>(memory));
   });
 }
 

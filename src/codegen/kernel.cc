@@ -126,8 +126,7 @@ class KernelTask {
                          .captured = nullptr,
                          .host = call.host,
                          .locals = static_cast<char*>(call.workspace),
-                         .locals_bytes = state.local_bytes,
-                         .free_slots = ~uint64_t{0} >> (64 - local_slots())};
+                         .locals_bytes = state.local_bytes};
     const int32_t failed = code_->chunk != nullptr ? run_parallel(&frame, code_->chunk, state.extent, state.grain)
                                                    : code_->main(&frame, frame.locals);
     return failed == 0 ? NG_OK : report(frame);
@@ -170,7 +169,7 @@ ng_status bind_task(void* context, const ng_call* call, void** state) {
 
 int64_t workspace_of(void* context, const ng_call* call) {
   try {
-    return task_of(context).bind(*call).local_bytes * local_slots();
+    return task_of(context).bind(*call).local_bytes * most_slots();
   } catch (const std::exception&) {
     return 0;  // bind fails in the same way
   }

@@ -2,8 +2,6 @@
 #include "codegen/kernel_frame.h"
 
 #include <algorithm>
-#include <bit>
-#include <thread>
 
 namespace npugraph::codegen {
 namespace {
@@ -17,27 +15,17 @@ void run_chunk(void* arg, int64_t begin, int64_t end) {
   const auto* job = static_cast<const ParallelJob*>(arg);
   KernelFrame& frame = *job->frame;
   if (frame.locals_bytes == 0) return job->chunk(&frame, nullptr, begin, end);
-  // There are at least as many slots as chunks at a time.
-  uint64_t free = frame.free_slots.load(std::memory_order_relaxed);
-  while (!frame.free_slots.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) {
-  }
-  const int slot = std::countr_zero(free);
+  const int slot = frame.slots.take();
   job->chunk(&frame, frame.locals + slot * frame.locals_bytes, begin, end);
-  frame.free_slots.fetch_or(uint64_t{1} << slot, std::memory_order_release);
+  frame.slots.give_back(slot);
 }
 
 }  // namespace
 
-int local_slots() {
-  static const int slots = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
-  return slots;
-}
-
 int32_t run_parallel(KernelFrame* frame, ChunkFunction* chunk, int64_t extent, int64_t grain) {
   const ng_host* host = frame->host;
   grain = std::max<int64_t>(grain, 1);
-  if (frame->locals_bytes > 0 && host->workers > local_slots())
-    grain = std::max(grain, (extent + local_slots() - 1) / local_slots());
+  if (frame->locals_bytes > 0) grain = grain_for(*host, most_slots(), extent, grain);
   if (extent <= grain || host->workers <= 1) {
     if (extent > 0) chunk(frame, frame->locals, 0, extent);
   } else {

@@ -2,11 +2,11 @@
 // What the code of a kernel and its host exchange. The code knows the first fields by their numbers.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 
 #include "abi/task.h"
+#include "codegen/slots.h"
 
 namespace npugraph::codegen {
 
@@ -31,7 +31,7 @@ struct KernelFrame {
   const ng_host* host;
   char* locals;          // as many times as there are slots
   int64_t locals_bytes;  // of a slot
-  std::atomic<uint64_t> free_slots;
+  Slots slots = Slots();
   std::mutex mutex;  // guards what follows
   bool failed = false;
   int64_t message = 0;
@@ -40,9 +40,6 @@ struct KernelFrame {
 };
 
 enum class FrameField : uint8_t { kData, kScalars, kParallel, kFail, kCaptured };
-
-// Parts of the workspace that chunks use at the same time.
-int local_slots();
 
 // The functions that KernelFrame points to.
 int32_t run_parallel(KernelFrame* frame, ChunkFunction* chunk, int64_t extent, int64_t grain);

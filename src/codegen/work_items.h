@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "abi/task.h"
+#include "codegen/slots.h"
 
 namespace npugraph::codegen {
 
@@ -16,14 +17,42 @@ inline int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 // Multiplications per thread, below which a second one costs more than it brings.
 inline constexpr int64_t kGrainMultiplications = 1 << 17;
 
-// body(first, last) for ranges of items.
+inline int64_t grain_of(int64_t multiplications_each) {
+  return std::max<int64_t>(kGrainMultiplications / std::max<int64_t>(multiplications_each, 1), 1);
+}
+
+// body(first, last) for ranges of at least `grain` items.
 template <typename Body>
-void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
-  const int64_t grain = std::max<int64_t>(kGrainMultiplications / std::max<int64_t>(multiplications_each, 1), 1);
+void for_grains(const ng_host& host, int64_t items, int64_t grain, Body body) {
   if (items <= grain) return body(0, items);
   host.parallel_for(
       &host, 0, items, grain, [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); },
       &body);
+}
+
+// body(first, last) for ranges of items.
+template <typename Body>
+void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  for_grains(host, items, grain_of(multiplications_each), body);
+}
+
+// Memory for `slots` ranges at a time, `bytes` each.
+struct Scratch {
+  char* memory = nullptr;
+  int64_t bytes = 0;
+  int slots = 1;
+};
+
+// body(first, last, memory) for ranges of items; nobody else has that memory meanwhile.
+template <typename Body>
+void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, const Scratch& scratch, Body body) {
+  Slots slots(scratch.slots);
+  const int64_t grain = grain_of(multiplications_each);
+  for_grains(host, items, grain_for(host, scratch.slots, items, grain), [&](int64_t first, int64_t last) {
+    const int slot = slots.take();
+    body(first, last, scratch.memory + slot * scratch.bytes);
+    slots.give_back(slot);
+  });
 }
 
 // body(item) for each.

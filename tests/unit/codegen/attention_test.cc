@@ -271,7 +271,7 @@ TEST(Attention, GivesTheSameBitsForAnyNumberOfThreads) {
     const Operands o = make_operands(x);
     run_attention_task(x, target::host_target(), o, 1);
     const std::vector<char> one = o.out->bytes();
-    for (const int32_t workers : {2, 3}) {
+    for (const int32_t workers : {2, 3, 100}) {
       o.out->poison();
       run_attention_task(x, target::host_target(), o, workers);
       EXPECT_EQ(o.out->bytes(), one) << queries << " queries, " << workers << " workers";
