@@ -45,7 +45,8 @@ struct Heads {
 };
 
 void measure(DType dtype, const Case& c) {
-  const ng_task task = codegen::make_attention({.causal = c.causal}, dtype, target::host_target());
+  const ng_task task = codegen::make_attention({.after = c.causal ? std::optional<int64_t>(0) : std::nullopt}, dtype,
+                                               target::host_target());
   const Heads q(dtype, 1, c.heads, c.queries, c.size), k(dtype, c.layers, c.groups, c.keys, c.size),
       v(dtype, c.layers, c.groups, c.keys, c.size), out(dtype, 1, c.heads, c.queries, c.size);
   ng_buffer buffers[] = {q.at(0), k.at(0), v.at(0), out.at(0)};

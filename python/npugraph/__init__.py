@@ -7,7 +7,7 @@ Everything else, submodules included, may change.
 
 import torch  # noqa: F401  (loads the libraries that the extension links)
 
-from npugraph import _C
+from npugraph import _C, operators  # noqa: F401  (operators: what graphs name)
 from npugraph.artifact import Artifact, Instance, artifacts
 from npugraph.observe import poison_freed_memory, pools, task_log, trace
 from npugraph.saved import SavedProgram, load

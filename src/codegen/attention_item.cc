@@ -43,15 +43,22 @@ AttentionCall::AttentionCall(const AttentionPlan& plan, const AttentionCode& cod
       parts_(static_cast<float*>(call.workspace)) {
   const ng_buffer* next = call.buffers + 3;
   if (plan.masked) mask_ = static_cast<const char*>((next++)->data);
+  if (plan.position == loop::AttentionPosition::kGiven)
+    position_ = std::clamp(*static_cast<const int64_t*>((next++)->data), -loop::kMostKeys, loop::kMostKeys);
+  if (plan.position == loop::AttentionPosition::kEnd) position_ = plan.keys - plan.queries;
   out_ = static_cast<char*>((next++)->data);
   if (plan.with_logsumexp) logsumexp_ = static_cast<char*>(next->data);
+  first_key_ = first(0);
+  last_key_ = std::max(limit(plan.queries - 1), first_key_);
+  const int64_t each = (last_key_ - first_key_ + plan.chunks - 1) / plan.chunks;
+  chunk_keys_ = std::min((each + 15) / 16 * 16, plan.chunk_keys);
 }
 
 // Chunks are the inner ones, then rows: neighbours share keys.
 AttentionItem AttentionCall::item(int64_t number) const {
   AttentionItem item{.number = number};
-  item.key = number % plan.chunks * plan.chunk_keys;
-  item.keys = std::min(plan.chunk_keys, plan.keys - item.key);
+  item.key = std::min(first_key_ + number % plan.chunks * chunk_keys_, last_key_);
+  item.keys = std::min(chunk_keys_, last_key_ - item.key);
   number /= plan.chunks;
   item.row = number % plan.row_blocks() * plan.block_rows;
   item.rows = std::min(plan.block_rows, plan.rows() - item.row);
@@ -111,7 +118,7 @@ void AttentionCall::combine(int64_t row_number, float* sums) const {
 void AttentionCall::store(int64_t batch, int64_t head, int64_t row, int64_t count, float* sums, int64_t stride,
                           const float* largest, const float* totals) const {
   for (int64_t r = 0; r < count; ++r) {
-    const float factor = totals[r] == 0 ? 0 : 1 / totals[r];
+    const float factor = totals[r] == 0 ? plan.of_empty : 1 / totals[r];
     for (int64_t i = 0; i < plan.value_size; ++i) sums[r * stride + i] *= factor;
   }
   // Rows of one head at a time are evenly spaced.

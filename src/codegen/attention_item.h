@@ -2,6 +2,7 @@
 // One work item of an attention: some rows, and some of their keys.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "abi/task.h"
@@ -47,8 +48,9 @@ class AttentionCall {
   const char* value(const AttentionItem& item, int64_t key) const {
     return v_ + plan.v.offset(item.batch, item.head, key);
   }
-  // How many keys a row sees, but for the mask.
-  int64_t limit(int64_t row) const { return plan.causal ? std::min(row % plan.queries + 1, plan.keys) : plan.keys; }
+  // The keys [first, limit) that a row sees by its position. Both grow with the query.
+  int64_t first(int64_t row) const { return plan.before ? bounded(row % plan.queries - *plan.before) : 0; }
+  int64_t limit(int64_t row) const { return plan.after ? bounded(row % plan.queries + *plan.after + 1) : plan.keys; }
   // Where the mask of a row and a key stands.
   const char* mask_at(const AttentionItem& item, int64_t row, int64_t key) const;
   // What the mask from there on adds to the scores of `count` keys.
@@ -62,6 +64,9 @@ class AttentionCall {
   void combine(int64_t row_number, float* sums) const;
 
  private:
+  int64_t bounded(int64_t beyond_position) const {
+    return std::clamp<int64_t>(position_ + beyond_position, 0, plan.keys);
+  }
   float* part(int64_t item, int64_t row) const { return parts_ + (item * plan.block_rows + row) * plan.part_floats(); }
   void store(int64_t batch, int64_t head, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
              const float* totals) const;
@@ -73,6 +78,10 @@ class AttentionCall {
   char* out_;
   char* logsumexp_ = nullptr;
   float* parts_;
+  int64_t position_ = 0;
+  int64_t first_key_ = 0;  // keys that some query sees, by its position, in chunks of one size
+  int64_t last_key_ = 0;
+  int64_t chunk_keys_ = 0;
 };
 
 // 64-byte aligned memory, cut into pieces one after the other. Without memory it says how much the same pieces need.

@@ -20,8 +20,11 @@ struct Panel {
   int64_t rows = 0;   // lanes that count; the others repeat the last of them
   int64_t width = 0;  // lanes
   bool started = false;
-  int64_t least = 0;  // keys that some row sees, and that each row sees, but for the mask
-  int64_t most = 0;
+  // By their positions each row sees the keys [last_first, first_limit), and no row others than [first, limit).
+  int64_t first = 0;
+  int64_t last_first = 0;
+  int64_t first_limit = 0;
+  int64_t limit = 0;
   float* queries = nullptr;  // [step][lane], of 4 bytes
   float* sums = nullptr;     // [element of a value][lane]
   float* state = nullptr;    // largest scores, sums of probabilities
@@ -41,8 +44,8 @@ struct Memory {
       panel.limits = pieces.take<int32_t>(width);
     }
     scores = pieces.take<float>(block);
-    mask = pieces.take<float>(plan.masked ? block : 0);
-    mask_rows = pieces.take<float>(plan.masked ? block : 0);
+    mask = pieces.take<float>(plan.adds_mask() ? block : 0);
+    mask_rows = pieces.take<float>(plan.adds_mask() ? block : 0);
     copies = pieces.take<float>(width * std::max(steps, round_up(plan.value_size, lanes) + lanes));
     staged_keys = pieces.take<float>(plan.shape.rows * plan.steps());
     staged_values = pieces.take<float>(plan.block_keys * plan.value_size);
@@ -69,16 +72,17 @@ class Panels {
         panels_(memory.panels.data(), static_cast<size_t>((item.rows + width_ - 1) / width_)) {}
 
   void run() {
-    int64_t end = item_.key, row = item_.row;
+    int64_t begin = item_.key + item_.keys, end = item_.key, row = item_.row;
     for (Panel& panel : panels_) {
       panel.row = row;
       panel.rows = std::min(width_, item_.row + item_.rows - row);
       panel.width = panel.rows <= lanes_ ? lanes_ : width_;
       row += width_;
       start(panel);
-      end = std::max(end, std::min(item_.key + item_.keys, panel.most));
+      begin = std::min(begin, std::max(item_.key, panel.first));
+      end = std::max(end, std::min(item_.key + item_.keys, panel.limit));
     }
-    for (int64_t key = item_.key; key < end; key += p_.block_keys) run_block(key, std::min(p_.block_keys, end - key));
+    for (int64_t key = begin; key < end; key += p_.block_keys) run_block(key, std::min(p_.block_keys, end - key));
     for (Panel& panel : panels_) finish(panel);
   }
 
@@ -88,12 +92,14 @@ class Panels {
   void start(Panel& panel) {
     const int64_t stride = round_up(p_.steps(), lanes_);
     const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
-    panel.least = p_.keys;
+    panel.first = panel.first_limit = p_.keys;
     for (int64_t lane = 0; lane < panel.width; ++lane) {
       const int64_t row = panel.row + std::min(lane, panel.rows - 1);
       panel.limits[lane] = static_cast<int32_t>(c_.limit(row));
-      panel.least = std::min(panel.least, c_.limit(row));
-      panel.most = std::max(panel.most, c_.limit(row));
+      panel.first = std::min(panel.first, c_.first(row));
+      panel.last_first = std::max(panel.last_first, c_.first(row));
+      panel.first_limit = std::min(panel.first_limit, c_.limit(row));
+      panel.limit = std::max(panel.limit, c_.limit(row));
       panel.state[lane] = -std::numeric_limits<float>::infinity();
       panel.state[panel.width + lane] = 0;
       copy_elements(c_.query(item_.batch, item_.head, row), p_.q.dtype, p_.q.column(), p_.key_size,
@@ -105,11 +111,12 @@ class Panels {
   void run_block(int64_t key, int64_t count) {
     staged_ = false;
     for (Panel& panel : panels_) {
-      if (panel.most <= key) continue;
-      const MaskEffect effect = p_.masked ? load_mask(panel, key, count) : MaskEffect{false, true};
+      if (panel.limit <= key || key + count <= panel.first) continue;
+      const bool loads = p_.masked || panel.last_first > key;
+      const MaskEffect effect = loads ? load_mask(panel, key, count) : MaskEffect{false, true};
       if (effect.hides_all) continue;
       multiply_keys(panel, key, count);
-      const bool limited = panel.least < key + count;
+      const bool limited = panel.first_limit < key + count;
       code(panel).softmax[limited][!effect.hides_none](m_.scores, count, key, panel.limits, m_.mask, p_.scale,
                                                        panel.state, panel.sums, panel.started ? p_.value_size : 0);
       multiply_values(panel, key, count);
@@ -118,16 +125,23 @@ class Panels {
   }
 
   MaskEffect load_mask(const Panel& panel, int64_t key, int64_t count) {
-    MaskEffect effect;
+    MaskEffect effect, of_mask{false, true};
     const char* before = nullptr;
     for (int64_t lane = 0; lane < panel.width; ++lane) {
       float* to = m_.mask_rows + lane * p_.block_keys;
-      const char* from = c_.mask_at(item_, panel.row + std::min(lane, panel.rows - 1), key);
-      if (from == before)
+      const int64_t row = panel.row + std::min(lane, panel.rows - 1);
+      const int64_t hidden = std::clamp<int64_t>(c_.first(row) - key, 0, count);
+      const char* from = p_.masked ? c_.mask_at(item_, row, key) : nullptr;
+      if (from == nullptr)
+        std::fill(to + hidden, to + count, 0.0F);
+      else if (from == before)
         std::memcpy(to, to - p_.block_keys, static_cast<size_t>(count) * 4);
       else
-        effect.add(c_.copy_mask(from, count, to));
-      before = from;
+        of_mask = c_.copy_mask(from, count, to);
+      std::fill(to, to + hidden, -std::numeric_limits<float>::infinity());
+      // What later rows copy has this row's keys hidden.
+      before = hidden == 0 ? from : nullptr;
+      effect.add({of_mask.hides_all || hidden == count, of_mask.hides_none && hidden == 0});
     }
     if (!effect.hides_all && !effect.hides_none)
       c_.code.transpose(m_.mask_rows, p_.block_keys * 4, panel.width, round_up(count, lanes_), m_.mask,

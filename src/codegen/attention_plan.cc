@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "codegen/matvec.h"
 #include "codegen/slots.h"
@@ -50,6 +51,12 @@ bool place_mask(const ng_buffer& buffer, AttentionPlan& plan) {
   return true;
 }
 
+bool is_position(const ng_buffer& buffer) {
+  bool one = buffer.dtype == NG_I64;
+  for (int d = 0; d < buffer.rank; ++d) one = one && buffer.sizes[d] == 1;
+  return one;
+}
+
 bool place_operands(const loop::Attention& attention, DType dtype, const ng_call& call, AttentionPlan& plan) {
   for (uint32_t i = 0; i < 3; ++i) {
     const ng_buffer& buffer = call.buffers[i];
@@ -71,11 +78,12 @@ bool place_operands(const loop::Attention& attention, DType dtype, const ng_call
   plan.q = q.place;
   plan.k = k.place;
   plan.v = v.place;
-  return !attention.mask || place_mask(call.buffers[3], plan);
+  if (attention.mask && !place_mask(call.buffers[3], plan)) return false;
+  return attention.position != loop::AttentionPosition::kGiven || is_position(call.buffers[attention.mask ? 4 : 3]);
 }
 
 bool place_results(const loop::Attention& attention, DType dtype, const ng_call& call, AttentionPlan& plan) {
-  const ng_buffer* next = call.buffers + (attention.mask ? 4 : 3);
+  const ng_buffer* next = call.buffers + number_of_buffers(attention) - (attention.logsumexp ? 2 : 1);
   const Shape out = shape_of(*next);
   const Sizes wanted{plan.batches, plan.heads * plan.group, plan.queries, plan.value_size};
   if (out.sizes != wanted || out.place.dtype != dtype || !out.place.is_dense()) return false;
@@ -118,7 +126,8 @@ void choose_blocks(AttentionPlan& plan) {
 }  // namespace
 
 size_t number_of_buffers(const loop::Attention& attention) {
-  return 4 + (attention.mask ? 1 : 0) + (attention.logsumexp ? 1 : 0);
+  const bool given = attention.position == loop::AttentionPosition::kGiven;
+  return size_t{4} + (attention.mask ? 1 : 0) + (given ? 1 : 0) + (attention.logsumexp ? 1 : 0);
 }
 
 std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DType dtype, const target::Target& target,
@@ -126,9 +135,12 @@ std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DT
   if (call.num_buffers != number_of_buffers(attention)) return {};
   AttentionPlan plan;
   if (!place_operands(attention, dtype, call, plan) || !place_results(attention, dtype, call, plan)) return {};
-  plan.causal = attention.causal;
+  plan.before = attention.before;
+  plan.after = attention.after;
+  plan.position = attention.position;
   plan.masked = attention.mask;
   plan.with_logsumexp = attention.logsumexp;
+  if (attention.empty_is_nan && plan.keys > 0) plan.of_empty = std::numeric_limits<float>::quiet_NaN();
   const double size = static_cast<double>(std::max<int64_t>(plan.key_size, 1));
   plan.scale = static_cast<float>(attention.scale.value_or(1 / std::sqrt(size)));
   plan.by_rows = plan.rows() <= kMostVectors;

@@ -34,16 +34,19 @@ struct AttentionPlan {
   int64_t value_size = 0;
   HeadsPlace q, k, v, mask, out, logsumexp;
   float scale = 1;
-  bool causal = false;
+  std::optional<int64_t> before;  // keys that a query sees from its position on
+  std::optional<int64_t> after;
+  loop::AttentionPosition position = loop::AttentionPosition::kStart;
   bool masked = false;
   bool with_logsumexp = false;
+  float of_empty = 0;  // what a query gives that sees no keys
 
   bool by_rows = false;  // few rows: products of matrices with vectors; otherwise panels
   bool pairs = false;    // bf16 is multiplied as it is
   TileShape shape;
   int64_t block_keys = 0;  // of a panel
   int64_t block_rows = 0;  // of a work item
-  int64_t chunk_keys = 0;  // of a work item: what chunks give is combined at the end
+  int64_t chunk_keys = 0;  // of a work item, at most: what chunks give is combined at the end
   int64_t chunks = 1;
 
   int64_t rows() const { return group * queries; }
@@ -56,6 +59,9 @@ struct AttentionPlan {
   // Of scratch, for each item that runs.
   int64_t item_bytes = 0;
   int slots = 1;  // items at a time
+
+  // Whether something is added to scores of panels.
+  bool adds_mask() const { return masked || before; }
 
   // What chunks leave: for each row its sums with values, its largest score and its sum of probabilities.
   int64_t part_floats() const { return value_size + 2; }

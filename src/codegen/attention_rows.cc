@@ -40,7 +40,6 @@ class Rows {
   void run() {
     begin_ = item_.key;
     end_ = item_.key + item_.keys;
-    if (p_.causal) end_ = std::min(end_, c_.limit(p_.queries - 1));
     if (p_.masked) find_seen_keys();
     std::memset(m_.sums, 0, sizeof(float) * item_.rows * p_.value_size);
     float state[kMostVectors][2];
@@ -96,9 +95,12 @@ class Rows {
 
   void soften(int64_t r, float* state) {
     float* scores = m_.scores + r * stride_;
-    const int64_t seen = std::clamp<int64_t>(c_.limit(item_.row + r) - begin_, 0, end_ - begin_);
-    c_.code.softmax_row(scores, seen, m_.mask + r * stride_ + (begin_ - item_.key), p_.scale, state);
-    std::fill(scores + seen, scores + std::max(seen, end_ - begin_), 0.0F);
+    const int64_t first = std::clamp(c_.first(item_.row + r), begin_, end_) - begin_;
+    const int64_t seen = std::clamp(c_.limit(item_.row + r), begin_ + first, end_) - begin_;
+    c_.code.softmax_row(scores + first, seen - first, m_.mask + r * stride_ + (begin_ - item_.key) + first, p_.scale,
+                        state);
+    std::fill(scores, scores + first, 0.0F);
+    std::fill(scores + seen, scores + (end_ - begin_), 0.0F);
   }
 
   void multiply_values() {

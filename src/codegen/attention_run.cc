@@ -27,7 +27,7 @@ void find_panels(const AttentionPlan& plan, const target::Target& target, bool n
   if (plan.value_size % value_tiles(plan) != 0) code.one_more = value_tile_code(target, rows + 1, vectors, plan.pairs);
   for (const bool limited : {false, true}) {
     for (const bool masked : {false, true}) {
-      if ((limited && !plan.causal) || (masked && !plan.masked)) continue;
+      if ((limited && !plan.after) || (masked && !plan.adds_mask())) continue;
       code.softmax[limited][masked] = softmax_panel_code(target, {vectors, plan.pairs, limited, masked});
     }
   }

@@ -19,19 +19,39 @@ std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-std::optional<double> parse_number(std::string_view word) {
-  double value = 0;
+template <typename Number>
+std::optional<Number> parse_number(std::string_view word) {
+  Number value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc() || end != word.data() + word.size()) return {};
   return value;
+}
+
+// A number of keys behind `word`.
+int64_t parse_keys(std::string_view& rest, std::string_view word, std::string_view source) {
+  const auto keys = parse_number<int64_t>(take_word(rest));
+  if (!keys || *keys < -kMostKeys || *keys > kMostKeys)
+    throw UserError(cat(source, ": expected a number of keys behind \"", word, "\""));
+  return *keys;
+}
+
+AttentionPosition parse_position(std::string_view& rest, std::string_view source) {
+  const std::string_view word = take_word(rest);
+  if (word == "end") return AttentionPosition::kEnd;
+  if (word == "given") return AttentionPosition::kGiven;
+  throw UserError(cat(source, ": expected \"end\" or \"given\" behind \"at\""));
 }
 
 }  // namespace
 
 std::string print(const Attention& attention) {
   std::string text(kHead);
-  if (attention.causal) text += " causal";
+  if (attention.after) text += cat(" after ", *attention.after);
+  if (attention.before) text += cat(" before ", *attention.before);
+  if (attention.position != AttentionPosition::kStart)
+    text += attention.position == AttentionPosition::kEnd ? " at end" : " at given";
   if (attention.mask) text += " mask";
+  if (attention.empty_is_nan) text += " nan";
   if (attention.logsumexp) text += " logsumexp";
   if (attention.scale) {
     std::array<char, 32> digits;
@@ -48,14 +68,20 @@ Attention parse_attention(std::string_view text, std::string_view source) {
   std::string_view rest = text.substr(kHead.size());
   Attention attention;
   for (std::string_view word = take_word(rest); !word.empty(); word = take_word(rest)) {
-    if (word == "causal") {
-      attention.causal = true;
+    if (word == "after") {
+      attention.after = parse_keys(rest, word, source);
+    } else if (word == "before") {
+      attention.before = parse_keys(rest, word, source);
+    } else if (word == "at") {
+      attention.position = parse_position(rest, source);
     } else if (word == "mask") {
       attention.mask = true;
+    } else if (word == "nan") {
+      attention.empty_is_nan = true;
     } else if (word == "logsumexp") {
       attention.logsumexp = true;
     } else if (word == "scale") {
-      attention.scale = parse_number(take_word(rest));
+      attention.scale = parse_number<double>(take_word(rest));
       if (!attention.scale) throw UserError(cat(source, ": expected a number behind \"scale\""));
     } else {
       throw UserError(cat(source, ": unknown word \"", word, "\" in a text of attention"));

@@ -22,7 +22,10 @@ struct Case {
   DType dtype = DType::kF32;
   int64_t batches = 1, heads = 2, group = 1, queries = 5, keys = 7, size = 8;
   int64_t value_size = -1;  // -1: size
-  bool causal = false;
+  bool causal = false;      // after 0
+  std::optional<int64_t> before, after;
+  loop::AttentionPosition position = loop::AttentionPosition::kStart;
+  int64_t given = 0;
   Mask mask = Mask::kNone;
   Sizes mask_sizes;  // of the mask; empty: all
   int64_t hidden_from = -1;
@@ -37,7 +40,8 @@ struct Case {
 
 std::string describe(const Case& x, const target::Target& target) {
   return cat(name_of(target.level), " ", name_of(x.dtype), " b", x.batches, " h", x.heads, "x", x.group, " q",
-             x.queries, " k", x.keys, " d", x.size, "/", x.values(), x.causal ? " causal" : "", " mask",
+             x.queries, " k", x.keys, " d", x.size, "/", x.values(), x.causal ? " causal" : "", " before ",
+             x.before.value_or(-1), " after ", x.after.value_or(-1), " at ", static_cast<int>(x.position), " mask",
              static_cast<int>(x.mask), x.heads_inside ? " heads inside" : "", x.columns_apart ? " apart" : "");
 }
 
@@ -57,11 +61,12 @@ Sizes dense_strides(const Sizes& sizes) {
 }
 
 struct Operands {
-  std::unique_ptr<Tensor> q, k, v, mask, out, logsumexp;
+  std::unique_ptr<Tensor> q, k, v, mask, position, out, logsumexp;
 
   std::vector<const Tensor*> all() const {
     std::vector<const Tensor*> tensors{q.get(), k.get(), v.get()};
     if (mask) tensors.push_back(mask.get());
+    if (position) tensors.push_back(position.get());
     tensors.push_back(out.get());
     if (logsumexp) tensors.push_back(logsumexp.get());
     return tensors;
@@ -106,6 +111,10 @@ Operands make_operands(const Case& x) {
     o.mask = std::make_unique<Tensor>(x.mask == Mask::kBooleans ? DType::kBool : x.dtype, sizes, dense_strides(sizes));
     fill_mask(x, *o.mask);
   }
+  if (x.position == loop::AttentionPosition::kGiven) {
+    o.position = std::make_unique<Tensor>(DType::kI64, Sizes{1}, Sizes{1});
+    std::memcpy(o.position->at({0}), &x.given, sizeof(x.given));
+  }
   if (x.logsumexp) {
     const Sizes sizes{x.batches, x.heads * x.group, x.queries};
     o.logsumexp = std::make_unique<Tensor>(DType::kF32, sizes, dense_strides(sizes));
@@ -115,7 +124,12 @@ Operands make_operands(const Case& x) {
 }
 
 loop::Attention spec_of(const Case& x) {
-  return {.causal = x.causal, .mask = x.mask != Mask::kNone, .logsumexp = x.logsumexp, .scale = x.scale};
+  return {.before = x.before,
+          .after = x.causal ? std::optional<int64_t>(0) : x.after,
+          .position = x.position,
+          .mask = x.mask != Mask::kNone,
+          .logsumexp = x.logsumexp,
+          .scale = x.scale};
 }
 
 void run_attention_task(const Case& x, const target::Target& target, const Operands& o, int32_t workers) {
@@ -124,6 +138,9 @@ void run_attention_task(const Case& x, const target::Target& target, const Opera
 
 double mask_value(const Case& x, const Operands& o, const Sizes& at) {
   if (x.causal && at[3] > at[2]) return -kInfinity;
+  const int64_t first = x.position == loop::AttentionPosition::kEnd ? x.keys - x.queries : x.given;
+  const int64_t beyond = at[3] - (first + at[2]);
+  if ((x.after && beyond > *x.after) || (x.before && -beyond > *x.before)) return -kInfinity;
   if (!o.mask) return 0;
   const Sizes& sizes = o.mask->sizes();
   Sizes index(at.end() - static_cast<int64_t>(sizes.size()), at.end());
@@ -216,6 +233,52 @@ TEST(Attention, HidesLaterKeys) {
   for (const int64_t queries : {1, 4, 9, 70, 200}) {
     for (const int64_t group : {1, 3})
       check_types({.group = group, .queries = queries, .keys = 150, .size = 16, .causal = true, .logsumexp = true});
+  }
+}
+
+TEST(Attention, LetsQueriesSeeKeysAroundTheirPositions) {
+  using enum loop::AttentionPosition;
+  for (const int64_t queries : {1, 4, 50, 130}) {
+    for (const auto& [position, given] :
+         {std::pair{kStart, 0}, {kEnd, 0}, {kGiven, 70}, {kGiven, -20}, {kGiven, 400}}) {
+      Case x{.group = 2, .queries = queries, .keys = 150, .size = 16, .logsumexp = true};
+      x.position = position;
+      x.given = given;
+      x.after = 0;
+      check_types(x);
+      x.before = 20;
+      check_types(x);
+      x.after = std::nullopt;
+      check_types(x);
+      x.after = 30;
+      x.mask = Mask::kBooleans;
+      check(x, target::host_target());
+      x.mask_sizes = {1, 150};
+      check(x, target::host_target());
+    }
+  }
+  check_types({.heads = 1,
+               .queries = 1,
+               .keys = 1500,
+               .size = 64,
+               .before = 800,
+               .after = 0,
+               .position = kGiven,
+               .given = 1200});
+}
+
+TEST(Attention, DoesNotReadKeysBeyondThePositions) {
+  for (const int64_t queries : {1, 20}) {
+    Case x{.heads = 1, .queries = queries, .keys = 700, .size = 16, .before = 90, .after = 0};
+    x.position = loop::AttentionPosition::kGiven;
+    x.given = 300;
+    const Operands o = make_operands(x);
+    for (int64_t key = 0; key < 700; ++key) {
+      if (key < 210 || key >= 300 + queries)
+        set_element(o.v->at({0, 0, key, 0}), DType::kF32, std::numeric_limits<float>::quiet_NaN());
+    }
+    run_attention_task(x, target::host_target(), o, 1);
+    for (int64_t query = 0; query < queries; ++query) EXPECT_FALSE(std::isnan(o.out->value({0, 0, query, 0}))) << query;
   }
 }
 

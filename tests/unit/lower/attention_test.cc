@@ -25,7 +25,7 @@ std::string text_of(const std::string& graph, bool generate = true) {
 
 TEST(LowerAttention, WritesWhatTheOperatorAsksFor) {
   EXPECT_EQ(text_of(attention("")), "npugraph.attention 1");
-  EXPECT_EQ(text_of(attention(", 0.0, true")), "npugraph.attention 1 causal");
+  EXPECT_EQ(text_of(attention(", 0.0, true")), "npugraph.attention 1 after 0");
   EXPECT_EQ(text_of(attention(", attn_mask=%m, scale=0.25")), "npugraph.attention 1 mask scale 0.25");
   EXPECT_EQ(text_of(attention("", "%o, %l")), "npugraph.attention 1 logsumexp");
   EXPECT_EQ(text_of(attention("", "%l")), "npugraph.attention 1 logsumexp");
