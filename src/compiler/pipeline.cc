@@ -22,6 +22,10 @@ const std::vector<passes::Pass>& graph_passes() {
       // Equal computations once, so that the host folds equal creation operators once, and before anything becomes in-place
       // and so harder to merge.
       passes::find_pass("cse"),
+      // Before masks become numbers, and before caches are updated in place. First attention that has masks.
+      passes::find_pass("fuse_attention"),
+      passes::find_pass("bound_attention"),
+      passes::find_pass("dce"),
       // What depends on no input is computed now.
       passes::find_pass("fold_constants"),
       passes::find_pass("dce"),

@@ -98,13 +98,14 @@ class Matcher {
 }  // namespace
 
 int fold_repeat_kv(ir::Graph& graph, PassContext& context) {
-  const ir::Op* attention = row("aten._scaled_dot_product_flash_attention_for_cpu");
+  const ir::Op* flash = row("aten._scaled_dot_product_flash_attention_for_cpu");
+  const ir::Op* attention = row("npugraph.attention");
   const MemoryTrace trace(graph);
   const Matcher matcher(graph, trace);
   int hits = 0;
   for (const ir::NodeId id : graph.order()) {
     ir::Node& node = graph.node(id);
-    if (node.dead || node.op != attention) continue;
+    if (node.dead || (node.op != flash && node.op != attention)) continue;
     Attr& key = argument(node, "key");
     Attr& value = argument(node, "value");
     const auto keys = matcher.match(as_value(key), trace.position(id));

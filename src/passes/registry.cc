@@ -2,12 +2,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "passes/bound_attention.h"
 #include "passes/canonicalise.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_conversions.h"
 #include "passes/fold_repeat_kv.h"
+#include "passes/fuse_attention.h"
 #include "passes/hoist_copies.h"
 #include "passes/pass.h"
 #include "passes/recompute_parts.h"
@@ -20,12 +22,14 @@ namespace npugraph::passes {
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
+      {"bound_attention", bound_attention, "tells attention from positions which keys a query sees"},
       {"canonicalise", canonicalise, "gives what means the same one spelling"},
       {"cse", cse, "computes equal things once"},
       {"dce", dce, "removes what nobody can notice"},
       {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
       {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves"},
       {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are"},
+      {"fuse_attention", fuse_attention, "puts attention in the place of products with a softmax between them"},
       {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is there"},
       {"recompute_parts", recompute_parts, "computes again what a concatenation would copy"},
       {"reinplace_inputs", reinplace_inputs, "gives mutated inputs back their in-place operators"},

@@ -33,6 +33,7 @@ struct Options {
   bool uses = false;
   bool aliases = false;
   bool training = false;
+  bool fuses = false;
   bool expect_errors = false;
 };
 
@@ -118,6 +119,7 @@ std::string run(const std::string& text, const Options& options) {
   std::string out;
   passes::PassContext context;
   context.training = options.training;
+  context.fuses = options.fuses;
   passes::DriverOptions driver;
   driver.verify = options.verify_each;
   if (options.print_after_all) {
@@ -167,6 +169,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--print-after-all", options.print_after_all, "print the graph after each pass");
   app.add_flag("--stats", options.stats, "hits, times and remarks of each pass, on standard error");
   app.add_flag("--training", options.training, "grad is on");
+  app.add_flag("--fuses", options.fuses, "code will be generated");
   app.add_flag("--uses", options.uses, "also print the users of each value");
   app.add_flag("--aliases", options.aliases, "also print which memory each value is in");
   app.add_flag("--expect-errors", options.expect_errors, "errors are output only: exit with 0");

@@ -53,10 +53,11 @@ TEST(Driver, RefusesUnknownNamesAndListsTheKnownOnes) {
   PassContext context;
   const DriverOptions options{.disabled = {"ccse"}};
   EXPECT_THROW(run_passes(graph, {}, context, options), UserError);
-  EXPECT_EQ(message_of([] { find_pass("ccse"); }),
-            "unknown pass 'ccse'; the passes are canonicalise, cse, dce, fold_constants, fold_conversions, "
-            "fold_repeat_kv, hoist_copies, "
-            "recompute_parts, reinplace_inputs, reinplace_intermediates, remove_copies, sink_cat");
+  EXPECT_EQ(
+      message_of([] { find_pass("ccse"); }),
+      "unknown pass 'ccse'; the passes are bound_attention, canonicalise, cse, dce, fold_constants, fold_conversions, "
+      "fold_repeat_kv, fuse_attention, hoist_copies, "
+      "recompute_parts, reinplace_inputs, reinplace_intermediates, remove_copies, sink_cat");
 }
 
 TEST(Driver, LabelsRemarksWithThePass) {

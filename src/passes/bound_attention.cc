@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/bound_attention.h"
+
+#include <algorithm>
+
+#include "passes/key_mask.h"
+#include "passes/memory_trace.h"
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+namespace {
+
+// Bounds as attention takes them.
+struct Bounds {
+  std::optional<int64_t> before;
+  std::optional<int64_t> after;
+  bool at_end = false;
+};
+
+bool is_false(const Attr& attr) {
+  const Expr* flag = std::get_if<Expr>(&attr);
+  return flag != nullptr && flag->is_constant() && !flag->value().as_bool();
+}
+
+class Bounder {
+ public:
+  Bounder(ir::Graph& graph, Replacements& replacements)
+      : graph_(graph), replacements_(replacements), trace_(graph), uses_(ir::find_uses(graph)) {}
+
+  bool bound(ir::NodeId id, bool flash) {
+    const ir::Node node = graph_.node(id);
+    const ir::ValueId mask = as_value(argument(node, flash ? "attn_mask" : "mask"));
+    const ir::TensorType* q = tensor(as_value(argument(node, "query")));
+    const ir::TensorType* k = tensor(as_value(argument(node, "key")));
+    if (mask == ir::kNone || q == nullptr || k == nullptr) return false;
+    if (flash ? !is_false(argument(node, "is_causal")) : has_bounds(node)) return false;
+    if (q->sizes.size() != 4 || k->sizes.size() != 4 || q->dtype == DType::kF64) return false;
+    const auto said = read_key_mask(graph_, mask, q->sizes[2], k->sizes[2]);
+    if (!said || !stay_as_they_are(*said, id)) return false;
+    const auto bounds = choose_bounds(*said, q->sizes[2], k->sizes[2]);
+    if (!bounds) return false;
+    if (!flash) return add_bounds(graph_.node(id), *said, *bounds);
+    if (said->rest == ir::kNone && said->position == ir::kNone && !bounds->at_end && !bounds->before &&
+        bounds->after.value_or(0) == 0) {
+      argument(graph_.node(id), "attn_mask") = None{};
+      argument(graph_.node(id), "is_causal") = Expr::constant(Scalar::of_bool(bounds->after.has_value()));
+      return true;
+    }
+    return replace(id, *said, *bounds);
+  }
+
+ private:
+  static bool has_bounds(const ir::Node& attention) {
+    const auto is_none = [&](const char* name) { return std::holds_alternative<None>(argument(attention, name)); };
+    return !is_none("position") || !is_none("before") || !is_none("after");
+  }
+
+  bool add_bounds(ir::Node& attention, const KeyMask& said, const Bounds& bounds) const {
+    const ir::ValueId query = as_value(argument(attention, "query")), key = as_value(argument(attention, "key"));
+    if (said.rest != ir::kNone && !fits_scores(said.rest, *tensor(query), *tensor(key))) return false;
+    const auto number = [](const std::optional<int64_t>& x) { return x ? Attr(Expr(*x)) : Attr(None{}); };
+    const auto value = [](ir::ValueId x) { return x == ir::kNone ? Attr(None{}) : Attr(TensorRef{x}); };
+    argument(attention, "mask") = value(said.rest);
+    argument(attention, "position") = value(said.position);
+    argument(attention, "before") = number(bounds.before);
+    argument(attention, "after") = number(bounds.after);
+    argument(attention, "at_end") = Expr::constant(Scalar::of_bool(bounds.at_end));
+    return true;
+  }
+
+  const ir::TensorType* tensor(ir::ValueId id) const {
+    return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph_.value(id).type);
+  }
+
+  // Whether attention still finds what made the mask.
+  bool stay_as_they_are(const KeyMask& said, ir::NodeId attention) const {
+    for (const ir::ValueId id : {said.position, said.rest}) {
+      if (id == ir::kNone) continue;
+      const ir::NodeId def = graph_.value(id).def;
+      const int32_t since = def == ir::kNone ? MemoryTrace::kStart : trace_.position(def);
+      if (trace_.is_accessed(id, since, trace_.position(attention), MemoryTrace::Kind::kWrite)) return false;
+    }
+    return true;
+  }
+
+  static std::optional<Bounds> choose_bounds(const KeyMask& said, const Expr& queries, const Expr& keys) {
+    Bounds bounds;
+    const Expr to_end = keys - queries;
+    const auto is_number = [](const std::optional<Expr>& x) { return !x || x->as_int(); };
+    bounds.at_end = !is_number(said.after) || !is_number(said.before);
+    if (bounds.at_end && said.position != ir::kNone) return {};
+    // A position i + p is i + (keys - queries) + (p - (keys - queries)).
+    const auto put = [&](const std::optional<Expr>& from, int sign, std::optional<int64_t>& to) {
+      if (!from) return true;
+      const Expr shifted = !bounds.at_end ? *from : sign > 0 ? *from - to_end : *from + to_end;
+      to = shifted.as_int();
+      return to && *to > -kMost && *to < kMost;
+    };
+    if (!put(said.after, 1, bounds.after) || !put(said.before, -1, bounds.before)) return {};
+    return bounds;
+  }
+
+  bool fits_scores(ir::ValueId mask, const ir::TensorType& q, const ir::TensorType& k) const {
+    const ir::TensorType* type = tensor(mask);
+    if (type == nullptr || type->dtype != DType::kBool || (type->sizes.size() != 2 && type->sizes.size() != 4))
+      return false;
+    const std::vector<Expr> scores{q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};
+    return std::equal(type->sizes.rbegin(), type->sizes.rend(), scores.rbegin(),
+                      [](const Expr& size, const Expr& of_scores) { return size.is_int(1) || size == of_scores; });
+  }
+
+  bool replace(ir::NodeId id, const KeyMask& said, const Bounds& bounds) {
+    const ir::Node node = graph_.node(id);
+    const ir::ValueId result = node.results[0], logsumexp = node.results[1];
+    if (result == ir::kNone) return false;
+    if (logsumexp != ir::kNone && (!uses_.users[logsumexp].empty() || uses_.output_uses[logsumexp] > 0)) return false;
+    const auto* dropout = std::get_if<Expr>(&argument(node, "dropout_p"));
+    if (dropout == nullptr || !dropout->is_constant() || dropout->value().as_float() != 0) return false;
+    const Expr no = Expr::constant(Scalar::of_bool(false));
+    ir::Node attention{.op = row("npugraph.attention"), .stream = node.stream, .origin = node.origin};
+    attention.args = {
+        argument(node, "query"), argument(node, "key"), argument(node, "value"), None{}, None{}, None{}, None{}, no, no,
+        argument(node, "scale")};
+    if (!add_bounds(attention, said, bounds)) return false;
+    const ir::NodeId made =
+        graph_.insert_before(id, std::move(attention), {graph_.value(result).type}, graph_.value(result).name);
+    replacements_.replace(result, graph_.node(made).results[0]);
+    return true;
+  }
+
+  static constexpr int64_t kMost = int64_t{1} << 40;
+  ir::Graph& graph_;
+  Replacements& replacements_;
+  const MemoryTrace trace_;
+  const ir::Uses uses_;
+};
+
+}  // namespace
+
+int bound_attention(ir::Graph& graph, PassContext& context) {
+  if (!context.fuses) return 0;
+  const ir::Op* flash = row("aten._scaled_dot_product_flash_attention_for_cpu");
+  const ir::Op* attention = row("npugraph.attention");
+  Replacements replacements(graph);
+  Bounder bounder(graph, replacements);
+  int hits = 0;
+  walk(graph, replacements, [&](ir::NodeId id) {
+    const bool is_flash = graph.node(id).op == flash && graph.node(id).results.size() == 2;
+    if ((!is_flash && graph.node(id).op != attention) || !bounder.bound(id, is_flash)) return;
+    context.remark(graph.node(id), "knows from positions which keys a query sees");
+    ++hits;
+  });
+  return hits;
+}
+
+}  // namespace npugraph::passes

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small language models with grouped heads generate the same tokens compiled as in eager mode, by any kind of mask."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import MistralConfig, MistralForCausalLM
+
+import npugraph
+from npugraph.demo import generate
+
+TOKENS = 3
+
+
+@pytest.mark.parametrize(("attention", "window"), [("sdpa", 8), ("eager", None)])
+def test_greedy_tokens_with_a_cache_of_fixed_size(attention: str, window: int | None) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    config = MistralConfig(
+        hidden_size=48,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        vocab_size=97,
+        sliding_window=window,
+        attn_implementation=attention,
+    )
+    model = MistralForCausalLM(config).eval().requires_grad_(False)
+    prompt = torch.randint(0, 97, (1, 11))
+    wanted = list(generate.greedy(model, generate.static_cache(model, 32), prompt, TOKENS))
+    compiled = torch.compile(model, backend="npugraph_ex")
+    assert list(generate.greedy(compiled, generate.static_cache(model, 32), prompt, TOKENS)) == wanted
+    for artifact in npugraph.artifacts():
+        assert [task.kind for task in artifact.tasks].count("attention") == 2
