@@ -209,24 +209,24 @@ class ValuesEmitter : StreamEmitter {
   Value* ahead_ = nullptr;
 };
 
+// Machine code of either kind; LLVM has one type for both.
+template <typename Emitter, typename Function>
+Function* stream_code(const char* what, const target::Target& target, MatvecKind kind, int queries) {
+  const std::string name = cat(what, " ", static_cast<int>(kind), " ", queries);
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
+    Emitter(add_function(module, target, what, matvec_type(module.getContext())), kind, queries, target).emit();
+  });
+  return code.function<Function>(what);
+}
+
 }  // namespace
 
 ScoresFunction* scores_code(const target::Target& target, MatvecKind kind, int queries) {
-  const std::string name = cat("scores ", static_cast<int>(kind), " ", queries);
-  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
-    ScoresEmitter(add_function(module, target, "scores", matvec_type(module.getContext())), kind, queries, target)
-        .emit();
-  });
-  return code.function<ScoresFunction>("scores");
+  return stream_code<ScoresEmitter, ScoresFunction>("scores", target, kind, queries);
 }
 
 ValuesFunction* values_code(const target::Target& target, MatvecKind kind, int queries) {
-  const std::string name = cat("values ", static_cast<int>(kind), " ", queries);
-  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
-    ValuesEmitter(add_function(module, target, "values", matvec_type(module.getContext())), kind, queries, target)
-        .emit();
-  });
-  return code.function<ValuesFunction>("values");
+  return stream_code<ValuesEmitter, ValuesFunction>("values", target, kind, queries);
 }
 
 }  // namespace npugraph::codegen

@@ -26,7 +26,7 @@ struct Planner {
 bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
 
 void check(const MatmulSpec& spec, const target::Target& target) {
-  for (const DType dtype : {spec.a, spec.b, spec.c}) {
+  for (const DType dtype : {spec.a, spec.b == DType::kI8 ? spec.a : spec.b, spec.c}) {
     if (!is_element(dtype))
       throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
     if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", name_of(target.level), " has no f16"));

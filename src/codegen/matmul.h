@@ -15,7 +15,7 @@
 
 namespace npugraph::codegen {
 
-// Elements of A, B and C are f32, bf16 or f16.
+// Elements of A, B and C are f32, bf16 or f16; those of B also i8.
 struct MatmulSpec {
   DType a = DType::kF32;
   DType b = DType::kF32;

@@ -32,12 +32,18 @@ struct F16 {
   }
 };
 
+struct I8 {
+  using Bits = int8_t;
+  static float value(Bits bits) { return bits; }
+};
+
 template <typename Body>
 void with_element(DType dtype, Body body) {
   switch (dtype) {
     case DType::kF32: return body(F32{});
     case DType::kBF16: return body(Bf16{});
     case DType::kF16: return body(F16{});
+    case DType::kI8: return body(I8{});
     default: NG_CHECK(false, "no matrix element: ", name_of(dtype));
   }
 }

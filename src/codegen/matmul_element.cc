@@ -14,6 +14,8 @@ Value* load_as_f32(llvm::IRBuilderBase& b, Value* pointer, DType dtype, int lane
   if (dtype == DType::kF32) return b.CreateAlignedLoad(floats, pointer, Align(4));
   if (dtype == DType::kF16)
     return b.CreateFPExt(b.CreateAlignedLoad(FixedVectorType::get(b.getHalfTy(), lanes), pointer, Align(2)), floats);
+  if (dtype == DType::kI8)
+    return b.CreateSIToFP(b.CreateAlignedLoad(FixedVectorType::get(b.getInt8Ty(), lanes), pointer, Align(1)), floats);
   Value* bits = b.CreateAlignedLoad(FixedVectorType::get(b.getInt16Ty(), lanes), pointer, Align(2));
   bits = b.CreateZExt(bits, FixedVectorType::get(b.getInt32Ty(), lanes));
   return b.CreateBitCast(b.CreateShl(bits, 16), floats);

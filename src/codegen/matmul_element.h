@@ -9,7 +9,7 @@
 
 namespace npugraph::codegen {
 
-// `lanes` elements of f32, bf16 or f16 that lie one after the other, as <lanes x float>.
+// `lanes` elements of f32, bf16, f16 or i8 that lie one after the other, as <lanes x float>.
 llvm::Value* load_as_f32(llvm::IRBuilderBase& b, llvm::Value* pointer, DType dtype, int lanes);
 
 // To nearest even.

@@ -306,6 +306,7 @@ class Run {
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
   if (plan.kind == TileKind::kBf16Pairs) return MatvecKind::kBf16Dot;
   if (spec.b == DType::kF32) return MatvecKind::kF32;
+  if (spec.b == DType::kI8) return MatvecKind::kI8;
   return spec.b == DType::kF16 ? MatvecKind::kF16 : MatvecKind::kBf16;
 }
 

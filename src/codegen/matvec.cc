@@ -205,6 +205,7 @@ class MatvecEmitter {
 
 DType element_of(MatvecKind kind) {
   if (kind == MatvecKind::kF32) return DType::kF32;
+  if (kind == MatvecKind::kI8) return DType::kI8;
   return kind == MatvecKind::kF16 ? DType::kF16 : DType::kBF16;
 }
 

@@ -13,7 +13,7 @@ namespace npugraph::codegen {
 inline constexpr int kMostVectors = 8;
 
 // What the matrix holds and how it is multiplied. The vectors are f32, but for kBf16Dot.
-enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot };
+enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot, kI8 };
 
 // Of the matrix.
 DType element_of(MatvecKind kind);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "codegen/matmul_code.h"
 #include "codegen/matmul_copy.h"
+#include "codegen/planned_task.h"
 #include "codegen/quant_code.h"
 #include "codegen/quant_task.h"
 #include "codegen/work_items.h"
@@ -33,6 +34,8 @@ struct Plan {
   bool by_codes = false;  // matrix-vector products of codes
   bool dense_x = false;   // x is first copied to rows of f32
   TileShape shape;
+  const BlockFormat* format = nullptr;
+  bool rounds = false;  // x to codes, or to their values
 
   int64_t panels() const { return (m + shape.columns() - 1) / shape.columns(); }
   int64_t block_rows() const { return kMostRows / shape.columns() * shape.columns(); }
@@ -50,11 +53,6 @@ struct Code {
   EpilogueFunction* epilogue = nullptr;
 };
 
-struct State {
-  Plan plan;
-  Code code;
-};
-
 std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target& target, const ng_call& call) {
   if (call.num_buffers != 1 + spec.epilogue.buffers.size()) return std::nullopt;
   const ng_buffer& x = call.buffers[0];
@@ -67,6 +65,8 @@ std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target&
   plan.x_row = x.strides[0] * size_of(plan.x_type);
   plan.x_column = x.strides[1] * size_of(plan.x_type);
   plan.w_row = w.strides[0];
+  plan.format = &format;
+  plan.rounds = spec.by_codes;
   plan.streams = plan.m <= kMostVectors;
   plan.by_codes = plan.streams && spec.by_codes && target.int8_dot;
   plan.dense_x = plan.x_type != DType::kF32 || plan.x_column != 4 || spec.by_codes;
@@ -98,11 +98,10 @@ float to_codes(const float* x, int8_t* codes) {
 
 class Run {
  public:
-  Run(const QuantLinearSpec& spec, const State& state, const ng_call& call)
-      : p_(state.plan),
-        code_(state.code),
-        format_(format_of(spec.type)),
-        rounds_(spec.by_codes),
+  Run(const Plan& plan, const Code& code, const ng_call& call)
+      : p_(plan),
+        code_(code),
+        format_(*plan.format),
         call_(call),
         x_(static_cast<const char*>(call.buffers[0].data)),
         x_row_(p_.x_row),
@@ -131,7 +130,7 @@ class Run {
     for_items(*call_.host, p_.m, p_.k * kCostOfElement, [&](int64_t row) {
       auto* dense = reinterpret_cast<float*>(static_cast<char*>(call_.workspace) + row * p_.k * 4);
       copy_elements(from + row * from_row, p_.x_type, p_.x_column, p_.k, dense, DType::kF32, p_.k);
-      if (rounds_) round(dense, packed_ + row * bytes_of_codes(p_.k));
+      if (p_.rounds) round(dense, packed_ + row * bytes_of_codes(p_.k));
     });
     if (!p_.by_codes) return;
     x_ = packed_;
@@ -226,7 +225,6 @@ class Run {
   const Plan& p_;
   const Code& code_;
   const BlockFormat& format_;
-  bool rounds_;
   const ng_call& call_;
   const char* x_;
   int64_t x_row_;
@@ -235,41 +233,20 @@ class Run {
   std::vector<void*> ends_;
 };
 
-struct QuantLinear {
+struct Planner {
   QuantLinearSpec spec;
   target::Target target;
-};
 
-ng_status bind(void* context, const ng_call* call, void** state) {
-  const auto& linear = *static_cast<const QuantLinear*>(context);
-  const auto plan = make_plan(linear.spec, linear.target, *call);
-  if (!plan) return NG_ERROR;
-  if (*state == nullptr) *state = new State;
-  *static_cast<State*>(*state) = {*plan, find_code(linear.spec, linear.target, *plan)};
-  return NG_OK;
-}
+  std::optional<Plan> plan(const ng_call& call) const { return make_plan(spec, target, call); }
+  Code code(const Plan& plan) const { return find_code(spec, target, plan); }
+  static void run(const Plan& plan, const Code& code, const ng_call& call) { Run(plan, code, call).run(); }
+};
 
 }  // namespace
 
 ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target) {
   epilogue_code(target, spec.epilogue);
-  return {
-      .context = new QuantLinear{spec, target},
-      .run =
-          [](void* context, void* state, ng_call* call) {
-            Run(static_cast<const QuantLinear*>(context)->spec, *static_cast<const State*>(state), *call).run();
-            return NG_OK;
-          },
-      .bind = bind,
-      .unbind = [](void*, void* state) { delete static_cast<State*>(state); },
-      .workspace =
-          [](void* context, const ng_call* call) {
-            const auto& linear = *static_cast<const QuantLinear*>(context);
-            const auto plan = make_plan(linear.spec, linear.target, *call);
-            return plan ? plan->workspace() : -1;
-          },
-      .destroy = [](void* context) { delete static_cast<QuantLinear*>(context); },
-  };
+  return PlannedTask<Planner>::make({spec, target});
 }
 
 }  // namespace npugraph::codegen

@@ -369,6 +369,11 @@ bool Lowering::lower_product(const Cluster& cluster) {
   nodes.insert(nodes.end(), cluster.nodes.begin(), cluster.nodes.end());
   Task task = start_generated(factors.kind, nodes);
   for (const ir::ValueId factor : factors.values) task.operands.push_back(buffers_->operand(factor, Access::kRead));
+  if (is_int8_product(graph_, product)) {
+    // Products take [k, n].
+    std::swap(task.operands[1].sizes[0], task.operands[1].sizes[1]);
+    std::swap(task.operands[1].strides[0], task.operands[1].strides[1]);
+  }
   finish_generated(std::move(task), *nest, cluster.anchor(), factors.head);
   return true;
 }

@@ -24,6 +24,16 @@ bool is_quantised_product(const ir::Graph& graph, const ir::Node& node) {
   return x != nullptr && is_float(x->dtype) && x->sizes.size() == 2 && are_blocks(tensor_argument(graph, node, 1));
 }
 
+bool is_int8_product(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op->name != "aten._weight_int8pack_mm") return false;
+  const ir::TensorType* x = tensor_argument(graph, node, 0);
+  const ir::TensorType* weights = tensor_argument(graph, node, 1);
+  const ir::TensorType* scales = tensor_argument(graph, node, 2);
+  if (x == nullptr || weights == nullptr || scales == nullptr || !is_float(scales->dtype)) return false;
+  const bool matrices = x->sizes.size() == 2 && weights->sizes.size() == 2 && scales->sizes.size() == 1;
+  return matrices && (x->dtype == DType::kF32 || x->dtype == DType::kBF16) && weights->dtype == DType::kI8;
+}
+
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node) {
   if (node.op->name != "npugraph.gguf_embedding") return {};
   const auto* indices = tensor_argument(graph, node, 1);

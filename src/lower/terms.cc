@@ -266,7 +266,7 @@ bool is_small_product(const ir::TensorType& a, const ir::TensorType& result) {
 }  // namespace
 
 bool is_product(const ir::Graph& graph, const ir::Node& node) {
-  if (is_quantised_product(graph, node)) return true;
+  if (is_quantised_product(graph, node) || is_int8_product(graph, node)) return true;
   const bool adds = node.op->name == "aten.addmm";
   if (!adds && node.op->name != "aten.mm" && node.op->name != "aten.bmm") return false;
   const auto is_one = [](const Attr& attr) {
@@ -296,6 +296,10 @@ void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueI
   if (node.op->name == "aten.convolution" && tensor_argument(graph, node, 2) != nullptr) {
     const int bias = w.load_along(std::get<TensorRef>(node.args[2]).id, {1});
     sum = w.map({sum, bias}, 1, [](Builder&, Values v) { return v[0] + loop::cast(v[1], DType::kF32); });
+  }
+  if (is_int8_product(graph, node)) {
+    sum = w.map({sum, w.in_float(std::get<TensorRef>(node.args[2]).id)}, 1,
+                [](Builder&, Values v) { return v[0] * v[1]; });
   }
   w.result(node.results.front(), sum);
   if (view != node.results.front()) w.name(view, find(node.results.front(), ir::kNone));

@@ -143,6 +143,19 @@ TEST(Matmul, MultipliesHalfPrecision) {
   }
 }
 
+TEST(Matmul, ConvertsIntegersOfEightBits) {
+  for (const target::Target& target : target::host_targets()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const int64_t m : {1, 5, 9, 131}) {
+        for (const auto& [n, k] : {std::pair<int64_t, int64_t>{50, 37}, {97, 64}, {16, 1030}}) {
+          for (const bool b_is_nk : {true, false})
+            check({.a = dtype, .b = DType::kI8, .c = dtype, .m = m, .n = n, .k = k, .b_is_nk = b_is_nk}, target);
+        }
+      }
+    }
+  }
+}
+
 TEST(Matmul, SumsLongRowsInParts) {
   for (const target::Target& target : target::host_targets()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {

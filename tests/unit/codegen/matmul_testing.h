@@ -24,6 +24,7 @@ inline double element_value(const void* at, DType dtype) {
   std::memcpy(&bits, at, size_of(dtype));
   if (dtype == DType::kF32) return std::bit_cast<float>(bits);
   if (dtype == DType::kBF16) return std::bit_cast<float>(bits << 16);
+  if (dtype == DType::kI8) return static_cast<int8_t>(bits);
   const uint32_t fraction = bits & 0x3ff, exponent = bits >> 10 & 31;
   const double size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return bits & 0x8000 ? -size : size;
@@ -34,6 +35,7 @@ inline void set_element(void* at, DType dtype, float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   uint32_t kept = bits;
   if (dtype == DType::kBF16) kept = bits >> 16;
+  if (dtype == DType::kI8) kept = static_cast<uint32_t>(static_cast<int32_t>(value));
   if (dtype == DType::kF16)
     kept = (bits >> 16 & 0x8000) | (value == 0 ? 0 : ((bits >> 23 & 255) - 112) << 10 | (bits >> 13 & 0x3ff));
   std::memcpy(at, &kept, size_of(dtype));
@@ -61,12 +63,13 @@ class Tensor {
   ~Tensor() { munmap(map_, mapped_); }
   Tensor(const Tensor&) = delete;
 
-  // Multiples of 1/8 between -1 and 1, or of 1/64.
+  // Multiples of 1/64 between -1 and 1, or integers between -64 and 64.
   void fill(uint32_t seed) {
     std::minstd_rand random(seed);
     const int64_t size = size_of(dtype_);
+    const float unit = dtype_ == DType::kI8 ? 1 : 1.0F / 64;
     for (int64_t at = 0; at < bytes_; at += size)
-      set_element(data_ + at, dtype_, static_cast<float>(static_cast<int>(random() % 129) - 64) / 64);
+      set_element(data_ + at, dtype_, static_cast<float>(static_cast<int>(random() % 129) - 64) * unit);
   }
   void poison() { std::memset(data_, 0x7e, bytes_); }
 
