@@ -8,11 +8,10 @@
 
 #include "codegen/attention_item.h"
 #include "codegen/matmul_copy.h"
+#include "codegen/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
-
-int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 // Some rows of queries, and what was found for them so far.
 struct Panel {

@@ -14,8 +14,6 @@ constexpr int64_t kMostLanes = 16;
 constexpr int64_t kMostColumns = 256;  // pixels of the result
 constexpr int64_t kFloat = sizeof(float);
 
-int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 class Run {
  public:
   Run(const DepthwisePlan& plan, const DepthwiseCode& code, const ng_call& call) : p_(plan), code_(code), call_(call) {

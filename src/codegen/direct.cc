@@ -16,8 +16,6 @@ constexpr int64_t kUsualFloats = 10 << 10;  // of a window that stays in the fir
 constexpr int64_t kMostSums = 4096;         // of a piece
 constexpr int64_t kMostLanes = 16;
 
-int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 class Run {
  public:
   Run(const DirectPlan& plan, const DirectCode& code, const ng_call& call) : p_(plan), code_(code), call_(call) {

@@ -5,11 +5,10 @@
 #include <cstring>
 
 #include "codegen/matmul_copy.h"
+#include "codegen/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
-
-int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 // Of places x, x + step, ..: the first that is at least 0, and the first that is at least `size`; `count` if none is.
 int64_t first_inside(int64_t x, int64_t step, int64_t count) {

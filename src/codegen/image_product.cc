@@ -16,9 +16,6 @@ constexpr int64_t kPackedBytes = 64 << 10;         // of a part of a panel
 constexpr int64_t kMostShared = 16;                // panels of a strip that are packed first
 constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, where one row of panels needs no more
 
-int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
-int64_t round_up(int64_t x, int64_t y) { return divide_up(x, y) * y; }
-
 class Run {
  public:
   Run(const ImageProductPlan& plan, const ImageProductCode& code, const ng_call& call)

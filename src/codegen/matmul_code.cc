@@ -24,6 +24,15 @@ PackingTileFunction* packing_tile_code(const target::Target& target, TileKind ki
   return code.function<PackingTileFunction>("tile");
 }
 
+InterleaveFunction* interleave_code(const target::Target& target, TileKind kind) {
+  const std::string name = cat("matmul interleave ", static_cast<int>(kind));
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
+    emit_interleave(add_function(module, target, "interleave", interleave_type(module.getContext())), kind,
+                    tile_shape(target, false));
+  });
+  return code.function<InterleaveFunction>("interleave");
+}
+
 TransposeFunction* transpose_code(const target::Target& target) {
   const MachineCode& code = stored_code(target, "matmul transpose", [&](llvm::Module& module) {
     emit_transpose(add_function(module, target, "transpose", transpose_type(module.getContext())),

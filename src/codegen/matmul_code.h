@@ -10,6 +10,7 @@ namespace npugraph::codegen {
 
 TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow);
 PackingTileFunction* packing_tile_code(const target::Target& target, TileKind kind);
+InterleaveFunction* interleave_code(const target::Target& target, TileKind kind);
 TransposeFunction* transpose_code(const target::Target& target);
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);

@@ -81,11 +81,40 @@ class Bytes {
 
 }  // namespace
 
+llvm::FunctionType* interleave_type(llvm::LLVMContext& context) {
+  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
+  llvm::Type* integer = llvm::Type::getInt64Ty(context);
+  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, integer, integer, pointer}, false);
+}
+
 llvm::FunctionType* transpose_type(llvm::LLVMContext& context) {
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* integer = llvm::Type::getInt64Ty(context);
   return llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, integer, integer, integer, pointer, integer},
                                  false);
+}
+
+void emit_interleave(llvm::Function* f, TileKind kind, const TileShape& shape) {
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
+  Bytes bytes(b);
+  const bool pairs = kind == TileKind::kBf16Pairs;
+  auto* vector = llvm::FixedVectorType::get(pairs ? b.getInt16Ty() : b.getInt32Ty(), shape.lanes);
+  const int64_t vector_bytes = shape.lanes * (pairs ? 2 : 4);
+  llvm::SmallVector<int> by_turns;
+  for (int i = 0; i < shape.lanes; ++i) by_turns.append({i, shape.lanes + i});
+  Value* two_strides = b.CreateShl(f->getArg(1), 1);
+  const Values start{f->getArg(0), f->getArg(3)};
+  emit_loop(b, b.getInt64(0), f->getArg(2), 1, start, [&](Value*, const Values& at) -> Values {
+    for (int v = 0; v < shape.vectors; ++v) {
+      Value* from = bytes.at(at[0], b.getInt64(v * vector_bytes));
+      Value* row = b.CreateAlignedLoad(vector, from, Align(2));
+      if (pairs)
+        row = b.CreateShuffleVector(row, b.CreateAlignedLoad(vector, bytes.at(from, f->getArg(1)), Align(2)), by_turns);
+      b.CreateAlignedStore(row, bytes.at(at[1], b.getInt64(v * shape.lanes * 4)), Align(4 * shape.lanes));
+    }
+    return {bytes.at(at[0], pairs ? two_strides : f->getArg(1)), bytes.at(at[1], b.getInt64(shape.columns() * 4))};
+  });
+  b.CreateRetVoid();
 }
 
 void emit_transpose(llvm::Function* f, const TileShape& shape) {

@@ -40,6 +40,10 @@ using PackingTileFunction = void(void* panel, const void* rows, int64_t row_stri
                                  int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
                                  int64_t prefetch_step, const void* from, int64_t from_stride);
 
+// Packs a panel of whole columns from a matrix that is contiguous along them: row after row of f32, or pairs of rows of bf16
+// element by element. row_stride is in bytes.
+using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t steps, void* panel);
+
 // to[c][r] = from[r][c] for elements of 4 bytes: packs rows into a panel, and turns tiles around. Strides are in bytes, from
 // row to row. `columns` is a multiple of lanes; rows of `to` are written up to a multiple of lanes, behind `rows` (at least 1)
 // with anything.
@@ -48,11 +52,13 @@ using TransposeFunction = void(const void* from, int64_t from_stride, int64_t ro
 
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context);
+llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
 llvm::FunctionType* transpose_type(llvm::LLVMContext& context);
 
 // Fill in the body of a function of that type.
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_packing_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
+void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
 
 }  // namespace npugraph::codegen

@@ -13,6 +13,7 @@ namespace npugraph::codegen {
 
 // Of numbers that are not negative.
 inline int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+inline int64_t round_up(int64_t x, int64_t to) { return divide_up(x, to) * to; }
 
 // Multiplications per thread, below which a second one costs more than it brings.
 inline constexpr int64_t kGrainMultiplications = 1 << 17;
