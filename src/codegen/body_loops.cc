@@ -24,9 +24,15 @@ namespace {
 // Sums of floats take some cycles each, so that several at a time are under way.
 constexpr int kFloatAccumulators = 4;
 
+// Registers in which a vector loop around a small loop that combines works on neighbours: of each line of memory that the
+// inner loop comes to, all is read at once.
+constexpr int kColumnRegisters = 4;
+constexpr int kColumnStatements = 8;
+
 // What the body of a vector loop is made of.
 struct BodySummary {
   int statements = 0;
+  int combined = 0;             // reductions and scans of loops inside
   int64_t largest_element = 1;  // bytes
   bool has_loops = false;
   const Store* streaming = nullptr;
@@ -46,6 +52,7 @@ void summarise(const loop::Kernel& kernel, const std::vector<Stmt>& statements, 
     }
     if (const auto* loop = std::get_if<For>(&stmt.node)) {
       out.has_loops = true;
+      out.combined += static_cast<int>(loop->reductions.size() + loop->scans.size());
       summarise(kernel, loop->body, out);
     }
   }
@@ -180,7 +187,9 @@ void BodyEmitter::emit_scans(ValueId value) {
 }
 
 void BodyEmitter::emit_iterations(const For& loop, Value* begin, Value* end) {
-  Carried start = start_carried(loop, accumulators_for(kernel_, loop), lanes_);
+  // Values of several registers are under way at the same time already.
+  const bool is_wide = lanes_ * 4 > target_.vector_bytes();
+  Carried start = start_carried(loop, is_wide ? 1 : accumulators_for(kernel_, loop), lanes_);
   llvm::BasicBlock* before = b_.GetInsertBlock();
   Carried* const outer = scanning_;
   const auto body = [&](Value* i, const Values& values) {
@@ -230,6 +239,12 @@ BodyEmitter::VectorPlan BodyEmitter::plan_vector(const For& loop) const {
   BodySummary body;
   summarise(kernel_, loop.body, body);
   VectorPlan plan = {lanes_for(loop), 1, nullptr, false, false};
+  const bool is_column = body.has_loops && loop.reductions.empty() && loop.scans.empty();
+  if (is_column && body.combined > 0 && body.combined <= 2 && body.statements <= kColumnStatements) {
+    plan.lanes *= kColumnRegisters;
+    if (const auto extent = loop.extent.as_int())
+      while (plan.lanes > lanes_for(loop) && *extent <= plan.lanes / 2) plan.lanes /= 2;
+  }
   // Copies of small bodies share the cost of the loop; large ones keep the processor busy as they are.
   if (loop.scans.empty() && !body.has_loops) plan.copies = body.statements <= 4 ? 4 : body.statements <= 10 ? 2 : 1;
   if (const std::optional<int64_t> extent = loop.extent.as_int())

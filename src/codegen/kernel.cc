@@ -74,8 +74,10 @@ CodeCache& cache() {
 
 // What depends on sizes alone.
 struct KernelState {
-  int64_t local_bytes = 0;  // of all local buffers of one iteration
-  int64_t extent = 0;       // of the only loop, where there is but one
+  int64_t shared_bytes = 0;
+  int64_t local_bytes = 0;         // of all local buffers of one iteration
+  std::vector<int64_t> shared_at;  // where each shared buffer begins
+  int64_t extent = 0;              // of the only loop, where there is but one
   int64_t grain = 1;
 };
 
@@ -84,10 +86,12 @@ class KernelTask {
   KernelTask(const loop::Kernel& kernel, const Target& target)
       : code_(cache().get(kernel, target)), scalars_(kernel.scalars) {
     for (const Buffer& buffer : kernel.buffers) {
-      if (buffer.kind != Buffer::Kind::kLocal)
+      if (!is_scratch(buffer.kind)) {
         ++arguments_;
-      else
-        locals_.push_back({buffer.elements, size_of(buffer.dtype)});
+        continue;
+      }
+      auto& buffers = buffer.kind == Buffer::Kind::kShared ? shared_ : locals_;
+      buffers.push_back({buffer.elements, size_of(buffer.dtype)});
     }
     if (const loop::For* loop = sole_parallel_loop(kernel)) {
       extent_ = loop->extent;
@@ -95,7 +99,7 @@ class KernelTask {
     }
   }
 
-  bool has_locals() const { return !locals_.empty(); }
+  bool has_scratch() const { return !locals_.empty() || !shared_.empty(); }
 
   // UserError where a size overflows.
   KernelState bind(const ng_call& call) const {
@@ -106,9 +110,14 @@ class KernelTask {
       return found->kind == ScalarKind::kBool ? Scalar::of_bool(value.i != 0) : Scalar::of_int(value.i);
     };
     KernelState out = {.extent = evaluate(extent_, lookup).i, .grain = evaluate(grain_, lookup).i};
-    for (const Local& local : locals_) {
-      const int64_t bytes = evaluate(local.elements, lookup).i * local.element_bytes;
-      out.local_bytes += (bytes + kLocalAlignment - 1) / kLocalAlignment * kLocalAlignment;
+    const auto bytes_of = [&](const Scratch& buffer) {
+      const int64_t bytes = evaluate(buffer.elements, lookup).i * buffer.element_bytes;
+      return (bytes + kLocalAlignment - 1) / kLocalAlignment * kLocalAlignment;
+    };
+    for (const Scratch& buffer : locals_) out.local_bytes += bytes_of(buffer);
+    for (const Scratch& buffer : shared_) {
+      out.shared_at.push_back(out.shared_bytes);
+      out.shared_bytes += bytes_of(buffer);
     }
     return out;
   }
@@ -116,16 +125,19 @@ class KernelTask {
   ng_status run(const KernelState& state, ng_call& call) const {
     constexpr size_t kInline = 32;
     void* few[kInline];
-    std::vector<void*> many(arguments_ > kInline ? arguments_ : 0);
-    void** data = arguments_ > kInline ? many.data() : few;
+    const size_t count = arguments_ + shared_.size();
+    std::vector<void*> many(count > kInline ? count : 0);
+    void** data = count > kInline ? many.data() : few;
+    auto* workspace = static_cast<char*>(call.workspace);
     for (size_t i = 0; i < arguments_; ++i) data[i] = call.buffers[i].data;
+    for (size_t i = 0; i < shared_.size(); ++i) data[arguments_ + i] = workspace + state.shared_at[i];
     KernelFrame frame = {.data = data,
                          .scalars = call.scalars,
                          .parallel = run_parallel,
                          .fail = record_failure,
                          .captured = nullptr,
                          .host = call.host,
-                         .locals = static_cast<char*>(call.workspace),
+                         .locals = workspace + state.shared_bytes,
                          .locals_bytes = state.local_bytes};
     const int32_t failed = code_->chunk != nullptr ? run_parallel(&frame, code_->chunk, state.extent, state.grain)
                                                    : code_->main(&frame, frame.locals);
@@ -133,7 +145,7 @@ class KernelTask {
   }
 
  private:
-  struct Local {
+  struct Scratch {
     Expr elements;
     int64_t element_bytes;
   };
@@ -149,7 +161,8 @@ class KernelTask {
   SharedCode code_;
   std::vector<loop::ScalarArg> scalars_;
   size_t arguments_ = 0;
-  std::vector<Local> locals_;
+  std::vector<Scratch> shared_;
+  std::vector<Scratch> locals_;
   Expr extent_;
   Expr grain_ = 1;
 };
@@ -169,7 +182,8 @@ ng_status bind_task(void* context, const ng_call* call, void** state) {
 
 int64_t workspace_of(void* context, const ng_call* call) {
   try {
-    return task_of(context).bind(*call).local_bytes * most_slots();
+    const KernelState state = task_of(context).bind(*call);
+    return state.shared_bytes + state.local_bytes * most_slots();
   } catch (const std::exception&) {
     return 0;  // bind fails in the same way
   }
@@ -187,7 +201,7 @@ ng_task make_kernel_task(const loop::Kernel& kernel, const Target& target) {
   out.run = run_task;
   out.bind = bind_task;
   out.unbind = [](void*, void* state) { delete static_cast<KernelState*>(state); };
-  out.workspace = task->has_locals() ? workspace_of : nullptr;
+  out.workspace = task->has_scratch() ? workspace_of : nullptr;
   out.destroy = [](void* context) { delete static_cast<KernelTask*>(context); };
   out.context = task.release();
   return out;

@@ -42,12 +42,15 @@ class Builder {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  // Arguments, in the order of the task's operands; then locals.
+  // Arguments, in the order of the task's operands; then shared buffers, then locals.
   BufferId in(std::string name, DType dtype) { return add_buffer(std::move(name), dtype, Buffer::Kind::kIn, 0); }
   BufferId out(std::string name, DType dtype) { return add_buffer(std::move(name), dtype, Buffer::Kind::kOut, 0); }
   BufferId inout(std::string name, DType dtype) { return add_buffer(std::move(name), dtype, Buffer::Kind::kInOut, 0); }
   BufferId local(std::string name, DType dtype, Expr elements) {
     return add_buffer(std::move(name), dtype, Buffer::Kind::kLocal, std::move(elements));
+  }
+  BufferId shared(std::string name, DType dtype, Expr elements) {
+    return add_buffer(std::move(name), dtype, Buffer::Kind::kShared, std::move(elements));
   }
   // A scalar argument as a symbol of index expressions; `read` gives any scalar as an f64 value.
   Expr scalar(std::string name, ScalarKind kind = ScalarKind::kInt);

@@ -47,7 +47,7 @@ class DeadRemover {
     }
     if (const auto* load = std::get_if<Load>(&stmt.node)) return is_used(load->id, loop);
     if (const auto* store = std::get_if<Store>(&stmt.node)) {
-      return read_[store->buffer] || kernel_.buffers[store->buffer].kind != Buffer::Kind::kLocal;
+      return read_[store->buffer] || !is_scratch(kernel_.buffers[store->buffer].kind);
     }
     if (auto* inner = std::get_if<For>(&stmt.node)) {
       run_loop(*inner, loop);

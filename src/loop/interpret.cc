@@ -128,9 +128,9 @@ void Interpreter::place_buffers(std::span<const HostBuffer> buffers) {
   size_t arguments = 0;
   for (const Buffer& buffer : kernel_.buffers) {
     Memory memory;
-    if (buffer.kind == Buffer::Kind::kLocal) {
+    if (is_scratch(buffer.kind)) {
       memory.elements = integer(buffer.elements);
-      NG_CHECK(memory.elements >= 0, "the local ", buffer.name, " has ", memory.elements, " elements");
+      NG_CHECK(memory.elements >= 0, "the buffer ", buffer.name, " has ", memory.elements, " elements");
       memory.owned = std::make_unique<char[]>(memory.elements * size_of(buffer.dtype));
       memory.data = memory.owned.get();
     } else {
@@ -146,8 +146,8 @@ void Interpreter::place_buffers(std::span<const HostBuffer> buffers) {
 }
 
 void Interpreter::forget_locals() {
-  for (Memory& memory : memory_) {
-    if (memory.owned != nullptr) memory.readable.assign(memory.elements, false);
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    if (kernel_.buffers[i].kind == Buffer::Kind::kLocal) memory_[i].readable.assign(memory_[i].elements, false);
   }
 }
 

@@ -54,12 +54,17 @@ enum class Op : uint8_t {
 enum class Combine : uint8_t { kSum, kProduct, kMin, kMax, kAnd, kOr };  // identity of each; kMin/kMax propagate NaN
 
 struct Buffer {
-  enum class Kind : uint8_t { kIn, kOut, kInOut, kLocal };
+  enum class Kind : uint8_t { kIn, kOut, kInOut, kShared, kLocal };
   std::string name;
   DType dtype = DType::kF32;
   Kind kind = Kind::kIn;
-  Expr elements;  // of a local: how many, a function of scalars alone. A local belongs to one outermost iteration.
+  // Of a shared or local buffer: how many, a function of scalars alone. A local belongs to one outermost iteration; what is
+  // in a shared one is there for all statements behind the outermost one that stored it.
+  Expr elements;
 };
+
+// Memory that the kernel is not given.
+inline bool is_scratch(Buffer::Kind kind) { return kind == Buffer::Kind::kShared || kind == Buffer::Kind::kLocal; }
 
 // A computed value.
 struct Let {
@@ -135,7 +140,7 @@ struct ScalarArg {
 
 struct Kernel {
   std::string name;
-  std::vector<Buffer> buffers;     // arguments first, in the order of ng_call::buffers, then locals
+  std::vector<Buffer> buffers;     // arguments first, in the order of ng_call::buffers, then shared ones, then locals
   std::vector<ScalarArg> scalars;  // in the order of ng_call::scalars
   std::vector<DType> dtypes;       // per value
   std::vector<Stmt> body;

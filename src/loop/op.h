@@ -39,7 +39,7 @@ const OpInfo& info_of(Op op);
 std::optional<Op> parse_op(std::string_view name);
 
 inline constexpr std::array<std::string_view, 6> kCombineNames = {"sum", "product", "min", "max", "and", "or"};
-inline constexpr std::array<std::string_view, 4> kBufferKindNames = {"in", "out", "inout", "local"};
+inline constexpr std::array<std::string_view, 5> kBufferKindNames = {"in", "out", "inout", "shared", "local"};
 inline constexpr std::array<std::string_view, 4> kForKindNames = {"serial", "parallel", "vector", "unrolled"};
 inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
 

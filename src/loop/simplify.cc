@@ -245,13 +245,13 @@ void renumber_buffers(std::vector<Stmt>& block, const std::vector<int32_t>& numb
   }
 }
 
-void remove_unused_locals(Kernel& kernel) {
+void remove_unused_scratch(Kernel& kernel) {
   std::vector<bool> used(kernel.buffers.size());
   find_buffers(kernel.body, used);
   std::vector<int32_t> number(kernel.buffers.size(), kNone);
   std::vector<Buffer> kept;
   for (size_t i = 0; i < kernel.buffers.size(); ++i) {
-    if (!used[i] && kernel.buffers[i].kind == Buffer::Kind::kLocal) continue;
+    if (!used[i] && is_scratch(kernel.buffers[i].kind)) continue;
     number[i] = static_cast<int32_t>(kept.size());
     kept.push_back(std::move(kernel.buffers[i]));
   }
@@ -267,7 +267,7 @@ void simplify(Kernel& kernel) {
     Simplifier(kernel).run();
     while (remove_dead(kernel)) {
     }
-    remove_unused_locals(kernel);
+    remove_unused_scratch(kernel);
     number_values(kernel);
     std::string after = print(kernel);
     if (after == before) return;

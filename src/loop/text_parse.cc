@@ -183,7 +183,7 @@ void Parser::parse_buffer(Buffer::Kind kind) {
   buffer.name = lexer_.expect_identifier("a name");
   lexer_.expect(":");
   buffer.dtype = lexer_.expect_dtype();
-  if (kind == Buffer::Kind::kLocal) buffer.elements = bracketed_expr();
+  if (is_scratch(kind)) buffer.elements = bracketed_expr();
   kernel_.buffers.push_back(std::move(buffer));
 }
 

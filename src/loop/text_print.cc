@@ -44,7 +44,7 @@ class Printer {
 
   void print_buffer(const Buffer& buffer) {
     add("  ", name_in(kBufferKindNames, buffer.kind), " ", buffer.name, " : ", name_of(buffer.dtype));
-    if (buffer.kind == Buffer::Kind::kLocal) add("[", buffer.elements, "]");
+    if (is_scratch(buffer.kind)) add("[", buffer.elements, "]");
     add("\n");
   }
 

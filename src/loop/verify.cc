@@ -127,17 +127,19 @@ void Verifier::check_name(const std::string& name, std::vector<std::string>& use
 
 void Verifier::check_buffers() {
   std::vector<std::string> used;
-  bool locals = false;
+  Buffer::Kind last = Buffer::Kind::kIn;
   for (const Buffer& buffer : kernel_.buffers) {
     if (!is_identifier(buffer.name)) fail("the buffer name ", quote(buffer.name), " is no identifier");
     if (contains(used, buffer.name)) fail("the buffer name ", buffer.name, " is used twice");
     used.push_back(buffer.name);
     if (!is_value_type(buffer.dtype)) fail("the buffer ", buffer.name, " has elements of ", name_of(buffer.dtype));
-    const bool local = buffer.kind == Buffer::Kind::kLocal;
-    if (locals && !local) fail("the buffer ", buffer.name, " is an argument after a local buffer");
-    locals = local;
-    if (!local && !buffer.elements.is_int(0)) fail("the buffer ", buffer.name, " has a size but is not local");
-    if (local) check_index(buffer.elements, false);
+    if (is_scratch(last) && buffer.kind < last)
+      fail("the buffer ", buffer.name, " is ", is_scratch(buffer.kind) ? "shared" : "an argument", " after a ",
+           name_in(kBufferKindNames, last), " buffer");
+    last = buffer.kind;
+    const bool sized = is_scratch(buffer.kind);
+    if (!sized && !buffer.elements.is_int(0)) fail("the buffer ", buffer.name, " has a size but is an argument");
+    if (sized) check_index(buffer.elements, false);
   }
 }
 

@@ -227,6 +227,48 @@ TEST(Kernels, KeepLocalsOfIterationsApart) {
     expect_as_interpreted(kernel, {random_array(DType::kF32, 21 * n, 1), zeros(DType::kF32, 21 * n)}, {of(21), of(n)});
 }
 
+TEST(Kernels, KeepWhatIsSharedForWhatComesLater) {
+  Builder b("total");
+  const Expr n = b.scalar("n");
+  const BufferId x = b.in("x", DType::kF32), y = b.out("y", DType::kF32);
+  const BufferId parts = b.shared("parts", DType::kF32, n), more = b.shared("more", DType::kF64, n * 2);
+  const BufferId own = b.local("own", DType::kF32, n);
+  b.parallel_for(n, 1, [&](const Expr& i) {
+    b.vector_for(n, [&](const Expr& j) { b.store(own, j, b.load(x, i * n + j)); });
+    Value sum;
+    b.vector_for(n, [&](const Expr& j) { sum = b.reduce(Combine::kMax, b.load(own, j)); });
+    b.store(parts, i, sum);
+    b.store(more, 2 * i, cast(sum, DType::kF64));
+  });
+  Value total;
+  b.vector_for(n, [&](const Expr& p) {
+    const Value both = b.load(parts, p) + cast(b.load(more, 2 * p), DType::kF32);
+    total = b.reduce(Combine::kMax, both);
+  });
+  b.parallel_for(n, 1, [&](const Expr& i) { b.store(y, i, b.load(parts, i) - total); });
+  const Kernel kernel = b.finish();
+  for (int64_t n : {1, 2, 17, 40})
+    expect_as_interpreted(kernel, {random_array(DType::kF32, n * n, 1), random_array(DType::kF32, n, 2)}, {of(n)});
+}
+
+// Wide lanes around a loop that combines, with any number of columns.
+TEST(Reductions, OfColumnsStayInTheirColumns) {
+  for (const DType type : {DType::kBF16, DType::kF32, DType::kF64}) {
+    Builder b("columns");
+    const Expr n = b.scalar("n");
+    const BufferId x = b.in("x", type), y = b.out("y", DType::kF32);
+    b.vector_for(n, [&](const Expr& j) {
+      const Expr i = b.begin_for(loop::For::Kind::kSerial, 5);
+      const Value largest = b.reduce(Combine::kMax, cast(b.load(x, i * n + j), DType::kF32));
+      b.end_for();
+      b.store(y, j, largest);
+    });
+    const Kernel kernel = b.finish();
+    for (int64_t n : {0, 1, 15, 16, 31, 63, 64, 65, 127, 200})
+      expect_as_interpreted(kernel, {random_array(type, 5 * n, 1), random_array(DType::kF32, n, 2)}, {of(n)});
+  }
+}
+
 TEST(Kernels, HandValuesFromTheTopToParallelLoops) {
   Builder b("centre");
   const Expr n = b.scalar("n");

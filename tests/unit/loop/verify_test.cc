@@ -163,6 +163,8 @@ TEST(LoopVerify, Heads) {
       {"scalar v0 : int", "the scalar name v0 is kept for a value"},
       {"in x : c64", "the buffer x has elements of c64"},
       {"local t : f32[4] in x : f32", "the buffer x is an argument after a local buffer"},
+      {"local t : f32[4] shared u : f32[4]", "the buffer u is shared after a local buffer"},
+      {"in x : f32 shared u : f32[4] local t : f32[4]", ""},
       {"scalar e : float local t : f32[e]", "the expression e is no integer"},
   };
   for (const Case& c : cases) EXPECT_EQ(violation(c.body, ""), c.expected) << c.body;
