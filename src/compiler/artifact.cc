@@ -48,6 +48,7 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   passes_ = std::move(result.passes);
   remarks_ = std::move(result.remarks);
   notes_ = std::move(result.notes);
+  left_apart_ = std::move(result.left_apart);
   refused_ = std::move(result.refused);
   kernel_builds_ = result.kernel_builds;
   kernel_build_ns_ = result.kernel_build_ns;

@@ -82,6 +82,7 @@ class Artifact {
   std::vector<passes::PassRecord> passes_;
   std::vector<passes::Remark> remarks_;
   std::vector<lower::TaskNote> notes_;  // per task
+  std::vector<lower::LeftApart> left_apart_;
   lower::Refusals refused_;
   int64_t kernel_builds_ = 0;
   int64_t kernel_build_ns_ = 0;

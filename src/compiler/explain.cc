@@ -121,7 +121,25 @@ void print_passes(std::ostringstream& out, const std::vector<passes::PassRecord>
 }
 
 constexpr size_t kMostLines = 20;
+constexpr size_t kMostConflicts = 8;
 constexpr size_t kSlowest = 5;
+
+// What could have been one loop and is not, most first; equal pairs are one line.
+void print_left_apart(std::ostringstream& out, const std::vector<lower::LeftApart>& pairs) {
+  std::map<std::string, Share> groups;
+  for (const lower::LeftApart& pair : pairs) {
+    Share& group = groups[cat(pair.producer, " -> ", pair.consumer, ": ", pair.reason)];
+    ++group.tasks;
+    group.bytes += pair.bytes;
+  }
+  std::vector<std::pair<std::string, Share>> sorted(groups.begin(), groups.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  for (size_t i = 0; i < sorted.size() && i < kMostConflicts; ++i) {
+    out << "  " << std::setw(4) << sorted[i].second.tasks << "x left apart, " << human_bytes(sorted[i].second.bytes)
+        << " are loaded again: " << sorted[i].first << "\n";
+  }
+}
 
 }  // namespace
 
@@ -149,6 +167,7 @@ void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskIn
         << human_bytes(sorted[i].second.bytes) << "\n";
   }
   if (sorted.size() > kMostLines) out << "  ... and " << sorted.size() - kMostLines << " more\n";
+  print_left_apart(out, left_apart_);
 }
 
 std::string Artifact::title() const {

@@ -93,6 +93,7 @@ void lower_graph(const ir::Graph& graph, const CompileOptions& options, const Co
       lower::lower(graph, *host.catalog, {.generate = options.generate, .refused = result.refused});
   result.program = std::move(lowered.program);
   result.notes = std::move(lowered.notes);
+  result.left_apart = std::move(lowered.left_apart);
 }
 
 // Lowers again without what the machine refuses, until it refuses nothing.

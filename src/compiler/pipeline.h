@@ -29,7 +29,8 @@ struct CompileHost {
 
 struct CompileResult {
   program::Program program;
-  std::vector<lower::TaskNote> notes;         // per task
+  std::vector<lower::TaskNote> notes;  // per task
+  std::vector<lower::LeftApart> left_apart;
   lower::Refusals refused;                    // nodes that could not be generated
   std::shared_ptr<GeneratedTasks> generated;  // of the Program
   int64_t kernel_builds = 0;                  // pieces of code that LLVM made

@@ -26,12 +26,22 @@ struct Cluster {
   ir::NodeId product = ir::kNone;
   ir::ValueId product_view = ir::kNone;  // the result of the product as the nodes read it
   std::vector<Expr> space;
-  int row = ir::kNone;  // the dimension of the space along which all values have simple strides; kNone: the last one
+  int lanes = ir::kNone;  // the dimension of the space along which all values have simple strides; kNone: the last one
+  int tile = ir::kNone;   // the dimension along which those values have them that do not along `lanes`; kNone: all do
+  std::vector<int> walk;  // the dimensions that its reductions combine, ascending
   std::vector<ir::ValueId> results;  // what others read, in order of definition
   std::vector<ir::ValueId> writes;   // operands that the last node writes
   // Where the cluster runs.
   ir::NodeId anchor() const { return nodes.empty() ? product : nodes.back(); }
   int64_t saved_bytes = 0;  // that its nodes, each by itself, would store or load besides; symbolic sizes count as 1
+};
+
+// What could have run together with a node and does not.
+struct Conflict {
+  ir::NodeId producer = ir::kNone;  // the last node of the cluster that an operand comes from
+  ir::NodeId consumer = ir::kNone;
+  int64_t bytes = 0;  // that would not have been loaded; symbolic sizes count as 1
+  const char* reason = "";
 };
 
 class Clusters {
@@ -41,9 +51,12 @@ class Clusters {
   // The cluster of a node; null when it runs by itself.
   const Cluster* find(ir::NodeId node) const;
   const std::vector<Cluster>& all() const { return clusters_; }
+  // In program order of the consumers.
+  const std::vector<Conflict>& conflicts() const { return conflicts_; }
 
  private:
   std::vector<Cluster> clusters_;
+  std::vector<Conflict> conflicts_;
   std::vector<int> cluster_of_;  // per node
 };
 

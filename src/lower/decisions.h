@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,9 @@ class Decisions {
 
   // Nothing is decided about views and dead nodes.
   const Decision& of(ir::NodeId node) const { return decisions_[node]; }
+  std::span<const Conflict> conflicts() const {
+    return clusters_ ? clusters_->conflicts() : std::span<const Conflict>();
+  }
 
  private:
   std::optional<Clusters> clusters_;

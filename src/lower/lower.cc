@@ -77,7 +77,12 @@ class Lowering {
       notes_.resize(program_.tasks.size(), {.node = id});
     }
     for (const ir::Output& output : graph_.outputs) program_.outputs.push_back(lower_output(output));
-    return {std::move(program_), std::move(notes_)};
+    std::vector<LeftApart> left_apart;
+    for (const Conflict& conflict : decisions_.conflicts()) {
+      const auto name_of = [&](ir::NodeId id) { return short_name(*graph_.node(id).op); };
+      left_apart.push_back({name_of(conflict.producer), name_of(conflict.consumer), conflict.reason, conflict.bytes});
+    }
+    return {std::move(program_), std::move(notes_), std::move(left_apart)};
   }
 
  private:
@@ -340,7 +345,8 @@ void Lowering::lower_cluster(const Cluster& cluster) {
 }
 
 void Lowering::lower_nest(const Cluster& cluster) {
-  Terms terms(cluster.space, cluster.row);
+  Terms terms(cluster.space, cluster.lanes, cluster.walk);
+  if (cluster.tile != ir::kNone) terms.set_tile(cluster.tile);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
   std::vector<ir::ValueId> stored = cluster.results;
@@ -354,7 +360,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
 bool Lowering::lower_product(const Cluster& cluster) {
   const ir::Node& product = graph_.node(cluster.product);
   const auto factors = factors_of(graph_, product);
-  Terms terms(cluster.space, cluster.row);
+  Terms terms(cluster.space, cluster.lanes);
   terms.add_product(graph_, product, cluster.product_view);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
   // Results have memory of their own (writes_into_given_memory), so its strides are theirs.

@@ -2,6 +2,7 @@
 // Graph -> Program with unassigned buffers: each value finds its place in a buffer, each node that is not a view becomes a task.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/graph.h"
@@ -22,9 +23,16 @@ struct TaskNote {
   int64_t saved_bytes = 0;      // score of its cluster (lower/cluster.h)
 };
 
+// Two operators that could have run together and do not (lower/cluster.h).
+struct LeftApart {
+  std::string producer, consumer, reason;
+  int64_t bytes = 0;
+};
+
 struct Lowered {
   program::Program program;
   std::vector<TaskNote> notes;  // per task
+  std::vector<LeftApart> left_apart;
 };
 
 // Views vanish into operands. Clusters become generated code (kLoop, kMatmul). Any other node becomes a precompiled kernel

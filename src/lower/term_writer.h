@@ -20,9 +20,19 @@ class TermWriter {
   int load_along(ir::ValueId value, std::vector<int> dims);
   // Its element `index` (a term) of dimension `dim`. The others run with those of the space in `dims`.
   int load_indexed(ir::ValueId value, std::vector<int> dims, size_t dim, int index);
+  // In each of its dimensions the element scale * place + shift; `outside` where the term `inside` is false (kNone: nowhere).
+  struct Step {
+    int64_t scale = 1;
+    int64_t shift = 0;
+  };
+  int load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside);
   int map(std::vector<int> args, int cost, Term::Formula formula);
   int reduce(loop::Combine combine, int arg);
-  // Where in its row the first extreme value stands.
+  // How many dimensions a row has; which, as the nodes know them, and the others.
+  size_t row_rank() const { return terms_.row_rank(); }
+  std::vector<int> row_dims() const;
+  std::vector<int> other_dims() const;
+  // Where in its row of one dimension the first extreme value stands.
   int reduce_to_place(loop::Combine combine, int arg);
   // The combination of the row up to each place. Requires a full term.
   int scan(loop::Combine combine, int arg);
@@ -49,7 +59,7 @@ class TermWriter {
 
   // `value` is what `term` computes, converted to the type of `value`.
   void result(ir::ValueId value, int term);
-  // The same for a result that has no dimension for the row.
+  // The same for a result that has no dimensions for the row.
   void result_without_row(ir::ValueId value, int term);
   // `operand` is written where the place in the space says, or by `access`; from then on `value` names what it holds.
   void write(ir::ValueId operand, ir::ValueId value, int term);

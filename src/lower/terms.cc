@@ -41,10 +41,10 @@ TermAccess TermWriter::access(ir::ValueId value, const std::vector<int>& dims) c
 }
 
 int TermWriter::add_load(TermAccess access) {
-  const int last = static_cast<int>(terms_.space_.size()) - 1;
-  const bool runs = std::find(access.dims.begin(), access.dims.end(), last) != access.dims.end();
-  const bool by_place = access.index != ir::kNone && !terms_.terms_[access.index].row;
-  const bool row = !runs && !by_place && !terms_.space_.back().is_int(1);
+  const auto in_row = [&](int dim) { return terms_.is_in_row(dim); };
+  const auto is_full = [&](int term) { return term != ir::kNone && !terms_.terms_[term].row; };
+  const bool runs = std::any_of(access.dims.begin(), access.dims.end(), in_row);
+  const bool row = !runs && !is_full(access.index) && !is_full(access.inside) && !terms_.row_length().is_int(1);
   if (!row) access.part = part_;
   return add({.kind = Term::Kind::kLoad, .row = row, .access = std::move(access)});
 }
@@ -72,6 +72,19 @@ int TermWriter::load_indexed(ir::ValueId value, std::vector<int> dims, size_t di
   return add_load(std::move(at));
 }
 
+int TermWriter::load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside) {
+  TermAccess at = access(value, aligned(value));
+  for (size_t d = 0; d < steps.size(); ++d) {
+    // Of a dimension of size 1 there is one element to read, wherever it is asked for.
+    const bool moves = at.dims[d] != ir::kNone;
+    at.scales.push_back(moves ? steps[d].scale : 0);
+    at.shifts.push_back(moves ? steps[d].shift : 0);
+  }
+  at.inside = inside;
+  at.outside = outside;
+  return add_load(std::move(at));
+}
+
 int TermWriter::map(std::vector<int> args, int cost, Term::Formula formula) {
   Term term{.kind = Term::Kind::kMap, .row = true, .cost = cost};
   for (const int arg : args) {
@@ -84,7 +97,24 @@ int TermWriter::map(std::vector<int> args, int cost, Term::Formula formula) {
   return add(std::move(term));
 }
 
+std::vector<int> TermWriter::row_dims() const {
+  std::vector<int> dims;
+  for (size_t d = 0; d < terms_.places_.size(); ++d) {
+    if (terms_.is_in_row(terms_.places_[d])) dims.push_back(static_cast<int>(d));
+  }
+  return dims;
+}
+
+std::vector<int> TermWriter::other_dims() const {
+  std::vector<int> dims;
+  for (size_t d = 0; d < terms_.places_.size(); ++d) {
+    if (!terms_.is_in_row(terms_.places_[d])) dims.push_back(static_cast<int>(d));
+  }
+  return dims;
+}
+
 int TermWriter::reduce(Combine combine, int arg) {
+  NG_CHECK(!terms_.terms_[arg].row, "what is the same in a whole row is not combined over it");
   const int level = terms_.terms_[arg].level + 1;
   return add({.kind = Term::Kind::kReduce, .row = true, .level = level, .args = {arg}, .combine = combine});
 }
@@ -112,7 +142,7 @@ int TermWriter::place(int dim) {
   const auto is_it = [&](const Term& term) { return term.kind == Term::Kind::kPlace && term.dim == at; };
   const auto known = std::find_if(terms_.terms_.begin(), terms_.terms_.end(), is_it);
   if (known != terms_.terms_.end()) return static_cast<int>(known - terms_.terms_.begin());
-  const bool row = at + 1 != static_cast<int>(terms_.space_.size());
+  const bool row = !terms_.is_in_row(at);
   return add({.kind = Term::Kind::kPlace, .row = row, .cost = 1, .dim = at});
 }
 
@@ -124,7 +154,7 @@ int TermWriter::in_float(ir::ValueId value) {
 int TermWriter::sums() { return add({.kind = Term::Kind::kLoad}); }
 
 int TermWriter::count(DType dtype) {
-  const Expr n = terms_.space_.back();
+  const Expr n = terms_.row_length();
   reads(n);
   return map({}, 0, [n, dtype](Builder& b, Values) { return loop::cast(b.index(n), dtype); });
 }
@@ -172,10 +202,8 @@ void TermWriter::result(ir::ValueId value, int term) {
 }
 
 void TermWriter::result_without_row(ir::ValueId value, int term) {
-  std::vector<int> dims(graph_.value(value).tensor().sizes.size());
-  for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
   name(value, rounded(value, term));
-  terms_.known_.back().store = access(value, dims);
+  terms_.known_.back().store = access(value, other_dims());
 }
 
 void TermWriter::write(ir::ValueId operand, ir::ValueId value, int term) {
@@ -193,11 +221,32 @@ void TermWriter::write_indexed(ir::ValueId operand, int term, size_t dim, int in
   terms_.written_.push_back({.value = operand, .term = rounded(operand, term), .store = std::move(at)});
 }
 
-Terms::Terms(std::vector<Expr> space, int row) : space_(std::move(space)), places_(space_.size()) {
-  const int last = static_cast<int>(space_.size()) - 1;
-  if (row == ir::kNone) row = last;
-  for (int d = 0; d <= last; ++d) places_[d] = d == row ? last : d - (d > row ? 1 : 0);
-  std::rotate(space_.begin() + row, space_.begin() + row + 1, space_.end());
+Terms::Terms(std::vector<Expr> space, int lanes, const std::vector<int>& walk) : places_(space.size()) {
+  const int rank = static_cast<int>(space.size());
+  if (lanes == ir::kNone) lanes = rank - 1;
+  const auto walks = [&](int d) { return std::find(walk.begin(), walk.end(), d) != walk.end(); };
+  by_columns_ = !walk.empty() && !walks(lanes);
+  row_rank_ = std::max<size_t>(walk.size(), 1);
+  std::vector<int> order;
+  const auto append = [&](bool in_walk) {
+    for (int d = 0; d < rank; ++d) {
+      if (d != lanes && walks(d) == in_walk) order.push_back(d);
+    }
+  };
+  append(false);
+  if (by_columns_) order.push_back(lanes);
+  append(true);
+  if (!by_columns_) order.push_back(lanes);
+  for (const int d : order) {
+    places_[d] = static_cast<int>(space_.size());
+    space_.push_back(space[d]);
+  }
+}
+
+Expr Terms::row_length() const {
+  Expr length = 1;
+  for (size_t d = space_.size() - row_rank_; d < space_.size(); ++d) length = length * space_[d];
+  return length;
 }
 
 int Terms::find(ir::ValueId value, int part) const {
@@ -237,8 +286,7 @@ void Terms::add(const ir::Graph& graph, const ir::Node& node) {
   const auto size_in = [&](size_t d) -> const Expr& { return space_[places_[d]]; };
   bool fits = own->size() == space_.size();
   for (size_t d = 0; fits && d < own->size(); ++d) {
-    const bool is_row = places_[d] + 1 == static_cast<int>(space_.size());
-    fits = (*own)[d] == size_in(d) || (is_row && (*own)[d].is_int(1));
+    fits = (*own)[d] == size_in(d) || (is_in_row(places_[d]) && (*own)[d].is_int(1));
   }
   if (!fits) {
     part_nodes_.emplace(node.results.front(), &node);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a group of nodes computes, element by element: a graph of terms over one iteration space.
 //
-// The space is a list of sizes; its last dimension is the row. A full term has a value per element of the space, a row term
-// one per row (its tensor has size 1 in the last dimension). A reduction turns a full term into a row term. The level of a
-// term is the number of reductions that stand one behind the other before it: what must wait for that many walks over the row.
+// The space is a list of sizes; its last dimensions, those that reductions combine, are the row. A full term has a value per
+// element of the space, a row term one per row (its tensor has size 1 in the dimensions of the row). A reduction turns a full
+// term into a row term. The level of a term is the number of reductions that stand one behind the other before it: what must
+// wait for that many walks over the row. Neighbours in vectors are those of the row's last dimension, or of the dimension in
+// front of the row.
 //
 // A concatenation selects its parts by the place in the space. What computes a part is written once more for each of them,
 // at shifted places: there is no memory between the two.
@@ -25,10 +27,15 @@ namespace npugraph::lower {
 struct TermAccess {
   ir::ValueId value = ir::kNone;  // kNone: the sums of the product in front
   std::vector<int> dims;  // per dimension of the value: that of the space which it runs with; kNone: its first element
-  int part = ir::kNone;   // read at shifted places, see Terms::part()
+  // Per dimension of the value, its element is scale * place + shift; none: the place.
+  std::vector<int64_t> scales;
+  std::vector<int64_t> shifts;
+  int inside = ir::kNone;   // term: whether there is an element; elsewhere ...
+  double outside = 0;       // ... its value
+  int part = ir::kNone;     // read at shifted places, see Terms::part()
   int indexed = ir::kNone;  // in this dimension of the value, its element is ...
   int index = ir::kNone;    // ... what this term says, an i64
-  bool is_plain() const { return part == ir::kNone && indexed == ir::kNone; }
+  bool is_plain() const { return part == ir::kNone && indexed == ir::kNone && scales.empty(); }
 };
 
 struct Term {
@@ -72,8 +79,11 @@ struct TermCheck {
 
 class Terms {
  public:
-  // `row`: which dimension of `space` is the row; the others keep their order. kNone: the last one.
-  explicit Terms(std::vector<Expr> space, int row = ir::kNone);
+  // `lanes`: the dimension of `space` whose neighbours share vectors; kNone: the last one. `walk`: the dimensions that
+  // reductions combine, ascending; where there are none, that of the lanes is the row. The others keep their order.
+  explicit Terms(std::vector<Expr> space, int lanes = ir::kNone, const std::vector<int>& walk = {});
+  // Reads what has no neighbours there in tiles with this dimension, in which it has them.
+  void set_tile(int dim) { tile_ = places_[static_cast<size_t>(dim)]; }
 
   // Adds what the node computes. Its operands are results of nodes added before, or are loaded.
   // Requires that space_of() of the node is this space, or that of its rows, or that of a part of a concatenation which is
@@ -86,6 +96,14 @@ class Terms {
   void add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view);
 
   const std::vector<Expr>& space() const { return space_; }
+  // How many of the last dimensions are the row.
+  size_t row_rank() const { return row_rank_; }
+  // How many elements a row has.
+  Expr row_length() const;
+  // kNone: there are no tiles.
+  int tile() const { return tile_; }
+  // Whether vectors hold neighbouring rows instead of neighbours in a row.
+  bool is_by_columns() const { return by_columns_; }
   const Term& term(int id) const { return terms_[id]; }
   const TermPart& part(int id) const { return parts_[id]; }
   int size() const { return static_cast<int>(terms_.size()); }
@@ -105,9 +123,13 @@ class Terms {
   friend class TermWriter;
 
   int find(ir::ValueId value, int part) const;  // a term; kNone
+  bool is_in_row(int place) const { return place + static_cast<int>(row_rank_) >= static_cast<int>(space_.size()); }
 
   std::vector<Expr> space_;
   std::vector<int> places_;  // per dimension as the nodes know it: which one of space_ it is
+  size_t row_rank_ = 1;
+  bool by_columns_ = false;
+  int tile_ = ir::kNone;
   std::vector<Expr> scalars_;
   std::vector<Term> terms_;
   std::vector<TermPart> parts_;
@@ -121,14 +143,18 @@ class Terms {
 // it. Nothing for other nodes.
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node);
 
+// The dimensions of its space that a node combines, ascending; none for nodes that combine nothing.
+std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node);
+
 // How a node that has terms touches its operands.
 enum class TermKind : uint8_t {
   kElementwise,    // an element of each for each place
-  kRows,           // whole rows
+  kRows,           // whole rows, see walk_of()
   kConcatenation,  // side by side along the rows
   kGather,         // an index operand says where: both are loaded
   kWrite,          // elementwise, into an operand
   kScatter,        // into an operand, where an index operand says: the index is loaded
+  kWindow,         // at places around: the operand is loaded
 };
 // Nothing for nodes without terms.
 std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node);

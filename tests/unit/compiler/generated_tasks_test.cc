@@ -63,5 +63,19 @@ TEST(GeneratedTasks, ExplainShowsTheShareAndTheScores) {
       << page;
 }
 
+TEST(GeneratedTasks, ExplainShowsWhatWasLeftApart) {
+  const auto artifact = compile_text(R"(npugraph.graph 1 @test {
+    input %x : f32[200, 300] user "x"
+    %a : f32[200, 300] = aten.exp(%x)
+    %r : f32[200] = aten.sum.dim_IntList(%a, [1])
+    %b : f32[200, 300] = aten.tanh(%a)
+    %c : f32[300] = aten.sum.dim_IntList(%b, [0])
+    return %r, %c
+  })",
+                                     NoCatalog(), {}, generate);
+  const std::string page = artifact->explain();
+  EXPECT_NE(page.find("1x left apart, 234.4 KiB are loaded again: "), std::string::npos) << page;
+}
+
 }  // namespace
 }  // namespace npugraph::compiler

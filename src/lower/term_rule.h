@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kinds of nodes become terms: what a family of rules shares with the others. Internal to lower/.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "lower/arguments.h"
+#include "lower/term_writer.h"
+
+namespace npugraph::lower {
+
+struct Rule {
+  bool (*fits)(const ir::Graph& graph, const ir::Node& node);
+  // Requires that the node fits.
+  void (*write)(TermWriter& w, const ir::Graph& graph, const ir::Node& node);
+  TermKind kind;
+  // The argument whose sizes are the space; kNone: the result's.
+  int space = ir::kNone;
+  // The dimensions of the space that are combined, in any order; null: none.
+  std::vector<int> (*walk)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+};
+
+struct NamedRule {
+  std::string_view op;
+  Rule rule;
+};
+
+std::span<const NamedRule> reduction_rules();
+std::span<const NamedRule> index_rules();
+std::span<const NamedRule> window_rules();
+
+using TermValues = std::span<const loop::Value>;
+
+// The type in which floats compute.
+inline DType compute_type(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+inline const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id) {
+  return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
+}
+
+inline bool is_float_tensor(const ir::TensorType* type) {
+  return type != nullptr && (type->dtype == DType::kF32 || type->dtype == DType::kF64 || type->dtype == DType::kBF16 ||
+                             type->dtype == DType::kF16);
+}
+
+inline ir::ValueId value_of(const ir::Node& node, size_t arg) { return std::get<TensorRef>(node.args[arg]).id; }
+
+inline bool has(const ir::Node& node, size_t arg) {
+  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
+  return ref != nullptr && ref->id != TensorRef::kAbsent;
+}
+
+// Position of the argument `name` in the schema, or nothing.
+inline std::optional<size_t> find_argument(const ir::Node& node, std::string_view name) {
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    if (node.op->schema.args[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+// A known dimension of a tensor of this rank.
+inline std::optional<int> known_dim(const Expr& e, size_t rank) {
+  const auto dim = e.as_int();
+  if (!dim) return std::nullopt;
+  return static_cast<int>(*dim < 0 ? *dim + static_cast<int64_t>(rank) : *dim);
+}
+
+inline loop::Value sub(loop::Builder&, TermValues v) { return v[0] - v[1]; }
+inline loop::Value mul(loop::Builder&, TermValues v) { return v[0] * v[1]; }
+inline loop::Value div(loop::Builder&, TermValues v) { return v[0] / v[1]; }
+inline constexpr int kFunctionCost = 16;
+
+}  // namespace npugraph::lower
