@@ -38,14 +38,13 @@ def test_transposed(size, dynamic) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int8, torch.bool])
 def test_types(dtype) -> None:
     x = torch.randint(0, 2, (170, 190)).to(dtype)
-    check(lambda x: x.t().contiguous(), x)
-    check(lambda x: x.t().contiguous().float(), x)
+    check(lambda x: x.t().contiguous() == 0, x)
 
 
 def test_layouts_of_images() -> None:
     x = torch.randn(2, 48, 20, 21)
-    check(lambda x: x.contiguous(memory_format=torch.channels_last), x)
-    check(lambda x: x.contiguous(), x.to(memory_format=torch.channels_last))
+    check(lambda x: x.contiguous(memory_format=torch.channels_last) + 1, x)
+    check(lambda x: x.contiguous() + 1, x.to(memory_format=torch.channels_last))
     check(lambda x: x.permute(0, 2, 3, 1).contiguous() + torch.arange(48.0), x)
 
 

@@ -21,9 +21,13 @@ bool has_tiles(const program::Program& program) {
 }
 
 TEST(Tiles, StageWhatHasItsNeighboursElsewhere) {
-  const program::Program program = generated("%c : f32[300, 200]{200, 1} = aten.clone(%t)\nreturn %c");
-  ASSERT_EQ(tasks_of(program), "loop.clone*");
+  const program::Program program = generated("%c : f32[300, 200]{200, 1} = aten.tanh(%t)\nreturn %c");
+  ASSERT_EQ(tasks_of(program), "loop.tanh");
   EXPECT_TRUE(has_tiles(program));
+}
+
+TEST(Tiles, CopiesAloneStayWithTheHost) {
+  EXPECT_EQ(tasks_of(generated("%c : f32[300, 200]{200, 1} = aten.clone(%t)\nreturn %c")), "aten.clone*");
 }
 
 TEST(Tiles, RunWithOtherElementwiseNodes) {
