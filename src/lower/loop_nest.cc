@@ -31,6 +31,12 @@ constexpr int64_t kSplitElements = 32768;
 
 Expr ceil_div(const Expr& a, const Expr& b) { return Expr::make(ExprOp::kCeilDiv, {a, b}); }
 
+Expr product(const std::vector<Expr>& sizes, size_t begin, size_t end) {
+  Expr out = 1;
+  for (size_t d = begin; d < end; ++d) out = out * sizes[d];
+  return out;
+}
+
 // Costs from which on a value of an earlier walk is kept, and the longest row that is.
 constexpr int kKeepCost = 8;
 constexpr int64_t kLongestKeptRow = 65536;
@@ -333,12 +339,6 @@ void NestWriter::set_outer(const Expr& row, size_t end) {
     at_[d] = d == 0 ? rest : Expr::make(ExprOp::kMod, {rest, layout_.sizes[d]});
     rest = Expr::make(ExprOp::kFloorDiv, {rest, layout_.sizes[d]});
   }
-}
-
-Expr product(const std::vector<Expr>& sizes, size_t begin, size_t end) {
-  Expr out = 1;
-  for (size_t d = begin; d < end; ++d) out = out * sizes[d];
-  return out;
 }
 
 Expr grain_for(const Expr& walked) { return ceil_div(kGrainElements, Expr::make(ExprOp::kMax, {walked, Expr(1)})); }
