@@ -7,7 +7,7 @@ import npugraph
 from npugraph.demo import generate, packages, smollm2
 
 QUESTION = "Name three colours."
-TOKENS = 8
+TOKENS = 4
 
 
 @torch.no_grad()

@@ -5,16 +5,14 @@
 #include <cstdlib>
 #include <new>
 
-#include <sys/mman.h>
-
 #include "base/error.h"
+#include "base/pages.h"
 #include "program/offsets.h"
 
 namespace npugraph::runtime {
 namespace {
 
 constexpr int64_t kPage = 4096;
-constexpr int64_t kHugePage = 2 << 20;
 
 int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -50,7 +48,7 @@ void Arena::reserve(int64_t bytes) {
   data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, capacity));
   if (data_ == nullptr) throw std::bad_alloc();
   capacity_ = capacity;
-  if (alignment == kHugePage) madvise(data_, capacity, MADV_HUGEPAGE);  // advice: without it pages are small
+  prefer_huge_pages(data_, capacity);
   touch_pages(data_, capacity);
   record_->report("grow", capacity_);
 }

@@ -6,6 +6,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include "base/pages.h"
 #include "runtime/ledger.h"
 
 namespace npugraph::bridge {
@@ -27,7 +28,10 @@ SpareMemory& SpareMemory::instance() {
 c10::DataPtr SpareMemory::allocate(size_t bytes) {
   if (bytes < kLeastBytes) return c10::GetCPUAllocator()->allocate(bytes);
   std::unique_ptr<Block> block = take(bytes);
-  if (block == nullptr) block = std::make_unique<Block>(Block{c10::GetCPUAllocator()->allocate(bytes), bytes});
+  if (block == nullptr) {
+    block = std::make_unique<Block>(Block{c10::GetCPUAllocator()->allocate(bytes), bytes});
+    prefer_huge_pages(block->memory.get(), static_cast<int64_t>(bytes));
+  }
   void* const data = block->memory.get();
   return {data, block.release(), give_back, c10::Device(c10::DeviceType::CPU)};
 }

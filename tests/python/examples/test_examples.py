@@ -25,7 +25,7 @@ SAYS = {
     "07_sentence_search.py": "Maren, lights the lamp",
     "08_trace.py": "most time in:",
     "09_saved_program.py": "npugraph-run: the same result",
-    "10_gguf.py": "products that read blocks: gguf_linear",
+    "10_gguf.py": "products that read blocks: matmul.gguf_linear",
 }
 MOST_LINES = 80
 
