@@ -44,7 +44,7 @@ int TermWriter::add_load(TermAccess access) {
   const auto in_row = [&](int dim) { return terms_.is_in_row(dim); };
   const auto is_full = [&](int term) { return term != ir::kNone && !terms_.terms_[term].row; };
   const bool runs = std::any_of(access.dims.begin(), access.dims.end(), in_row);
-  const bool row = !runs && !is_full(access.index) && !is_full(access.inside) && !terms_.row_length().is_int(1);
+  const bool row = !terms_.changes_in_row(runs || is_full(access.index) || is_full(access.inside));
   if (!row) access.part = part_;
   return add({.kind = Term::Kind::kLoad, .row = row, .access = std::move(access)});
 }
@@ -142,7 +142,7 @@ int TermWriter::place(int dim) {
   const auto is_it = [&](const Term& term) { return term.kind == Term::Kind::kPlace && term.dim == at; };
   const auto known = std::find_if(terms_.terms_.begin(), terms_.terms_.end(), is_it);
   if (known != terms_.terms_.end()) return static_cast<int>(known - terms_.terms_.begin());
-  const bool row = !terms_.is_in_row(at);
+  const bool row = !terms_.changes_in_row(terms_.is_in_row(at));
   return add({.kind = Term::Kind::kPlace, .row = row, .cost = 1, .dim = at});
 }
 

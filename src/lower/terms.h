@@ -123,6 +123,9 @@ class Terms {
   friend class TermWriter;
 
   int find(ir::ValueId value, int part) const;  // a term; kNone
+  // Whether what `runs` along the row must be computed for each element. Where rows have one element, other dimensions stand in
+  // lanes, so everything must.
+  bool changes_in_row(bool runs) const { return runs || row_length().is_int(1); }
   bool is_in_row(int place) const { return place + static_cast<int>(row_rank_) >= static_cast<int>(space_.size()); }
 
   std::vector<Expr> space_;

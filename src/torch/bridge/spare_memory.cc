@@ -65,7 +65,7 @@ void SpareMemory::keep(std::unique_ptr<Block> block) {
   while (spare_bytes_ > most_bytes_) {
     spare_bytes_ -= spare_.front()->bytes;
     freed.push_back(std::move(spare_.front()));
-    spare_.erase(spare_.begin());
+    spare_.pop_front();
   }
   report();
 }

@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include <c10/core/Allocator.h>
 
@@ -27,7 +27,7 @@ class SpareMemory {
   c10::DataPtr allocate(size_t bytes);
   // A call took so many bytes in all: of those that come back, as many are kept.
   void expect(size_t bytes);
-  // Frees what is spare, and forgets what calls took.
+  // Frees what is spare, and forgets what calls took, also those of others: the next calls make it known again.
   void trim();
 
  private:
@@ -35,7 +35,7 @@ class SpareMemory {
     c10::DataPtr memory;
     size_t bytes;
   };
-  using Blocks = std::vector<std::unique_ptr<Block>>;
+  using Blocks = std::deque<std::unique_ptr<Block>>;
 
   SpareMemory() = default;
   static void give_back(void* block);

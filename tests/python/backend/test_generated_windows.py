@@ -100,3 +100,12 @@ def test_reversal() -> None:
     for dims in ((2,), (0,), (0, 1, 2)):
         assert torch.equal(compile_ex(lambda x, dims=dims: x.flip(dims) * 2)(x), x.flip(dims) * 2)
     assert kinds() == {"loop"}
+
+
+def test_windows_in_front_of_dimensions_of_size_1() -> None:
+    check(lambda x: F.pad(x, (0, 0, 1, 1), value=100.0), torch.arange(6.0).view(6, 1))
+    check(lambda x: F.pad(x, (-1, -1, 1, 1)), torch.randn(4, 3))
+    check(lambda x: F.pad(x, (0, 0, 0, 0, 1, 1)), torch.randn(4, 1, 1))
+    check(lambda x: F.max_pool2d(x, (2, 1), None, (1, 0)), torch.randn(1, 1, 6, 1))
+    check(lambda x: F.max_pool2d(x, (4, 3), None, (2, 0), (1, 2)), torch.randn(2, 16, 5, 5))
+    check(lambda x: F.avg_pool2d(x, (2, 3), None, (1, 0)), torch.randn(1, 1, 6, 3))
