@@ -9,12 +9,15 @@
 #include "codegen/code_store.h"
 #include "codegen/ir_loop.h"
 #include "codegen/matmul_element.h"
+#include "codegen/row_pointers.h"
 
 namespace npugraph::codegen {
 namespace {
 
 using llvm::Align;
 using llvm::Value;
+
+constexpr int64_t kPrefetchBytes = 8192;
 
 int element_lanes(const target::Target& target) { return std::min(target.lanes(DType::kF32), 16); }
 
@@ -69,6 +72,14 @@ class QuantMatvecEmitter {
   Value* times(Value* x, int64_t factor) { return b_.CreateMul(x, b_.getInt64(factor)); }
   Value* vector_at(int v) { return bytes(x_, times(x_stride_, v)); }
 
+  // Rows follow each other in memory, so what a group reads is one piece of it, and the next groups' pieces are behind it. A
+  // share of them for each block of this group.
+  void prefetch(Value* first_row, Value* block, int group) {
+    const int share = group * format_.bytes;
+    Value* ahead = bytes(first_row, b_.CreateAdd(times(block, share), b_.getInt64(kPrefetchBytes)));
+    for (int line = 0; line < share; line += 64) emit_prefetch(b_, bytes(ahead, b_.getInt64(line)));
+  }
+
   void emit_group(Value* r, int group) {
     Values rows;
     for (int i = 0; i < group; ++i)
@@ -76,6 +87,7 @@ class QuantMatvecEmitter {
     const Values zeros(static_cast<size_t>(group * vectors_), llvm::Constant::getNullValue(sum_type_));
     const Values sums = emit_loop(b_, b_.getInt64(0), blocks_, 1, zeros, [&](Value* i, const Values& before) {
       Value* offset = times(i, format_.bytes);
+      prefetch(rows.front(), i, group);
       Values after = before;
       std::vector<BlockReader> readers;
       for (Value* row : rows) readers.emplace_back(b_, target_, type_, bytes(row, offset));
