@@ -26,18 +26,13 @@ class Run {
   }
 
  private:
-  struct Piece {
-    int64_t batch, channel, channels;
-    std::array<int64_t, 2> first, size;  // in the result
+  // Of the result.
+  struct Piece : Pixels {
+    int64_t batch = 0, channel = 0, channels = 0;
   };
 
   Piece piece(int64_t item) const {
-    Piece made{};
-    for (const size_t d : {1, 0}) {
-      made.first[d] = item % p_.pieces(d) * p_.piece[d];
-      made.size[d] = std::min(p_.piece[d], p_.out[d] - made.first[d]);
-      item /= p_.pieces(d);
-    }
+    Piece made{take_pixels(item, p_.out, p_.piece)};
     made.channel = item % p_.blocks() * p_.lanes;
     made.channels = std::min(p_.lanes, p_.channels - made.channel);
     made.batch = item / p_.blocks();

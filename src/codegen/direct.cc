@@ -28,18 +28,13 @@ class Run {
   }
 
  private:
-  struct Piece {
-    int64_t batch, group;
-    std::array<int64_t, 2> first, size;  // in the result
+  // Of the result.
+  struct Piece : Pixels {
+    int64_t batch = 0, group = 0;
   };
 
   Piece piece(int64_t item) const {
-    Piece made{};
-    for (const size_t d : {1, 0}) {
-      made.first[d] = item % p_.pieces(d) * p_.piece[d];
-      made.size[d] = std::min(p_.piece[d], p_.out[d] - made.first[d]);
-      item /= p_.pieces(d);
-    }
+    Piece made{take_pixels(item, p_.out, p_.piece)};
     made.group = item % p_.groups;
     made.batch = item / p_.groups;
     return made;

@@ -20,6 +20,17 @@ int64_t first_beyond(int64_t x, int64_t size, int64_t step, int64_t count) {
 
 }  // namespace
 
+Pixels take_pixels(int64_t& item, const std::array<int64_t, 2>& out, const std::array<int64_t, 2>& piece) {
+  Pixels taken;
+  for (const size_t d : {1, 0}) {
+    const int64_t pieces = divide_up(out[d], piece[d]);
+    taken.first[d] = item % pieces * piece[d];
+    taken.size[d] = std::min(piece[d], out[d] - taken.first[d]);
+    item /= pieces;
+  }
+  return taken;
+}
+
 RowCopy::RowCopy(const Image& image, DType dtype, int64_t x, int64_t count, DType to_type, CopyRowsFunction* code)
     : image_(image), dtype_(dtype), to_type_(to_type), code_(code), count_(count) {
   const int64_t step = image.step[1];

@@ -26,6 +26,15 @@ struct Image {
   int64_t reach(size_t d) const { return (kernel[d] - 1) * dilation[d] / step[d]; }
 };
 
+// A rectangle.
+struct Pixels {
+  std::array<int64_t, 2> first{}, size{};
+};
+
+// Of pieces of a result of `out` pixels, the one that `item` says, counted through columns and then rows of pieces; `item`
+// becomes what is left of it.
+Pixels take_pixels(int64_t& item, const std::array<int64_t, 2>& out, const std::array<int64_t, 2>& piece);
+
 // Copies pixels x, x + step[1], .. of rows of an image, `count` of them, with zeros outside of it. `to_type` is f32 or the type
 // of the image; `code` is that of row_copy.h for them, or null.
 class RowCopy {

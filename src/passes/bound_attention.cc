@@ -105,8 +105,7 @@ class Bounder {
     if (type == nullptr || type->dtype != DType::kBool || (type->sizes.size() != 2 && type->sizes.size() != 4))
       return false;
     const std::vector<Expr> scores{q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};
-    return std::equal(type->sizes.rbegin(), type->sizes.rend(), scores.rbegin(),
-                      [](const Expr& size, const Expr& of_scores) { return size.is_int(1) || size == of_scores; });
+    return broadcasts_to(type->sizes, scores);
   }
 
   bool replace(ir::NodeId id, const KeyMask& said, const Bounds& bounds) {

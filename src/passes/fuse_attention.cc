@@ -157,10 +157,7 @@ class Fuser {
   bool fits_scores(const Parts& parts, ir::NodeId id) const {
     const ir::TensorType& mask = type(parts.mask);
     if (!is_float(mask.dtype) || (mask.sizes.size() != 2 && mask.sizes.size() != 4)) return false;
-    const bool broadcasts =
-        std::equal(mask.sizes.rbegin(), mask.sizes.rend(), parts.sizes.rbegin(),
-                   [](const Expr& size, const Expr& of_scores) { return size.is_int(1) || size == of_scores; });
-    return broadcasts && !is_written_between(parts.mask, parts.masking, id);
+    return broadcasts_to(mask.sizes, parts.sizes) && !is_written_between(parts.mask, parts.masking, id);
   }
 
   bool is_written_between(ir::ValueId id, ir::NodeId first, ir::NodeId last) const {

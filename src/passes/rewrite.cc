@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/rewrite.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/table.h"
 
@@ -76,6 +78,12 @@ void Replacements::rewrite_operands(ir::Node& node) const {
 
 void Replacements::apply() {
   if (any_) graph_.replace_uses(by_);
+}
+
+bool broadcasts_to(std::span<const Expr> sizes, std::span<const Expr> to) {
+  return sizes.size() <= to.size() &&
+         std::equal(sizes.rbegin(), sizes.rend(), to.rbegin(),
+                    [](const Expr& size, const Expr& of_to) { return size.is_int(1) || size == of_to; });
 }
 
 }  // namespace npugraph::passes

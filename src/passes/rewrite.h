@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -71,5 +72,8 @@ void walk(ir::Graph& graph, Replacements& replacements, Fn fn) {
   }
   replacements.apply();
 }
+
+// Whether a tensor of `sizes` broadcasts to `to`: each size, from the last one on, is that of `to`, or 1.
+bool broadcasts_to(std::span<const Expr> sizes, std::span<const Expr> to);
 
 }  // namespace npugraph::passes
