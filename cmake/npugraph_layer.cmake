@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...] [PCH <header>...])
+# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...] [PCH <header>...] [TEST_SHARDS <n>])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
 # program <dir>_test. DEPS are the layers that this one may include, exactly those of scripts/check_layers;
-# LINK are libraries from outside of the tree, PCH headers to precompile.
+# LINK are libraries from outside of the tree, PCH headers to precompile. Tests that take long run in TEST_SHARDS
+# processes, each with its share of the tests.
 function(npugraph_layer dir)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;LINK;PCH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS" "DEPS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -27,12 +28,14 @@ function(npugraph_layer dir)
   target_link_libraries(npugraph_${name} ${scope} npugraph_options ${arg_DEPS} ${arg_LINK})
 
   if(NPUGRAPH_TESTS)
-    npugraph_unit_test(${dir} npugraph_${name})
+    npugraph_unit_test(${dir} LIBRARIES npugraph_${name} SHARDS ${arg_TEST_SHARDS})
   endif()
 endfunction()
 
-# npugraph_unit_test(<dir> <library>...): the test program of tests/unit/<dir>, if there are tests.
+# npugraph_unit_test(<dir> LIBRARIES <library>... [SHARDS <n>]): the test program of tests/unit/<dir>, if there are
+# tests, as one test or as one for each shard.
 function(npugraph_unit_test dir)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "LIBRARIES")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${dir}/*_test.cc)
   if(NOT sources)
     return()
@@ -40,9 +43,20 @@ function(npugraph_unit_test dir)
   string(REPLACE "/" "_" name ${dir})
   add_executable(${name}_test ${sources})
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
-  target_link_libraries(${name}_test PRIVATE ${ARGN} npugraph_options GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name}_test PRIVATE ${arg_LIBRARIES} npugraph_options GTest::gtest_main)
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    math(EXPR index "${shard} - 1")
+    set(test ${name})
+    if(arg_SHARDS GREATER 1)
+      set(test ${name}_${shard})
+    endif()
+    add_test(NAME ${test} COMMAND ${name}_test --gtest_brief=1)
+    set_tests_properties(${test} PROPERTIES TIMEOUT 300 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # npugraph_tool(<name> <source> DEPS <dir>...): a program of src/tools, installed beside the Python scripts.

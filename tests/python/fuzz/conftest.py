@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.python.fuzz import coverage
+from tests.python.tables import TABLES
 
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    table = coverage.table()
-    if table:
-        terminalreporter.section("random programs")
-        terminalreporter.write_line(table)
+TABLES["random programs"] = coverage.table

@@ -12,7 +12,11 @@ import torch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from tests.python.models.model_measurements import ALLOCATIONS, MEASURED, allocation_table, table
+from tests.python.models.model_measurements import allocation_table, model_table
+from tests.python.tables import TABLES
+
+TABLES["model set"] = model_table
+TABLES["allocations of one decode step by operator"] = allocation_table
 
 
 @pytest.fixture(autouse=True)
@@ -34,12 +38,3 @@ def smollm2_tokenizer() -> Any:
     from npugraph.demo import smollm2
 
     return smollm2.load_tokenizer()
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if MEASURED:
-        terminalreporter.section("model set")
-        terminalreporter.write_line(table(MEASURED))
-    if ALLOCATIONS:
-        terminalreporter.section("allocations of one decode step by operator")
-        terminalreporter.write_line(allocation_table())

@@ -114,11 +114,13 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logarithms) / len(logarithms))
 
 
-def table(measurements: Iterable[Measurement]) -> str:
+def model_table() -> str:
     """One line for each model and batch size, and the geometric mean of arena / lower bound."""
+    if not MEASURED:
+        return ""
     header = f"{'model':<16} batch graphs breaks parts   error   eager  copied B  arena/bound  tasks by kind"
-    lines = [header] + [table_line(entry) for entry in measurements]
-    ratios = [entry.arena_ratio for entry in measurements if entry.arena_ratio is not None]
+    lines = [header] + [table_line(entry) for entry in MEASURED]
+    ratios = [entry.arena_ratio for entry in MEASURED if entry.arena_ratio is not None]
     if ratios:
         lines.append(f"arena / lower bound, geometric mean over {len(ratios)}: {geometric_mean(ratios):.4f}")
     return "\n".join(lines)
