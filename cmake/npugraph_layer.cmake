@@ -28,12 +28,15 @@ function(npugraph_layer dir)
   target_link_libraries(npugraph_${name} ${scope} npugraph_options ${arg_DEPS} ${arg_LINK})
 
   if(NPUGRAPH_TESTS)
+    if(NOT arg_TEST_SHARDS)
+      set(arg_TEST_SHARDS 1)
+    endif()
     npugraph_unit_test(${dir} LIBRARIES npugraph_${name} SHARDS ${arg_TEST_SHARDS})
   endif()
 endfunction()
 
-# npugraph_unit_test(<dir> LIBRARIES <library>... [SHARDS <n>]): the test program of tests/unit/<dir>, if there are
-# tests, as one test or as one for each shard.
+# npugraph_unit_test(<dir> LIBRARIES <library>... SHARDS <n>): the test program of tests/unit/<dir>, if there are
+# tests, as one test for each shard.
 function(npugraph_unit_test dir)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "LIBRARIES")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${dir}/*_test.cc)
@@ -44,9 +47,6 @@ function(npugraph_unit_test dir)
   add_executable(${name}_test ${sources})
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
   target_link_libraries(${name}_test PRIVATE ${arg_LIBRARIES} npugraph_options GTest::gtest_main)
-  if(NOT arg_SHARDS)
-    set(arg_SHARDS 1)
-  endif()
   foreach(shard RANGE 1 ${arg_SHARDS})
     math(EXPR index "${shard} - 1")
     set(test ${name})
