@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -24,7 +24,7 @@ from benchmarks import (
     sides,
     smollm2_decode,
 )
-from benchmarks.harness import Result
+from benchmarks.harness import Request, Result
 
 BENCHMARKS = {
     module.NAME: module
@@ -38,14 +38,22 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="few samples, Inductor only where it compiles fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything measured as JSON")
-    parser.add_argument("--sides", type=lambda text: text.split(","), help="comma-separated; default: all four")
+    parser.add_argument("--resume", action="store_true", help="keep what FILE holds of this commit, measure the rest")
+    parser.add_argument("--cases", type=comma_separated, default=["*"], help='patterns of cases, as "bert*,gpt2 base*"')
+    parser.add_argument("--sides", type=comma_separated, help="comma-separated; default: all four")
     parser.add_argument("--peers", action="store_true", help="also the sides of benchmarks/peers.py")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="cores to pin to (default: all)")
     parsed = parser.parse_args(arguments)
+    if parsed.resume and not parsed.json:
+        parser.error("--resume needs --json FILE")
     refuse_unknown(parser, "benchmark", parsed.names, BENCHMARKS)
     known_sides = dict.fromkeys((*sides.DEFAULT_SIDES, *peers.ALL, *torch._dynamo.list_backends(exclude_tags=())))
     refuse_unknown(parser, "side", parsed.sides or (), known_sides)
     return parsed
+
+
+def comma_separated(text: str) -> list[str]:
+    return text.split(",")
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, what: str, names: Iterable[str], known: Iterable[str]) -> None:
@@ -61,16 +69,23 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     described = machine.describe()
     print(f"{described['processor']}, {described['threads']} threads, torch {torch.__version__}")
-    side_names = parsed.sides or default_sides(parsed)
-    samples = QUICK_SAMPLES if parsed.quick else SAMPLES
-    results: list[Result] = []
+    record = report.Record([described])
+    if parsed.resume and parsed.json.exists():
+        record = report.resume(parsed.json, described)
+    request = Request(
+        parsed.sides or default_sides(parsed),
+        QUICK_SAMPLES if parsed.quick else SAMPLES,
+        parsed.quick,
+        parsed.cases,
+        frozenset((result.benchmark, result.case) for result in record.results),
+    )
     for name in parsed.names or BENCHMARKS:
-        results += run_one(name, side_names, samples, parsed.quick)
-    verdicts = report.bars(results)
+        for _ in run_one(name, request, record.results):
+            if parsed.json:
+                report.write_json(parsed.json, record)
+    verdicts = report.bars(record.results)
     if verdicts:
         print("\nbars\n" + "\n".join(verdicts))
-    if parsed.json:
-        report.write_json(parsed.json, described, results)
     return 0
 
 
@@ -80,20 +95,20 @@ def default_sides(parsed: argparse.Namespace) -> tuple[str, ...]:
     return sides.QUICK_SIDES if parsed.quick else sides.DEFAULT_SIDES
 
 
-def run_one(name: str, side_names: list[str], samples: int, quick: bool) -> list[Result]:
-    """Runs one benchmark, prints its table, and warns when others used the machine meanwhile."""
-    load = machine.ForeignLoad()
+def run_one(name: str, request: Request, results: list[Result]) -> Iterator[Result]:
+    """Runs one benchmark, prints its table, and warns where others used the machine meanwhile. Each result is in
+    ``results`` when it is given."""
     print(f"\n{name}\n{report.HEADER}", flush=True)
-    results = []
-    for result in BENCHMARKS[name].run(side_names, samples, quick):
-        print(report.lines(result), flush=True)
+    load = machine.ForeignLoad()
+    for result in BENCHMARKS[name].run(request):
+        result.foreign_load = load.share()
         results.append(result)
-    foreign = load.share()
-    for result in results:
-        result.foreign_load = foreign
-    if foreign > machine.LOADED:
-        print(f"warning: other processes used {foreign:.0%} of the machine; do not trust these figures")
-    return results
+        print(report.lines(result), flush=True)
+        if result.foreign_load > machine.LOADED:
+            share = f"{result.foreign_load:.0%}"
+            print(f"warning: other processes used {share} of the machine; do not trust these figures", flush=True)
+        yield result
+        load = machine.ForeignLoad()
 
 
 if __name__ == "__main__":

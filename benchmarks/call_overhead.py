@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks import sides
-from benchmarks.harness import Result, Side, measure
+from benchmarks.harness import Request, Result, Side, measure
 from benchmarks.model_case import ModelCase, flatten_outputs, relative_errors
 from benchmarks.model_case import reference64 as float64_reference
 from benchmarks.special_models import CACHE_LENGTH, SPECIAL
@@ -31,12 +31,14 @@ def ten_operators(x: torch.Tensor) -> torch.Tensor:
     return (y + x).abs()
 
 
-def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
+def run(request: Request) -> Iterator[Result]:
     for function in (no_op, ten_operators):
-        yield compare_function(function, side_names, samples)
-    yield compare_model(SPECIAL["mlp64"], side_names, samples)
-    slow = {"inductor"} if quick else set()
-    yield compare_model(SPECIAL["decoder28"], [name for name in side_names if name not in slow], samples)
+        if request.wants(NAME, function.__name__):
+            yield compare_function(function, request.sides, request.samples)
+    for model, slow in (("mlp64", ()), ("decoder28", ("inductor",))):
+        if request.wants(NAME, model):
+            chosen = [side for side in request.sides if not (request.quick and side in slow)]
+            yield compare_model(SPECIAL[model], chosen, request.samples)
 
 
 def compare_function(function: Function, side_names: Sequence[str], samples: int) -> Result:

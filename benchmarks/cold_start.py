@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from benchmarks import processes
-from benchmarks.harness import Result, SideResult
+from benchmarks.harness import Request, Result, SideResult
 
 NAME = "cold_start"
 MODEL = "bert"
@@ -20,19 +20,23 @@ MOST_SAMPLES = 3
 CACHE_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "XDG_", "NPUGRAPH_CACHE")
 
 
-def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
-    size = "tiny" if quick else "base"
-    rounds = 1 if quick else min(samples, MOST_SAMPLES)
-    taken: dict[str, list[processes.Sample]] = {name: [] for name in side_names}
+def run(request: Request) -> Iterator[Result]:
+    size = "tiny" if request.quick else "base"
+    cases = [f"{MODEL} {size} call {call + 1}" for call in range(CALLS)]
+    wanted = [(call, case) for call, case in enumerate(cases) if request.wants(NAME, case)]
+    if not wanted:
+        return
+    rounds = 1 if request.quick else min(request.samples, MOST_SAMPLES)
+    taken: dict[str, list[processes.Sample]] = {name: [] for name in request.sides}
     for _ in range(rounds):
-        for name in side_names:
+        for name in request.sides:
             taken[name].append(take_sample(name, size))
-    for call in range(CALLS):
+    for call, case in wanted:
         compared = [
             SideResult(name, [s["seconds"][call] for s in taken[name]], max(s["error"] for s in taken[name]))
-            for name in side_names
+            for name in request.sides
         ]
-        yield Result(NAME, f"{MODEL} {size} call {call + 1}", compared)
+        yield Result(NAME, case, compared)
 
 
 def take_sample(side: str, size: str) -> processes.Sample:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks import machine, peers, sides
-from benchmarks.harness import Result, Side, measure
+from benchmarks.harness import Request, Result, Side, measure
 from benchmarks.model_case import flatten_outputs, relative_error
 
 NAME = "fused_loops"
@@ -78,13 +78,14 @@ LOOPS = (
 )
 
 
-def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
+def run(request: Request) -> Iterator[Result]:
     limits = machine.limits()
     copy_speed = max(limits["copy"], limits["copy_streaming"])
-    chosen = [name for name in side_names if name in (*sides.DEFAULT_SIDES, *peers.INDUCTOR) and name != "dynamo"]
-    for size in QUICK_SIZES if quick else SIZES:
+    chosen = [name for name in request.sides if name in (*sides.DEFAULT_SIDES, *peers.INDUCTOR) and name != "dynamo"]
+    for size in QUICK_SIZES if request.quick else SIZES:
         for loop in LOOPS:
-            yield compare(loop, size, chosen, min(samples, MOST_SAMPLES), copy_speed)
+            if request.wants(NAME, f"{loop.name} {size}"):
+                yield compare(loop, size, chosen, min(request.samples, MOST_SAMPLES), copy_speed)
 
 
 def compare(loop: Loop, size: str, side_names: Sequence[str], samples: int, copy_speed: float) -> Result:

@@ -13,12 +13,27 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from benchmarks.model_case import ERROR_FACTOR, allowed_error
 
 SAMPLE_SECONDS = 0.02
 WARM_UP_CALLS = 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a benchmark is asked to measure. ``samples`` of each side; ``quick`` leaves out what takes long."""
+
+    sides: Sequence[str]
+    samples: int
+    quick: bool = False
+    cases: Sequence[str] = ("*",)  # patterns as of a shell, of which a case matches one
+    known: frozenset[tuple[str, str]] = frozenset()  # (benchmark, case) that need not be measured again
+
+    def wants(self, benchmark: str, case: str) -> bool:
+        return (benchmark, case) not in self.known and any(fnmatchcase(case, pattern) for pattern in self.cases)
 
 
 @dataclass

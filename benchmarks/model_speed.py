@@ -14,7 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import machine, peers, processes
-from benchmarks.harness import Result
+from benchmarks.harness import Request, Result
 from benchmarks.model_case import ERROR_FACTORS, reference64
 from benchmarks.models import CASES
 
@@ -28,16 +28,19 @@ ROUNDS, QUICK_ROUNDS = 3, 1
 SECONDS = 1.5  # of timed calls in a process
 
 
-def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
-    side_names = [side for side in side_names if side in peers.MODELS]
+def run(request: Request) -> Iterator[Result]:
+    side_names = [side for side in request.sides if side in peers.MODELS]
     peaks = machine.limits()
-    rounds = QUICK_ROUNDS if quick else ROUNDS
-    for name, size in QUICK if quick else cases():
+    rounds = QUICK_ROUNDS if request.quick else ROUNDS
+    for name, size in QUICK if request.quick else cases():
+        dtypes = [dtype for dtype in DTYPES if request.wants(NAME, f"{name} {size} {dtype}")]
+        if not dtypes:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             reference = Path(folder) / "reference.pt"
             torch.save(reference64(CASES[name], size=size)[:1], reference)
             flops = count_flops(name, size)
-            for dtype in DTYPES:
+            for dtype in dtypes:
                 yield compare(name, size, dtype, side_names, rounds, reference, flops / peaks[dtype])
 
 

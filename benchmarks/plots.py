@@ -104,9 +104,12 @@ def row(result: Record, side: Record) -> str:
 
 
 def facts(record: Record) -> str:
+    """The machine, with a column for each run."""
     machine = "".join(
-        f"<tr><td>{html.escape(key)}</td><td>{html.escape(str(value))}</td></tr>"
-        for key, value in record["machine"].items()
+        f"<tr><td>{html.escape(key)}</td>"
+        + "".join(f"<td>{html.escape(str(run[key]))}</td>" for run in record["runs"])
+        + "</tr>"
+        for key in record["runs"][0]
     )
     bars = html.escape("\n".join(record["bars"]))
     return f"<table>{machine}</table><h2>bars</h2><pre>{bars}</pre>"

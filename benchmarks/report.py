@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,38 @@ def bars(results: Sequence[Result]) -> list[str]:
     return [verdict for verdict in verdicts if verdict]
 
 
-def write_json(path: Path, machine: dict[str, Any], results: Sequence[Result]) -> None:
-    record = {"machine": machine, "results": [as_record(result) for result in results], "bars": bars(results)}
-    path.write_text(json.dumps(record, indent=1) + "\n")
+@dataclass
+class Record:
+    """Everything measured, by one run or by several of one commit on one machine; ``runs`` describes them."""
+
+    runs: list[dict[str, Any]]
+    results: list[Result] = field(default_factory=list)
+
+
+def write_json(path: Path, record: Record) -> None:
+    results = [as_record(result) for result in record.results]
+    text = json.dumps({"runs": record.runs, "results": results, "bars": bars(record.results)}, indent=1)
+    path.write_text(text + "\n")
+
+
+SAME_IN_ALL_RUNS = ("commit", "processor", "threads", "packages")
+
+
+def resume(path: Path, run: dict[str, Any]) -> Record:
+    """What ``path`` holds, with ``run`` added; SystemExit where it was measured on something else than ``run``."""
+    record = json.loads(path.read_text())
+    for key in SAME_IN_ALL_RUNS:
+        if any(earlier[key] != run[key] for earlier in record["runs"]):
+            raise SystemExit(f"{path} was measured with another {key}; write to a new file")
+    if run["commit"].endswith("+"):
+        raise SystemExit(f"{path} cannot be resumed: files differ from commit {run['commit']}")
+    return Record([*record["runs"], run], [of_record(result) for result in record["results"]])
+
+
+def of_record(record: dict[str, Any]) -> Result:
+    known = {key: record[key] for key in (field.name for field in fields(Result))}
+    known["sides"] = [SideResult(side["name"], side["seconds"], side["error"]) for side in record["sides"]]
+    return Result(**known)
 
 
 def as_record(result: Result) -> dict[str, Any]:

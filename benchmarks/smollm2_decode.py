@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import machine, peers, processes, sides
-from benchmarks.harness import Result
+from benchmarks.harness import Request, Result
 from benchmarks.model_case import ERROR_FACTORS, run64
 from npugraph.demo import smollm2
 
@@ -29,17 +29,24 @@ ROUNDS, QUICK_ROUNDS = 3, 1
 STEPS = 64
 
 
-def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
+def run(request: Request) -> Iterator[Result]:
+    contexts = {
+        context: [dtype for dtype in DTYPES if request.wants(NAME, f"{context} tokens {dtype}")]
+        for context in (QUICK_CONTEXTS if request.quick else CONTEXTS)
+    }
+    if not any(contexts.values()):
+        return
+    quick = request.quick
     read_speed = machine.limits()["read"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wide = write_model(folder).double()
-        for context in QUICK_CONTEXTS if quick else CONTEXTS:
+        for context, dtypes in contexts.items():
             prompt = {"input_ids": torch.arange(100, 100 + context)[None], "logits_to_keep": 1, "use_cache": False}
             torch.save((prompt["input_ids"], run64(wide, prompt)[0]), folder / "prompt.pt")
-            for dtype in DTYPES:
+            for dtype in dtypes:
                 known = QUANTISED_SIDES if dtype == QUANTISED else TORCH_SIDES
-                chosen = [side for side in side_names if side in known and not (quick and side == "inductor")]
+                chosen = [side for side in request.sides if side in known and not (quick and side == "inductor")]
                 yield compare(folder, context, dtype, chosen, QUICK_ROUNDS if quick else ROUNDS, read_speed)
 
 

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks import plots, processes, report
 from benchmarks.bars import Bar, GeometricBar, ShareBar
-from benchmarks.harness import Result, Side, SideResult, measure
+from benchmarks.harness import Request, Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
 
 EAGER = SideResult("eager", [4.0, 2.0, 8.0], error=1e-7)
@@ -86,7 +86,7 @@ def test_plots_show_what_was_measured(tmp_path: Path) -> None:
     file, folder = tmp_path / "results.json", tmp_path / "plots"
     right, wrong = result([2.0, 2.0, 2.0], error=1e-7), result([1.0, 1.0, 1.0], error=1.0)
     wrong.case = "<wrong>"
-    report.write_json(file, {"processor": "any"}, [right, wrong])
+    report.write_json(file, report.Record([{"processor": "any"}], [right, wrong]))
     assert [plots.speedups(record) for record in json.loads(file.read_text())["results"]] == [{"eager": 2.0}, {}]
     plots.main(str(file), str(folder))
     assert (folder / "overhead.png").read_bytes().startswith(b"\x89PNG")
@@ -113,11 +113,32 @@ def test_sides_take_turns_and_are_prepared_before_each_sample() -> None:
 
 def test_json_holds_machine_results_and_ratios(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
-    report.write_json(file, {"processor": "any"}, [result([2.0, 2.0, 2.0], error=1e-7)])
+    report.write_json(file, report.Record([{"processor": "any"}], [result([2.0, 2.0, 2.0], error=1e-7)]))
     record = json.loads(file.read_text())
-    assert record["machine"] == {"processor": "any"}
+    assert record["runs"] == [{"processor": "any"}]
     eager, ours = record["results"][0]["sides"]
     assert (eager["median"], ours["ratio"]["value"]) == (4.0, 0.5)
+
+
+RUN = {"commit": "abc", "processor": "any", "threads": 2, "packages": {"torch": "2"}}
+
+
+def test_an_interrupted_run_is_resumed_on_the_same_commit_only(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    first = result([2.0, 2.0, 2.0], error=1e-7)
+    report.write_json(file, report.Record([RUN | {"started": "noon"}], [first]))
+    record = report.resume(file, RUN | {"started": "evening"})
+    assert record.results == [first]
+    assert [run["started"] for run in record.runs] == ["noon", "evening"]
+    with pytest.raises(SystemExit, match="another commit"):
+        report.resume(file, RUN | {"commit": "def"})
+
+
+def test_only_wanted_cases_that_are_not_known_are_measured() -> None:
+    request = Request(["eager"], 1, cases=["bert*", "gpt2 base"], known=frozenset([("speed", "bert long")]))
+    cases = ("bert base", "bert long", "gpt2 base", "gpt2 long")
+    assert [case for case in cases if request.wants("speed", case)] == ["bert base", "gpt2 base"]
+    assert request.wants("memory", "bert long")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def test_the_words_of_a_question_need_no_quotes() -> None:
     ("arguments", "complaint"),
     [
         (["modle_speed"], "no benchmark 'modle_speed'; there are: replay_overhead, "),
+        (["--resume"], "--resume needs --json FILE"),
         (["--sides", "eager,inducter"], "no side 'inducter'; there are: eager, dynamo, inductor, npugraph_ex, "),
     ],
 )
