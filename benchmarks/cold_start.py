@@ -27,16 +27,13 @@ def run(request: Request) -> Iterator[Result]:
     if not wanted:
         return
     rounds = 1 if request.quick else min(request.samples, MOST_SAMPLES)
-    taken: dict[str, list[processes.Sample]] = {name: [] for name in request.sides}
-    for _ in range(rounds):
-        for name in request.sides:
-            taken[name].append(take_sample(name, size))
+    taken, notes = processes.take_turns(request.sides, rounds, lambda side: take_sample(side, size))
     for call, case in wanted:
         compared = [
-            SideResult(name, [s["seconds"][call] for s in taken[name]], max(s["error"] for s in taken[name]))
-            for name in request.sides
+            SideResult(side, [s["seconds"][call] for s in samples], max(s["error"] for s in samples))
+            for side, samples in taken.items()
         ]
-        yield Result(NAME, case, compared)
+        yield Result(NAME, case, compared, notes=dict(notes))
 
 
 def take_sample(side: str, size: str) -> processes.Sample:

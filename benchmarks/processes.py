@@ -20,22 +20,32 @@ Sample = dict[str, Any]
 def compare(benchmark: str, case: str, side_names: Sequence[str], rounds: int, take: Callable[[str], Sample]) -> Result:
     """``rounds`` samples of each side in turn. ``take(side)`` gives ``seconds`` (a call) and ``error``; a side whose
     sample fails is left out, with its last words as a note."""
-    taken: dict[str, list[Sample]] = {}
-    notes: dict[str, str] = {}
-    for _ in range(rounds):
-        for side in side_names:
-            if side in notes:
-                continue
-            try:
-                taken.setdefault(side, []).append(take(side))
-            except RuntimeError as error:
-                del taken[side]
-                notes[side] = f"does not run: {str(error).splitlines()[-1][:200]}"
+    taken, notes = take_turns(side_names, rounds, take)
     compared = [
         SideResult(side, [s["seconds"] for s in samples], max(s["error"] for s in samples))
         for side, samples in taken.items()
     ]
     return Result(benchmark, case, compared, notes=notes)
+
+
+def take_turns(
+    side_names: Sequence[str], rounds: int, take: Callable[[str], Sample]
+) -> tuple[dict[str, list[Sample]], dict[str, str]]:
+    """The samples of each side that runs, and for the others a note why they do not. Each round begins with the next
+    side, so that none always follows the same other one."""
+    taken: dict[str, list[Sample]] = {side: [] for side in side_names}
+    notes: dict[str, str] = {}
+    for turn in range(rounds):
+        shift = turn % len(side_names)
+        for side in [*side_names[shift:], *side_names[:shift]]:
+            if side in notes:
+                continue
+            try:
+                taken[side].append(take(side))
+            except RuntimeError as error:
+                del taken[side]
+                notes[side] = f"does not run: {str(error).splitlines()[-1][:200]}"
+    return taken, notes
 
 
 def run_module(

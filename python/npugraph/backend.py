@@ -85,6 +85,7 @@ def reset() -> None:
     torch._dynamo.reset()
     _reset()
     gc.collect()
+    _C.drop_unused_code()
 
 
 class _Compile:

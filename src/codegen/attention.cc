@@ -12,11 +12,15 @@ struct Planner {
   loop::Attention attention;
   DType dtype;
   target::Target target;
+  RowCount rows;
 
   std::optional<AttentionPlan> plan(const ng_call& call) const {
     return plan_attention(attention, dtype, target, call);
   }
   AttentionCode code(const AttentionPlan& plan) const { return find_code(plan, target); }
+  void prepare(const AttentionPlan& plan) const {
+    if (rows == RowCount::kVaries) make_code_for_queries(plan, target);
+  }
   static void run(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
     run_attention(plan, code, call);
   }
@@ -24,11 +28,11 @@ struct Planner {
 
 }  // namespace
 
-ng_task make_attention(const loop::Attention& attention, DType dtype, const target::Target& target) {
+ng_task make_attention(const loop::Attention& attention, DType dtype, const target::Target& target, RowCount rows) {
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
     throw UserError(cat("attention: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
   if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("attention: ", name_of(target.level), " has no f16"));
-  return PlannedTask<Planner>::make({attention, dtype, target});
+  return PlannedTask<Planner>::make({attention, dtype, target, rows});
 }
 
 }  // namespace npugraph::codegen

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "abi/task.h"
+#include "codegen/row_count.h"
 #include "loop/attention.h"
 #include "target/target.h"
 #include "tensor/dtype.h"
@@ -19,6 +20,7 @@ namespace npugraph::codegen {
 
 // Queries, keys, values and the result are of one type: f32, bf16 or f16. The mask is one of these, or kBool. UserError
 // where that cannot be generated.
-ng_task make_attention(const loop::Attention& attention, DType dtype, const target::Target& target);
+ng_task make_attention(const loop::Attention& attention, DType dtype, const target::Target& target,
+                       RowCount rows = RowCount::kFixed);
 
 }  // namespace npugraph::codegen

@@ -33,6 +33,16 @@ void find_panels(const AttentionPlan& plan, const target::Target& target, bool n
   }
 }
 
+void find_rows(const AttentionPlan& plan, const target::Target& target, int rows, AttentionCode& code) {
+  const bool dot = plan.pairs && plan.k.is_dense();
+  const MatvecKind of_keys = dot ? MatvecKind::kBf16Dot : kind_of(plan.k);
+  code.scores = scores_code(target, of_keys, rows);
+  code.products = rows_matvec_code(target, of_keys, rows);
+  code.values = values_code(target, kind_of(plan.v), rows);
+  code.least_keys = score_keys(target);
+  code.softmax_row = softmax_row_code(target, plan.masked);
+}
+
 }  // namespace
 
 int64_t value_tiles(const AttentionPlan& plan) {
@@ -45,14 +55,7 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
   if (plan.items() == 0) return code;
   if (plan.masked && plan.mask.is_dense()) code.mask = mask_row_code(target, plan.mask.dtype);
   if (plan.by_rows) {
-    const int rows = static_cast<int>(plan.rows());
-    const bool dot = plan.pairs && plan.k.is_dense();
-    const MatvecKind of_keys = dot ? MatvecKind::kBf16Dot : kind_of(plan.k);
-    code.scores = scores_code(target, of_keys, rows);
-    code.products = rows_matvec_code(target, of_keys, rows);
-    code.values = values_code(target, kind_of(plan.v), rows);
-    code.least_keys = score_keys(target);
-    code.softmax_row = softmax_row_code(target, plan.masked);
+    find_rows(plan, target, static_cast<int>(plan.rows()), code);
     return code;
   }
   code.transpose = transpose_code(target);
@@ -63,6 +66,14 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
   if (narrow) find_panels(plan, target, true, code.panels[1]);
   if (!narrow || plan.rows() > width) find_panels(plan, target, false, code.panels[0]);
   return code;
+}
+
+void make_code_for_queries(const AttentionPlan& plan, const target::Target& target) {
+  AttentionCode code;
+  for (int64_t rows = plan.group; rows > 0 && rows <= kMostVectors; rows += plan.group)
+    find_rows(plan, target, static_cast<int>(rows), code);
+  transpose_code(target);
+  for (const bool narrow : {true, false}) find_panels(plan, target, narrow, code.panels[0]);
 }
 
 void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {

@@ -36,6 +36,9 @@ inline int64_t value_tile_rows(const AttentionPlan& plan) { return plan.value_si
 
 AttentionCode find_code(const AttentionPlan& plan, const target::Target& target);
 
+// Makes what find_code() finds for plans that differ from this one in their number of queries.
+void make_code_for_queries(const AttentionPlan& plan, const target::Target& target);
+
 void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call);
 
 }  // namespace npugraph::codegen

@@ -163,6 +163,7 @@ std::optional<ConvolutionPlan> plan_convolution(const ConvolutionSpec& spec, con
 
 struct Planner {
   ConvolutionSpec spec;
+  std::shared_ptr<const EpilogueCode> end;  // nullptr: none
   target::Target target;
 
   std::optional<ConvolutionPlan> plan(const ng_call& call) const { return plan_convolution(spec, target, call); }
@@ -179,7 +180,7 @@ struct Planner {
 
  private:
   StoreSumsFunction* store() const { return spec.epilogue ? nullptr : store_sums_code(target, spec.dtype); }
-  EpilogueFunction* epilogue() const { return spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr; }
+  EpilogueFunction* epilogue() const { return end != nullptr ? end->function : nullptr; }
 
   ImageProductCode code_for(const ImageProductPlan& plan) const {
     const auto gather = [&](int vectors) {
@@ -213,8 +214,7 @@ struct Planner {
 ng_task make_convolution(const ConvolutionSpec& spec, const target::Target& target) {
   if (spec.dtype != DType::kF32 && !(spec.dtype == DType::kBF16 && target.bf16_dot))
     throw UserError(cat("convolution: elements of ", name_of(spec.dtype), " on ", name_of(target.level)));
-  if (spec.epilogue) epilogue_code(target, *spec.epilogue);
-  return PlannedTask<Planner>::make({spec, target});
+  return PlannedTask<Planner>::make({spec, spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr, target});
 }
 
 }  // namespace npugraph::codegen

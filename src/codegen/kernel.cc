@@ -2,12 +2,11 @@
 #include "codegen/kernel.h"
 
 #include <algorithm>
-#include <mutex>
-#include <unordered_map>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "codegen/build_count.h"
+#include "codegen/code_cache.h"
 #include "codegen/kernel_emit.h"
 #include "codegen/kernel_frame.h"
 #include "loop/text.h"
@@ -24,9 +23,9 @@ struct KernelCode {
   ChunkFunction* chunk = nullptr;
   std::vector<std::string> messages;
 };
-using SharedCode = std::shared_ptr<const KernelCode>;
+using SharedCode = CodeCache<KernelCode>::Shared;
 
-SharedCode build(const loop::Kernel& kernel, const Target& target) {
+KernelCode build(const loop::Kernel& kernel, const Target& target) {
   const int64_t start = now_ns();
   KernelModule module = emit_kernel(kernel, target);
   KernelCode out;
@@ -37,39 +36,12 @@ SharedCode build(const loop::Kernel& kernel, const Target& target) {
   else
     out.main = out.code->function<MainFunction>("main");
   count_build(now_ns() - start);
-  return std::make_shared<const KernelCode>(std::move(out));
+  return out;
 }
 
-// Code by the text of its kernel and target. What no task uses is dropped when there is much of it.
-class CodeCache {
- public:
-  SharedCode get(const loop::Kernel& kernel, const Target& target) {
-    const std::string key = cat(target.cpu, " ", target.features, "\n", loop::print(kernel));
-    if (SharedCode found = find(key)) return found;
-    // Two threads may build the same kernel; the first to finish stays.
-    SharedCode built = build(kernel, target);
-    const std::lock_guard lock(mutex_);
-    if (codes_.size() >= kMost) std::erase_if(codes_, [](const auto& row) { return row.second.use_count() == 1; });
-    return codes_.emplace(key, std::move(built)).first->second;
-  }
-
- private:
-  static constexpr size_t kMost = 1024;
-
-  SharedCode find(const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = codes_.find(key);
-    return found == codes_.end() ? nullptr : found->second;
-  }
-
-  std::mutex mutex_;
-  std::unordered_map<std::string, SharedCode> codes_;
-};
-
-// Never destroyed: tasks may be made while the process ends.
-CodeCache& cache() {
-  static auto* instance = new CodeCache;
-  return *instance;
+SharedCode code_of(const loop::Kernel& kernel, const Target& target) {
+  static auto* cache = new CodeCache<KernelCode>;
+  return cache->get(target, loop::print(kernel), [&] { return build(kernel, target); });
 }
 
 // What depends on sizes alone.
@@ -84,7 +56,7 @@ struct KernelState {
 class KernelTask {
  public:
   KernelTask(const loop::Kernel& kernel, const Target& target)
-      : code_(cache().get(kernel, target)), scalars_(kernel.scalars) {
+      : code_(code_of(kernel, target)), scalars_(kernel.scalars) {
     for (const Buffer& buffer : kernel.buffers) {
       if (!is_scratch(buffer.kind)) {
         ++arguments_;

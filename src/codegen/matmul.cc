@@ -10,13 +10,22 @@ namespace {
 
 struct Planner {
   std::vector<MatmulSpec> specs;
+  std::vector<std::shared_ptr<const EpilogueCode>> ends;  // nullptr: none
   target::Target target;
+  RowCount rows;
 
   std::optional<MatmulPlans> plan(const ng_call& call) const { return plan_matmuls(specs, target, call); }
   std::vector<MatmulCode> code(const MatmulPlans& plans) const {
     std::vector<MatmulCode> codes;
-    for (size_t i = 0; i < specs.size(); ++i) codes.push_back(find_code(specs[i], target, plans.plans[i]));
+    for (size_t i = 0; i < specs.size(); ++i) {
+      codes.push_back(find_code(specs[i], target, plans.plans[i]));
+      if (ends[i] != nullptr) codes.back().epilogue = ends[i]->function;
+    }
     return codes;
+  }
+  void prepare(const MatmulPlans& plans) const {
+    if (rows == RowCount::kFixed) return;
+    for (size_t i = 0; i < specs.size(); ++i) make_code_for_rows(specs[i], target, plans.plans[i]);
   }
   static void run(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
     run_matmuls(plans, codes, call);
@@ -31,16 +40,19 @@ void check(const MatmulSpec& spec, const target::Target& target) {
       throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
     if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", name_of(target.level), " has no f16"));
   }
-  if (spec.epilogue) epilogue_code(target, *spec.epilogue);
 }
 
 }  // namespace
 
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) { return make_matmuls({spec}, target); }
 
-ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target) {
-  for (const MatmulSpec& spec : specs) check(spec, target);
-  return PlannedTask<Planner>::make({specs, target});
+ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target, RowCount rows) {
+  Planner planner{.specs = specs, .ends = {}, .target = target, .rows = rows};
+  for (const MatmulSpec& spec : specs) {
+    check(spec, target);
+    planner.ends.push_back(spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr);
+  }
+  return PlannedTask<Planner>::make(std::move(planner));
 }
 
 }  // namespace npugraph::codegen

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi/task.h"
+#include "codegen/row_count.h"
 #include "loop/kernel.h"
 #include "target/target.h"
 #include "tensor/dtype.h"
@@ -36,6 +37,7 @@ ng_task make_matmul(const MatmulSpec& spec, const target::Target& target);
 
 // Products of one A as one task: A, then the other buffers of each; the scalars of each. None may store what another one
 // reads. What each computes is what it would compute by itself.
-ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target);
+ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
+                     RowCount rows = RowCount::kFixed);
 
 }  // namespace npugraph::codegen

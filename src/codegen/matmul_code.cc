@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/matmul_code.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "codegen/build_count.h"
+#include "codegen/code_cache.h"
 #include "codegen/code_store.h"
 #include "loop/text.h"
 
@@ -66,11 +69,18 @@ StoreSumsFunction* store_sums_code(const target::Target& target, DType c) {
   return code.function<StoreSumsFunction>("store");
 }
 
-EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue) {
-  const MachineCode& code = stored_code(target, cat("epilogue ", loop::print(epilogue)), [&](llvm::Module& module) {
-    emit_epilogue(add_function(module, target, "epilogue", epilogue_type(module.getContext())), epilogue, target);
+std::shared_ptr<const EpilogueCode> epilogue_code(const target::Target& target, const loop::Kernel& epilogue) {
+  static auto* cache = new CodeCache<EpilogueCode>;
+  return cache->get(target, loop::print(epilogue), [&] {
+    const int64_t start = now_ns();
+    IrModule ir = make_ir_module("epilogue", target);
+    emit_epilogue(add_function(*ir.module, target, "epilogue", epilogue_type(ir.module->getContext())), epilogue,
+                  target);
+    EpilogueCode made{.code = compile(std::move(ir), target)};
+    made.function = made.code->function<EpilogueFunction>("epilogue");
+    count_build(now_ns() - start);
+    return made;
   });
-  return code.function<EpilogueFunction>("epilogue");
 }
 
 }  // namespace npugraph::codegen

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code of the pieces of matrix products: made on first use, shared by all products of the process. Thread-safe.
+// Machine code of the pieces of matrix products: made on first use, shared by all products of the process, but for their
+// ends kept as long as it lives. Thread-safe.
 #pragma once
 
+#include <memory>
+
+#include "codegen/jit.h"
 #include "codegen/matmul_epilogue.h"
 #include "codegen/matmul_tile.h"
 #include "codegen/matvec.h"
@@ -15,6 +19,12 @@ TransposeFunction* transpose_code(const target::Target& target);
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 StoreSumsFunction* store_sums_code(const target::Target& target, DType c);
-EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue);
+
+// The end of a product, which lives as long as the tasks that have it. Those of equal text share it.
+struct EpilogueCode {
+  std::shared_ptr<const MachineCode> code;
+  EpilogueFunction* function = nullptr;
+};
+std::shared_ptr<const EpilogueCode> epilogue_code(const target::Target& target, const loop::Kernel& epilogue);
 
 }  // namespace npugraph::codegen

@@ -314,10 +314,7 @@ MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
 
 MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
   MatmulCode code;
-  if (spec.epilogue)
-    code.epilogue = epilogue_code(target, *spec.epilogue);
-  else
-    code.store = store_sums_code(target, spec.c);
+  if (!spec.epilogue) code.store = store_sums_code(target, spec.c);
   const bool tiles = plan.form == Form::kPackA || plan.form == Form::kPackB;
   if (tiles) {
     const int64_t beyond = plan.tile_rows % plan.shape.columns();
@@ -335,6 +332,21 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     code.matvec = find(target, matvec_kind(spec, plan), static_cast<int>(vectors));
   }
   return code;
+}
+
+void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
+  // Each number of rows that matrix-vector products take, then narrow tiles, and wide ones.
+  const int64_t width = plan.shape.columns();
+  const int64_t tiles = (kMostVectors / width + 1) * width;
+  const auto make = [&](int64_t m) {
+    MatmulPlan other = plan;
+    other.m = m;
+    complete(other, target);
+    find_code(spec, target, other);
+  };
+  for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
+  make(tiles);
+  make(tiles + plan.shape.lanes);
 }
 
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) {

@@ -7,7 +7,7 @@
 
 namespace npugraph::codegen {
 
-// The machine code that a plan needs.
+// The machine code that a plan needs; `epilogue` is its owner's to fill in.
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
@@ -19,6 +19,9 @@ struct MatmulCode {
 };
 
 MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan);
+
+// Makes what find_code() finds for plans that differ from this one in their number of rows.
+void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan);
 
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call);
 void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call);

@@ -26,7 +26,7 @@ std::vector<std::string> words_of(std::string_view line) {
 
 bool is_quant_text(std::string_view text) { return text.starts_with(kHead); }
 
-ng_task make_quant(std::string_view text, const target::Target& target) {
+ng_task make_quant(std::string_view text, const target::Target& target, RowCount rows) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const std::vector<std::string> words = words_of(line);
   const auto fail = [&] { throw UserError(cat("no work on quantised weights: ", line)); };
@@ -38,7 +38,7 @@ ng_task make_quant(std::string_view text, const target::Target& target) {
   if (words[2] != "linear" || (words.size() != 4 && !by_codes) || line.size() == text.size()) fail();
   const loop::Kernel epilogue =
       loop::parse(std::string(text.substr(line.size() + 1)), "the end of a quantised product");
-  return make_quant_linear({.type = *type, .by_codes = by_codes, .epilogue = epilogue}, target);
+  return make_quant_linear({.type = *type, .by_codes = by_codes, .epilogue = epilogue}, target, rows);
 }
 
 }  // namespace npugraph::codegen

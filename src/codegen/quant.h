@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "abi/task.h"
+#include "codegen/row_count.h"
 #include "target/target.h"
 
 namespace npugraph::codegen {
@@ -25,6 +26,6 @@ bool is_quant_text(std::string_view text);
 // along bytes) and those of the kernel but the first. Buffers of `rows` are the blocks, the index (i64), and y (f32, bf16 or
 // f16, row-major); an index outside of the rows is an error, found before anything is written.
 // UserError for any other text.
-ng_task make_quant(std::string_view text, const target::Target& target);
+ng_task make_quant(std::string_view text, const target::Target& target, RowCount rows = RowCount::kFixed);
 
 }  // namespace npugraph::codegen

@@ -53,6 +53,13 @@ struct Code {
   EpilogueFunction* epilogue = nullptr;
 };
 
+// What follows from the number of rows.
+void choose_form(const QuantLinearSpec& spec, const target::Target& target, Plan& plan) {
+  plan.streams = plan.m <= kMostVectors;
+  plan.by_codes = plan.streams && spec.by_codes && target.int8_dot;
+  plan.shape = tile_shape(target, plan.m <= tile_shape(target, true).columns());
+}
+
 std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target& target, const ng_call& call) {
   if (call.num_buffers != 1 + spec.epilogue.buffers.size()) return std::nullopt;
   const ng_buffer& x = call.buffers[0];
@@ -67,15 +74,13 @@ std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target&
   plan.w_row = w.strides[0];
   plan.format = &format;
   plan.rounds = spec.by_codes;
-  plan.streams = plan.m <= kMostVectors;
-  plan.by_codes = plan.streams && spec.by_codes && target.int8_dot;
   plan.dense_x = plan.x_type != DType::kF32 || plan.x_column != 4 || spec.by_codes;
-  plan.shape = tile_shape(target, plan.m <= tile_shape(target, true).columns());
+  choose_form(spec, target, plan);
   return plan;
 }
 
 Code find_code(const QuantLinearSpec& spec, const target::Target& target, const Plan& plan) {
-  Code code{.epilogue = epilogue_code(target, spec.epilogue)};
+  Code code;
   if (plan.streams) {
     const int vectors = static_cast<int>(std::max<int64_t>(plan.m, 1));
     code.matvec = quant_matvec_code(target, spec.type, vectors, plan.by_codes);
@@ -235,18 +240,35 @@ class Run {
 
 struct Planner {
   QuantLinearSpec spec;
+  std::shared_ptr<const EpilogueCode> end;
   target::Target target;
+  RowCount rows;
 
   std::optional<Plan> plan(const ng_call& call) const { return make_plan(spec, target, call); }
-  Code code(const Plan& plan) const { return find_code(spec, target, plan); }
+  Code code(const Plan& plan) const {
+    Code code = find_code(spec, target, plan);
+    code.epilogue = end->function;
+    return code;
+  }
+  void prepare(const Plan& plan) const {
+    if (rows == RowCount::kFixed) return;
+    const auto make = [&](int64_t m) {
+      Plan other = plan;
+      other.m = m;
+      choose_form(spec, target, other);
+      find_code(spec, target, other);
+    };
+    for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
+    make(tile_shape(target, true).columns());
+    make(kMostVectors + tile_shape(target, false).columns());
+  }
   static void run(const Plan& plan, const Code& code, const ng_call& call) { Run(plan, code, call).run(); }
 };
 
 }  // namespace
 
-ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target) {
-  epilogue_code(target, spec.epilogue);
-  return PlannedTask<Planner>::make({spec, target});
+ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target, RowCount rows) {
+  return PlannedTask<Planner>::make({spec, epilogue_code(target, spec.epilogue), target, rows});
 }
 
 }  // namespace npugraph::codegen

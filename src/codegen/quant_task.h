@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codegen/quant_block.h"
+#include "codegen/row_count.h"
 #include "loop/kernel.h"
 
 namespace npugraph::codegen {
@@ -13,7 +14,7 @@ struct QuantLinearSpec {
   loop::Kernel epilogue;
 };
 
-ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target);
+ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target, RowCount rows);
 ng_task make_quant_rows(BlockType type, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/generate.h"
 
+#include <algorithm>
 #include <string>
 #include <variant>
 
 #include "base/error.h"
 #include "codegen/attention.h"
+#include "codegen/code_cache.h"
 #include "codegen/convolution.h"
 #include "codegen/kernel.h"
 #include "codegen/matmul.h"
@@ -15,6 +17,13 @@
 
 namespace npugraph::compiler {
 namespace {
+
+// Of an operand whose sizes but the last count rows.
+codegen::RowCount rows_of(const program::Operand& operand) {
+  const auto& sizes = operand.sizes;
+  const bool fixed = sizes.empty() || std::ranges::all_of(sizes.begin(), sizes.end() - 1, &program::Dim::is_constant);
+  return fixed ? codegen::RowCount::kFixed : codegen::RowCount::kVaries;
+}
 
 // The products that lowering writes: factors of one type, of which they share the first, sums through epilogues.
 ng_task make_products(const program::Task& task, std::string_view text) {
@@ -27,13 +36,15 @@ ng_task make_products(const program::Task& task, std::string_view text) {
     spec.b_is_nk = false;
     spec.epilogue = std::move(epilogue);
   }
-  return codegen::make_matmuls(specs, target::host_target());
+  return codegen::make_matmuls(specs, target::host_target(), rows_of(task.operands[0]));
 }
 
 // Of queries, whose type the others have.
 ng_task make_attention(const program::Task& task, std::string_view text) {
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no queries"));
-  return codegen::make_attention(loop::parse_attention(text, task.name), task.operands[0].dtype, target::host_target());
+  const program::Operand& queries = task.operands[0];
+  return codegen::make_attention(loop::parse_attention(text, task.name), queries.dtype, target::host_target(),
+                                 rows_of(queries));
 }
 
 // Of weights, whose type the image has. An epilogue may stand behind the first line.
@@ -53,9 +64,14 @@ ng_task generate(const program::Task& task) {
   if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
   if (task.kind == program::TaskKind::kAttention) return make_attention(task, *text);
   if (task.kind == program::TaskKind::kConvolution) return make_convolution(task, *text);
-  if (codegen::is_quant_text(*text)) return codegen::make_quant(*text, target::host_target());
+  if (codegen::is_quant_text(*text)) {
+    if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no operands"));
+    return codegen::make_quant(*text, target::host_target(), rows_of(task.operands[0]));
+  }
   if (task.kind == program::TaskKind::kMatmul) return make_products(task, *text);
   return codegen::make_kernel_task(loop::parse(*text, task.name), target::host_target());
 }
+
+void drop_unused_code() { codegen::drop_unused_code(); }
 
 }  // namespace npugraph::compiler

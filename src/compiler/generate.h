@@ -11,4 +11,7 @@ namespace npugraph::compiler {
 // UserError on text that is not what the kind of the entry asks for. Thread-safe.
 ng_task generate(const program::Task& task);
 
+// Frees the machine code of which no task is left; some is kept until then, for who compiles the same again. Thread-safe.
+void drop_unused_code();
+
 }  // namespace npugraph::compiler

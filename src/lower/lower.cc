@@ -14,6 +14,7 @@
 #include "lower/buffers.h"
 #include "lower/loop_nest.h"
 #include "lower/merge_products.h"
+#include "lower/moved.h"
 #include "lower/quant.h"
 #include "lower/streaming.h"
 #include "lower/terms.h"
@@ -96,7 +97,8 @@ class Lowering {
   void lower_nest(const Cluster& cluster);
   bool lower_product(const Cluster& cluster);
   Task start_generated(TaskKind kind, const std::vector<ir::NodeId>& nodes) const;
-  void finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor, const std::string& head = {});
+  void finish_generated(Task task, const LoopNest& nest, const std::vector<ir::NodeId>& nodes,
+                        const std::string& head = {});
   std::vector<Expr> strides_of(ir::ValueId id);
   void lower_node(const ir::Node& node, const Decision& decision);
   void lower_generated(const ir::Node& node, const GeneratedNode& generated);
@@ -109,6 +111,7 @@ class Lowering {
   Task start_task(const ir::Node& node) const;
   void add_reads(const ir::Node& node, Task& task);
   void finish_task(const ir::Node& node, Task task);
+  void add_task(const ir::Node& node, Task task);
 
   const ir::Graph& graph_;
   const OperatorCatalog& catalog_;
@@ -165,7 +168,6 @@ Task Lowering::start_task(const ir::Node& node) const {
   task.schema = node.op->schema.text;
   task.args = node.args;
   task.stream = node.stream;
-  task.copy_like = node.op->is(Trait::kCopyLike);
   task.origin = node.origin.node;
   task.source = node.origin.source;
   return task;
@@ -184,7 +186,14 @@ void Lowering::add_reads(const ir::Node& node, Task& task) {
   }
 }
 
+// The task of a node alone.
 void Lowering::finish_task(const ir::Node& node, Task task) {
+  const bool copies = node.op->is(Trait::kCopyLike);
+  for (program::Operand& operand : task.operands) operand.copied = copies && operand.access != Access::kRead;
+  add_task(node, std::move(task));
+}
+
+void Lowering::add_task(const ir::Node& node, Task task) {
   for (const Attr& arg : task.args) {
     for_each_expr(arg, [&](const Expr& e) {
       if (!e.is_constant()) task.scalars.push_back(program_.dim(e).expr);
@@ -277,8 +286,6 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
   Task task = start_task(graph_.node(nodes.back()));
   task.kind = kind;
   task.schema.clear();
-  task.copy_like =
-      std::all_of(nodes.begin(), nodes.end(), [&](ir::NodeId id) { return graph_.node(id).op->is(Trait::kCopyLike); });
   task.name = program::name_of(kind);
   task.origin.clear();
   for (const ir::NodeId id : nodes) {
@@ -290,7 +297,9 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
 }
 
 // The text of the generated code, its scalars, and the operands that it reads and writes.
-void Lowering::finish_generated(Task task, const LoopNest& nest, ir::NodeId anchor, const std::string& head) {
+void Lowering::finish_generated(Task task, const LoopNest& nest, const std::vector<ir::NodeId>& nodes,
+                                const std::string& head) {
+  const ir::NodeId anchor = nodes.back();
   task.args = {head + loop::print(nest.kernel)};
   task.args.insert(task.args.end(), nest.symbols.begin(), nest.symbols.end());
   for (const auto& [written, read] : nest.may_share) {
@@ -301,8 +310,9 @@ void Lowering::finish_generated(Task task, const LoopNest& nest, ir::NodeId anch
   for (const ir::ValueId id : nest.writes) {
     const bool is_new = std::find(kept.begin(), kept.end(), id) == kept.end();
     task.operands.push_back(buffers_->operand(id, is_new ? Access::kWrite : Access::kReadWrite));
+    task.operands.back().copied = is_moved(graph_, id, nodes);
   }
-  finish_task(graph_.node(anchor), std::move(task));
+  add_task(graph_.node(anchor), std::move(task));
 }
 
 std::vector<Expr> Lowering::strides_of(ir::ValueId id) {
@@ -353,7 +363,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
   stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
   LoopNest nest = make_loop_nest(graph_, terms, stored, [&](ir::ValueId id) { return strides_of(id); });
   stream_large_results(nest, graph_, cluster.space, target::host_target());
-  finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.anchor());
+  finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
 }
 
 // False, with nothing done, when the nodes behind the product cannot work on its sums.
@@ -380,7 +390,7 @@ bool Lowering::lower_product(const Cluster& cluster) {
     std::swap(task.operands[1].sizes[0], task.operands[1].sizes[1]);
     std::swap(task.operands[1].strides[0], task.operands[1].strides[1]);
   }
-  finish_generated(std::move(task), *nest, cluster.anchor(), factors.head);
+  finish_generated(std::move(task), *nest, nodes, factors.head);
   return true;
 }
 

@@ -24,7 +24,7 @@
 
 namespace npugraph::program {
 
-inline constexpr int kProgramVersion = 2;
+inline constexpr int kProgramVersion = 3;
 inline constexpr int32_t kNone = -1;
 inline constexpr int32_t kStorageOffset = -2;  // see Symbol::dim
 
@@ -66,6 +66,7 @@ enum class Access : uint8_t { kRead, kWrite, kReadWrite };
 struct Operand {
   int32_t buffer = kNone;
   Access access = Access::kRead;
+  bool copied = false;  // what is written here was only moved: it counts as copied bytes
   DType dtype = DType::kF32;
   Dim byte_offset;
   std::vector<Dim> sizes;
@@ -111,10 +112,9 @@ struct Task {
   std::vector<Share> may_share;
   int32_t callable = kNone;  // kPython: which callable of the host
   int32_t stream = 0;
-  bool copy_like = false;  // its writes count as copied bytes
-  std::string origin;      // FX node
-  std::string source;      // "file.py:12 in forward"
-  std::string reason;      // why it is not generated code; empty when it is
+  std::string origin;  // FX node
+  std::string source;  // "file.py:12 in forward"
+  std::string reason;  // why it is not generated code; empty when it is
   // Filled by plan(): heap buffers that die after this task.
   std::vector<int32_t> releases;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text form of a Program. Round-trips, constants' bytes excepted: those travel beside it (program/file.h).
 //
-//   npugraph.program 2 @forward {
+//   npugraph.program 3 @forward {
 //     symbol s0 : int = size(0, 1)                           // size 1 of input 0; = input(3); = offset(0); = task(7)
 //     buffer b0 "x" input(0) bytes(16*s0) live(0, 0)         // the name may be left out
 //     buffer b1 arena bytes(1024) live(0, 4)                 // also parameter(0), constant(0), output, heap
@@ -9,9 +9,9 @@
 //     constant c0 "name" : i64[3]{1} derived bytes(24)
 //     input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(8) mutated  // at: Input::storage_offset
 //     input 1 "L['n']" scalar
-//     task 0 aten "aten.mm.out" stream(1) copy_like {        // kernel, aten, python; callable(3)
+//     task 0 aten "aten.mm.out" stream(1) {                  // kernel, aten, python; callable(3)
 //       read b0+0 : f32[4, s0]{s0, 1}                        // buffer and offset in bytes; write, readwrite
-//       write b1+0 : f32[4, 64]{64, 1}
+//       write copied b1+0 : f32[4, 64]{64, 1}              // copied: what is written was only moved
 //       args(%0, [%0, none], 4*s0, "text") results(1, none)  // %1 is operand 1
 //       schema "aten::mm.out(...)"
 //       defines(u0 = size(1, 0), u1 = result(2))             // u0: size of operand 1 in dimension 0; u1: return 2, a scalar

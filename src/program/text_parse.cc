@@ -278,7 +278,6 @@ void Parser::parse_task() {
   task.name = lexer_.expect_string("the task's name");
   if (lexer_.accept("stream")) task.stream = parenthesised_number("a stream");
   if (lexer_.accept("callable")) task.callable = parenthesised_number("a callable");
-  task.copy_like = lexer_.accept("copy_like");
   lexer_.expect("{");
   while (!lexer_.accept("}")) {
     if (!parse_operand(task) && !parse_task_clause(task)) {
@@ -297,8 +296,10 @@ void Parser::parse_task() {
 bool Parser::parse_operand(Task& task) {
   for (size_t i = 0; i < kAccessNames.size(); ++i) {
     if (!lexer_.accept(kAccessNames[i])) continue;
+    const bool copied = lexer_.accept("copied");
     task.operands.push_back(window());
     task.operands.back().access = static_cast<Access>(i);
+    task.operands.back().copied = copied;
     return true;
   }
   return false;

@@ -141,10 +141,9 @@ void Printer::print_task(size_t index) {
   add("  task ", index, " ", name_in(kTaskKindNames, task.kind), " ", quote(task.name));
   if (task.stream != 0) add(" stream(", task.stream, ")");
   if (task.callable != kNone) add(" callable(", task.callable, ")");
-  if (task.copy_like) add(" copy_like");
   add(" {\n");
   for (const Operand& operand : task.operands) {
-    add("    ", name_in(kAccessNames, operand.access), " ");
+    add("    ", name_in(kAccessNames, operand.access), operand.copied ? " copied " : " ");
     put_window(operand);
     add("\n");
   }

@@ -266,6 +266,7 @@ void StructureVerifier::check_task(int32_t index) {
     if (operand.access != Access::kRead && program_.buffers[operand.buffer].cls == BufferClass::kConstant) {
       fail("writes a constant, buffer ", operand.buffer);
     }
+    if (operand.copied && operand.access == Access::kRead) fail("is copied, but only read");
   }
   at("task", index);
   check_task_arguments(task, index);

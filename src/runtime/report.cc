@@ -70,10 +70,11 @@ int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes) {
 }
 
 int64_t copied_bytes(const Blueprint& blueprint, const Sizes& sizes) {
-  const auto traffic = task_traffic(blueprint, sizes);
   int64_t bytes = 0;
-  for (size_t t = 0; t < traffic.size(); ++t) {
-    if (blueprint.program->tasks[t].copy_like) bytes += traffic[t].bytes_written;
+  for (int32_t w = 0; w < blueprint.first_window.back(); ++w) {
+    const program::Operand& operand = *blueprint.windows[w].operand;
+    const bool opaque = blueprint.program->buffers[operand.buffer].opaque;
+    if (operand.copied && !opaque) bytes += window_bytes(blueprint, sizes, w);
   }
   return bytes;
 }

@@ -161,6 +161,7 @@ void init_artifact(py::module_& module) {
         return py::reinterpret_steal<py::object>(make_callable(a->executable()));
       });
   module.def("load_program", &load_program);
+  module.def("drop_unused_code", &compiler::drop_unused_code);
 }
 
 }  // namespace npugraph::bindings

@@ -106,3 +106,31 @@ def test_results_of_python_tasks_that_somebody_holds() -> None:
         compiled(torch.ones(3))
     (artifact,) = npugraph.artifacts()
     assert artifact.memory["copied_bytes_per_replay"] == 0
+
+
+ROWS, COLUMNS = 32, 64
+
+
+def wide():
+    return torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)
+
+
+def test_a_copy_counts_beside_what_is_computed() -> None:
+    assert copied(lambda x, y: (x * 2 + y, x.clone()), wide) == ROWS * COLUMNS * 4
+
+
+def test_what_is_computed_and_then_moved_is_no_copy() -> None:
+    assert copied(lambda x, y: torch.cat([x * 2, y + 1], 1), wide) == 0
+
+
+def keys():
+    return (torch.randn(1, 2, 8, 16),)
+
+
+def test_repeated_heads_count() -> None:
+    """Keys of 2 heads made ready for 4 that share them."""
+
+    def repeat(k):
+        return k[:, :, None].expand(1, 2, 2, 8, 16).reshape(1, 4, 8, 16) * 1.5, k.repeat_interleave(2, 1).clone()
+
+    assert copied(repeat, keys) == 4 * 8 * 16 * 4

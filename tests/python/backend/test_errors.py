@@ -223,6 +223,36 @@ def test_storage_that_was_freed_or_shrunk(left) -> None:
     assert torch.equal(compiled(x), torch.full((4,), 2.0))
 
 
+def test_parameter_whose_storage_was_freed_or_moved() -> None:
+    """Also one that a task writes; what the call before wrote stays, and the memory may come back elsewhere."""
+
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(4))
+            self.register_buffer("calls", torch.zeros(1000))
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.weight
+
+    model = Counting()
+    with torch.no_grad():
+        compiled = compile_ex(model)
+        compiled(torch.ones(4))
+        for tensor, name in ((model.weight.data, "weight"), (model.calls, "calls")):
+            values = tensor.clone()
+            storage = tensor.untyped_storage()
+            size = storage.nbytes()
+            storage.resize_(0)
+            with pytest.raises(ValueError, match=rf"{name}.* needs {size} bytes of memory; its storage has 0"):
+                compiled(torch.ones(4))
+            storage.resize_(1 << 20)
+            tensor.copy_(values)
+            assert torch.equal(compiled(torch.full((4,), 3.0)), torch.full((4,), 3.0))
+    assert torch.equal(model.calls, torch.full((1000,), 3.0))
+
+
 def test_storage_that_was_shrunk_under_a_window_of_symbolic_size() -> None:
     compiled = compile_ex(lambda x: x + 1, dynamic=True)
     base = torch.ones(10)

@@ -164,6 +164,19 @@ def test_reset_frees_everything(forget) -> None:
     assert npugraph.artifacts()
 
 
+def test_reset_drops_machine_code_that_nothing_uses() -> None:
+    def product(x, w):
+        return torch.relu(x @ w) * 1.375  # in no other test
+
+    x, w = torch.randn(40, 24), torch.randn(24, 24)
+    builds = []
+    for _ in range(2):
+        compile_ex(product)(x, w)
+        builds.append(torch._dynamo.utils.counters["npugraph_ex"]["kernel_builds"])
+        npugraph.reset()
+    assert min(builds) > 0
+
+
 def test_a_held_artifact_can_still_be_read() -> None:
     compiled = compile_ex(lambda x: x.sin() + 1)
     compiled(torch.ones(3))

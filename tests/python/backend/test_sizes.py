@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
 import npugraph
 from tests.python.backend.checks import assert_same, compile_ex, task_names
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +52,16 @@ def test_a_new_size_captures_and_compiles_nothing() -> None:
     assert artifact.counters["cache_hits"] == 3
     assert artifact.counters["cache_misses"] == 5
     assert counters["npugraph_ex"]["compiles"] == 1
+
+
+def test_a_new_size_makes_no_machine_code() -> None:
+    """In a fresh process, so that no other test has made the code already."""
+    module = "tests.python.backend.new_sizes"
+    done = subprocess.run([sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {name: later for name, (_, later) in found.items()} == dict.fromkeys(found, 0)
+    assert all(first > 0 for first, _ in found.values()), "not generated at all: " + done.stdout
 
 
 def test_size_one_has_a_graph_of_its_own_at_most() -> None:

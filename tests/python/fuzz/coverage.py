@@ -102,6 +102,11 @@ def note_rejected(mode: str, reason: str) -> None:
     _rejected[mode][" ".join(reason.split())[:90]] += 1
 
 
+def share_left_out(mode: str) -> float:
+    left_out = _rejected[mode].total()
+    return left_out / max(1, left_out + _programs[mode])
+
+
 def missing() -> list[str]:
     return [feature for group in FEATURES.values() for feature in group if not any(c[feature] for c in _found.values())]
 
@@ -119,4 +124,5 @@ def table() -> str:
     lines.append(
         f"{'left out, torch alone differs':42}" + "".join(f"{sum(_rejected[mode].values()):10}" for mode in modes)
     )
+    lines += [f"  {mode}, {count}: {reason}" for mode in modes for reason, count in _rejected[mode].most_common()]
     return "\n".join(lines)

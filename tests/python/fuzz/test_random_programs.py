@@ -45,15 +45,25 @@ MODES = {
 }
 
 
-def run(mode: str, check: Callable[[Program], None], sizes: st.SearchStrategy[tuple[int, ...]], examples: int) -> None:
+# Of all programs, those that torch alone, with another backend, runs differently from eager mode.
+MOST_LEFT_OUT = 0.1
+
+
+def run(
+    mode: str,
+    check: Callable[[Program], None],
+    sizes: st.SearchStrategy[tuple[int, ...]],
+    examples: int,
+    repeatable: bool = True,
+) -> None:
     @settings(
         max_examples=examples,
-        derandomize=True,
+        derandomize=repeatable,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
-        print_blob=False,
+        print_blob=not repeatable,
     )
     @given(programs(sizes))
     def each(program: Program) -> None:
@@ -65,6 +75,7 @@ def run(mode: str, check: Callable[[Program], None], sizes: st.SearchStrategy[tu
             coverage.note(mode, program.features)
 
     each()
+    assert coverage.share_left_out(mode) <= MOST_LEFT_OUT
 
 
 @pytest.mark.filterwarnings("ignore:var:UserWarning", "ignore:Tensor.mT:UserWarning")
@@ -78,8 +89,9 @@ def test_random_programs_equal_eager(mode: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_many_random_programs_equal_eager(mode: str) -> None:
+    """Others each time; a failure prints how to repeat it."""
     check, sizes, _, examples = MODES[mode]
-    run(mode, check, sizes, examples)
+    run(mode, check, sizes, examples, repeatable=False)
 
 
 def test_every_feature_occurs() -> None:

@@ -87,7 +87,8 @@ def test_steps_do_not_grow_memory() -> None:
 
 
 def test_growing_cache_keeps_instances_bounded() -> None:
-    """Every step of a DynamicCache has a new size; no more Instances are kept for old sizes than the option says."""
+    """Every step of a DynamicCache has a new size; no more Instances are kept for old sizes than the option says. The
+    cache asks for new tensors that hold the old keys and values: these are copied, and at most the new token's."""
     from transformers import DynamicCache
 
     m.reset()
@@ -97,7 +98,8 @@ def test_growing_cache_keeps_instances_bounded() -> None:
     compiled = torch.compile(model, backend=m.BACKEND, dynamic=True, options=options)
     cache = DynamicCache(config=model.config)
     expected = DynamicCache(config=model.config)
-    for step in range(120):
+    steps = 120
+    for step in range(steps):
         token = torch.tensor([[step]])
         ours = compiled(input_ids=token, past_key_values=cache).logits
         eager = model(input_ids=token, past_key_values=expected).logits
@@ -107,6 +109,10 @@ def test_growing_cache_keeps_instances_bounded() -> None:
         assert growing.counters["captures"] > most
         assert len(growing.instances) == most
         assert all(len(artifact.instances) <= most for artifact in m.artifacts())
+        config = model.config
+        of_token = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 4
+        forced = (steps - 1) * of_token
+        assert forced <= growing.memory["copied_bytes_per_replay"] <= forced + of_token
 
 
 def live_bytes() -> list[int]:

@@ -75,8 +75,8 @@ def test_sides_in_processes_take_turns_and_one_that_fails_is_named() -> None:
         return {"seconds": float(len(asked)), "error": 0.0}
 
     compared = processes.compare("speed", "model", ("a", "b", "c"), 2, take)
-    assert asked == ["a", "b", "c", "a", "c"]
-    assert {side.name: side.seconds for side in compared.sides} == {"a": [1.0, 4.0], "c": [3.0, 5.0]}
+    assert asked == ["a", "b", "c", "c", "a"]
+    assert {side.name: side.seconds for side in compared.sides} == {"a": [1.0, 5.0], "c": [3.0, 4.0]}
     assert compared.notes == {"b": "does not run: no such thing"}
     with pytest.raises(RuntimeError, match="No module named"):
         processes.run_module("benchmarks.no_such_sample", ())

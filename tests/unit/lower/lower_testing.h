@@ -2,6 +2,7 @@
 // Graphs for the tests of lowering, from text.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -31,11 +32,12 @@ inline program::Program lowered(const std::string& body, LowerOptions options = 
   return lower(graph, Catalog(), std::move(options)).program;
 }
 
-// "name name", a "*" behind those that count as copies.
+// "name name", a "*" behind those of which something counts as copied.
 inline std::string tasks_of(const program::Program& program) {
   std::string names;
   for (const program::Task& task : program.tasks) {
-    names += (names.empty() ? "" : " ") + task.name + (task.copy_like ? "*" : "");
+    const bool copies = std::ranges::any_of(task.operands, &program::Operand::copied);
+    names += (names.empty() ? "" : " ") + task.name + (copies ? "*" : "");
   }
   return names;
 }

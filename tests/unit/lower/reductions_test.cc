@@ -117,7 +117,7 @@ TEST(Reductions, OfConcatenationsAreOverTheirDimensionOrStayApart) {
     )";
   EXPECT_EQ(fused(std::string(kParts) + "%s : f32[64] = aten.sum.dim_IntList(%c, [1])\nreturn %s"), "loop.neg.cat.sum");
   EXPECT_EQ(fused(std::string(kParts) + "%s : f32[1024] = aten.sum.dim_IntList(%c, [0])\nreturn %s"),
-            "loop.neg.cat loop.sum");
+            "loop.neg.cat* loop.sum");
 }
 
 TEST(Scans, OverOtherDimensionsGoDownColumns) {

@@ -145,6 +145,7 @@ class RandomProgram {
   void write(Task& task, int32_t buffer) {
     task.results = {static_cast<int32_t>(task.operands.size())};
     task.operands.push_back(window(buffer, Access::kWrite));
+    task.operands.back().copied = chance(20);
     readable_.push_back(buffer);
   }
 

@@ -6,7 +6,7 @@
 
 namespace npugraph::program::testing {
 
-inline constexpr std::string_view kSampleProgram = R"(npugraph.program 2 @forward {
+inline constexpr std::string_view kSampleProgram = R"(npugraph.program 3 @forward {
   symbol s0 : int = size(0, 1)
   symbol n : float = input(1)
   symbol u0 : int = task(1)
@@ -23,10 +23,10 @@ inline constexpr std::string_view kSampleProgram = R"(npugraph.program 2 @forwar
   input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(s0 + 8) mutated
   input 1 "L['n']" scalar
   input 2 "L['self'].weight" b1 : f32[2, 3]{3, 1}
-  task 0 kernel "kernel.scale" copy_like {
+  task 0 kernel "kernel.scale" {
     read b0+0 : f32[4, s0]{s0, 1}
     read b2+8 : i64[2]{1}
-    write b3+0 : f32[4, s0]{s0, 1}
+    write copied b3+0 : f32[4, s0]{s0, 1}
     args(%0, %1, n, [%0, none], [4, s0], none, true, "a \"quoted\" text", bf16) results(2) may_share(2 = 0)
     origin "mul" source "model.py:3 in forward"
   }

@@ -43,7 +43,8 @@ TEST(ProgramText, FieldsArriveWhereTheyBelong) {
   EXPECT_TRUE(program.buffers[7].opaque);
   EXPECT_EQ(program.expr(program.buffers[5].bytes), Expr::symbol("u0") * Expr(8));
   const Task& scale = program.tasks[0];
-  EXPECT_TRUE(scale.copy_like);
+  EXPECT_TRUE(scale.operands[2].copied);
+  EXPECT_FALSE(scale.operands[0].copied);
   EXPECT_EQ(scale.scalars.size(), 2u);  // n and s0
   EXPECT_EQ(scale.operands[1].byte_offset, Dim{8});
   EXPECT_EQ(scale.may_share[0].written, 2);
@@ -71,12 +72,12 @@ TEST(ProgramText, NamesThatAreNoIdentifiersAreQuoted) {
   Program program;
   program.name = "forward #1 \"x\"";
   program.segments = {0};
-  EXPECT_EQ(print(program), "npugraph.program 2 @\"forward #1 \\\"x\\\"\" {\n  segment 0\n}\n");
+  EXPECT_EQ(print(program), "npugraph.program 3 @\"forward #1 \\\"x\\\"\" {\n  segment 0\n}\n");
   EXPECT_EQ(parse(print(program), "test").name, program.name);
 }
 
 TEST(ProgramText, MalformedTextIsRefusedWithItsPlace) {
-  EXPECT_EQ(refusal(edited("program 2", "program 3")), "test:1:18: a Program of version 3; this build reads version 2");
+  EXPECT_EQ(refusal(edited("program 3", "program 4")), "test:1:18: a Program of version 4; this build reads version 3");
   EXPECT_EQ(refusal(edited("stream(1)", "stream(x)")), "test:33:38: expected a stream, found 'x'");
   EXPECT_EQ(refusal(edited("u0 = size(1, 0)", "u9 = size(1, 0)")), "test:29:39: the symbol u9 is not declared above");
   EXPECT_EQ(refusal(edited("buffer b1", "buffer b2")), "test:7:10: expected b1");
