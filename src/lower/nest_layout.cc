@@ -25,6 +25,14 @@ bool continues(const Layout& layout, const Expr& size, const std::vector<std::ve
 
 }  // namespace
 
+Expr product(const std::vector<Expr>& sizes, size_t begin, size_t end) {
+  Expr out = 1;
+  for (size_t d = begin; d < end; ++d) out = out * sizes[d];
+  return out;
+}
+
+Expr ceil_div(const Expr& a, const Expr& b) { return Expr::make(ExprOp::kCeilDiv, {a, b}); }
+
 Layout collapse(const LayoutRequest& request) {
   const auto& [space, strides, stay, row_rank, by_columns] = request;
   Layout layout{.strides = std::vector<std::vector<Expr>>(strides.size())};

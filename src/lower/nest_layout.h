@@ -24,6 +24,10 @@ struct LayoutRequest {
   bool by_columns = false;  // there is a dimension in front of the row
 };
 
+// The product of sizes [begin, end).
+Expr product(const std::vector<Expr>& sizes, size_t begin, size_t end);
+Expr ceil_div(const Expr& a, const Expr& b);
+
 // Merges dimensions that all accesses walk through as if they were one, and drops those of size 1.
 Layout collapse(const LayoutRequest& request);
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/nest_plan.h"
+
+#include <algorithm>
+
+#include "lower/nest_cuts.h"
+
+namespace npugraph::lower {
+namespace {
+
+bool contains(const std::vector<int>& list, int wanted) {
+  return std::find(list.begin(), list.end(), wanted) != list.end();
+}
+
+// Marks what the value of a term takes in a walk of this level, and what is kept for it.
+void need(NestPlan& plan, int id, int walk) {
+  const Terms& terms = plan.terms;
+  const Term& term = terms.term(id);
+  const bool is_long = terms.row_length().as_int().value_or(0) > kLongestKeptRow;
+  const bool may_keep = !term.row && !terms.is_by_columns() && !plan.is_split;
+  if (may_keep && term.level < walk && term.cost >= kKeepCost && !is_long) {
+    if (plan.is_kept(id)) return;
+    plan.kept.push_back(id);
+    walk = term.level;
+  }
+  plan.needed[id] = true;
+  // What a row term reads is read where it stands.
+  for (const int arg : term.args) need(plan, arg, term.row ? terms.term(arg).level : walk);
+  if (term.access.index != ir::kNone) need(plan, term.access.index, walk);
+  if (term.access.inside != ir::kNone) need(plan, term.access.inside, walk);
+  if (term.access.part != ir::kNone) need(plan, terms.part(term.access.part).inside, walk);
+}
+
+// Which terms are computed at all, and which are kept from one walk to the next.
+void choose_terms(NestPlan& plan) {
+  const Terms& terms = plan.terms;
+  plan.needed.assign(terms.size(), false);
+  for (const ir::ValueId result : plan.writes) {
+    const TermResult& stored = terms.result(result);
+    need(plan, stored.term, terms.term(stored.term).level);
+    if (stored.store.index != ir::kNone) need(plan, stored.store.index, 0);
+  }
+  const auto add_read = [&](ir::ValueId value) {
+    if (std::find(plan.reads.begin(), plan.reads.end(), value) == plan.reads.end()) plan.reads.push_back(value);
+  };
+  for (int t = 0; t < terms.size(); ++t) {
+    const Term& term = terms.term(t);
+    if (!plan.needed[t]) continue;
+    plan.last_level = std::max(plan.last_level, term.level);
+    if (term.kind == Term::Kind::kLoad && term.access.value != ir::kNone) add_read(term.access.value);
+  }
+  for (const TermCheck& check : terms.checks()) add_read(check.index);
+}
+
+// Its strides in the dimensions of the space: 0 where it is broadcast. What it is shifted by is an offset.
+size_t add_access(NestPlan& plan, const TermAccess& access) {
+  const Terms& terms = plan.terms;
+  const std::vector<Expr> own = plan.strides_of(access.value);
+  std::vector<Expr> strides(terms.space().size(), Expr(0));
+  Expr offset = 0;
+  for (size_t d = 0; d < access.dims.size(); ++d) {
+    if (access.dims[d] == ir::kNone) continue;
+    const bool steps = !access.scales.empty();
+    strides[access.dims[d]] = strides[access.dims[d]] + (steps ? own[d] * access.scales[d] : own[d]);
+    if (steps) offset = offset + own[d] * access.shifts[d];
+  }
+  for (int part = access.part; part != ir::kNone; part = terms.part(part).around) {
+    offset = offset - strides[terms.part(part).dim] * terms.part(part).first;
+  }
+  plan.strides.push_back(std::move(strides));
+  plan.offsets.push_back(std::move(offset));
+  return plan.strides.size() - 1;
+}
+
+void lay_out(NestPlan& plan) {
+  const Terms& terms = plan.terms;
+  std::vector<bool> stay(terms.space().size(), false);
+  plan.slots.assign(terms.size(), 0);
+  for (int t = 0; t < terms.size(); ++t) {
+    const Term& term = terms.term(t);
+    if (!plan.needed[t]) continue;
+    if (term.kind == Term::Kind::kPlace) stay[term.dim] = true;
+    if (term.kind == Term::Kind::kLoad && term.access.value != ir::kNone) plan.slots[t] = add_access(plan, term.access);
+  }
+  for (const ir::ValueId id : plan.writes) plan.stores.push_back(add_access(plan, terms.result(id).store));
+  const size_t row_rank = plan.sums == Sums::kImages ? stay.size() - 2 : plan.is_by_rows() ? terms.row_rank() : 0;
+  plan.layout = collapse({.space = terms.space(),
+                          .strides = plan.strides,
+                          .stay = stay,
+                          .row_rank = row_rank,
+                          .by_columns = terms.is_by_columns()});
+}
+
+// Whether the rows are so few and so long that threads share each of them. Depends on sizes alone.
+bool is_split(const NestPlan& plan) {
+  const Terms& terms = plan.terms;
+  if (plan.is_epilogue() || !plan.is_by_rows() || is_ordered(terms) || !terms.checks().empty()) return false;
+  const std::vector<Expr>& space = terms.space();
+  const size_t row = space.size() - terms.row_rank();
+  const size_t lane = terms.is_by_columns() ? row - 1 : row;
+  const auto is_one = [](const Expr& size) { return size.is_int(1); };
+  if (!std::all_of(space.begin(), space.begin() + static_cast<ptrdiff_t>(lane), is_one)) return false;
+  const int64_t length = terms.row_length().as_int().value_or(kSplitElements);
+  if (!terms.is_by_columns()) return length >= kSplitElements;
+  const int64_t columns = space[lane].as_int().value_or(kFewColumns);
+  const auto ends_walk = [&](ir::ValueId id) {
+    const Term& term = terms.term(terms.result(id).term);
+    return term.row && term.level == 1;
+  };
+  const bool is_one_walk = std::all_of(plan.writes.begin(), plan.writes.end(), ends_walk);
+  return is_one_walk && columns < kFewColumns && length * std::max<int64_t>(columns, 1) >= kSplitElements;
+}
+
+}  // namespace
+
+// One dimension is a row; those of a matrix are evenly spaced.
+bool NestPlan::has_rows_of_sums() const {
+  return layout.sizes.size() == layout.row + 1 && (sums == Sums::kImages || layout.row <= 1);
+}
+
+bool NestPlan::is_kept(int term) const { return contains(kept, term); }
+
+std::vector<int> NestPlan::reductions_of(int level) const {
+  std::vector<int> reductions;
+  for (int t = 0; t < terms.size(); ++t) {
+    const Term& term = terms.term(t);
+    if (needed[t] && term.kind == Term::Kind::kReduce && term.level == level + 1) reductions.push_back(t);
+  }
+  return reductions;
+}
+
+bool NestPlan::has_work(int level) const {
+  const auto is_level = [&](int t) { return terms.term(t).level == level; };
+  return !reductions_of(level).empty() || std::any_of(kept.begin(), kept.end(), is_level) ||
+         std::any_of(writes.begin(), writes.end(), [&](ir::ValueId result) {
+           const int t = terms.result(result).term;
+           return !terms.term(t).row && is_level(t);
+         });
+}
+
+std::vector<std::pair<size_t, size_t>> NestPlan::shares() const {
+  std::vector<std::pair<size_t, size_t>> found;
+  if (is_epilogue() || last_level > 0) return found;
+  const auto is_same_place = [&](ir::ValueId value, const TermAccess& store) {
+    bool same = true;
+    for (int t = 0; t < terms.size(); ++t) {
+      const TermAccess& access = terms.term(t).access;
+      if (needed[t] && access.value == value) same = same && access.is_plain() && access.dims == store.dims;
+    }
+    const auto is_index = [&](const TermCheck& check) { return check.index == value; };
+    return same && std::none_of(terms.checks().begin(), terms.checks().end(), is_index);
+  };
+  for (size_t w = 0; w < writes.size(); ++w) {
+    const TermAccess& store = terms.result(writes[w]).store;
+    for (size_t r = 0; store.is_plain() && r < reads.size(); ++r) {
+      if (is_same_place(reads[r], store)) found.emplace_back(w, r);
+    }
+  }
+  return found;
+}
+
+NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
+                   const StridesOf& strides_of, std::optional<Sums> sums) {
+  NestPlan plan{.graph = graph, .terms = terms, .strides_of = strides_of, .sums = sums, .writes = results};
+  plan.is_split = is_split(plan);
+  choose_terms(plan);
+  lay_out(plan);
+  return plan;
+}
+
+bool is_ordered(const Terms& terms) {
+  for (int t = 0; t < terms.size(); ++t) {
+    if (terms.term(t).kind == Term::Kind::kScan || terms.term(t).to_place) return true;
+  }
+  return false;
+}
+
+}  // namespace npugraph::lower
