@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "loop/simplify.h"
+#include "loop/split_loops.h"
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/loop_nest.h"
@@ -362,6 +364,8 @@ void Lowering::lower_nest(const Cluster& cluster) {
   std::vector<ir::ValueId> stored = cluster.results;
   stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
   LoopNest nest = make_loop_nest(graph_, terms, stored, [&](ir::ValueId id) { return strides_of(id); });
+  loop::simplify(nest.kernel);
+  if (loop::split_loops(nest.kernel, target::host_target().lanes(DType::kF32))) loop::simplify(nest.kernel);
   stream_large_results(nest, graph_, cluster.space, target::host_target());
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
 }
