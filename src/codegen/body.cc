@@ -33,8 +33,9 @@ void collect_symbols(const std::vector<Stmt>& statements, std::vector<std::strin
 
 }  // namespace
 
-BodyEmitter::BodyEmitter(Ir& b, const loop::Kernel& kernel, const target::Target& target, BodyHooks hooks)
-    : b_(b), kernel_(kernel), target_(target), hooks_(std::move(hooks)), index_(b) {
+BodyEmitter::BodyEmitter(Ir& b, const loop::Kernel& kernel, const target::Target& target, BodyHooks hooks,
+                         std::optional<int> copies)
+    : b_(b), kernel_(kernel), target_(target), hooks_(std::move(hooks)), copies_(copies), index_(b) {
   buffers_.resize(kernel.buffers.size());
   values_.resize(kernel.dtypes.size());
   std::vector<std::string> symbols;

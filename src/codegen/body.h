@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -31,7 +32,9 @@ struct BodyHooks {
 
 class BodyEmitter {
  public:
-  BodyEmitter(Ir& b, const loop::Kernel& kernel, const target::Target& target, BodyHooks hooks);
+  // `copies` of the body in an iteration of a vector loop, where it may have them, instead of those that cost least.
+  BodyEmitter(Ir& b, const loop::Kernel& kernel, const target::Target& target, BodyHooks hooks,
+              std::optional<int> copies = {});
 
   void bind_buffer(size_t buffer, BufferAccess access) { buffers_[buffer] = std::move(access); }
   // Scalars of the kernel: i64, double or i1. Variables of loops around the statements: i64.
@@ -103,6 +106,7 @@ class BodyEmitter {
   const loop::Kernel& kernel_;
   const target::Target& target_;
   BodyHooks hooks_;
+  const std::optional<int> copies_;
   IndexEmitter index_;
   std::vector<BufferAccess> buffers_;
   std::vector<Known> values_;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "codegen/body.h"
 #include "codegen/combine.h"
+#include "codegen/vector_copies.h"
 #include "loop/op.h"
 
 namespace npugraph::codegen {
@@ -245,10 +246,12 @@ BodyEmitter::VectorPlan BodyEmitter::plan_vector(const For& loop) const {
     if (const auto extent = loop.extent.as_int())
       while (plan.lanes > lanes_for(loop) && *extent <= plan.lanes / 2) plan.lanes /= 2;
   }
-  // Copies of small bodies share the cost of the loop; large ones keep the processor busy as they are.
-  if (loop.scans.empty() && !body.has_loops) plan.copies = body.statements <= 4 ? 4 : body.statements <= 10 ? 2 : 1;
-  if (const std::optional<int64_t> extent = loop.extent.as_int())
-    while (plan.copies > 1 && *extent < int64_t{plan.lanes} * plan.copies) plan.copies /= 2;
+  if (loop.scans.empty() && !body.has_loops) {
+    const VectorBody vector = {body.statements, plan.lanes, loop.extent.as_int()};
+    const std::vector<int> candidates = copy_candidates(vector);
+    const bool is_wanted = std::find(candidates.begin(), candidates.end(), copies_.value_or(0)) != candidates.end();
+    plan.copies = is_wanted ? *copies_ : choose_copies(vector, target_);
+  }
   // The place of the first store decides where the main loop begins, which must not decide about sums.
   const bool carries = !loop.reductions.empty() || !loop.scans.empty();
   if (body.streaming && !carries && !body.has_loops && is_contiguous(*body.streaming, loop.var)) {

@@ -25,9 +25,9 @@ struct KernelCode {
 };
 using SharedCode = CodeCache<KernelCode>::Shared;
 
-KernelCode build(const loop::Kernel& kernel, const Target& target) {
+KernelCode build(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
   const int64_t start = now_ns();
-  KernelModule module = emit_kernel(kernel, target);
+  KernelModule module = emit_kernel(kernel, target, copies);
   KernelCode out;
   out.messages = std::move(module.messages);
   out.code = compile(std::move(module.ir), target);
@@ -39,9 +39,10 @@ KernelCode build(const loop::Kernel& kernel, const Target& target) {
   return out;
 }
 
-SharedCode code_of(const loop::Kernel& kernel, const Target& target) {
+SharedCode code_of(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
   static auto* cache = new CodeCache<KernelCode>;
-  return cache->get(target, loop::print(kernel), [&] { return build(kernel, target); });
+  return cache->get(target, cat(copies.value_or(0), "\n", loop::print(kernel)),
+                    [&] { return build(kernel, target, copies); });
 }
 
 // What depends on sizes alone.
@@ -55,8 +56,8 @@ struct KernelState {
 
 class KernelTask {
  public:
-  KernelTask(const loop::Kernel& kernel, const Target& target)
-      : code_(code_of(kernel, target)), scalars_(kernel.scalars) {
+  KernelTask(const loop::Kernel& kernel, const Target& target, std::optional<int> copies)
+      : code_(code_of(kernel, target, copies)), scalars_(kernel.scalars) {
     for (const Buffer& buffer : kernel.buffers) {
       if (!is_scratch(buffer.kind)) {
         ++arguments_;
@@ -167,8 +168,8 @@ ng_status run_task(void* context, void* state, ng_call* call) {
 
 }  // namespace
 
-ng_task make_kernel_task(const loop::Kernel& kernel, const Target& target) {
-  auto task = std::make_unique<KernelTask>(kernel, target);
+ng_task make_kernel_task(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
+  auto task = std::make_unique<KernelTask>(kernel, target, copies);
   ng_task out = {};
   out.run = run_task;
   out.bind = bind_task;

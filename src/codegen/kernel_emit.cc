@@ -45,7 +45,7 @@ std::vector<ValueId> defined_by(const Stmt& stmt) {
 class FunctionEmitter {
  public:
   FunctionEmitter(KernelModule& module, const loop::Kernel& kernel, const Target& target, Function* function,
-                  std::function<void(const For&)> parallel)
+                  std::function<void(const For&)> parallel, std::optional<int> copies)
       : module_(module),
         kernel_(kernel),
         target_(target),
@@ -54,7 +54,8 @@ class FunctionEmitter {
         body_(b_, kernel, target,
               {.fail = [this](const std::string& message, Value* shown) { fail(message, shown); },
                .parallel = std::move(parallel),
-               .iteration = [this](Value* iteration) { iteration_ = iteration; }}) {
+               .iteration = [this](Value* iteration) { iteration_ = iteration; }},
+              copies) {
     b_.SetInsertPoint(llvm::BasicBlock::Create(*module.ir.context, "", function));
     for (unsigned i : {0U, 1U}) function->addParamAttr(i, llvm::Attribute::NoUndef);
     bind_scalars();
@@ -135,7 +136,8 @@ class FunctionEmitter {
 
 class KernelEmitter {
  public:
-  KernelEmitter(const loop::Kernel& kernel, const Target& target) : kernel_(kernel), target_(target) {
+  KernelEmitter(const loop::Kernel& kernel, const Target& target, std::optional<int> copies)
+      : kernel_(kernel), target_(target), copies_(copies) {
     module_.ir = make_ir_module(kernel.name, target);
   }
 
@@ -148,7 +150,8 @@ class KernelEmitter {
     auto* pointer = llvm::PointerType::getUnqual(context);
     auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {pointer, pointer}, false);
     Function* function = add_function(*module_.ir.module, target_, "main", type);
-    FunctionEmitter main(module_, kernel_, target_, function, [&](const For& loop) { call_chunk(*main_, loop); });
+    const auto parallel = [&](const For& loop) { call_chunk(*main_, loop); };
+    FunctionEmitter main(module_, kernel_, target_, function, parallel, copies_);
     main_ = &main;
     for (const Stmt& stmt : kernel_.body) {
       main.body().emit({stmt});
@@ -188,7 +191,7 @@ class KernelEmitter {
     auto* number = llvm::Type::getInt64Ty(context);
     auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, pointer, number, number}, false);
     Function* function = add_function(*module_.ir.module, target_, "chunk", type, /*external=*/false);
-    FunctionEmitter chunk(module_, kernel_, target_, function, nullptr);
+    FunctionEmitter chunk(module_, kernel_, target_, function, nullptr, copies_);
     Value* captured = captured_.empty() ? nullptr : chunk.field(FrameField::kCaptured);
     for (size_t i = 0; i < captured_.size(); ++i) {
       const ValueId id = captured_[i];
@@ -202,6 +205,7 @@ class KernelEmitter {
 
   const loop::Kernel& kernel_;
   const Target& target_;
+  const std::optional<int> copies_;
   KernelModule module_;
   FunctionEmitter* main_ = nullptr;
   std::vector<ValueId> captured_;  // defined at the top so far
@@ -214,8 +218,8 @@ const For* sole_parallel_loop(const loop::Kernel& kernel) {
   return loop != nullptr && loop->kind == For::Kind::kParallel ? loop : nullptr;
 }
 
-KernelModule emit_kernel(const loop::Kernel& kernel, const Target& target) {
-  return KernelEmitter(kernel, target).emit();
+KernelModule emit_kernel(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
+  return KernelEmitter(kernel, target, copies).emit();
 }
 
 }  // namespace npugraph::codegen

@@ -3,6 +3,7 @@
 // A kernel that is one parallel loop has a function `chunk` alone.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct KernelModule {
 // The parallel loop that the kernel is, null if there is more in it.
 const loop::For* sole_parallel_loop(const loop::Kernel& kernel);
 
-KernelModule emit_kernel(const loop::Kernel& kernel, const target::Target& target);
+// `copies` as make_kernel_task() takes them.
+KernelModule emit_kernel(const loop::Kernel& kernel, const target::Target& target, std::optional<int> copies = {});
 
 // Where a local buffer begins in the memory of an iteration is a multiple of this.
 inline constexpr int64_t kLocalAlignment = 64;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/matmul.h"
 
+#include <array>
+
 #include "base/error.h"
+#include "codegen/matmul_candidates.h"
 #include "codegen/matmul_run.h"
 #include "codegen/planned_task.h"
 
@@ -43,6 +46,22 @@ void check(const MatmulSpec& spec, const target::Target& target) {
 }
 
 }  // namespace
+
+std::vector<MatmulBlocks> matmul_blocks(const MatmulSpec& spec, const target::Target& target, const ng_call& call) {
+  const auto plans = plan_matmuls({spec}, target, call);
+  if (!plans) return {};
+  std::vector<MatmulBlocks> blocks = {plans->plans.front().blocks()};
+  for (const MatmulPlan& plan : candidates_of(plans->plans.front(), target)) {
+    if (plan.blocks() != blocks.front()) blocks.push_back(plan.blocks());
+  }
+  return blocks;
+}
+
+std::string str(const MatmulBlocks& blocks) {
+  constexpr std::array kForms = {"rows matvec", "columns matvec", "pack A", "pack B"};
+  return cat(kForms[static_cast<size_t>(blocks.form)], " rows ", blocks.block_rows, " of ", blocks.tile_rows,
+             " columns ", blocks.block_columns, " steps ", blocks.block_steps);
+}
 
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) { return make_matmuls({spec}, target); }
 

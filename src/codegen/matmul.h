@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi/task.h"
+#include "codegen/matmul_blocks.h"
 #include "codegen/row_count.h"
 #include "loop/kernel.h"
 #include "target/target.h"
@@ -30,7 +31,14 @@ struct MatmulSpec {
   // Buffers of the task: A, B, then those of the kernel but the first; scalars those of the kernel. Without an epilogue: A,
   // B, C, which is contiguous along n.
   std::optional<loop::Kernel> epilogue;
+
+  // One of matmul_blocks(), instead of the one that costs least.
+  std::optional<MatmulBlocks> blocks = {};
 };
+
+// The ways to cut a product of these buffers among which the cheapest is taken, that one first; none where the buffers do not
+// fit.
+std::vector<MatmulBlocks> matmul_blocks(const MatmulSpec& spec, const target::Target& target, const ng_call& call);
 
 // UserError where the spec cannot be generated.
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target);

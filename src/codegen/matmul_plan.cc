@@ -3,11 +3,14 @@
 
 #include <algorithm>
 
-#include "codegen/matvec.h"
+#include "codegen/matmul_candidates.h"
 #include "codegen/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
+
+// Of the cost of a plan, below which another one is taken instead: costs are rough.
+constexpr double kLeastGain = 0.97;
 
 // The dimension `from_last` from the end of a buffer, as a size and a stride in bytes; ones where it has none.
 struct Dimension {
@@ -92,53 +95,6 @@ void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
   }
 }
 
-Form choose_form(const MatmulPlan& plan) {
-  const bool k_is_dense = plan.b.column == size_of(plan.b.dtype);
-  const bool n_is_dense = plan.b.row == size_of(plan.b.dtype);
-  if (plan.m <= kMostVectors && k_is_dense) return Form::kRowsMatvec;
-  if (plan.m <= kMostVectors && n_is_dense) return Form::kColumnsMatvec;
-  return k_is_dense ? Form::kPackA : Form::kPackB;
-}
-
-// Parts of one size, each at most `most`, a multiple of 16.
-int64_t part_of(int64_t whole, int64_t most) {
-  if (whole <= most) return std::max<int64_t>(whole, 1);
-  return divide_up(divide_up(whole, divide_up(whole, most)), 16) * 16;
-}
-
-void choose_blocks(MatmulPlan& plan, const target::Target& target) {
-  constexpr int64_t kColumnsOfTiles = 48;  // whole tiles, and whole vectors of C
-  switch (plan.form) {
-    case Form::kRowsMatvec:
-      plan.block_rows = std::max<int64_t>(plan.m, 1);
-      plan.block_columns = 16;
-      return;
-    case Form::kColumnsMatvec:
-      plan.block_rows = std::max<int64_t>(plan.m, 1);
-      plan.block_columns = 64;
-      return;
-    case Form::kPackA: {
-      constexpr int64_t kMostRows = 128;  // of a block
-      plan.block_columns = kColumnsOfTiles;
-      const int64_t width = plan.shape.columns();
-      // A vector costs as much with one row in it as with all; products of single rows do not.
-      const int64_t beyond = plan.m % plan.shape.lanes;
-      if (beyond <= std::min(plan.shape.lanes / 2, kMostVectors)) plan.tile_rows = plan.m - beyond;
-      const int64_t blocks = divide_up(plan.panels() * width, kMostRows);
-      plan.block_steps = part_of(plan.steps, std::max<int64_t>(target.l2_bytes / 2 / (kMostRows * 4), 128));
-      plan.block_rows = divide_up(plan.panels(), blocks) * width;
-      if (plan.batches * plan.column_blocks() * plan.row_blocks() < 8) plan.block_rows = width;
-      return;
-    }
-    case Form::kPackB:
-      plan.block_columns = plan.shape.columns();
-      plan.block_steps = part_of(plan.steps, 1024);
-      plan.block_rows = 42 * plan.shape.rows;
-      if (plan.batches * plan.column_blocks() < 8) plan.block_rows = 4 * plan.shape.rows;
-      return;
-  }
-}
-
 size_t buffers_behind_a(const MatmulSpec& spec) {
   // The sums, which are in no buffer of the task, are the first of an epilogue.
   return spec.epilogue ? spec.epilogue->buffers.size() : 2;
@@ -151,12 +107,12 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   if (has_c && !place_c(spec, call.buffers[plan.first_buffer + 1], plan)) return false;
   fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
-  complete(plan, target);
-  return true;
+  return complete(plan, target, spec.blocks);
 }
 
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
-  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.m == y.m && x.batch_sizes == y.batch_sizes;
+  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.m == y.m && x.tile_rows == y.tile_rows &&
+         x.batch_sizes == y.batch_sizes;
 }
 
 }  // namespace
@@ -188,7 +144,10 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
   MatmulPlans made;
   size_t buffer = 1, scalar = 0;
   for (const MatmulSpec& spec : specs) {
-    MatmulPlan plan{.first_buffer = buffer, .end_buffer = buffer + buffers_behind_a(spec), .first_scalar = scalar};
+    MatmulPlan plan;
+    plan.first_buffer = buffer;
+    plan.end_buffer = buffer + buffers_behind_a(spec);
+    plan.first_scalar = scalar;
     if (call.num_buffers < plan.end_buffer || !plan_matmul(spec, target, call, plan)) return {};
     buffer = plan.end_buffer;
     if (spec.epilogue) scalar += spec.epilogue->scalars.size();
@@ -199,20 +158,18 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
   return made;
 }
 
-void complete(MatmulPlan& plan, const target::Target& target) {
-  plan.form = choose_form(plan);
-  const bool pairs = plan.a.dtype == DType::kBF16 && plan.b.dtype == DType::kBF16 && target.bf16_dot &&
-                     plan.form != Form::kColumnsMatvec;
-  plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
-  plan.shape = tile_shape(target, false);
-  plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
-  // The last pair of an odd row lies half outside of it.
-  const bool odd = pairs && plan.k % 2 != 0;
-  const bool tiles = plan.form == Form::kPackA || plan.form == Form::kPackB;
-  plan.dense_a = plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (tiles && odd);
-  plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
-  plan.tile_rows = plan.m;
-  choose_blocks(plan, target);
+bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks) {
+  const MatmulPlan* best = nullptr;
+  double least = 0;
+  const std::vector<MatmulPlan> candidates = candidates_of(plan, target);
+  for (const MatmulPlan& candidate : candidates) {
+    const double cost = cost_of(candidate, target);
+    if (blocks ? candidate.blocks() != *blocks : best != nullptr && cost > least * kLeastGain) continue;
+    best = &candidate;
+    least = cost;
+  }
+  if (best != nullptr) plan = MatmulPlan(*best);
+  return best != nullptr;
 }
 
 }  // namespace npugraph::codegen

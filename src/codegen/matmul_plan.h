@@ -20,15 +20,14 @@ struct Place {
   int64_t offset(int64_t batch_index, const std::vector<int64_t>& sizes) const;
 };
 
-// Which operand moves through caches once (the rows of a tile, or a matrix as it lies) and which is packed.
-enum class Form : uint8_t {
-  kRowsMatvec,     // few rows of A; B contiguous along k
-  kColumnsMatvec,  // few rows of A; B contiguous along n
-  kPackA,          // rows of tiles are the columns of C: B is broadcast as it lies, tiles are transposed
-  kPackB,          // rows of tiles are the rows of C: B is packed a panel at a time, in the cache of who needs it
-};
+// What the stacks of those who run a plan have room for.
+inline constexpr int64_t kMostRows = 128;          // kPackA: of a block
+inline constexpr int64_t kColumnsOfTiles = 48;     // whole tiles, and whole vectors of C
+inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
+inline constexpr int64_t kMostTiles = 42;          // kPackB: of a block
+inline constexpr int64_t kMostPanelSteps = 1024;   // of a part of a panel of B
 
-struct MatmulPlan {
+struct MatmulPlan : MatmulBlocks {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
@@ -41,17 +40,14 @@ struct MatmulPlan {
   Place b;  // row: along n
   Place c;  // without an epilogue
 
-  Form form = Form::kPackA;
   TileKind kind = TileKind::kF32;
   TileShape shape;
-  bool dense_a = false;     // A is first copied to dense rows of the type that is multiplied
-  bool stage_b = false;     // kPackA: rows of B are copied (and converted) before they are multiplied
-  int64_t steps = 0;        // of the whole sum
-  int64_t block_steps = 0;  // of a part of it: what the second cache holds
-  int64_t tile_rows = 0;    // kPackA: rows of C that tiles compute; those behind them are too few for a vector
-  int64_t block_rows = 0;   // of C, of one work item
-  int64_t block_columns = 0;
+  bool dense_a = false;  // A is first copied to dense rows of the type that is multiplied
+  bool stage_b = false;  // kPackA: rows of B are copied (and converted) before they are multiplied
+  int64_t steps = 0;     // of the whole sum
 
+  const MatmulBlocks& blocks() const { return *this; }
+  bool has_tiles() const { return form == Form::kPackA || form == Form::kPackB; }
   DType multiplied() const { return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16; }
   int64_t last_rows() const { return m - tile_rows; }
   int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }
@@ -63,8 +59,9 @@ struct MatmulPlan {
   int64_t workspace() const;
 };
 
-// Chooses what follows from sizes, places and the target.
-void complete(MatmulPlan& plan, const target::Target& target);
+// Completes a plan whose sizes and places are known with these blocks, or with those that cost least. False where they are
+// none of its candidates (matmul_candidates.h).
+bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks);
 
 // Products of one A, as make_matmuls takes them.
 struct MatmulPlans {
@@ -74,7 +71,7 @@ struct MatmulPlans {
   int64_t workspace() const;
 };
 
-// Nothing where the buffers do not fit each other or the specs.
+// Nothing where the buffers do not fit each other or the specs, or the blocks of a spec do not fit them.
 std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
                                         const ng_call& call);
 

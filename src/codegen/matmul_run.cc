@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/matmul_candidates.h"
 #include "codegen/matmul_copy.h"
 #include "codegen/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kMostSums = 504 * 32;      // of a work item
-constexpr int64_t kMostColumns = 512;        // of a matrix-vector product
-constexpr int64_t kStagedBytes = 64 << 10;   // rows of a tile
-constexpr int64_t kPackedBytes = 128 << 10;  // of a part of a panel of B
+constexpr int64_t kMostColumns = 512;  // of a matrix-vector product
+constexpr int64_t kMostTileRows = 12;  // of a tile
+constexpr int64_t kMostTileColumns = 32;
 
 class Run {
  public:
@@ -130,7 +130,7 @@ class Run {
 
   // acc: [panel][column of C][row of C].
   void run_pack_a(const Block& block) {
-    alignas(64) float acc[128 * 48];
+    alignas(64) float acc[kMostRows * kColumnsOfTiles];
     alignas(64) char staged[kStagedBytes];
     const int64_t first_panel = block.row / p_.shape.columns();
     const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
@@ -167,7 +167,7 @@ class Run {
   }
 
   void write_transposed(const Block& block, int64_t number, const float* acc) {
-    alignas(64) float rows[32 * 48 + 16];
+    alignas(64) float rows[kMostTileColumns * kColumnsOfTiles + 16];
     const int64_t columns = panel_columns(number);
     code_.transpose(acc, columns * 4, p_.block_columns, columns, rows, p_.block_columns * 4);
     const int64_t row = number * p_.shape.columns();
@@ -215,8 +215,8 @@ class Run {
 
   // acc: [tile][row of C][column of C].
   void run_pack_b(const Block& block) {
-    alignas(64) float acc[kMostSums + 16];
-    alignas(64) char packed[kPackedBytes];
+    alignas(64) float acc[kMostTiles * kMostTileRows * kMostTileColumns + 16];
+    alignas(64) char packed[kMostPanelSteps * kMostTileColumns * 4];
     const int64_t columns = p_.shape.columns();
     const int64_t rows_of_tile = p_.shape.rows;
     int64_t first = 0;
@@ -315,8 +315,7 @@ MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
 MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
   MatmulCode code;
   if (!spec.epilogue) code.store = store_sums_code(target, spec.c);
-  const bool tiles = plan.form == Form::kPackA || plan.form == Form::kPackB;
-  if (tiles) {
+  if (plan.has_tiles()) {
     const int64_t beyond = plan.tile_rows % plan.shape.columns();
     const bool narrow = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrow) code.narrow = tile_code(target, plan.kind, true);
@@ -326,7 +325,7 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     else
       code.packing = packing_tile_code(target, plan.kind);
   }
-  const int64_t vectors = tiles ? plan.last_rows() : std::max<int64_t>(plan.m, 1);
+  const int64_t vectors = plan.has_tiles() ? plan.last_rows() : std::max<int64_t>(plan.m, 1);
   if (vectors > 0) {
     const auto find = plan.form == Form::kColumnsMatvec ? columns_matvec_code : rows_matvec_code;
     code.matvec = find(target, matvec_kind(spec, plan), static_cast<int>(vectors));
@@ -341,8 +340,7 @@ void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, co
   const auto make = [&](int64_t m) {
     MatmulPlan other = plan;
     other.m = m;
-    complete(other, target);
-    find_code(spec, target, other);
+    for (const MatmulPlan& candidate : candidates_of(other, target)) find_code(spec, target, candidate);
   };
   for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
   make(tiles);

@@ -31,9 +31,10 @@ bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution
 
 class Finder {
  public:
-  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases)
+  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart)
       : graph_(graph),
         aliases_(aliases),
+        apart_(apart),
         uses_(ir::find_uses(graph)),
         kinds_(graph),
         legality_(graph, aliases, uses_, kinds_),
@@ -86,6 +87,7 @@ class Finder {
 
   const ir::Graph& graph_;
   const ir::AliasInfo& aliases_;
+  const std::vector<ir::NodeId>& apart_;
   const ir::Uses uses_;
   const NodeKinds kinds_;
   const Legality legality_;
@@ -203,7 +205,7 @@ bool Finder::are_alike(int a, int b) const {
 std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& space) {
   std::vector<std::pair<int, int64_t>> scored;
   std::vector<int> found;
-  if (kinds_.is(id, TermKind::kConcatenation) || kinds_.reads_elsewhere(id)) return found;
+  if (kinds_.is(id, TermKind::kConcatenation) || kinds_.reads_elsewhere(id) || contains(apart_, id)) return found;
   for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
     const ir::NodeId def = graph_.value(operand).def;
     const int cluster = def == ir::kNone ? kNoCluster : cluster_of_[def];
@@ -421,8 +423,8 @@ void Finder::finish() {
 
 }  // namespace
 
-Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases) {
-  Finder finder(graph, aliases);
+Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart) {
+  Finder finder(graph, aliases, apart);
   finder.run();
   clusters_ = std::move(finder.clusters);
   conflicts_ = std::move(finder.conflicts);

@@ -46,7 +46,8 @@ struct Conflict {
 
 class Clusters {
  public:
-  Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases);
+  // Nodes that stand `apart` join none of the clusters before them.
+  Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart = {});
 
   // The cluster of a node; null when it runs by itself.
   const Cluster* find(ir::NodeId node) const;

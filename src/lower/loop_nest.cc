@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "loop/simplify.h"
+#include "loop/split_loops.h"
+#include "lower/nest_cost.h"
 #include "lower/nest_cuts.h"
 #include "lower/nest_walks.h"
 
@@ -16,7 +19,8 @@ using loop::BufferId;
 using loop::Builder;
 using loop::Value;
 
-Expr grain_for(const Expr& walked) { return ceil_div(kGrainElements, Expr::make(ExprOp::kMax, {walked, Expr(1)})); }
+// Of the cost of a nest, below which another one is taken instead: costs are rough.
+constexpr double kLeastGain = 0.97;
 
 // The loops around the walks, in one of the forms of a nest.
 class NestWriter {
@@ -34,10 +38,20 @@ class NestWriter {
     place_.first = 0;
     place_.length = layout_.sizes.back();
     write_loops();
-    return {builder_.finish(), plan_.reads, plan_.writes, values_.symbols(), plan_.shares()};
+    LoopNest nest{.kernel = builder_.finish(),
+                  .reads = plan_.reads,
+                  .writes = plan_.writes,
+                  .symbols = values_.symbols(),
+                  .may_share = plan_.shares(),
+                  .shape = plan_.shape,
+                  .walked = std::move(walked_)};
+    set_grain(nest, plan_.shape.grain);
+    return nest;
   }
 
  private:
+  template <typename Body>
+  void parallel_for(const Expr& extent, const Expr& walked, const Body& body);
   void write_loops();
   void write_epilogue();
   void write_elements();
@@ -58,15 +72,22 @@ class NestWriter {
   NestPlace place_;
   NestValues values_;
   NestWalks walks_;
-  int64_t split_piece_ = 1;  // elements of a piece, where the row has one dimension
+  std::vector<Expr> walked_;  // elements of an iteration of each parallel loop
+  int64_t split_piece_ = 1;   // elements of a piece, where the row has one dimension
 };
+
+template <typename Body>
+void NestWriter::parallel_for(const Expr& extent, const Expr& walked, const Body& body) {
+  walked_.push_back(walked);
+  builder_.parallel_for(extent, 1, body);
+}
 
 void NestWriter::write_loops() {
   if (plan_.is_epilogue()) return write_epilogue();
   for (const TermCheck& check : terms_.checks()) values_.write_check(check);
   if (!plan_.is_by_rows()) return terms_.tile() == ir::kNone ? write_elements() : write_tiles();
-  if (terms_.is_by_columns()) return plan_.is_split ? write_split_columns() : write_columns();
-  plan_.is_split ? write_split_rows() : write_rows();
+  if (terms_.is_by_columns()) return plan_.shape.splits ? write_split_columns() : write_columns();
+  plan_.shape.splits ? write_split_rows() : write_rows();
 }
 
 void NestWriter::write_epilogue() {
@@ -80,12 +101,13 @@ void NestWriter::write_epilogue() {
 // Nothing goes from one element to the next: rows may be cut.
 void NestWriter::write_elements() {
   const Expr row = layout_.sizes.back();
-  const Expr pieces = ceil_div(row, kPieceElements);
+  const Expr piece = plan_.shape.piece;
+  const Expr pieces = ceil_div(row, piece);
   const bool is_whole = pieces.is_int(1);
   const Expr rows = product(layout_.sizes, 0, layout_.sizes.size() - 1);
-  builder_.parallel_for(rows * pieces, grain_for(is_whole ? row : Expr(kPieceElements)), [&](const Expr& i) {
-    place_.first = is_whole ? Expr(0) : Expr::make(ExprOp::kMod, {i, pieces}) * kPieceElements;
-    place_.length = is_whole ? row : Expr::make(ExprOp::kMin, {row - place_.first, Expr(kPieceElements)});
+  parallel_for(rows * pieces, is_whole ? row : piece, [&](const Expr& i) {
+    place_.first = is_whole ? Expr(0) : Expr::make(ExprOp::kMod, {i, pieces}) * piece;
+    place_.length = is_whole ? row : Expr::make(ExprOp::kMin, {row - place_.first, piece});
     const Expr element = is_whole ? i : Expr::make(ExprOp::kFloorDiv, {i, pieces});
     place_.set_outer(layout_, element, layout_.sizes.size() - 1);
     walks_.write_row();
@@ -96,15 +118,15 @@ void NestWriter::write_elements() {
 void NestWriter::write_tiles() {
   const size_t lane = layout_.sizes.size() - 1;
   const auto tile = static_cast<size_t>(layout_.place[static_cast<size_t>(terms_.tile())]);
+  const Expr side = plan_.shape.tile;
   Layout blocks{.sizes = layout_.sizes};
-  for (const size_t d : {tile, lane}) blocks.sizes[d] = ceil_div(blocks.sizes[d], kTile);
-  const Expr count = product(blocks.sizes, 0, blocks.sizes.size());
-  builder_.parallel_for(count, grain_for(kTile * kTile), [&](const Expr& i) {
+  for (const size_t d : {tile, lane}) blocks.sizes[d] = ceil_div(blocks.sizes[d], side);
+  parallel_for(product(blocks.sizes, 0, blocks.sizes.size()), side * side, [&](const Expr& i) {
     place_.set_outer(blocks, i, blocks.sizes.size());
-    const Expr first_row = place_.at[tile] * kTile;
-    const Expr rows = Expr::make(ExprOp::kMin, {layout_.sizes[tile] - first_row, Expr(kTile)});
-    place_.first = place_.at[lane] * kTile;
-    place_.length = Expr::make(ExprOp::kMin, {layout_.sizes[lane] - place_.first, Expr(kTile)});
+    const Expr first_row = place_.at[tile] * side;
+    const Expr rows = Expr::make(ExprOp::kMin, {layout_.sizes[tile] - first_row, side});
+    place_.first = place_.at[lane] * side;
+    place_.length = Expr::make(ExprOp::kMin, {layout_.sizes[lane] - place_.first, side});
     values_.stage_tile(tile, first_row, rows);
     builder_.serial_for(rows, [&](const Expr& r) {
       place_.at[tile] = first_row + r;
@@ -116,7 +138,7 @@ void NestWriter::write_tiles() {
 
 void NestWriter::write_rows() {
   const Expr walked = product(layout_.sizes, layout_.row, layout_.sizes.size());
-  builder_.parallel_for(product(layout_.sizes, 0, layout_.row), grain_for(walked), [&](const Expr& i) {
+  parallel_for(product(layout_.sizes, 0, layout_.row), walked, [&](const Expr& i) {
     place_.set_outer(layout_, i, layout_.row);
     walks_.write_row();
   });
@@ -126,12 +148,13 @@ void NestWriter::write_rows() {
 void NestWriter::write_columns() {
   const size_t lane = layout_.row - 1;
   const Expr columns = layout_.sizes[lane];
-  const Expr blocks = ceil_div(columns, kColumns);
-  const Expr walked = product(layout_.sizes, layout_.row, layout_.sizes.size()) * kColumns;
-  builder_.parallel_for(product(layout_.sizes, 0, lane) * blocks, grain_for(walked), [&](const Expr& i) {
+  const Expr side = plan_.shape.columns;
+  const Expr blocks = ceil_div(columns, side);
+  const Expr walked = product(layout_.sizes, layout_.row, layout_.sizes.size()) * side;
+  parallel_for(product(layout_.sizes, 0, lane) * blocks, walked, [&](const Expr& i) {
     place_.set_outer(layout_, Expr::make(ExprOp::kFloorDiv, {i, blocks}), lane);
-    const Expr first = Expr::make(ExprOp::kMod, {i, blocks}) * kColumns;
-    builder_.vector_for(Expr::make(ExprOp::kMin, {columns - first, Expr(kColumns)}), [&](const Expr& j) {
+    const Expr first = Expr::make(ExprOp::kMod, {i, blocks}) * side;
+    builder_.vector_for(Expr::make(ExprOp::kMin, {columns - first, side}), [&](const Expr& j) {
       place_.at[lane] = first + j;
       walks_.write_row();
     });
@@ -168,7 +191,7 @@ void NestWriter::store_parts(std::vector<BufferId>& parts, const std::vector<int
 
 // One row: each walk is a parallel loop over its pieces.
 void NestWriter::write_split_rows() {
-  split_piece_ = kPieceElements;
+  split_piece_ = kSumPiece;
   const Expr pieces = split_pieces();
   const Expr piece_length = ceil_div(terms_.row_length(), Expr::make(ExprOp::kMax, {pieces, Expr(1)}));
   for (int level = 0; level <= plan_.last_level; ++level) {
@@ -176,9 +199,8 @@ void NestWriter::write_split_rows() {
     if (!plan_.has_work(level)) continue;
     const std::vector<int> reductions = plan_.reductions_of(level);
     std::vector<BufferId> parts;
-    builder_.parallel_for(pieces, grain_for(piece_length), [&](const Expr& p) {
-      store_parts(parts, reductions, walk_piece(p, level, reductions), pieces, p);
-    });
+    parallel_for(pieces, piece_length,
+                 [&](const Expr& p) { store_parts(parts, reductions, walk_piece(p, level, reductions), pieces, p); });
     if (reductions.empty()) continue;
     const Expr p = builder_.begin_for(loop::For::Kind::kVector, pieces);
     std::vector<Value> values;
@@ -194,12 +216,12 @@ void NestWriter::write_split_rows() {
 void NestWriter::write_split_columns() {
   const size_t lane = layout_.row - 1;
   const Expr columns = layout_.sizes[lane];
-  split_piece_ = std::max<int64_t>(kColumnPiece, kGrainElements / std::max<int64_t>(columns.as_int().value_or(1), 1));
+  split_piece_ = std::max<int64_t>(kColumnSumPiece, kColumnsPiece / std::max<int64_t>(columns.as_int().value_or(1), 1));
   const Expr pieces = split_pieces();
   NG_CHECK(plan_.last_level == 1, "columns of several walks are not split");
   const std::vector<int> reductions = plan_.reductions_of(0);
   std::vector<BufferId> parts;
-  builder_.parallel_for(pieces, 1, [&](const Expr& p) {
+  parallel_for(pieces, columns * split_piece_, [&](const Expr& p) {
     builder_.vector_for(columns, [&](const Expr& j) {
       place_.at[lane] = j;
       values_.forget_all();
@@ -225,14 +247,42 @@ void NestWriter::write_split_columns() {
 }  // namespace
 
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        const std::function<std::vector<Expr>(ir::ValueId)>& strides_of) {
-  return NestWriter(plan_nest(graph, terms, results, strides_of, std::nullopt)).write();
+                        const StridesOf& strides_of, const NestShape& shape) {
+  constexpr int64_t kMostLanes = 16;  // whole vectors of every target
+  LoopNest nest = NestWriter(plan_nest(graph, terms, results, strides_of, shape, std::nullopt)).write();
+  loop::simplify(nest.kernel);
+  if (loop::split_loops(nest.kernel, kMostLanes)) loop::simplify(nest.kernel);
+  return nest;
+}
+
+void set_grain(LoopNest& nest, int64_t elements) {
+  nest.shape.grain = elements;
+  size_t next = 0;
+  for (loop::Stmt& statement : nest.kernel.body) {
+    auto* loop = std::get_if<loop::For>(&statement.node);
+    if (loop == nullptr || loop->kind != loop::For::Kind::kParallel) continue;
+    loop->grain = ceil_div(elements, Expr::make(ExprOp::kMax, {nest.walked[next++], Expr(1)}));
+  }
+}
+
+LoopNest make_cheapest_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
+                            const StridesOf& strides_of, const target::Target& target) {
+  std::optional<LoopNest> best, nest;
+  double least = 0;
+  for (const NestShape& shape : nest_shapes(terms, results)) {
+    if (nest) set_grain(*nest, shape.grain);
+    if (!nest || nest->shape != shape) nest = make_loop_nest(graph, terms, results, strides_of, shape);
+    const double cost = cost_of(nest->kernel, target);
+    if (best && cost > least * kLeastGain) continue;
+    least = cost;
+    best = nest;
+  }
+  return *std::move(best);
 }
 
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
-                                      const std::vector<ir::ValueId>& results,
-                                      const std::function<std::vector<Expr>(ir::ValueId)>& strides_of, Sums sums) {
-  NestPlan plan = plan_nest(graph, terms, results, strides_of, sums);
+                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of, Sums sums) {
+  NestPlan plan = plan_nest(graph, terms, results, strides_of, {}, sums);
   if (!plan.has_rows_of_sums() || plan.last_level > 0) return std::nullopt;
   return NestWriter(std::move(plan)).write();
 }

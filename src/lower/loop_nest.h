@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "lower/nest_shape.h"
 #include "lower/terms.h"
+#include "target/target.h"
 
 namespace npugraph::lower {
 
@@ -26,12 +28,21 @@ struct LoopNest {
   std::vector<ir::ValueId> writes;                   // of those behind them
   std::vector<Expr> symbols;                         // the kernel's scalars: symbols of the graph
   std::vector<std::pair<size_t, size_t>> may_share;  // (write, read): the same memory will do
+  NestShape shape;
+  std::vector<Expr> walked;  // elements of an iteration of each parallel loop
 };
 
+using StridesOf = std::function<std::vector<Expr>(ir::ValueId)>;
+
 // Computes `results`, which may be operands that nodes write, and stores them. Every loaded value and every result broadcasts to
-// the space; `strides_of` says how its memory is strided.
+// the space; `strides_of` says how its memory is strided. The shape is one of nest_shapes().
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
+                        const StridesOf& strides_of, const NestShape& shape);
+// The same, in the shape that costs least on the target; among equals, in the first one.
+LoopNest make_cheapest_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
+                            const StridesOf& strides_of, const target::Target& target);
+// Changes the grain of the shape: how many elements are worth a thread.
+void set_grain(LoopNest& nest, int64_t elements);
 
 // How the sums of a product in front lie in the space.
 enum class Sums : uint8_t {
@@ -42,7 +53,6 @@ enum class Sums : uint8_t {
 // The same behind a matrix product: one loop over rows with one over columns in it, as codegen::MatmulSpec wants it; buffer 0
 // are the sums, and `reads` the buffers behind it. Nothing when the terms have reductions or values do not lie as `sums` says.
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
-                                      const std::vector<ir::ValueId>& results,
-                                      const std::function<std::vector<Expr>(ir::ValueId)>& strides_of, Sums sums);
+                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of, Sums sums);
 
 }  // namespace npugraph::lower

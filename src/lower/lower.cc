@@ -10,8 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "loop/simplify.h"
-#include "loop/split_loops.h"
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/loop_nest.h"
@@ -363,10 +361,10 @@ void Lowering::lower_nest(const Cluster& cluster) {
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
   std::vector<ir::ValueId> stored = cluster.results;
   stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
-  LoopNest nest = make_loop_nest(graph_, terms, stored, [&](ir::ValueId id) { return strides_of(id); });
-  loop::simplify(nest.kernel);
-  if (loop::split_loops(nest.kernel, target::host_target().lanes(DType::kF32))) loop::simplify(nest.kernel);
-  stream_large_results(nest, graph_, cluster.space, target::host_target());
+  const target::Target& target = target::host_target();
+  const auto strides = [&](ir::ValueId id) { return strides_of(id); };
+  LoopNest nest = make_cheapest_nest(graph_, terms, stored, strides, target);
+  stream_large_results(nest, graph_, cluster.space, target);
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
 }
 

@@ -17,8 +17,8 @@ void need(NestPlan& plan, int id, int walk) {
   const Terms& terms = plan.terms;
   const Term& term = terms.term(id);
   const bool is_long = terms.row_length().as_int().value_or(0) > kLongestKeptRow;
-  const bool may_keep = !term.row && !terms.is_by_columns() && !plan.is_split;
-  if (may_keep && term.level < walk && term.cost >= kKeepCost && !is_long) {
+  const bool may_keep = !term.row && !terms.is_by_columns() && !plan.shape.splits;
+  if (may_keep && term.level < walk && term.cost >= plan.shape.keep_cost && !is_long) {
     if (plan.is_kept(id)) return;
     plan.kept.push_back(id);
     walk = term.level;
@@ -91,26 +91,6 @@ void lay_out(NestPlan& plan) {
                           .by_columns = terms.is_by_columns()});
 }
 
-// Whether the rows are so few and so long that threads share each of them. Depends on sizes alone.
-bool is_split(const NestPlan& plan) {
-  const Terms& terms = plan.terms;
-  if (plan.is_epilogue() || !plan.is_by_rows() || is_ordered(terms) || !terms.checks().empty()) return false;
-  const std::vector<Expr>& space = terms.space();
-  const size_t row = space.size() - terms.row_rank();
-  const size_t lane = terms.is_by_columns() ? row - 1 : row;
-  const auto is_one = [](const Expr& size) { return size.is_int(1); };
-  if (!std::all_of(space.begin(), space.begin() + static_cast<ptrdiff_t>(lane), is_one)) return false;
-  const int64_t length = terms.row_length().as_int().value_or(kSplitElements);
-  if (!terms.is_by_columns()) return length >= kSplitElements;
-  const int64_t columns = space[lane].as_int().value_or(kFewColumns);
-  const auto ends_walk = [&](ir::ValueId id) {
-    const Term& term = terms.term(terms.result(id).term);
-    return term.row && term.level == 1;
-  };
-  const bool is_one_walk = std::all_of(plan.writes.begin(), plan.writes.end(), ends_walk);
-  return is_one_walk && columns < kFewColumns && length * std::max<int64_t>(columns, 1) >= kSplitElements;
-}
-
 }  // namespace
 
 // One dimension is a row; those of a matrix are evenly spaced.
@@ -160,19 +140,12 @@ std::vector<std::pair<size_t, size_t>> NestPlan::shares() const {
 }
 
 NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                   const StridesOf& strides_of, std::optional<Sums> sums) {
-  NestPlan plan{.graph = graph, .terms = terms, .strides_of = strides_of, .sums = sums, .writes = results};
-  plan.is_split = is_split(plan);
+                   const StridesOf& strides_of, const NestShape& shape, std::optional<Sums> sums) {
+  NestPlan plan{
+      .graph = graph, .terms = terms, .strides_of = strides_of, .shape = shape, .sums = sums, .writes = results};
   choose_terms(plan);
   lay_out(plan);
   return plan;
-}
-
-bool is_ordered(const Terms& terms) {
-  for (int t = 0; t < terms.size(); ++t) {
-    if (terms.term(t).kind == Term::Kind::kScan || terms.term(t).to_place) return true;
-  }
-  return false;
 }
 
 }  // namespace npugraph::lower

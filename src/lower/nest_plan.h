@@ -12,20 +12,18 @@
 
 namespace npugraph::lower {
 
-using StridesOf = std::function<std::vector<Expr>(ir::ValueId)>;
-
 // What it refers to must outlive it.
 struct NestPlan {
   const ir::Graph& graph;
   const Terms& terms;
   const StridesOf& strides_of;
+  const NestShape shape;
   std::optional<Sums> sums;                     // how those of the product in front lie
   std::vector<ir::ValueId> writes;              // results
   std::vector<ir::ValueId> reads = {};          // of memory
   std::vector<bool> needed = {};                // per term: whether it is computed
   std::vector<int> kept = {};                   // full terms that later walks read from a local row
   int last_level = 0;                           // of terms that are computed
-  bool is_split = false;                        // threads share rows
   Layout layout = {};                           // of all accesses
   std::vector<std::vector<Expr>> strides = {};  // per access: in the dimensions of the space
   std::vector<Expr> offsets = {};               // per access: elements before its place 0
@@ -47,9 +45,6 @@ struct NestPlan {
 
 // A nest that stores `results`.
 NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                   const StridesOf& strides_of, std::optional<Sums> sums);
-
-// Whether the order of a row's elements matters: for scans, and for the places of extremes.
-bool is_ordered(const Terms& terms);
+                   const StridesOf& strides_of, const NestShape& shape, std::optional<Sums> sums);
 
 }  // namespace npugraph::lower

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "lower/nest_cuts.h"
 
 namespace npugraph::lower {
 
@@ -101,19 +100,20 @@ void NestValues::write_check(const TermCheck& check) {
 }
 
 void NestValues::stage_tile(size_t tile, const Expr& first_row, const Expr& rows) {
+  const int64_t side = plan_.shape.tile;
   for (int t = 0; t < plan_.terms.size(); ++t) {
     const Term& term = plan_.terms.term(t);
     if (!plan_.needed[t] || term.kind != Term::Kind::kLoad || term.row || !term.access.is_plain()) continue;
     const std::vector<Expr>& strides = plan_.layout.strides[plan_.slots[t]];
     if (strides.back().is_int(0) || strides.back().is_int(1) || !strides[tile].is_int(1)) continue;
     const DType dtype = plan_.graph.value(term.access.value).tensor().dtype;
-    const BufferId local = staged_.emplace(t, builder_.local(cat("tile", t), dtype, Expr(kTile * kTile))).first->second;
+    const BufferId local = staged_.emplace(t, builder_.local(cat("tile", t), dtype, Expr(side * side))).first->second;
     builder_.serial_for(place_.length, [&](const Expr& c) {
       builder_.vector_for(rows, [&](const Expr& r) {
         place_.at.back() = place_.first + c;
         place_.at[tile] = first_row + r;
         const Expr index = index_of(term.access, plan_.slots[t]);
-        builder_.store(local, c * kTile + r, builder_.load(in_.at(term.access.value), index));
+        builder_.store(local, c * side + r, builder_.load(in_.at(term.access.value), index));
       });
     });
   }
@@ -171,7 +171,7 @@ Value NestValues::load(const Term& term, int id) {
   const Expr& last = place_.at.back();
   if (access.value == ir::kNone) return builder_.load(sums_, place_.sums_row * plan_.layout.sizes.back() + last);
   if (const auto staged = staged_.find(id); staged != staged_.end())
-    return builder_.load(staged->second, (last - place_.first) * kTile + place_.in_tile);
+    return builder_.load(staged->second, (last - place_.first) * plan_.shape.tile + place_.in_tile);
   const BufferId buffer = in_.at(access.value);
   const Expr index = index_of(access, plan_.slots[id]);
   std::optional<Value> inside;

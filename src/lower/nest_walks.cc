@@ -43,15 +43,15 @@ std::vector<Value> NestWalks::walk_over(size_t dim, int level, const std::vector
 
 // Whether a piece of a split row is all that is walked over at once.
 bool NestWalks::is_whole_piece() const {
-  return plan_.is_split && !plan_.terms.is_by_columns() && plan_.layout.row + 1 == plan_.layout.sizes.size();
+  return plan_.shape.splits && !plan_.terms.is_by_columns() && plan_.layout.row + 1 == plan_.layout.sizes.size();
 }
 
 // How many elements are combined one by one before what they come to is added to the others; 0: all of them.
 int64_t NestWalks::piece_of(int level) const {
   const std::vector<int> reductions = plan_.reductions_of(level);
   const auto is_sum = [&](int t) { return plan_.terms.term(t).combine == loop::Combine::kSum; };
-  if (is_ordered(plan_.terms) || std::none_of(reductions.begin(), reductions.end(), is_sum)) return 0;
-  const int64_t piece = plan_.terms.is_by_columns() ? kColumnPiece : kPieceElements;
+  if (plan_.terms.is_ordered() || std::none_of(reductions.begin(), reductions.end(), is_sum)) return 0;
+  const int64_t piece = plan_.terms.is_by_columns() ? kColumnSumPiece : kSumPiece;
   const int64_t otherwise = plan_.terms.is_by_columns() ? 2 * piece + 1 : 0;
   return plan_.layout.sizes.back().as_int().value_or(otherwise) > 2 * piece && !is_whole_piece() ? piece : 0;
 }

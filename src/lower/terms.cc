@@ -273,6 +273,11 @@ bool Terms::walks_rows() const {
   return has_reductions() || std::any_of(terms_.begin(), terms_.end(), is_scan);
 }
 
+bool Terms::is_ordered() const {
+  return std::any_of(terms_.begin(), terms_.end(),
+                     [](const Term& t) { return t.kind == Term::Kind::kScan || t.to_place; });
+}
+
 bool Terms::is_plain() const {
   const auto is_shifted = [](const Term& t) {
     return t.kind == Term::Kind::kPlace || (t.kind == Term::Kind::kLoad && !t.access.is_plain());

@@ -112,6 +112,8 @@ class Terms {
   bool has_reductions() const;
   // Whether something goes from one element of a row to the next.
   bool walks_rows() const;
+  // Whether the order of a row's elements matters: for scans, and for the places of extremes.
+  bool is_ordered() const;
   // Whether nothing is read or stored but by the place in the space itself.
   bool is_plain() const;
   // What must hold before anything is read or stored, in order.

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/matmul_candidates.h"
+
+#include <algorithm>
+
+#include "codegen/matvec.h"
+#include "codegen/work_items.h"
+#include "target/costs.h"
+
+namespace npugraph::codegen {
+namespace {
+
+// Parts of one size, each at most `most`, which is a multiple of 16; so are they, unless there is but one.
+int64_t part_of(int64_t whole, int64_t most) {
+  if (whole <= most) return std::max<int64_t>(whole, 1);
+  return round_up(divide_up(whole, divide_up(whole, most)), 16);
+}
+
+// What follows from the form.
+MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
+  static_cast<MatmulBlocks&>(plan) = {.form = form, .tile_rows = plan.m};
+  const bool pairs =
+      plan.a.dtype == DType::kBF16 && plan.b.dtype == DType::kBF16 && target.bf16_dot && form != Form::kColumnsMatvec;
+  plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
+  plan.shape = tile_shape(target, false);
+  plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
+  // The last pair of an odd row lies half outside of it.
+  const bool odd = pairs && plan.k % 2 != 0;
+  plan.dense_a =
+      plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (plan.has_tiles() && odd);
+  plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
+  return plan;
+}
+
+using Plans = std::vector<MatmulPlan>;
+
+void add(Plans& plans, const MatmulPlan& plan) {
+  const auto is_it = [&](const MatmulPlan& known) { return known.blocks() == plan.blocks(); };
+  if (std::none_of(plans.begin(), plans.end(), is_it)) plans.push_back(plan);
+}
+
+void add_matvec(Plans& plans, MatmulPlan plan) {
+  plan.block_rows = std::max<int64_t>(plan.m, 1);
+  plan.block_columns = plan.form == Form::kRowsMatvec ? 16 : 64;
+  add(plans, plan);
+}
+
+// Blocks of as many panels of A as sums have room for, down to one.
+void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
+  plan.block_columns = kColumnsOfTiles;
+  const int64_t of_cache = target.l2_bytes / 2 / (kMostRows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
+  const int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
+  const int64_t rows_of_panel = plan.shape.columns();
+  for (const int64_t steps : {most, most / 2}) {
+    plan.block_steps = part_of(plan.steps, steps);
+    for (int64_t blocks = divide_up(plan.panels() * rows_of_panel, kMostRows); blocks <= plan.panels(); ++blocks) {
+      plan.block_rows = divide_up(plan.panels(), blocks) * rows_of_panel;
+      add(plans, plan);
+    }
+  }
+}
+
+// The rows that fill no vector may be products of single rows.
+void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
+  const int64_t beyond = plan.m % plan.shape.lanes;
+  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m) {
+    plan.tile_rows = plan.m - beyond;
+    add_pack_a(plans, plan, target);
+    plan.tile_rows = plan.m;
+  }
+  add_pack_a(plans, plan, target);
+}
+
+void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
+  plan.block_columns = plan.shape.columns();
+  for (const int64_t steps : {kMostPanelSteps, kMostPanelSteps / 2}) {
+    plan.block_steps = part_of(plan.steps, steps);
+    for (const int64_t tiles : {kMostTiles, kMostTiles / 2, kMostTiles / 5, kMostTiles / 10}) {
+      const bool is_all = tiles < kMostTiles && plan.block_rows >= plan.m && tiles * plan.shape.rows >= plan.m;
+      plan.block_rows = tiles * plan.shape.rows;
+      if (!is_all) add(plans, plan);
+    }
+  }
+}
+
+// Instructions that multiply, of one thread for all.
+double multiplications(const MatmulPlan& plan) {
+  const auto lanes = static_cast<double>(plan.shape.lanes);
+  const auto n = static_cast<double>(plan.n), steps = static_cast<double>(plan.steps);
+  const auto matvec = [&](int64_t vectors, double factor) {
+    constexpr double kTotals = 6;  // of the lanes of each sum
+    return static_cast<double>(vectors) * n * (factor * steps / lanes + kTotals);
+  };
+  switch (plan.form) {
+    case Form::kRowsMatvec: return matvec(plan.m, 1.3);
+    case Form::kColumnsMatvec: return matvec(plan.m, 2);
+    case Form::kPackA: {
+      // A tile with one vector a step loads as much as it multiplies.
+      constexpr double kNarrow = 1.2;
+      const int64_t count = divide_up(plan.tile_rows, plan.shape.lanes);
+      const double vectors = static_cast<double>(count) + (kNarrow - 1) * static_cast<double>(count % 2);
+      const auto whole_n = static_cast<double>(round_up(plan.n, plan.shape.rows));
+      const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
+      return vectors * whole_n * (steps + 4 * parts) + matvec(plan.last_rows(), 1.3);
+    }
+    case Form::kPackB: {
+      const int64_t last = plan.m - (plan.row_blocks() - 1) * plan.block_rows;
+      const int64_t rows = (plan.row_blocks() - 1) * plan.block_rows + round_up(last, plan.shape.rows);
+      const auto vectors = static_cast<double>(divide_up(plan.n, plan.shape.columns()) * plan.shape.vectors);
+      const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
+      return static_cast<double>(rows) * vectors * (steps + 4 * parts);
+    }
+  }
+  return 0;
+}
+
+// Instructions that pack a vector of B.
+constexpr double kPacking = 16;
+
+// Ranges of the columns of a product whose rows of B lie across them, and bytes that follow each other in one of them.
+int64_t bytes_in_row(const MatmulPlan& plan) {
+  constexpr int64_t kRanges = 8, kMostColumns = 512;
+  const int64_t blocks = divide_up(plan.column_blocks(), kRanges);
+  return std::min(blocks * plan.block_columns, kMostColumns) * size_of(plan.b.dtype);
+}
+
+// What one thread for all moves from memory.
+double transfers(const MatmulPlan& plan, const target::Target& target) {
+  const target::Costs costs = target::costs_of(target);
+  const int64_t of_b = plan.n * plan.k * size_of(plan.b.dtype);
+  const auto bytes = static_cast<double>(of_b);
+  // A single matrix are the weights of a layer, which come from memory.
+  const double once = bytes * (plan.batches == 1 ? costs.memory_byte : target::byte_cost(target, of_b * plan.batches));
+  // What a panel takes to be packed, by each block of rows.
+  const double packing = kPacking * static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
+  const double again = static_cast<double>(plan.row_blocks() - 1 + (plan.last_rows() > 0 && plan.has_tiles() ? 1 : 0));
+  // Pieces of rows begin with what nothing was fetched for.
+  constexpr double kBegin = 256;
+  const double pieces = plan.form == Form::kColumnsMatvec ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
+  const double packed = plan.form == Form::kPackB ? static_cast<double>(plan.row_blocks()) * packing : 0;
+  return once * pieces + again * bytes * costs.l2_byte + packed;
+}
+
+// Tiles of A fetch the weights that come next while they multiply; matrix-vector products do so in part. The first tile of a
+// panel of B waits for what it packs.
+double together(Form form, double busy, double waits) {
+  switch (form) {
+    case Form::kPackA: return std::max(busy, waits);
+    case Form::kPackB: return busy + waits;
+    default: return std::max(busy, waits + busy / 4);
+  }
+}
+
+}  // namespace
+
+Plans candidates_of(const MatmulPlan& plan, const target::Target& target) {
+  const bool k_is_dense = plan.b.column == size_of(plan.b.dtype);
+  const bool n_is_dense = plan.b.row == size_of(plan.b.dtype);
+  Plans plans;
+  if (plan.m <= kMostVectors && (k_is_dense || n_is_dense))
+    add_matvec(plans, with_form(plan, k_is_dense ? Form::kRowsMatvec : Form::kColumnsMatvec, target));
+  // Of one row, or none, there are no tiles.
+  if (plan.m <= 1 && !plans.empty()) return plans;
+  if (k_is_dense)
+    add_tiles_of_a(plans, with_form(plan, Form::kPackA, target), target);
+  else
+    add_tiles_of_b(plans, with_form(plan, Form::kPackB, target));
+  return plans;
+}
+
+double cost_of(const MatmulPlan& plan, const target::Target& target) {
+  const target::Costs costs = target::costs_of(target);
+  const int64_t items = std::max<int64_t>(plan.items(), 1);
+  const double share = target::share_of(items, 1) / static_cast<double>(items);
+  const auto batches = static_cast<double>(plan.batches);
+  const double busy = multiplications(plan) * costs.multiply, waits = transfers(plan, target);
+  return batches * together(plan.form, busy, waits) * share;
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shapes that loop nests may have, what they cost, and which one is taken on a given processor.
+#include "lower/nest_shape.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "ir/alias.h"
+#include "loop/interpret.h"
+#include "loop/text.h"
+#include "lower/cluster.h"
+#include "lower/loop_nest.h"
+#include "lower/lower_testing.h"
+#include "lower/nest_cost.h"
+
+namespace npugraph::lower {
+namespace {
+
+const target::Target kTarget{.level = target::Level::kX86V4,
+                             .vector_bits = 512,
+                             .vector_registers = 32,
+                             .fma = true,
+                             .f16c = true,
+                             .masks = true,
+                             .l1_bytes = 48 << 10,
+                             .l2_bytes = 1 << 20,
+                             .l3_bytes = 32 << 20};
+
+// The only loop of a graph.
+class Nest {
+ public:
+  explicit Nest(const std::string& body)
+      : graph_(ir::parse("npugraph.graph 1 @test {\n" + body + "\n}", "test", ops::registry())),
+        clusters_(graph_, ir::AliasInfo(graph_)) {
+    EXPECT_EQ(clusters_.all().size(), 1u);
+  }
+
+  std::vector<NestShape> shapes() const { return nest_shapes(terms(), cluster().results); }
+  LoopNest in(const NestShape& shape) const {
+    return make_loop_nest(graph_, terms(), cluster().results, strides(), shape);
+  }
+  LoopNest cheapest() const { return make_cheapest_nest(graph_, terms(), cluster().results, strides(), kTarget); }
+
+  // Results of the kernel as the interpreter computes them.
+  std::vector<float> run(const loop::Kernel& kernel, const LoopNest& nest) const {
+    std::vector<std::vector<float>> memory;
+    for (const ir::ValueId id : nest.reads) {
+      std::vector<float>& of = memory.emplace_back(elements(graph_.value(id).tensor()));
+      for (size_t i = 0; i < of.size(); ++i) of[i] = std::sin(static_cast<float>(i) * 0.7F);
+    }
+    for (const ir::ValueId id : nest.writes) memory.emplace_back(elements(graph_.value(id).tensor()));
+    std::vector<loop::HostBuffer> buffers;
+    for (std::vector<float>& of : memory) buffers.push_back({of.data(), static_cast<int64_t>(of.size())});
+    EXPECT_EQ(loop::interpret(kernel, buffers, {}), "");
+    return memory.back();
+  }
+
+ private:
+  static size_t elements(const ir::TensorType& type) {
+    int64_t count = 1;
+    for (const Expr& size : type.sizes) count *= *size.as_int();
+    return static_cast<size_t>(count);
+  }
+  const Cluster& cluster() const { return clusters_.all().front(); }
+  Terms terms() const {
+    Terms terms(cluster().space, cluster().lanes, cluster().walk);
+    if (cluster().tile != ir::kNone) terms.set_tile(cluster().tile);
+    for (const ir::NodeId id : cluster().nodes) terms.add(graph_, graph_.node(id));
+    return terms;
+  }
+  StridesOf strides() const {
+    return [this](ir::ValueId id) { return graph_.value(id).tensor().strides; };
+  }
+
+  ir::Graph graph_;
+  Clusters clusters_;
+};
+
+std::string sum(const std::string& type, const std::string& dim, const std::string& result) {
+  return "input %x : " + type + " user \"x\"\n%a : " + type + " = aten.mul.Tensor(%x, %x)\n%s : " + result +
+         " = aten.sum.dim_IntList(%a, [" + dim + "])\nreturn %s";
+}
+std::string softmax(const std::string& type, const std::string& dim) {
+  return "input %x : " + type + " user \"x\"\n%a : " + type + " = aten.tanh(%x)\n%s : " + type +
+         " = aten._softmax(%a, " + dim + ", false)\nreturn %s";
+}
+std::string chain(const std::string& type) {
+  return "input %x : " + type + " user \"x\"\n%a : " + type + " = aten.neg(%x)\n%s : " + type +
+         " = aten.exp(%a)\nreturn %s";
+}
+std::string transposed(const std::string& rows, const std::string& columns) {
+  const std::string to = "f32[" + columns + ", " + rows + "]";
+  return "input %x : f32[" + rows + ", " + columns + "] user \"x\"\n%t : " + to + "{1, " + columns +
+         "} = aten.t(%x) view(0)\n%a : " + to + "{" + rows + ", 1} = aten.neg(%t)\n%s : " + to + "{" + rows +
+         ", 1} = aten.tanh(%a)\nreturn %s";
+}
+
+bool has(const std::vector<NestShape>& shapes, bool (*wanted)(const NestShape&)) {
+  return std::any_of(shapes.begin(), shapes.end(), wanted);
+}
+bool splits(const NestShape& shape) { return shape.splits; }
+bool keeps_nothing(const NestShape& shape) { return shape.keep_cost == NestShape::kKeepsNothing; }
+
+TEST(NestShapes, ComputeTheSame) {
+  for (const std::string& body :
+       {chain("f32[3, 5000]"), chain("f32[20000]"), softmax("f32[3, 70]", "-1"), softmax("f32[1, 9000]", "-1"),
+        softmax("f32[2, 40, 70]", "1"), sum("f32[1, 9000]", "1", "f32[1]"), sum("f32[300, 70]", "0", "f32[70]"),
+        transposed("70", "90")}) {
+    const Nest nest(body);
+    const std::vector<float> expected = nest.run(nest.in({}).kernel, nest.in({}));
+    for (const NestShape& shape : nest.shapes()) {
+      const LoopNest made = nest.in(shape);
+      const std::vector<float> got = nest.run(made.kernel, made);
+      for (size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(got[i], expected[i], 1e-5 * std::max(1.0F, std::abs(expected[i]))) << str(shape) << "\n" << body;
+    }
+  }
+}
+
+TEST(NestShapes, BeginWithTheUsualOne) {
+  for (const std::string& body : {chain("f32[3, 5000]"), softmax("f32[3, 70]", "-1"), transposed("70", "90")})
+    EXPECT_EQ(Nest(body).shapes().front(), NestShape());
+}
+
+TEST(NestShapes, SplitRowsWhereThereAreFew) {
+  EXPECT_TRUE(has(Nest(sum("f32[1, 9000]", "1", "f32[1]")).shapes(), splits));
+  EXPECT_TRUE(has(Nest(sum("f32[1000, 16]", "0", "f32[16]")).shapes(), splits));
+  EXPECT_FALSE(has(Nest(sum("f32[2, 9000]", "1", "f32[2]")).shapes(), splits));
+  EXPECT_FALSE(has(Nest(sum("f32[1, 4000]", "1", "f32[1]")).shapes(), splits));
+  EXPECT_FALSE(has(Nest(sum("f32[100, 1000]", "0", "f32[1000]")).shapes(), splits));
+}
+
+TEST(NestShapes, NeverSplitWhereTheOrderMatters) {
+  EXPECT_FALSE(has(Nest("input %x : f32[1, 90000] user \"x\"\n%a : f32[1, 90000] = aten.neg(%x)\n%s : f32[1, 90000] = "
+                        "aten.cumsum(%a, 1)\nreturn %s")
+                       .shapes(),
+                   splits));
+}
+
+TEST(NestShapes, KeepNothingOnlyWhereThereIsSomethingToKeep) {
+  EXPECT_TRUE(has(Nest(softmax("f32[64, 1024]", "-1")).shapes(), keeps_nothing));
+  EXPECT_FALSE(has(Nest(softmax("f32[4, 64, 1024]", "1")).shapes(), keeps_nothing));
+  EXPECT_FALSE(has(Nest(chain("f32[64, 1024]")).shapes(), keeps_nothing));
+}
+
+TEST(NestShapes, OfPiecesAreWorthAThread) {
+  for (const NestShape& shape : Nest(chain("f32[1048576]")).shapes()) EXPECT_GE(shape.grain, shape.piece);
+}
+
+TEST(CheapestNest, IsOneOfTheShapes) {
+  for (const std::string& body : {chain("f32[300, 5000]"), softmax("f32[300, 700]", "-1"), transposed("700", "900"),
+                                  sum("f32[1, 90000]", "1", "f32[1]")}) {
+    const Nest nest(body);
+    const LoopNest cheapest = nest.cheapest();
+    EXPECT_EQ(loop::print(cheapest.kernel), loop::print(nest.in(cheapest.shape).kernel));
+  }
+}
+
+TEST(CheapestNest, SharesLongRowsAndNotShortOnes) {
+  EXPECT_TRUE(Nest(sum("f32[1, 1048576]", "1", "f32[1]")).cheapest().shape.splits);
+  EXPECT_FALSE(Nest(sum("f32[1, 9000]", "1", "f32[1]")).cheapest().shape.splits);
+}
+
+TEST(CheapestNest, KeepsWhatTakesLongToCompute) {
+  EXPECT_FALSE(keeps_nothing(Nest(softmax("f32[1024, 1024]", "-1")).cheapest().shape));
+}
+
+TEST(CheapestNest, LeavesLittleWorkToOneThread) {
+  const LoopNest little = Nest(chain("f32[8, 512]")).cheapest();
+  EXPECT_GT(2 * little.shape.grain, 8 * 512);
+}
+
+TEST(NestCost, GrowsWithTheWork) {
+  double last = 0;
+  for (const char* type : {"f32[10, 1000]", "f32[100, 1000]", "f32[1000, 1000]", "f32[10000, 1000]"}) {
+    const double cost = cost_of(Nest(chain(type)).in({}).kernel, kTarget);
+    EXPECT_GT(cost, 2 * last) << type;
+    last = cost;
+  }
+}
+
+TEST(NestCost, KnowsSizesThatAreSymbols) {
+  const Nest nest("symbol s0 : int\n" + chain("f32[s0, 1000]"));
+  EXPECT_GT(cost_of(nest.in({}).kernel, kTarget), cost_of(Nest(chain("f32[64, 1000]")).in({}).kernel, kTarget));
+}
+
+}  // namespace
+}  // namespace npugraph::lower

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/costs.h"
+
+#include <gtest/gtest.h>
+
+namespace npugraph::target {
+namespace {
+
+TEST(Costs, BytesCostMoreTheFartherTheyLie) {
+  const Target target{.l1_bytes = 48 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20};
+  double last = -1;
+  for (const int64_t bytes : {int64_t{48} << 10, int64_t{1} << 20, int64_t{32} << 20, int64_t{64} << 20}) {
+    EXPECT_GT(byte_cost(target, bytes), last);
+    last = byte_cost(target, bytes);
+  }
+}
+
+TEST(Costs, OneThreadDoesWhatIsNotWorthTwo) {
+  EXPECT_EQ(share_of(0, 1), 0);
+  EXPECT_EQ(share_of(1, 1), 1);
+  EXPECT_EQ(share_of(100, 51), 100);
+  EXPECT_EQ(ranges_of(100, 51), 1);
+}
+
+TEST(Costs, TheBusierOfTwoThreadsHasAtLeastHalf) {
+  for (const int64_t items : {2, 3, 7, 64, 1000}) {
+    for (const int64_t grain : {1, 2, 5, 100}) {
+      const double share = share_of(items, grain);
+      EXPECT_GE(share, static_cast<double>(items) / 2) << items << " " << grain;
+      EXPECT_LE(share, 1.25 * static_cast<double>(items)) << items << " " << grain;
+    }
+  }
+}
+
+TEST(Costs, SmallerRangesAreSharedMoreEvenly) {
+  EXPECT_LT(share_of(64, 8), share_of(64, 32));
+  EXPECT_LT(share_of(4, 1), share_of(3, 1) * 4 / 3);
+}
+
+}  // namespace
+}  // namespace npugraph::target
