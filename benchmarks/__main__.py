@@ -15,6 +15,7 @@ import torch._dynamo
 from benchmarks import (
     call_overhead,
     cold_start,
+    cost_model_regret,
     fused_loops,
     machine,
     model_speed,
@@ -28,7 +29,15 @@ from benchmarks.harness import Request, Result
 
 BENCHMARKS = {
     module.NAME: module
-    for module in (replay_overhead, call_overhead, smollm2_decode, fused_loops, model_speed, cold_start)
+    for module in (
+        replay_overhead,
+        cost_model_regret,
+        call_overhead,
+        smollm2_decode,
+        fused_loops,
+        model_speed,
+        cold_start,
+    )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5
 

@@ -99,10 +99,41 @@ class ShareBar:
         return f"{met:<8} {self.benchmark} {self.ending}: {limit} of {self.side} >= {self.limit:g}: {least:.2f}{where}"
 
 
+@dataclass(frozen=True)
+class RegretBar:
+    """Over the cases of ``benchmark``: time of ``side`` over time of ``other`` must be at most ``mean`` in the
+    geometric mean, and at most ``worst`` in each."""
+
+    benchmark: str
+    mean: float
+    worst: float
+    side: str = "chosen"
+    other: str = "best"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        ratios = {
+            result.case: ratio.value
+            for result in results
+            if result.benchmark == self.benchmark
+            for ratio in (result.ratio(self.side, self.other),)
+            if ratio is not None
+        }
+        if not ratios:
+            return None
+        mean = statistics.geometric_mean(ratios.values())
+        case, worst = max(ratios.items(), key=lambda item: item[1])
+        met = "met" if mean <= self.mean and worst <= self.worst else "NOT MET"
+        return (
+            f"{met:<8} {self.benchmark}: {self.side} / {self.other} <= {self.mean:g} in the geometric mean, "
+            f"<= {self.worst:g} in each: {mean:.3f}, {worst:.2f} ({case})"
+        )
+
+
 INDUCTOR = tuple(peers.INDUCTOR)
 BARS = (
     Bar("replay_overhead", "1 task", limit=1.0, side="runtime", other="allowed"),
     Bar("replay_overhead", "1000 tasks", limit=1.0, side="runtime", other="allowed"),
+    RegretBar("cost_model_regret", mean=1.05, worst=1.25),
     Bar("call_overhead", "decoder28", limit=0.5),
     Bar("call_overhead", "mlp64", limit=1.15),
     GeometricBar("model_speed", "float32", 2.2, INDUCTOR),

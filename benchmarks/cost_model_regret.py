@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much longer kernels take as the cost model chooses them than in the best of the candidates.
+
+Candidates are the shapes of loops, copies of their bodies, one loop or two, and the ways to cut matrix products:
+what the compiler chooses among. Without torch.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.harness import Result, SideResult
+
+NAME = "cost_model_regret"
+PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/cost_model_regret"
+# Of the rounds, half tell which candidate is the best, the others how long it takes.
+ROUNDS_PER_SAMPLE = 2
+SHOWN = 1.05
+
+
+def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
+    command = [PROGRAM, str(ROUNDS_PER_SAMPLE * samples)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        for line in program.stdout:
+            yield compared(json.loads(line))
+    if program.returncode:
+        raise subprocess.CalledProcessError(program.returncode, command)
+
+
+def compared(measured: dict) -> Result:
+    sides = [
+        SideResult(name, [microseconds * 1e-6 for microseconds in measured[f"{name}_us"]], 0.0)
+        for name in ("best", "chosen")
+    ]
+    result = Result(NAME, measured["case"], sides, baseline="best")
+    if sides[1].median > SHOWN * sides[0].median:
+        result.notes = {name: measured[name] for name in ("best", "chosen")}
+    return result
