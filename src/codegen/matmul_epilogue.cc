@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/body.h"
+#include "codegen/ir_module.h"
 #include "codegen/matmul_element.h"
 
 namespace npugraph::codegen {
@@ -110,23 +111,11 @@ class EpilogueEmitter {
   int lanes_ = 0;
 };
 
-llvm::FunctionType* function_type(llvm::LLVMContext& context, std::initializer_list<char> arguments) {
-  std::vector<llvm::Type*> types;
-  for (const char argument : arguments)
-    types.push_back(argument == 'p' ? static_cast<llvm::Type*>(llvm::PointerType::getUnqual(context))
-                                    : llvm::Type::getInt64Ty(context));
-  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
-}
-
 }  // namespace
 
-llvm::FunctionType* store_sums_type(llvm::LLVMContext& context) {
-  return function_type(context, {'p', 'i', 'i', 'i', 'p', 'i'});
-}
+llvm::FunctionType* store_sums_type(llvm::LLVMContext& context) { return function_type(context, "piiipi"); }
 
-llvm::FunctionType* epilogue_type(llvm::LLVMContext& context) {
-  return function_type(context, {'p', 'i', 'i', 'i', 'i', 'i', 'p', 'p'});
-}
+llvm::FunctionType* epilogue_type(llvm::LLVMContext& context) { return function_type(context, "piiiiipp"); }
 
 void emit_store_sums(llvm::Function* f, DType c, int lanes) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));

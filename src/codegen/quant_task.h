@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codegen/quant_block.h"
+#include "loop/int4.h"
 #include "loop/kernel.h"
 
 namespace npugraph::codegen {
@@ -13,7 +14,14 @@ struct QuantLinearSpec {
   loop::Kernel epilogue;
 };
 
+struct Int4LinearSpec {
+  loop::Int4Packing packing;
+  int64_t group = 32;  // steps that share a scale and a zero
+  loop::Kernel epilogue;
+};
+
 ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target);
+ng_task make_int4_linear(const Int4LinearSpec& spec, const target::Target& target);
 ng_task make_quant_rows(BlockType type, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "lower/catalog.h"
 
 namespace npugraph::lower {
 
@@ -14,7 +15,11 @@ bool is_quantised_product(const ir::Graph& graph, const ir::Node& node);
 // A product of x [m, k] and weights i8 [n, k], times a scale for each of their rows.
 bool is_int8_product(const ir::Graph& graph, const ir::Node& node);
 
-// What stands in front of the epilogue's text: nothing for other products.
-std::string product_head(const ir::Graph& graph, const ir::Node& product);
+// A product of x [m, k] and weights of 4 bits that torch packed, with scales and zeros.
+bool is_int4_product(const ir::Graph& graph, const ir::Node& node);
+
+// What stands in front of the epilogue's text: nothing for other products. UserError where the host packs weights in a way
+// that generated code does not read.
+std::string product_head(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog);
 
 }  // namespace npugraph::lower

@@ -314,7 +314,7 @@ bool is_small_product(const ir::TensorType& a, const ir::TensorType& result) {
 }  // namespace
 
 bool is_product(const ir::Graph& graph, const ir::Node& node) {
-  if (is_quantised_product(graph, node) || is_int8_product(graph, node)) return true;
+  if (is_quantised_product(graph, node) || is_int8_product(graph, node) || is_int4_product(graph, node)) return true;
   const bool adds = node.op->name == "aten.addmm";
   if (!adds && node.op->name != "aten.mm" && node.op->name != "aten.bmm") return false;
   const auto is_one = [](const Attr& attr) {

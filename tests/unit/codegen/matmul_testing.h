@@ -7,13 +7,16 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include "codegen/matmul.h"
+#include "loop/builder.h"
 #include "loop/interpret.h"
+#include "loop/text.h"
 
 namespace npugraph::codegen {
 
@@ -101,6 +104,18 @@ class Tensor {
   char* data_;
   int64_t bytes_;
 };
+
+// The text of an epilogue that stores the sums as `dtype`. Its scalars are the rows and the columns.
+inline std::string store_text(DType dtype, DType sums_type = DType::kF32) {
+  loop::Builder b("end");
+  const Expr rows = b.scalar("rows"), n = b.scalar("n");
+  const auto sums = b.in("sums", sums_type);
+  const auto y = b.out("y", dtype);
+  b.serial_for(rows, [&](const Expr& r) {
+    b.vector_for(n, [&](const Expr& c) { b.store(y, r * n + c, b.cast_to(b.load(sums, r * n + c), dtype)); });
+  });
+  return loop::print(b.finish());
+}
 
 // Ranges as `workers` threads would take them, the last one first.
 inline void cut_backwards(const ng_host* host, int64_t begin, int64_t end, int64_t grain,

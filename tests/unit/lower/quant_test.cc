@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/quant.h"
 
+#include "base/error.h"
 #include "lower/lower_testing.h"
 
 namespace npugraph::lower {
@@ -45,6 +46,40 @@ TEST(LowerQuantised, GathersAreGenerated) {
   EXPECT_EQ(first_line(program.tasks[0]), "npugraph.quant 1 rows q8_0");
   EXPECT_EQ(program.tasks[0].operands.size(), 3u);
   EXPECT_EQ(tasks_of(lowered(body)), "npugraph.gguf_embedding");
+}
+
+std::string packed_product(int64_t columns, const std::string& scales) {
+  return cat("input %x : bf16[m, 64] user \"x\"\ninput %w : u8[", columns, ", 32] parameter \"w\"\ninput %s : ", scales,
+             " parameter \"s\"\n%y : bf16[m, ", columns,
+             "] = aten._weight_int4pack_mm_for_cpu(%x, %w, 32, %s)\n%z : bf16[m, ", columns,
+             "] = aten.relu(%y)\nreturn %z");
+}
+
+TEST(LowerQuantised, WeightsOfFourBitsSayHowTheyArePacked) {
+  const program::Program program =
+      lowered(cat("symbol m : int\n", packed_product(80, "bf16[2, 80, 2]")), {.generate = true});
+  ASSERT_EQ(tasks_of(program), "matmul._weight_int4pack_mm_for_cpu.relu");
+  EXPECT_EQ(first_line(program.tasks[0]), "npugraph.quant 1 packed 64 halves 32");
+  EXPECT_EQ(program.tasks[0].operands.size(), 4u);
+}
+
+class OtherProcessor final : public Catalog {
+ public:
+  std::optional<loop::Int4Packing> int4_packing() const override { return std::nullopt; }
+};
+
+TEST(LowerQuantised, WeightsPackedInAnotherWayStayWithTheHost) {
+  const program::Program program =
+      lowered(cat("symbol m : int\n", packed_product(80, "bf16[2, 80, 2]")), {.generate = true}, OtherProcessor());
+  EXPECT_EQ(program.tasks.at(0).name, "aten._weight_int4pack_mm_for_cpu");
+  EXPECT_NE(program.tasks[0].reason.find("packed in another way"), std::string::npos);
+}
+
+TEST(LowerQuantised, ScalesOfOtherGroupsAndTypesStayWithTheHost) {
+  for (const std::string scales : {"bf16[3, 80, 2]", "f32[2, 80, 2]", "bf16[2, 80, 2]{160, 1, 80}"}) {
+    const program::Program program = lowered(cat("symbol m : int\n", packed_product(80, scales)), {.generate = true});
+    EXPECT_EQ(program.tasks.at(0).name, "aten._weight_int4pack_mm_for_cpu") << scales;
+  }
 }
 
 TEST(LowerQuantised, OperatorsRunAsTheyAreWithoutGeneratedCode) {
