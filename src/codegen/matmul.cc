@@ -26,12 +26,17 @@ struct Planner {
 bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
 
 void check(const MatmulSpec& spec, const target::Target& target) {
+  if (spec.epilogue) epilogue_code(target, *spec.epilogue, sums_type(spec));
+  if (spec.a == DType::kI8 && spec.b == DType::kI8) {
+    if (!spec.epilogue) throw UserError("matmul: nothing says what happens to sums of i8");
+    if (!target.int8_dot) throw UserError("matmul: the processor has no products of four i8");
+    return;
+  }
   for (const DType dtype : {spec.a, spec.b == DType::kI8 ? spec.a : spec.b, spec.c}) {
     if (!is_element(dtype))
       throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
     if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", name_of(target.level), " has no f16"));
   }
-  if (spec.epilogue) epilogue_code(target, *spec.epilogue);
 }
 
 }  // namespace

@@ -66,9 +66,10 @@ StoreSumsFunction* store_sums_code(const target::Target& target, DType c) {
   return code.function<StoreSumsFunction>("store");
 }
 
-EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue) {
-  const MachineCode& code = stored_code(target, cat("epilogue ", loop::print(epilogue)), [&](llvm::Module& module) {
-    emit_epilogue(add_function(module, target, "epilogue", epilogue_type(module.getContext())), epilogue, target);
+EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue, DType sums) {
+  const std::string name = cat("epilogue ", name_of(sums), " ", loop::print(epilogue));
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
+    emit_epilogue(add_function(module, target, "epilogue", epilogue_type(module.getContext())), epilogue, sums, target);
   });
   return code.function<EpilogueFunction>("epilogue");
 }

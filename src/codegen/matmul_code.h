@@ -15,6 +15,6 @@ TransposeFunction* transpose_code(const target::Target& target);
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 StoreSumsFunction* store_sums_code(const target::Target& target, DType c);
-EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue);
+EpilogueFunction* epilogue_code(const target::Target& target, const loop::Kernel& epilogue, DType sums = DType::kF32);
 
 }  // namespace npugraph::codegen

@@ -152,7 +152,7 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
   complete(plan, target);
-  return true;
+  return plan.kind != TileKind::kI8Quads || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
@@ -172,9 +172,13 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
 
 int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? divide_up(batches * m * steps * 4, 64) * 64 : 0; }
 
+int64_t MatmulPlan::starts_bytes() const {
+  return kind == TileKind::kI8Quads ? divide_up(batches * m * 4, 64) * 64 : 0;
+}
+
 int64_t MatmulPlan::workspace() const {
   const int64_t packed = form == Form::kPackA ? batches * panels() * panel_bytes() : 0;
-  return dense_a_bytes() + packed;
+  return dense_a_bytes() + starts_bytes() + packed;
 }
 
 int64_t MatmulPlans::workspace() const {
@@ -203,11 +207,12 @@ void complete(MatmulPlan& plan, const target::Target& target) {
   plan.form = choose_form(plan);
   const bool pairs = plan.a.dtype == DType::kBF16 && plan.b.dtype == DType::kBF16 && target.bf16_dot &&
                      plan.form != Form::kColumnsMatvec;
-  plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
+  const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
+  plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, false);
-  plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
+  plan.steps = divide_up(plan.k, plan.elements_of_step());
   // The last pair of an odd row lies half outside of it.
-  const bool odd = pairs && plan.k % 2 != 0;
+  const bool odd = plan.k % plan.elements_of_step() != 0;
   const bool tiles = plan.form == Form::kPackA || plan.form == Form::kPackB;
   plan.dense_a = plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (tiles && odd);
   plan.stage_b = plan.b.dtype != plan.multiplied() || odd;

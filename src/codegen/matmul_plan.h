@@ -52,7 +52,11 @@ struct MatmulPlan {
   int64_t block_rows = 0;   // of C, of one work item
   int64_t block_columns = 0;
 
-  DType multiplied() const { return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16; }
+  DType multiplied() const {
+    if (kind == TileKind::kI8Quads) return DType::kI8;
+    return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16;
+  }
+  int64_t elements_of_step() const { return 4 / size_of(multiplied()); }
   int64_t last_rows() const { return m - tile_rows; }
   int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }
   int64_t column_blocks() const { return (n + block_columns - 1) / block_columns; }
@@ -60,6 +64,8 @@ struct MatmulPlan {
   int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   int64_t dense_a_bytes() const;
+  // kI8Quads: what the sums of each row of A start from, i32.
+  int64_t starts_bytes() const;
   int64_t workspace() const;
 };
 

@@ -3,8 +3,11 @@
 //
 // A tile is the product of `rows` rows of one operand, whose elements are broadcast from where they lie, and a panel of the
 // other one, whose vectors are loaded: acc[r][j] (+)= sum over steps s of rows[r][s] * panel[s][j]. A step is 4 bytes of each
-// row and each column: one f32, or a pair of bf16 that one instruction multiplies and adds. A panel is packed: `columns()`
-// columns of one step beside each other, then the next step.
+// row and each column: one f32, or a pair of bf16 or four i8 that one instruction multiplies and adds. A panel is packed:
+// `columns()` columns of one step beside each other, then the next step.
+//
+// Sums of i8 are i32. That instruction takes one factor without sign, so the elements of rows are 128 larger: acc[r][j] is too
+// large by 128 * the sum of column j of the panel, which whoever calls takes off.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +18,7 @@
 
 namespace npugraph::codegen {
 
-enum class TileKind : uint8_t { kF32, kBf16Pairs };
+enum class TileKind : uint8_t { kF32, kBf16Pairs, kI8Quads };
 
 struct TileShape {
   int lanes = 4;    // f32 in a vector
@@ -30,7 +33,7 @@ TileShape tile_shape(const target::Target& target, bool narrow);
 
 // acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile what comes next is fetched
 // into the second cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r * prefetch_stride for
-// each r below rows. Any address will do.
+// each r below rows. Any address will do. Sums of i8 have the bits of i32.
 using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t steps, float* acc,
                           int64_t accumulate, const void* prefetch, int64_t prefetch_stride, int64_t prefetch_step);
 

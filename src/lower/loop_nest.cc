@@ -255,7 +255,7 @@ void NestWriter::declare_symbols(const Expr& e) {
 }
 
 void NestWriter::declare() {
-  if (is_epilogue_) sums_ = builder_.in("sums", DType::kF32);
+  if (is_epilogue_) sums_ = builder_.in("sums", terms_.sums_type());
   for (const ir::ValueId id : nest_.reads)
     in_.emplace(id, builder_.in(cat("x", in_.size()), graph_.value(id).tensor().dtype));
   for (const ir::ValueId id : nest_.writes)

@@ -55,6 +55,14 @@ bool is_int4_product(const ir::Graph& graph, const ir::Node& node) {
          is_dense(*scales);
 }
 
+bool is_integer_product(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op->name != "aten._int_mm") return false;
+  const ir::TensorType* x = tensor_argument(graph, node, 0);
+  const ir::TensorType* weights = tensor_argument(graph, node, 1);
+  return x != nullptr && weights != nullptr && x->sizes.size() == 2 && weights->sizes.size() == 2 &&
+         x->dtype == DType::kI8 && weights->dtype == DType::kI8 && weights->strides[0].is_int(1);
+}
+
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node) {
   if (node.op->name != "npugraph.gguf_embedding") return {};
   const auto* indices = tensor_argument(graph, node, 1);

@@ -18,6 +18,9 @@ bool is_int8_product(const ir::Graph& graph, const ir::Node& node);
 // A product of x [m, k] and weights of 4 bits that torch packed, with scales and zeros.
 bool is_int4_product(const ir::Graph& graph, const ir::Node& node);
 
+// A product of integers i8 [m, k] and [k, n], contiguous along k, as i32.
+bool is_integer_product(const ir::Graph& graph, const ir::Node& node);
+
 // What stands in front of the epilogue's text: nothing for other products. UserError where the host packs weights in a way
 // that generated code does not read.
 std::string product_head(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog);

@@ -51,8 +51,7 @@ std::vector<char> check(const Case& c, const target::Target& target, int32_t wor
   Operands o = make_operands(c);
   o.x.fill(1);
   o.scales.fill(2);
-  std::minstd_rand random(7);
-  for (int64_t i = 0; i < c.n * c.k / 2; ++i) o.codes.at({0, 0})[i] = static_cast<char>(random() >> 8);
+  o.codes.fill_bytes(7);
   o.y.poison();
   EXPECT_EQ(
       try_task(make_quant(text_of(c), target), {&o.x, &o.codes, &o.scales, &o.y}, workers, {{.i = c.m}, {.i = c.n}}),

@@ -28,6 +28,7 @@ inline double element_value(const void* at, DType dtype) {
   if (dtype == DType::kF32) return std::bit_cast<float>(bits);
   if (dtype == DType::kBF16) return std::bit_cast<float>(bits << 16);
   if (dtype == DType::kI8) return static_cast<int8_t>(bits);
+  if (dtype == DType::kI32) return static_cast<int32_t>(bits);
   const uint32_t fraction = bits & 0x3ff, exponent = bits >> 10 & 31;
   const double size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return bits & 0x8000 ? -size : size;
@@ -66,6 +67,11 @@ class Tensor {
   ~Tensor() { munmap(map_, mapped_); }
   Tensor(const Tensor&) = delete;
 
+  // All that bytes can be.
+  void fill_bytes(uint32_t seed) {
+    std::minstd_rand random(seed);
+    for (int64_t at = 0; at < bytes_; ++at) data_[at] = static_cast<char>(random() >> 8);
+  }
   // Multiples of 1/64 between -1 and 1, or integers between -64 and 64.
   void fill(uint32_t seed) {
     std::minstd_rand random(seed);

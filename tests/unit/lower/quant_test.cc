@@ -82,6 +82,32 @@ TEST(LowerQuantised, ScalesOfOtherGroupsAndTypesStayWithTheHost) {
   }
 }
 
+TEST(LowerQuantised, ProductsOfIntegersTakeTheirScalesBehindTheSums) {
+  const std::string product = R"(
+    symbol m : int
+    input %x : i8[m, 64] user "x"
+    input %w : i8[32, 64] parameter "w"
+    input %s : f32[m, 1] user "s"
+    %t : i8[64, 32]{1, 64} = aten.permute(%w, [1, 0]) view(1)
+    %y : i32[m, 32] = aten._int_mm(%x, %t)
+    %f : f32[m, 32] = prims.convert_element_type(%y, f32)
+    %z : f32[m, 32] = aten.mul.Tensor(%f, %s)
+    return %z)";
+  const program::Program program = lowered(product, {.generate = true});
+  ASSERT_EQ(tasks_of(program), "matmul._int_mm.convert_element_type.mul");
+  EXPECT_NE(std::get<std::string>(program.tasks[0].args.at(0)).find("in sums : i32"), std::string::npos);
+}
+
+TEST(LowerQuantised, ProductsOfIntegersAlongColumnsStayWithTheHost) {
+  const program::Program program = lowered(R"(
+    input %x : i8[32, 64] user "x"
+    input %w : i8[64, 32] parameter "w"
+    %y : i32[32, 32] = aten._int_mm(%x, %w)
+    return %y)",
+                                           {.generate = true});
+  EXPECT_EQ(tasks_of(program), "aten._int_mm");
+}
+
 TEST(LowerQuantised, OperatorsRunAsTheyAreWithoutGeneratedCode) {
   EXPECT_EQ(tasks_of(lowered(std::string(kProduct) + "\nreturn %y")), "npugraph.gguf_linear");
 }
