@@ -108,6 +108,38 @@ TEST(LowerQuantised, ProductsOfIntegersAlongColumnsStayWithTheHost) {
   EXPECT_EQ(tasks_of(program), "aten._int_mm");
 }
 
+TEST(LowerQuantised, QuantiseAndDequantiseAreElementwise) {
+  const program::Program program = lowered(R"(
+    symbol m : int
+    input %x : bf16[m, 64] user "x"
+    input %s : f32[m] user "s"
+    input %z : i64[m] user "z"
+    %y : i8[m, 64] = quantized_decomposed.quantize_per_tensor(%x, 0.1, 3, -128, 127, i8)
+    %d : f32[m, 64] = quantized_decomposed.dequantize_per_channel(%y, %s, %z, 0, -128, 127, i8)
+    return %d)",
+                                           {.generate = true});
+  EXPECT_EQ(tasks_of(program), "loop.quantize_per_tensor.dequantize_per_channel");
+}
+
+TEST(LowerQuantised, OtherLimitsAndTypesOfCodesStayWithTheHost) {
+  for (const std::string call : {
+           "i32[400, 64] = quantized_decomposed.quantize_per_tensor(%x, 0.1, 3, -128, 127, i32)",
+           "i8[400, 64] = quantized_decomposed.quantize_per_tensor(%x, 0.1, 3, -129, 127, i8)",
+           "i8[400, 64] = quantized_decomposed.quantize_per_tensor.tensor(%x, %d, %z, -128, 127, i8)",
+           "i8[400, 64] = quantized_decomposed.quantize_per_channel(%x, %s, %t, 1, -128, 127, i8)",
+       }) {
+    const program::Program program = lowered(R"(
+      input %x : f32[400, 64] user "x"
+      input %d : f64[] user "d"
+      input %z : i64[] user "z"
+      input %s : f32[65] user "s"
+      input %t : i64[65] user "t"
+      %y : )" + call + "\nreturn %y",
+                                             {.generate = true});
+    EXPECT_TRUE(tasks_of(program).starts_with("quantized_decomposed.")) << call << ": " << tasks_of(program);
+  }
+}
+
 TEST(LowerQuantised, OperatorsRunAsTheyAreWithoutGeneratedCode) {
   EXPECT_EQ(tasks_of(lowered(std::string(kProduct) + "\nreturn %y")), "npugraph.gguf_linear");
 }
