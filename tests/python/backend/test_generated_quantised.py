@@ -109,3 +109,76 @@ def test_wrong_limits_raise_as_in_eager() -> None:
         fn(x)
     with pytest.raises(Exception, match="quant_min"):
         compile_ex(fn, options=GENERATE)(x)
+
+
+def layer(zeros: torch.Tensor | None, rows: int, bias: bool = True) -> tuple:
+    """A linear layer whose inputs, weights and results are quantised, and its arguments."""
+
+    def fn(x, codes, scales, zeros, bias):
+        d = ops().dequantize_per_tensor
+        x = d(ops().quantize_per_tensor(x, 0.02, 3, -128, 127, torch.int8), 0.02, 3, -128, 127, torch.int8)
+        weights = ops().dequantize_per_channel(codes, scales, zeros, 0, -128, 127, torch.int8)
+        return torch.nn.functional.linear(x, weights, bias)
+
+    codes = torch.randint(-128, 128, (96, 256), dtype=torch.int8)
+    scales = torch.rand(96) / 50 + 0.01
+    return fn, (torch.randn(rows, 256), codes, scales, zeros, torch.randn(96) if bias else None)
+
+
+def exact(x, codes, scales, zeros, bias) -> torch.Tensor:
+    rounded = (torch.clamp(torch.round(x * (1 / 0.02)) + 3, -128, 127).double() - 3) * 0.02
+    moved = codes.double() if zeros is None else codes.double() - zeros[:, None].double()
+    return rounded @ (moved * scales.double()[:, None]).T + (0 if bias is None else bias.double())
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64])
+@pytest.mark.parametrize("zero_points", [None, "zeros", "others"])
+def test_products_read_the_codes_of_their_weights(rows: int, zero_points: str | None) -> None:
+    zeros = None if zero_points is None else torch.zeros(96, dtype=torch.int64)
+    if zero_points == "others":
+        zeros[::3] = torch.randint(-100, 100, (32,))
+    fn, arguments = layer(zeros, rows, bias=zero_points != "zeros")
+    aten = compile_ex(fn, options={"generate_code": False})(*arguments)
+    assert "quantized_decomposed.dequantize_per_channel" in {t.name for t in npugraph.artifacts()[-1].tasks}
+    torch._dynamo.reset()
+    got = compile_ex(fn, options=GENERATE)(*arguments)
+    tasks = npugraph.artifacts()[-1].tasks
+    assert [t.name.split(".")[1] for t in tasks if t.kind == "matmul"] == ["_weight_int8pack_mm"]
+    assert not any("dequantize_per_channel" in t.name for t in tasks)
+    right = exact(*arguments)
+    largest = right.abs().max()
+    error, of_eager = (((t.double() - right).abs().max() / largest).item() for t in (got, aten))
+    assert error <= max(1e-5, 2 * of_eager)
+
+
+def test_rows_of_infinite_elements_are_as_in_eager() -> None:
+    def fn(x, codes, scales, zeros):
+        return x @ ops().dequantize_per_channel(codes, scales, zeros, 0, -128, 127, torch.int8).t()
+
+    codes = torch.randint(1, 128, (32, 64), dtype=torch.int8)
+    x = torch.randn(3, 64)
+    x[1, 5] = float("inf")
+    arguments = (x, codes, torch.rand(32), torch.zeros(32, dtype=torch.int64))
+    torch.testing.assert_close(compile_ex(fn, options=GENERATE)(*arguments), fn(*arguments), rtol=1e-5, atol=1e-3)
+
+
+def test_weights_that_change_between_dequantising_and_product() -> None:
+    def fn(x, codes, scales):
+        weights = ops().dequantize_per_channel(codes, scales, None, 0, -128, 127, torch.int8)
+        codes.zero_()
+        return x @ weights.t()
+
+    x, codes, scales = torch.randn(3, 64), torch.randint(-9, 9, (32, 64), dtype=torch.int8), torch.rand(32)
+    want = fn(x, codes.clone(), scales)
+    torch.testing.assert_close(compile_ex(fn, options=GENERATE)(x, codes, scales), want)
+    assert not codes.any()
+
+
+def test_layers_of_any_number_of_rows() -> None:
+    compiled = None
+    for rows in (7, 2, 64):
+        fn, arguments = layer(torch.arange(96) - 40, rows)
+        compiled = compiled or compile_ex(fn, options=GENERATE)
+        torch._dynamo.mark_dynamic(arguments[0], 0)
+        torch.testing.assert_close(compiled(*arguments), fn(*arguments), rtol=1e-5, atol=1e-4)
+    assert len(npugraph.artifacts()) == 1
