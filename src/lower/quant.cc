@@ -34,7 +34,7 @@ bool is_int8_product(const ir::Graph& graph, const ir::Node& node) {
   const ir::TensorType* scales = tensor_argument(graph, node, 2);
   if (x == nullptr || weights == nullptr || scales == nullptr || !is_float(scales->dtype)) return false;
   const bool matrices = x->sizes.size() == 2 && weights->sizes.size() == 2 && scales->sizes.size() == 1;
-  return matrices && (x->dtype == DType::kF32 || x->dtype == DType::kBF16) && weights->dtype == DType::kI8;
+  return matrices && is_float(x->dtype) && weights->dtype == DType::kI8;
 }
 
 bool is_int4_product(const ir::Graph& graph, const ir::Node& node) {

@@ -17,7 +17,7 @@ def kinds() -> list[str]:
 
 
 @pytest.mark.parametrize("rows", [1, 5, 128])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_weights_of_8_bits(rows: int, dtype: torch.dtype) -> None:
     def product(x, weights, scales):
         return torch._weight_int8pack_mm(x, weights, scales)
