@@ -22,6 +22,8 @@ using llvm::Align;
 using llvm::Value;
 
 constexpr int kZeroCode = 8;
+constexpr int kUnroll = 2;                // steps of an iteration
+constexpr int64_t kPrefetchBytes = 8192;  // how far ahead codes are fetched
 
 // Columns are taken in chunks of a vector.
 class Int4Emitter {
@@ -41,7 +43,7 @@ class Int4Emitter {
     const int most = std::clamp(target_.vector_registers / 2 / vectors, 1, 4);
     int strip = std::min(most, chunks);
     while (chunks % strip != 0) --strip;
-    for (int first = 0; first < chunks; first += strip) emit_strip(chunks_from(first, strip), vectors);
+    for (int first = 0; first < chunks; first += strip) emit_strip(chunks_from(first, strip), vectors, first == 0);
     b_.CreateRetVoid();
   }
 
@@ -155,12 +157,13 @@ class Int4Emitter {
     return bytes(row, int64_t{4} * chunk * lanes_);
   }
 
-  // Sums of products with codes are kept by group: scales and zeros enter once for each.
-  void emit_strip(const std::vector<int>& strip, int vectors) {
+  // Sums of products with codes are kept by group: scales and zeros enter once for each. The first strip of a block comes from
+  // memory.
+  void emit_strip(const std::vector<int>& strip, int vectors, bool fetches) {
     const auto count = static_cast<int>(strip.size()) * vectors;
     const RowPointers x(b_, f_->getArg(5), f_->getArg(6), vectors);
     // Few sums are kept apart for even and odd steps: a multiply-add takes longer than reading codes.
-    const int turns = count * 4 <= target_.vector_registers ? 2 : 1;
+    const int turns = count * 4 <= target_.vector_registers ? kUnroll : 1;
     for (const int chunk : strip) {
       for (int v = 0; v < vectors; ++v)
         b_.CreateAlignedStore(llvm::Constant::getNullValue(floats_), acc_at(v, chunk), Align(4));
@@ -168,17 +171,30 @@ class Int4Emitter {
     emit_loop(b_, b_.getInt64(0), groups(), 1, [&](Value* g) {
       const Values zeros(static_cast<size_t>(count * turns), llvm::Constant::getNullValue(floats_));
       Value* first_step = b_.CreateMul(g, group());
-      Values sums = emit_loop(b_, b_.getInt64(0), group(), turns, zeros, [&](Value* step, const Values& before) {
+      if (fetches) prefetch_scales(g);
+      Values sums = emit_loop(b_, b_.getInt64(0), group(), kUnroll, zeros, [&](Value* step, const Values& before) {
         Values after = before;
-        for (int turn = 0; turn < turns; ++turn) {
-          Value* at = b_.CreateAdd(b_.CreateAdd(first_step, step), b_.getInt64(turn));
-          add_step(at, strip, x.moved(b_.CreateShl(at, 2)), vectors, after.data() + turn * count);
+        Value* first = b_.CreateAdd(first_step, step);
+        if (fetches) prefetch_codes(first);
+        for (int turn = 0; turn < kUnroll; ++turn) {
+          Value* at = b_.CreateAdd(first, b_.getInt64(turn));
+          add_step(at, strip, x.moved(b_.CreateShl(at, 2)), vectors, after.data() + turn % turns * count);
         }
         return after;
       });
-      for (int i = 0; i < count && turns == 2; ++i) sums[i] = b_.CreateFAdd(sums[i], sums[count + i]);
+      for (int i = 0; i < count && turns > 1; ++i) sums[i] = b_.CreateFAdd(sums[i], sums[count + i]);
       add_group(g, strip, vectors, sums);
     });
+  }
+
+  // Of the next group: the processor does not see them coming, they lie apart.
+  void prefetch_scales(Value* g) {
+    Value* from = bytes(f_->getArg(1), b_.CreateMul(b_.CreateAdd(g, b_.getInt64(1)), f_->getArg(2)));
+    for (int64_t line = 0; line < 2 * block_.columns * size_of(block_.scales); line += 64)
+      emit_prefetch(b_, bytes(from, line));
+  }
+  void prefetch_codes(Value* step) {
+    emit_prefetch(b_, bytes(bytes(f_->getArg(0), kPrefetchBytes), times(step, block_.columns / 2)));
   }
 
   void add_step(Value* step, const std::vector<int>& strip, const RowPointers& x, int vectors, Value** sums) {
