@@ -41,6 +41,14 @@ TransposeFunction* transpose_code(const target::Target& target) {
   return code.function<TransposeFunction>("transpose");
 }
 
+WidenFunction* widen_code(const target::Target& target, DType to) {
+  const MachineCode& code = stored_code(target, cat("matmul widen ", name_of(to)), [&](llvm::Module& module) {
+    auto* type = function_type(module.getContext(), "pip");
+    emit_widen(add_function(module, target, "widen", type), to, target.lanes(DType::kF32));
+  });
+  return code.function<WidenFunction>("widen");
+}
+
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors) {
   const std::string name = cat("matvec rows ", static_cast<int>(kind), " ", vectors);
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {

@@ -12,6 +12,7 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow
 PackingTileFunction* packing_tile_code(const target::Target& target, TileKind kind);
 InterleaveFunction* interleave_code(const target::Target& target, TileKind kind);
 TransposeFunction* transpose_code(const target::Target& target);
+WidenFunction* widen_code(const target::Target& target, DType to);
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 StoreSumsFunction* store_sums_code(const target::Target& target, DType c);

@@ -123,7 +123,7 @@ void choose_blocks(MatmulPlan& plan, const target::Target& target) {
       const int64_t width = plan.shape.columns();
       // A vector costs as much with one row in it as with all; products of single rows do not.
       const int64_t beyond = plan.m % plan.shape.lanes;
-      if (beyond <= std::min(plan.shape.lanes / 2, kMostVectors)) plan.tile_rows = plan.m - beyond;
+      if (beyond <= std::min(plan.shape.lanes / 2, kMostVectors) && !plan.widens_b()) plan.tile_rows = plan.m - beyond;
       const int64_t blocks = divide_up(plan.panels() * width, kMostRows);
       plan.block_steps = part_of(plan.steps, std::max<int64_t>(target.l2_bytes / 2 / (kMostRows * 4), 128));
       plan.block_rows = divide_up(plan.panels(), blocks) * width;
@@ -205,8 +205,9 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
 
 void complete(MatmulPlan& plan, const target::Target& target) {
   plan.form = choose_form(plan);
-  const bool pairs = plan.a.dtype == DType::kBF16 && plan.b.dtype == DType::kBF16 && target.bf16_dot &&
-                     plan.form != Form::kColumnsMatvec;
+  // Tiles find i8 exact in bf16.
+  const bool as_bf16 = plan.b.dtype == DType::kBF16 || (plan.b.dtype == DType::kI8 && plan.form == Form::kPackA);
+  const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && plan.form != Form::kColumnsMatvec;
   const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
   plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, false);

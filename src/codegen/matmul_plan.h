@@ -56,6 +56,8 @@ struct MatmulPlan {
     if (kind == TileKind::kI8Quads) return DType::kI8;
     return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16;
   }
+  // Whether B becomes bf16 for tiles, which products of single rows do not take.
+  bool widens_b() const { return kind == TileKind::kBf16Pairs && b.dtype == DType::kI8; }
   int64_t elements_of_step() const { return 4 / size_of(multiplied()); }
   int64_t last_rows() const { return m - tile_rows; }
   int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }

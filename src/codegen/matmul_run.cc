@@ -137,8 +137,14 @@ class Run {
              char* staged) const {
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
       const char* row = from + std::min(r, count - 1) * row_stride;
-      copy_elements(row, place.dtype, place.column, elements_from(first, steps), staged + r * steps * 4,
-                    p_.multiplied(), elements(steps));
+      char* to = staged + r * steps * 4;
+      const int64_t known = elements_from(first, steps), bytes = size_of(p_.multiplied());
+      if (code_.widen != nullptr) {
+        code_.widen(row, known, to);
+        std::memset(to + known * bytes, 0, (elements(steps) - known) * bytes);
+      } else {
+        copy_elements(row, place.dtype, place.column, known, to, p_.multiplied(), elements(steps));
+      }
     }
   }
 
@@ -358,6 +364,8 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     const bool narrow = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrow) code.narrow = tile_code(target, plan.kind, true);
     if (!narrow || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, false);
+    if (plan.form == Form::kPackA && plan.b.dtype == DType::kI8 && plan.multiplied() != DType::kI8)
+      code.widen = widen_code(target, plan.multiplied());
     if (plan.form == Form::kPackA)
       code.transpose = transpose_code(target);
     else

@@ -15,6 +15,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include "target/target.h"
+#include "tensor/dtype.h"
 
 namespace npugraph::codegen {
 
@@ -53,6 +54,9 @@ using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t st
 using TransposeFunction = void(const void* from, int64_t from_stride, int64_t rows, int64_t columns, void* to,
                                int64_t to_stride);
 
+// `count` i8 that lie one after the other, as f32 or bf16, which hold them exactly.
+using WidenFunction = void(const void* from, int64_t count, void* to);
+
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
@@ -63,5 +67,6 @@ void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_packing_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
+void emit_widen(llvm::Function* function, DType to, int lanes);
 
 }  // namespace npugraph::codegen
