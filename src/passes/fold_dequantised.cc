@@ -12,7 +12,7 @@
 namespace npugraph::passes {
 namespace {
 
-// [n, k], as its operator dequantised it.
+// [n, k], as an operator dequantised it; converted where there are no scales.
 struct Weights {
   ir::NodeId node = ir::kNone;
   ir::ValueId codes = ir::kNone, scales = ir::kNone, zeros = ir::kNone;
@@ -33,9 +33,11 @@ class Folder {
     const ir::ValueId x = as_value(node.args[adds ? 1 : 0]), bias = adds ? as_value(node.args[0]) : ir::kNone;
     const auto weights = find_weights(as_value(node.args[adds ? 2 : 1]), id);
     const ir::ValueId result = node.results[0];
-    if (!weights || !is_f32(x) || !is_f32(result) || (adds && !is_f32(bias))) return false;
-    ir::ValueId y = insert(id, "aten._weight_int8pack_mm",
-                           {TensorRef{x}, TensorRef{weights->codes}, TensorRef{weights->scales}}, type(result));
+    if (!weights || (adds && !is_f32(bias))) return false;
+    const ir::ValueId scales =
+        weights->scales == ir::kNone ? insert_ones(id, *weights, type(x).dtype) : weights->scales;
+    ir::ValueId y = insert(id, "aten._weight_int8pack_mm", {TensorRef{x}, TensorRef{weights->codes}, TensorRef{scales}},
+                           type(result));
     if (weights->zeros != ir::kNone) y = take_off(id, y, x, *weights);
     if (adds) y = insert(id, "aten.add.Tensor", {TensorRef{y}, TensorRef{bias}, Expr(1)});
     if (type(y) != type(result)) return false;
@@ -57,28 +59,49 @@ class Folder {
     return made ? &graph_.node(graph_.value(id).def) : nullptr;
   }
 
-  // Of a second factor [k, n] that is dequantised weights, transposed.
+  // What a free view [k, n] of dense [n, k] shows; kNone for other values.
+  ir::ValueId transposed(ir::ValueId id) const {
+    const ir::Node* view = producer(id);
+    if (view == nullptr || !is_free_view(*view)) return ir::kNone;
+    const ir::ValueId base = ir::operands(*view).front();
+    return graph_.value(base).is_tensor() && is_transpose(type(id), type(base)) ? base : ir::kNone;
+  }
+  static bool is_transpose(const ir::TensorType& x, const ir::TensorType& base) {
+    const auto& sizes = base.sizes;
+    return x.dtype == base.dtype && sizes.size() == 2 && is_contiguous(sizes, base.strides) &&
+           x.sizes == std::vector<Expr>{sizes[1], sizes[0]} && x.strides == std::vector<Expr>{Expr(1), sizes[1]};
+  }
+
+  // Of a second factor [k, n], whose type the product has.
   std::optional<Weights> find_weights(ir::ValueId factor, ir::NodeId product) const {
     static const ir::Op* kDequantize = row("quantized_decomposed.dequantize_per_channel");
-    const ir::Node* view = producer(factor);
-    if (view == nullptr || !is_free_view(*view)) return {};
-    const ir::ValueId dense = ir::operands(*view).front();
-    const ir::Node* node = producer(dense);
-    if (node == nullptr || node->op != kDequantize || as_int(argument(*node, "axis")) != 0 || !is_f32(dense)) return {};
-    const auto& sizes = type(dense).sizes;
-    const bool transposed = sizes.size() == 2 && is_contiguous(sizes, type(dense).strides) &&
-                            type(factor).sizes == std::vector<Expr>{sizes[1], sizes[0]} &&
-                            type(factor).strides == std::vector<Expr>{Expr(1), sizes[1]};
-    const Weights found{graph_.value(dense).def, as_value(argument(*node, "input")),
-                        as_value(argument(*node, "scales")), as_value(argument(*node, "zero_points"))};
-    if (!transposed || type(found.codes).dtype != DType::kI8 || !is_f32(found.scales)) return {};
-    if (!is_contiguous(sizes, type(found.codes).strides) || !is_absent_or_integer(found.zeros)) return {};
+    static const ir::Op* kConvert = row("aten._to_copy");
+    const ir::ValueId dense = transposed(factor);
+    const ir::Node* node = producer(dense == ir::kNone ? factor : dense);
+    if (node == nullptr) return {};
+    Weights found{.node = graph_.value(node->results[0]).def, .codes = as_value(node->args[0])};
+    if (node->op == kDequantize && dense != ir::kNone && is_f32(dense) && as_int(argument(*node, "axis")) == 0) {
+      found.scales = as_value(argument(*node, "scales"));
+      found.zeros = as_value(argument(*node, "zero_points"));
+      if (!is_f32(found.scales) || !is_absent_or_integer(found.zeros)) return {};
+    } else if (node->op != kConvert || !is_float(type(factor).dtype)) {
+      return {};
+    } else if (dense == ir::kNone) {
+      // Converted behind the view.
+      found.codes = transposed(found.codes);
+      if (found.codes == ir::kNone || type(factor).strides != std::vector<Expr>{Expr(1), type(factor).sizes[0]})
+        return {};
+    }
+    const ir::TensorType& codes = type(found.codes);
+    if (codes.dtype != DType::kI8 || codes.device != type(factor).device || !is_contiguous(codes.sizes, codes.strides))
+      return {};
     for (const ir::ValueId operand : {found.codes, found.scales, found.zeros}) {
       if (operand != ir::kNone && is_written_between(operand, found.node, product)) return {};
     }
     return found;
   }
 
+  static bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
   bool is_absent_or_integer(ir::ValueId zeros) const {
     return zeros == ir::kNone || type(zeros).dtype == DType::kI64 || type(zeros).dtype == DType::kI32;
   }
@@ -87,6 +110,11 @@ class Folder {
     // Of what was made since the snapshot nothing is known.
     return static_cast<size_t>(id) >= known_ ||
            trace_.is_accessed(id, trace_.position(first), trace_.position(last), MemoryTrace::Kind::kWrite);
+  }
+
+  ir::ValueId insert_ones(ir::NodeId before, const Weights& weights, DType dtype) {
+    return insert(before, "aten.full",
+                  {std::vector<Expr>{type(weights.codes).sizes[0]}, Expr(1), dtype, None{}, None{}, None{}});
   }
 
   ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args, const ir::TensorType& made) {

@@ -5,11 +5,12 @@
 //   %t = aten.permute(%d, [1, 0])                                       ->   %y = %p - sum of rows of %x * (%z * %s)
 //   %y = aten.mm(%x, %t)
 //
-// The same for addmm. What the zero points take off is left out where they are 0, so that infinite elements of x stay what they
+// The same for addmm, and for weights that are only converted (with scales of 1). What the zero points take off is left out where they are 0, so that infinite elements of x stay what they
 // are. Without this, each call would write and read a copy of the weights that is four times as large.
 //
-// Requires: fuses (code is generated); weights i8 [n, k] with scales f32 for each row, everything else f32; nobody writes the
-// weights, scales or zero points meanwhile.
+// Requires: fuses (code is generated); weights i8 [n, k], with scales f32 for each row and everything else f32, or converted to
+// the type of x and without a bias in narrower types, which would be rounded twice; nobody writes the weights, scales or zero
+// points meanwhile.
 // Guarantees: types; values up to rounding.
 #pragma once
 

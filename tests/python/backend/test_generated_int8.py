@@ -41,6 +41,26 @@ def test_weights_of_8_bits(rows: int, dtype: torch.dtype) -> None:
     assert kinds().count("matmul") == 2
 
 
+@pytest.mark.parametrize("rows", [1, 7, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layers_that_convert_their_weights(rows: int, dtype: torch.dtype) -> None:
+    """Integers become floats in registers, and the scales follow the sums."""
+
+    def fn(x, weights, scales):
+        return torch.nn.functional.linear(x, weights.to(x.dtype)) * scales, x @ weights.t().to(x.dtype)
+
+    torch.manual_seed(0)
+    x, scales = torch.randn(rows, 192).to(dtype), torch.rand(96).to(dtype)
+    weights = torch.randint(-128, 128, (96, 192), dtype=torch.int8)
+    with torch.no_grad():
+        eager, got = fn(x, weights, scales), compile_ex(fn, options=GENERATE)(x, weights, scales)
+    product = x.double() @ weights.double().T
+    for mine, theirs, right in zip(got, eager, (product * scales.double(), product), strict=True):
+        error, of_eager = ((t.double() - right).abs().max().item() for t in (mine, theirs))
+        assert error <= max(1e-5 * right.abs().max().item(), 2 * of_eager)
+    assert kinds() == ["matmul"]
+
+
 def int_mm(x, weights):
     return torch._int_mm(x, weights.t())
 
