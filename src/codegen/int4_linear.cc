@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMostColumns = 64;   // of a block
 constexpr int64_t kSteps = 512;        // whole groups, unpacked at a time
-constexpr int64_t kMostStreamed = 20;  // rows of x; from there on tiles are faster
+constexpr int64_t kMostStreamed = 20;  // rows of x, more than those of a tile: beyond, tiles are faster
 constexpr int64_t kMostRows = 252;     // of a work item: whole tiles
 
 // How one product of given sizes is computed.
@@ -29,7 +29,7 @@ struct Plan {
   int64_t x_row = 0, x_column = 0;  // strides in bytes
   int64_t columns = 0, group = 0;   // of a block, of a scale
   bool streams = false;             // matrix-vector products
-  bool dense_x = false;             // x is first copied to rows of f32, as many as a tile has at least
+  bool dense_x = false;             // x is first copied to rows of f32
   TileShape shape;
   int64_t block_rows = 1;
 
@@ -40,8 +40,7 @@ struct Plan {
   int64_t rest() const { return n % columns; }  // of the last block
   int64_t blocks() const { return divide_up(n, columns); }
   int64_t row_blocks() const { return divide_up(m, block_rows); }
-  int64_t dense_rows() const { return std::max<int64_t>(m, streams ? 0 : shape.rows); }
-  int64_t dense_bytes() const { return dense_x ? round_up(dense_rows() * k * 4, 64) : 0; }
+  int64_t dense_bytes() const { return dense_x ? round_up(m * k * 4, 64) : 0; }
   int64_t workspace() const { return dense_bytes() + (streams ? m * groups() * 4 : 0); }
 };
 
@@ -78,8 +77,7 @@ std::optional<Plan> make_plan(const Int4LinearSpec& spec, const target::Target& 
   plan.x_column = x.strides[1] * size_of(plan.type);
   plan.streams = plan.m <= kMostStreamed;
   plan.shape = tile_shape(target, false);
-  const bool few = !plan.streams && plan.m < plan.shape.rows;
-  plan.dense_x = plan.type != DType::kF32 || plan.x_column != 4 || few;
+  plan.dense_x = plan.type != DType::kF32 || plan.x_column != 4;
   const int64_t most = kMostRows / plan.shape.rows;
   plan.block_rows = (plan.blocks() < 8 ? std::min<int64_t>(most, 4) : most) * plan.shape.rows;
   return plan;
@@ -161,11 +159,10 @@ class Run {
       x_row_ = p_.k * 4;
     }
     if (!p_.dense_x && !p_.streams) return;
-    for_items(*call_.host, p_.dense_rows(), p_.k, [&](int64_t row) {
+    for_items(*call_.host, p_.m, p_.k, [&](int64_t row) {
       if (p_.dense_x) {
-        // Behind the last row stand zeros.
         void* to = static_cast<char*>(call_.workspace) + row * x_row_;
-        copy_elements(from + row * from_row, p_.type, p_.x_column, row < p_.m ? p_.k : 0, to, DType::kF32, p_.k);
+        copy_elements(from + row * from_row, p_.type, p_.x_column, p_.k, to, DType::kF32, p_.k);
       }
       for (int64_t g = 0; p_.streams && g < p_.groups(); ++g)
         sums_[row * p_.groups() + g] = sum_of(x_at(row, g * p_.group), p_.group);
@@ -186,7 +183,7 @@ class Run {
   }
 
   // Where the tile of a row starts: a last one that is not whole starts earlier, and computes rows again.
-  int64_t tile_row(int64_t row) const { return std::min(row, std::max<int64_t>(p_.m - p_.shape.rows, 0)); }
+  int64_t tile_row(int64_t row) const { return std::min(row, p_.m - p_.shape.rows); }
 
   // acc: [panel][tile][row of C][column of C].
   void multiply(int64_t first_row, int64_t column) const {

@@ -462,6 +462,10 @@ program::Output Lowering::lower_output(const ir::Output& output) {
 }  // namespace
 
 Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options) {
+  for (const ir::NodeId id : graph.order()) {
+    if (!graph.node(id).dead && is_packed_otherwise(graph, graph.node(id), catalog))
+      options.refused.emplace(id, refusal("weights of 4 bits are packed in another way than it reads"));
+  }
   while (true) {
     try {
       return Lowering(graph, catalog, options).run();

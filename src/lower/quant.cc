@@ -76,10 +76,14 @@ std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, con
                        .writes = {node.results.front()}};
 }
 
+bool is_packed_otherwise(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog) {
+  return is_int4_product(graph, node) && !catalog.int4_packing();
+}
+
 std::string product_head(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog) {
   if (is_int4_product(graph, product)) {
     const auto packing = catalog.int4_packing();
-    if (!packing) throw UserError("weights of 4 bits are packed in another way than generated code reads");
+    NG_CHECK(packing, "the host's packing of weights is not known");
     return cat(kHead, "packed ", loop::print(*packing), " ", constant_argument(product, 2)->as_int(), "\n");
   }
   if (!is_quantised_product(graph, product)) return {};

@@ -21,8 +21,10 @@ bool is_int4_product(const ir::Graph& graph, const ir::Node& node);
 // A product of integers i8 [m, k] and [k, n], contiguous along k, as i32.
 bool is_integer_product(const ir::Graph& graph, const ir::Node& node);
 
-// What stands in front of the epilogue's text: nothing for other products. UserError where the host packs weights in a way
-// that generated code does not read.
+// Whether the host packs the weights of an int4 product in a way that generated code does not read.
+bool is_packed_otherwise(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog);
+
+// What stands in front of the epilogue's text: nothing for other products. Requires !is_packed_otherwise().
 std::string product_head(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog);
 
 }  // namespace npugraph::lower

@@ -76,22 +76,21 @@ class Folder {
   std::optional<Weights> find_weights(ir::ValueId factor, ir::NodeId product) const {
     static const ir::Op* kDequantize = row("quantized_decomposed.dequantize_per_channel");
     static const ir::Op* kConvert = row("aten._to_copy");
-    const ir::ValueId dense = transposed(factor);
-    const ir::Node* node = producer(dense == ir::kNone ? factor : dense);
-    if (node == nullptr) return {};
-    Weights found{.node = graph_.value(node->results[0]).def, .codes = as_value(node->args[0])};
-    if (node->op == kDequantize && dense != ir::kNone && is_f32(dense) && as_int(argument(*node, "axis")) == 0) {
+    const ir::ValueId dense = transposed(factor), made = dense == ir::kNone ? factor : dense;
+    const ir::Node* node = producer(made);
+    if (node == nullptr || (node->op != kDequantize && node->op != kConvert)) return {};
+    Weights found{.node = graph_.value(made).def, .codes = as_value(node->args[0])};
+    if (node->op == kDequantize) {
       found.scales = as_value(argument(*node, "scales"));
       found.zeros = as_value(argument(*node, "zero_points"));
-      if (!is_f32(found.scales) || !is_absent_or_integer(found.zeros)) return {};
-    } else if (node->op != kConvert || !is_float(type(factor).dtype)) {
-      return {};
+      const bool by_rows = dense != ir::kNone && as_int(argument(*node, "axis")) == 0;
+      if (!by_rows || !is_f32(dense) || !is_f32(found.scales) || !is_absent_or_integer(found.zeros)) return {};
     } else if (dense == ir::kNone) {
       // Converted behind the view.
       found.codes = transposed(found.codes);
-      if (found.codes == ir::kNone || type(factor).strides != std::vector<Expr>{Expr(1), type(factor).sizes[0]})
-        return {};
+      if (type(factor).strides != std::vector<Expr>{Expr(1), type(factor).sizes[0]}) return {};
     }
+    if (found.codes == ir::kNone || !is_float(type(factor).dtype)) return {};
     const ir::TensorType& codes = type(found.codes);
     if (codes.dtype != DType::kI8 || codes.device != type(factor).device || !is_contiguous(codes.sizes, codes.strides))
       return {};
