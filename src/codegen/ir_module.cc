@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/ir_module.h"
 
+#include <vector>
+
 #include "codegen/backend.h"
 
 namespace npugraph::codegen {
@@ -25,6 +27,14 @@ llvm::Function* add_function(llvm::Module& module, const target::Target& target,
   function->addFnAttr("target-features", target.features);
   function->setDoesNotThrow();
   return function;
+}
+
+llvm::FunctionType* function_type(llvm::LLVMContext& context, std::string_view arguments) {
+  std::vector<llvm::Type*> types;
+  for (const char argument : arguments)
+    types.push_back(argument == 'p' ? static_cast<llvm::Type*>(llvm::PointerType::getUnqual(context))
+                                    : llvm::Type::getInt64Ty(context));
+  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
 }
 
 }  // namespace npugraph::codegen

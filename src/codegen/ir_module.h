@@ -27,4 +27,7 @@ IrModule make_ir_module(std::string_view name, const target::Target& target);
 llvm::Function* add_function(llvm::Module& module, const target::Target& target, std::string_view name,
                              llvm::FunctionType* type, bool external = true);
 
+// Of functions that give nothing and take pointers ('p') and i64 ('i').
+llvm::FunctionType* function_type(llvm::LLVMContext& context, std::string_view arguments);
+
 }  // namespace npugraph::codegen

@@ -38,6 +38,11 @@ struct Planner {
 bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
 
 void check(const MatmulSpec& spec, const target::Target& target) {
+  if (spec.a == DType::kI8 && spec.b == DType::kI8) {
+    if (!spec.epilogue) throw UserError("matmul: nothing says what happens to sums of i8");
+    if (!target.int8_dot) throw UserError("matmul: the processor has no products of four i8");
+    return;
+  }
   for (const DType dtype : {spec.a, spec.b == DType::kI8 ? spec.a : spec.b, spec.c}) {
     if (!is_element(dtype))
       throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
@@ -69,7 +74,7 @@ ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target&
   Planner planner{.specs = specs, .ends = {}, .target = target, .rows = rows};
   for (const MatmulSpec& spec : specs) {
     check(spec, target);
-    planner.ends.push_back(spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr);
+    planner.ends.push_back(spec.epilogue ? epilogue_code(target, *spec.epilogue, sums_type(spec)) : nullptr);
   }
   return PlannedTask<Planner>::make(std::move(planner));
 }

@@ -19,13 +19,15 @@ int64_t part_of(int64_t whole, int64_t most) {
 // What follows from the form.
 MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   static_cast<MatmulBlocks&>(plan) = {.form = form, .tile_rows = plan.m};
-  const bool pairs =
-      plan.a.dtype == DType::kBF16 && plan.b.dtype == DType::kBF16 && target.bf16_dot && form != Form::kColumnsMatvec;
-  plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
+  // Tiles find i8 exact in bf16.
+  const bool as_bf16 = plan.b.dtype == DType::kBF16 || (plan.b.dtype == DType::kI8 && form == Form::kPackA);
+  const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && form != Form::kColumnsMatvec;
+  const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
+  plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, false);
-  plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
-  // The last pair of an odd row lies half outside of it.
-  const bool odd = pairs && plan.k % 2 != 0;
+  plan.steps = divide_up(plan.k, plan.elements_of_step());
+  // The last step of an odd row lies partly outside of it.
+  const bool odd = plan.k % plan.elements_of_step() != 0;
   plan.dense_a =
       plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (plan.has_tiles() && odd);
   plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
@@ -63,7 +65,7 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
 // The rows that fill no vector may be products of single rows.
 void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   const int64_t beyond = plan.m % plan.shape.lanes;
-  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m) {
+  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m && !plan.widens_b()) {
     plan.tile_rows = plan.m - beyond;
     add_pack_a(plans, plan, target);
     plan.tile_rows = plan.m;

@@ -44,6 +44,14 @@ TransposeFunction* transpose_code(const target::Target& target) {
   return code.function<TransposeFunction>("transpose");
 }
 
+WidenFunction* widen_code(const target::Target& target, DType to) {
+  const MachineCode& code = stored_code(target, cat("matmul widen ", name_of(to)), [&](llvm::Module& module) {
+    auto* type = function_type(module.getContext(), "pip");
+    emit_widen(add_function(module, target, "widen", type), to, target.lanes(DType::kF32));
+  });
+  return code.function<WidenFunction>("widen");
+}
+
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors) {
   const std::string name = cat("matvec rows ", static_cast<int>(kind), " ", vectors);
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
@@ -69,12 +77,13 @@ StoreSumsFunction* store_sums_code(const target::Target& target, DType c) {
   return code.function<StoreSumsFunction>("store");
 }
 
-std::shared_ptr<const EpilogueCode> epilogue_code(const target::Target& target, const loop::Kernel& epilogue) {
+std::shared_ptr<const EpilogueCode> epilogue_code(const target::Target& target, const loop::Kernel& epilogue,
+                                                  DType sums) {
   static auto* cache = new CodeCache<EpilogueCode>;
-  return cache->get(target, loop::print(epilogue), [&] {
+  return cache->get(target, cat(name_of(sums), "\n", loop::print(epilogue)), [&] {
     const int64_t start = now_ns();
     IrModule ir = make_ir_module("epilogue", target);
-    emit_epilogue(add_function(*ir.module, target, "epilogue", epilogue_type(ir.module->getContext())), epilogue,
+    emit_epilogue(add_function(*ir.module, target, "epilogue", epilogue_type(ir.module->getContext())), epilogue, sums,
                   target);
     EpilogueCode made{.code = compile(std::move(ir), target)};
     made.function = made.code->function<EpilogueFunction>("epilogue");

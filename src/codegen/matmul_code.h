@@ -16,6 +16,7 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow
 PackingTileFunction* packing_tile_code(const target::Target& target, TileKind kind);
 InterleaveFunction* interleave_code(const target::Target& target, TileKind kind);
 TransposeFunction* transpose_code(const target::Target& target);
+WidenFunction* widen_code(const target::Target& target, DType to);
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 StoreSumsFunction* store_sums_code(const target::Target& target, DType c);
@@ -25,6 +26,7 @@ struct EpilogueCode {
   std::shared_ptr<const MachineCode> code;
   EpilogueFunction* function = nullptr;
 };
-std::shared_ptr<const EpilogueCode> epilogue_code(const target::Target& target, const loop::Kernel& epilogue);
+std::shared_ptr<const EpilogueCode> epilogue_code(const target::Target& target, const loop::Kernel& epilogue,
+                                                  DType sums = DType::kF32);
 
 }  // namespace npugraph::codegen

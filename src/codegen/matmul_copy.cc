@@ -65,12 +65,15 @@ void convert(const char* from, int64_t stride, int64_t count, float* to) {
   }
 }
 
-void copy_bits(const char* from, int64_t stride, int64_t count, uint16_t* to) {
-  if (stride == 2) {
-    std::memcpy(to, from, count * 2);
+// As they are, then zeros up to `padded`.
+template <typename Element, typename Bits = typename Element::Bits>
+void copy_bits(const char* from, int64_t stride, int64_t count, Bits* to, int64_t padded) {
+  if (stride == sizeof(Bits)) {
+    std::memcpy(to, from, count * sizeof(Bits));
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = bits_at<Bf16>(from + i * stride);
+    for (int64_t i = 0; i < count; ++i) to[i] = bits_at<Element>(from + i * stride);
   }
+  for (int64_t i = count; i < padded; ++i) to[i] = 0;
 }
 
 // Rows a and b, element by element.
@@ -92,12 +95,8 @@ void interleave(const char* a, const char* b, int64_t stride, int64_t count, uin
 
 void copy_elements(const char* from, DType from_type, int64_t stride, int64_t count, void* to, DType to_type,
                    int64_t padded) {
-  if (to_type == DType::kBF16) {
-    auto* bits = static_cast<uint16_t*>(to);
-    copy_bits(from, stride, count, bits);
-    for (int64_t i = count; i < padded; ++i) bits[i] = 0;
-    return;
-  }
+  if (to_type == DType::kBF16) return copy_bits<Bf16>(from, stride, count, static_cast<uint16_t*>(to), padded);
+  if (to_type == DType::kI8) return copy_bits<I8>(from, stride, count, static_cast<int8_t*>(to), padded);
   auto* values = static_cast<float*>(to);
   with_element(from_type, [&](auto element) { convert<decltype(element)>(from, stride, count, values); });
   for (int64_t i = count; i < padded; ++i) values[i] = 0;

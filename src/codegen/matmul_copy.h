@@ -8,7 +8,7 @@
 
 namespace npugraph::codegen {
 
-// `count` elements, stride bytes apart, as `to` (f32, or bf16 from bf16) one after the other; then zeros up to `padded`.
+// `count` elements, stride bytes apart, as `to` (f32, or what they are: bf16, i8) one after the other; then zeros up to `padded`.
 void copy_elements(const char* from, DType from_type, int64_t stride, int64_t count, void* to, DType to_type,
                    int64_t padded);
 

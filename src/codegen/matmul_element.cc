@@ -47,4 +47,10 @@ Value* dot_bf16_pairs(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum) {
                            {sum, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
 }
 
+Value* dot_i8_quads(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum) {
+  const bool whole = llvm::cast<FixedVectorType>(sum->getType())->getNumElements() == 16;
+  return b.CreateIntrinsic(whole ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256,
+                           {}, {sum, b.CreateBitCast(x, sum->getType()), b.CreateBitCast(y, sum->getType())});
+}
+
 }  // namespace npugraph::codegen

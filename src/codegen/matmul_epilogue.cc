@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/body.h"
+#include "codegen/ir_module.h"
 #include "codegen/matmul_element.h"
 
 namespace npugraph::codegen {
@@ -19,7 +20,7 @@ using loop::For;
 
 const For* as_loop(const loop::Stmt& statement) { return std::get_if<For>(&statement.node); }
 
-const For& rows_of(const loop::Kernel& kernel) {
+const For& rows_of(const loop::Kernel& kernel, DType sums) {
   const For* rows = kernel.body.size() == 1 ? as_loop(kernel.body[0]) : nullptr;
   if (rows == nullptr || rows->kind == For::Kind::kVector || rows->kind == For::Kind::kUnrolled)
     refuse(kernel, "its body is not one loop over rows");
@@ -32,17 +33,19 @@ const For& rows_of(const loop::Kernel& kernel) {
     refuse(kernel, "it reduces or scans");
   const auto is_local = [](const loop::Buffer& buffer) { return buffer.kind == loop::Buffer::Kind::kLocal; };
   if (std::any_of(kernel.buffers.begin(), kernel.buffers.end(), is_local)) refuse(kernel, "it has local buffers");
-  if (kernel.buffers.empty() || kernel.buffers[0].dtype != DType::kF32) refuse(kernel, "its first buffer is not f32");
+  if (kernel.buffers.empty() || kernel.buffers[0].dtype != sums)
+    refuse(kernel, "its first buffer has another type than the sums");
   return *rows;
 }
 
 class EpilogueEmitter {
  public:
-  EpilogueEmitter(llvm::Function* function, const loop::Kernel& kernel, const target::Target& target)
+  EpilogueEmitter(llvm::Function* function, const loop::Kernel& kernel, DType sums, const target::Target& target)
       : f_(function),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kernel_(kernel),
-        rows_(rows_of(kernel)),
+        sums_(sums),
+        rows_(rows_of(kernel, sums)),
         columns_(*as_loop(rows_.body.back())),
         body_(b_, kernel, target,
               {.fail = [&](const std::string&, Value*) { refuse(kernel, "it can fail"); },
@@ -96,12 +99,14 @@ class EpilogueEmitter {
 
   Value* load_sums() {
     Value* from = b_.CreateGEP(b_.getFloatTy(), f_->getArg(0), b_.CreateAdd(row_, column_));
-    return load_as_f32(b_, from, DType::kF32, lanes_);
+    llvm::Type* type = in_lanes(register_type(f_->getContext(), sums_), lanes_);
+    return b_.CreateAlignedLoad(type, from, llvm::Align(4));
   }
 
   llvm::Function* f_;
   llvm::IRBuilder<> b_;
   const loop::Kernel& kernel_;
+  const DType sums_;
   const For& rows_;
   const For& columns_;
   BodyEmitter body_;
@@ -110,23 +115,11 @@ class EpilogueEmitter {
   int lanes_ = 0;
 };
 
-llvm::FunctionType* function_type(llvm::LLVMContext& context, std::initializer_list<char> arguments) {
-  std::vector<llvm::Type*> types;
-  for (const char argument : arguments)
-    types.push_back(argument == 'p' ? static_cast<llvm::Type*>(llvm::PointerType::getUnqual(context))
-                                    : llvm::Type::getInt64Ty(context));
-  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
-}
-
 }  // namespace
 
-llvm::FunctionType* store_sums_type(llvm::LLVMContext& context) {
-  return function_type(context, {'p', 'i', 'i', 'i', 'p', 'i'});
-}
+llvm::FunctionType* store_sums_type(llvm::LLVMContext& context) { return function_type(context, "piiipi"); }
 
-llvm::FunctionType* epilogue_type(llvm::LLVMContext& context) {
-  return function_type(context, {'p', 'i', 'i', 'i', 'i', 'i', 'p', 'p'});
-}
+llvm::FunctionType* epilogue_type(llvm::LLVMContext& context) { return function_type(context, "piiiiipp"); }
 
 void emit_store_sums(llvm::Function* f, DType c, int lanes) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
@@ -147,8 +140,8 @@ void emit_store_sums(llvm::Function* f, DType c, int lanes) {
   b.CreateRetVoid();
 }
 
-void emit_epilogue(llvm::Function* function, const loop::Kernel& epilogue, const target::Target& target) {
-  EpilogueEmitter(function, epilogue, target).emit();
+void emit_epilogue(llvm::Function* function, const loop::Kernel& epilogue, DType sums, const target::Target& target) {
+  EpilogueEmitter(function, epilogue, sums, target).emit();
 }
 
 }  // namespace npugraph::codegen

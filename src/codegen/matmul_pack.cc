@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "codegen/ir_loop.h"
+#include "codegen/matmul_element.h"
 #include "codegen/matmul_tile.h"
 
 namespace npugraph::codegen {
@@ -138,6 +139,23 @@ void emit_transpose(llvm::Function* f, const TileShape& shape) {
       }
     });
   });
+  b.CreateRetVoid();
+}
+
+void emit_widen(llvm::Function* function, DType to, int lanes) {
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(function->getContext(), "entry", function));
+  const auto widen = [&](Value* i, int count) {
+    Value* values = load_as_f32(b, b.CreateGEP(b.getInt8Ty(), function->getArg(0), i), DType::kI8, count);
+    Value* at = b.CreateGEP(b.getInt8Ty(), function->getArg(2), b.CreateMul(i, b.getInt64(size_of(to))));
+    if (to == DType::kBF16) {
+      Value* bits = b.CreateBitCast(values, llvm::FixedVectorType::get(b.getInt32Ty(), count));
+      values = b.CreateTrunc(b.CreateLShr(bits, 16), llvm::FixedVectorType::get(b.getInt16Ty(), count));
+    }
+    b.CreateAlignedStore(values, at, Align(size_of(to)));
+  };
+  Value* whole = b.CreateAnd(function->getArg(1), b.getInt64(-lanes));
+  emit_loop(b, b.getInt64(0), whole, lanes, [&](Value* i) { widen(i, lanes); });
+  emit_loop(b, whole, function->getArg(1), 1, [&](Value* i) { widen(i, 1); });
   b.CreateRetVoid();
 }
 

@@ -107,7 +107,8 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   if (has_c && !place_c(spec, call.buffers[plan.first_buffer + 1], plan)) return false;
   fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
-  return complete(plan, target, spec.blocks);
+  if (!complete(plan, target, spec.blocks)) return false;
+  return plan.kind != TileKind::kI8Quads || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
@@ -128,9 +129,13 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
 
 int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? divide_up(batches * m * steps * 4, 64) * 64 : 0; }
 
+int64_t MatmulPlan::starts_bytes() const {
+  return kind == TileKind::kI8Quads ? divide_up(batches * m * 4, 64) * 64 : 0;
+}
+
 int64_t MatmulPlan::workspace() const {
   const int64_t packed = form == Form::kPackA ? batches * panels() * panel_bytes() : 0;
-  return dense_a_bytes() + packed;
+  return dense_a_bytes() + starts_bytes() + packed;
 }
 
 int64_t MatmulPlans::workspace() const {

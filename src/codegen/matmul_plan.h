@@ -48,7 +48,13 @@ struct MatmulPlan : MatmulBlocks {
 
   const MatmulBlocks& blocks() const { return *this; }
   bool has_tiles() const { return form == Form::kPackA || form == Form::kPackB; }
-  DType multiplied() const { return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16; }
+  DType multiplied() const {
+    if (kind == TileKind::kI8Quads) return DType::kI8;
+    return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16;
+  }
+  // Whether B becomes bf16 for tiles, which products of single rows do not take.
+  bool widens_b() const { return kind == TileKind::kBf16Pairs && b.dtype == DType::kI8; }
+  int64_t elements_of_step() const { return 4 / size_of(multiplied()); }
   int64_t last_rows() const { return m - tile_rows; }
   int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }
   int64_t column_blocks() const { return (n + block_columns - 1) / block_columns; }
@@ -56,6 +62,8 @@ struct MatmulPlan : MatmulBlocks {
   int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   int64_t dense_a_bytes() const;
+  // kI8Quads: what the sums of each row of A start from, i32.
+  int64_t starts_bytes() const;
   int64_t workspace() const;
 };
 

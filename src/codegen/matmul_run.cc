@@ -2,6 +2,7 @@
 #include "codegen/matmul_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "codegen/matmul_candidates.h"
@@ -23,7 +24,8 @@ class Run {
         call_(call),
         a_(static_cast<const char*>(plan.dense_a ? call.workspace : call.buffers[0].data)),
         b_(static_cast<const char*>(call.buffers[plan.first_buffer].data)),
-        packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes()) {
+        starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
+        packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
     for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
   }
 
@@ -34,6 +36,7 @@ class Run {
   void prepare() {
     if (items() == 0) return;
     if (p_.dense_a) make_a_dense();
+    if (quads()) sum_rows_of_a();
     if (p_.form == Form::kPackA) pack_a();
   }
 
@@ -58,7 +61,8 @@ class Run {
   }
 
   bool pairs() const { return p_.kind == TileKind::kBf16Pairs; }
-  int64_t elements(int64_t steps) const { return pairs() ? 2 * steps : steps; }
+  bool quads() const { return p_.kind == TileKind::kI8Quads; }
+  int64_t elements(int64_t steps) const { return p_.elements_of_step() * steps; }
   // Elements of a row from step `first` on, at most `steps` steps.
   int64_t elements_from(int64_t first, int64_t steps) const {
     return std::min(elements(steps), p_.k - elements(first));
@@ -71,6 +75,16 @@ class Run {
       const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
       copy_elements(row, p_.a.dtype, p_.a.column, p_.k, static_cast<char*>(call_.workspace) + item * dense_row_bytes(),
                     p_.multiplied(), elements(p_.steps));
+    });
+  }
+
+  // What sums of products with B + 128 are too large by, taken off before they begin. They wrap.
+  void sum_rows_of_a() {
+    for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
+      const auto* row = reinterpret_cast<const int8_t*>(a_row(item / p_.m, item % p_.m));
+      uint32_t sum = 0;
+      for (int64_t i = 0; i < p_.k; ++i) sum += static_cast<uint32_t>(row[i]);
+      starts_[item] = static_cast<int32_t>(sum * uint32_t{0xffffff80});
     });
   }
 
@@ -123,8 +137,14 @@ class Run {
              char* staged) const {
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
       const char* row = from + std::min(r, count - 1) * row_stride;
-      copy_elements(row, place.dtype, place.column, elements_from(first, steps), staged + r * steps * 4,
-                    p_.multiplied(), elements(steps));
+      char* to = staged + r * steps * 4;
+      const int64_t known = elements_from(first, steps), bytes = size_of(p_.multiplied());
+      if (code_.widen != nullptr) {
+        code_.widen(row, known, to);
+        std::memset(to + known * bytes, 0, (elements(steps) - known) * bytes);
+      } else {
+        copy_elements(row, place.dtype, place.column, known, to, p_.multiplied(), elements(steps));
+      }
     }
   }
 
@@ -136,6 +156,10 @@ class Run {
     const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
     const int64_t panels = end_panel - first_panel;
     const int64_t acc_of_panel = p_.block_columns * p_.shape.columns();
+    if (quads()) {
+      for (int64_t number = first_panel; number < end_panel; ++number)
+        start_sums(block.batch, number, acc + (number - first_panel) * acc_of_panel);
+    }
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
@@ -154,7 +178,7 @@ class Run {
           const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
           const int64_t part = number - first_panel;
-          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0,
+          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0 || quads(),
                                              next + part * steps * 4 / panels, p_.b.row, divide_up(64, panels));
         }
       }
@@ -164,6 +188,13 @@ class Run {
       write_transposed(block, number, acc + (number - first_panel) * acc_of_panel);
     if (p_.last_rows() > 0 && block.row + block.rows == p_.tile_rows)
       run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns});
+  }
+
+  void start_sums(int64_t batch, int64_t number, float* acc) const {
+    const int64_t columns = panel_columns(number), row = number * p_.shape.columns();
+    std::fill_n(acc, p_.block_columns * columns, 0.0F);
+    for (int64_t c = 0; c < p_.block_columns; ++c)
+      std::memcpy(acc + c * columns, starts_ + batch * p_.m + row, std::min(columns, p_.m - row) * 4);
   }
 
   void write_transposed(const Block& block, int64_t number, const float* acc) {
@@ -280,7 +311,14 @@ class Run {
     if (!by_rows) std::memset(acc, 0, sizeof(float) * p_.m * kMostColumns);
     code_.matvec(b_at(block.batch, block.column, 0), by_rows ? p_.b.row : p_.b.column, block.columns,
                  a_row(block.batch, block.row), a_row_stride(), p_.k, acc, kMostColumns);
+    for (int64_t r = 0; quads() && r < block.rows; ++r)
+      add_start(starts_[block.batch * p_.m + block.row + r], block.columns, acc + r * kMostColumns);
     write(block, acc, kMostColumns);
+  }
+
+  static void add_start(int32_t start, int64_t count, float* sums) {
+    for (int64_t i = 0; i < count; ++i)
+      sums[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(sums[i]) + static_cast<uint32_t>(start));
   }
 
   void write(const Block& block, float* sums, int64_t stride) {
@@ -299,11 +337,13 @@ class Run {
   const ng_call& call_;
   const char* a_;
   const char* b_;
+  int32_t* starts_;
   char* packed_;
   std::vector<void*> ends_;  // buffers behind B, where an epilogue finds its own
 };
 
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
+  if (plan.kind == TileKind::kI8Quads) return MatvecKind::kI8Dot;
   if (plan.kind == TileKind::kBf16Pairs) return MatvecKind::kBf16Dot;
   if (spec.b == DType::kF32) return MatvecKind::kF32;
   if (spec.b == DType::kI8) return MatvecKind::kI8;
@@ -320,6 +360,8 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     const bool narrow = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrow) code.narrow = tile_code(target, plan.kind, true);
     if (!narrow || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, false);
+    if (plan.form == Form::kPackA && plan.b.dtype == DType::kI8 && plan.multiplied() != DType::kI8)
+      code.widen = widen_code(target, plan.multiplied());
     if (plan.form == Form::kPackA)
       code.transpose = transpose_code(target);
     else

@@ -12,6 +12,7 @@ struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
   TransposeFunction* transpose = nullptr;  // kPackA
+  WidenFunction* widen = nullptr;          // kPackA, where rows of B are i8 that are multiplied as something else
   PackingTileFunction* packing = nullptr;  // kPackB
   RowsMatvecFunction* matvec = nullptr;    // the others, and rows that kPackA leaves
   StoreSumsFunction* store = nullptr;      // one of these two

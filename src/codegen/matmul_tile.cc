@@ -23,7 +23,8 @@ class TileEmitter {
         kind_(kind),
         shape_(shape),
         packs_(packs),
-        vector_(llvm::FixedVectorType::get(b_.getFloatTy(), shape.lanes)) {}
+        vector_(llvm::FixedVectorType::get(
+            kind == TileKind::kI8Quads ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), shape.lanes)) {}
 
   void emit() {
     const RowPointers rows(b_, f_->getArg(1), f_->getArg(2), shape_.rows);
@@ -69,6 +70,7 @@ class TileEmitter {
   }
 
   bool pairs() const { return kind_ == TileKind::kBf16Pairs; }
+  bool quads() const { return kind_ == TileKind::kI8Quads; }
   Value* step_of_from() { return pairs() ? b_.CreateShl(f_->getArg(10), 1) : f_->getArg(10); }
 
   Values load_columns(Value* panel) {
@@ -102,14 +104,19 @@ class TileEmitter {
 
   void step(const Values& columns, const RowPointers& rows, int64_t offset, Value** acc) {
     for (int r = 0; r < shape_.rows; ++r) {
-      Value* element = b_.CreateAlignedLoad(b_.getFloatTy(), rows.row(r, offset), Align(2));
+      Value* element = b_.CreateAlignedLoad(vector_->getElementType(), rows.row(r, offset), Align(quads() ? 1 : 2));
       element = b_.CreateVectorSplat(shape_.lanes, element);
+      if (quads()) element = b_.CreateXor(element, b_.CreateVectorSplat(shape_.lanes, b_.getInt32(0x80808080)));
       for (int v = 0; v < shape_.vectors; ++v) {
         Value*& sum = acc[r * shape_.vectors + v];
-        sum = pairs() ? dot_bf16_pairs(b_, element, columns[v], sum)
-                      : multiply_add(b_, element, columns[v], sum, shape_.fma);
+        sum = multiplied(element, columns[v], sum);
       }
     }
+  }
+
+  Value* multiplied(Value* element, Value* column, Value* sum) {
+    if (quads()) return dot_i8_quads(b_, element, column, sum);
+    return pairs() ? dot_bf16_pairs(b_, element, column, sum) : multiply_add(b_, element, column, sum, shape_.fma);
   }
 
   // An iteration is a quarter of 16 steps: it takes a quarter of the rows.

@@ -3,8 +3,11 @@
 //
 // A tile is the product of `rows` rows of one operand, whose elements are broadcast from where they lie, and a panel of the
 // other one, whose vectors are loaded: acc[r][j] (+)= sum over steps s of rows[r][s] * panel[s][j]. A step is 4 bytes of each
-// row and each column: one f32, or a pair of bf16 that one instruction multiplies and adds. A panel is packed: `columns()`
-// columns of one step beside each other, then the next step.
+// row and each column: one f32, or a pair of bf16 or four i8 that one instruction multiplies and adds. A panel is packed:
+// `columns()` columns of one step beside each other, then the next step.
+//
+// Sums of i8 are i32. That instruction takes one factor without sign, so the elements of rows are 128 larger: acc[r][j] is too
+// large by 128 * the sum of column j of the panel, which whoever calls takes off.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +15,11 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include "target/target.h"
+#include "tensor/dtype.h"
 
 namespace npugraph::codegen {
 
-enum class TileKind : uint8_t { kF32, kBf16Pairs };
+enum class TileKind : uint8_t { kF32, kBf16Pairs, kI8Quads };
 
 struct TileShape {
   int lanes = 4;    // f32 in a vector
@@ -30,7 +34,7 @@ TileShape tile_shape(const target::Target& target, bool narrow);
 
 // acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile what comes next is fetched
 // into the second cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r * prefetch_stride for
-// each r below rows. Any address will do.
+// each r below rows. Any address will do. Sums of i8 have the bits of i32.
 using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t steps, float* acc,
                           int64_t accumulate, const void* prefetch, int64_t prefetch_stride, int64_t prefetch_step);
 
@@ -50,6 +54,9 @@ using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t st
 using TransposeFunction = void(const void* from, int64_t from_stride, int64_t rows, int64_t columns, void* to,
                                int64_t to_stride);
 
+// `count` i8 that lie one after the other, as f32 or bf16, which hold them exactly.
+using WidenFunction = void(const void* from, int64_t count, void* to);
+
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
@@ -60,5 +67,6 @@ void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_packing_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
+void emit_widen(llvm::Function* function, DType to, int lanes);
 
 }  // namespace npugraph::codegen

@@ -25,7 +25,8 @@ class MatvecEmitter {
         lanes_(target.lanes(DType::kF32)),
         registers_(target.vector_registers),
         fma_(target.fma),
-        vector_(llvm::FixedVectorType::get(b_.getFloatTy(), lanes_)),
+        vector_(llvm::FixedVectorType::get(
+            kind == MatvecKind::kI8Dot ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), lanes_)),
         matrix_(function->getArg(0)),
         row_stride_(function->getArg(1)),
         x_(function->getArg(3)),
@@ -58,16 +59,41 @@ class MatvecEmitter {
  private:
   Value* bytes(Value* pointer, Value* offset) { return b_.CreateGEP(b_.getInt8Ty(), pointer, offset); }
   Value* times(Value* x, int64_t factor) { return b_.CreateMul(x, b_.getInt64(factor)); }
-  bool dot() const { return kind_ == MatvecKind::kBf16Dot; }
+  bool pairs() const { return kind_ == MatvecKind::kBf16Dot; }
+  bool quads() const { return kind_ == MatvecKind::kI8Dot; }
   DType matrix_type() const { return element_of(kind_); }
-  DType x_type() const { return dot() ? DType::kBF16 : DType::kF32; }
+  DType x_type() const { return pairs() || quads() ? matrix_type() : DType::kF32; }
   int64_t matrix_size() const { return size_of(matrix_type()); }
+  // Of a row of the matrix, or of a vector, as they are multiplied.
   Value* load(Value* from, DType dtype) {
-    if (!dot()) return load_as_f32(b_, from, dtype, lanes_);
-    return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), lanes_), from, llvm::Align(2));
+    if (!pairs() && !quads()) return load_as_f32(b_, from, dtype, lanes_);
+    return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), lanes_), from, llvm::Align(size_of(dtype)));
+  }
+  Value* load_row(Value* from) {
+    Value* elements = load(from, matrix_type());
+    return quads() ? b_.CreateXor(elements, b_.CreateVectorSplat(lanes_, b_.getInt32(0x80808080))) : elements;
+  }
+  Value* multiplied(Value* elements, Value* x, Value* sum) {
+    if (quads()) return dot_i8_quads(b_, elements, x, sum);
+    return pairs() ? dot_bf16_pairs(b_, elements, x, sum) : multiply_add(b_, elements, x, sum, fma_);
   }
   Value* load_one(Value* from, DType dtype) {
     return b_.CreateExtractElement(load_as_f32(b_, from, dtype, 1), b_.getInt64(0));
+  }
+  // One element of each, multiplied.
+  Value* multiplied_one(Value* element, Value* x, Value* sum) {
+    if (!quads()) return multiply_add(b_, load_one(element, matrix_type()), load_one(x, x_type()), sum, fma_);
+    const auto byte = [&](Value* from) { return b_.CreateAlignedLoad(b_.getInt8Ty(), from, llvm::Align(1)); };
+    Value* without_sign = b_.CreateZExt(b_.CreateXor(byte(element), b_.getInt8(0x80)), b_.getInt32Ty());
+    return b_.CreateAdd(sum, b_.CreateMul(without_sign, b_.CreateSExt(byte(x), b_.getInt32Ty())));
+  }
+  Value* sum_of_lanes(Value* lanes) {
+    if (quads()) return b_.CreateAddReduce(lanes);
+    auto* total = b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(b_.getFloatTy()), lanes);
+    llvm::FastMathFlags any_order;
+    any_order.setAllowReassoc();
+    total->setFastMathFlags(any_order);
+    return total;
   }
 
   // `group` rows from r on, with each of the vectors.
@@ -75,7 +101,7 @@ class MatvecEmitter {
     const RowPointers rows(b_, bytes(matrix_, b_.CreateMul(r, row_stride_)), row_stride_, group);
     const RowPointers xs(b_, x_, x_stride_, vectors_);
     to_next_ = b_.CreateSub(times(row_stride_, group), row_bytes_);
-    const int step = dot() ? 2 * lanes_ : lanes_;
+    const int step = lanes_ * static_cast<int>(4 / size_of(x_type()));
     Value* whole = b_.CreateAnd(k_, b_.getInt64(-step));
 
     Values carried = rows.pointers();
@@ -107,33 +133,29 @@ class MatvecEmitter {
     Values elements;
     for (int r = 0; r < group; ++r) {
       if (vectors_ > 1) emit_prefetch(b_, ahead.row(r, distance));
-      elements.push_back(load(rows.row(r), matrix_type()));
+      elements.push_back(load_row(rows.row(r)));
     }
     for (int v = 0; v < vectors_; ++v) {
       Value* x = load(xs.row(v), x_type());
       for (int r = 0; r < group; ++r) {
         Value*& sum = sums[r * vectors_ + v];
-        sum = dot() ? dot_bf16_pairs(b_, elements[r], x, sum) : multiply_add(b_, elements[r], x, sum, fma_);
+        sum = multiplied(elements[r], x, sum);
       }
     }
   }
 
   // Adds up the lanes of sums_ and what follows the last whole vector of each row.
   void emit_totals(Value* r, int group, Value* whole) {
-    llvm::FastMathFlags any_order;
-    any_order.setAllowReassoc();
     emit_loop(b_, b_.getInt64(0), b_.getInt64(group), 1, [&](Value* i) {
       Value* row_number = b_.CreateAdd(r, i);
       Value* row = bytes(matrix_, b_.CreateMul(row_number, row_stride_));
       emit_loop(b_, b_.getInt64(0), b_.getInt64(vectors_), 1, [&](Value* v) {
         Value* lanes = b_.CreateLoad(vector_, b_.CreateGEP(vector_, sums_, b_.CreateAdd(times(i, vectors_), v)));
-        auto* total = b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(b_.getFloatTy()), lanes);
-        total->setFastMathFlags(any_order);
+        Value* total = sum_of_lanes(lanes);
         Value* x = bytes(x_, b_.CreateMul(v, x_stride_));
         const Values sum = emit_loop(b_, whole, k_, 1, {total}, [&](Value* k, const Values& before) -> Values {
-          Value* element = load_one(bytes(row, times(k, matrix_size())), matrix_type());
-          Value* factor = load_one(bytes(x, times(k, size_of(x_type()))), x_type());
-          return {multiply_add(b_, element, factor, before[0], fma_)};
+          return {
+              multiplied_one(bytes(row, times(k, matrix_size())), bytes(x, times(k, size_of(x_type()))), before[0])};
         });
         Value* to = bytes(bytes(acc_, b_.CreateMul(v, acc_stride_)), times(row_number, 4));
         b_.CreateAlignedStore(sum[0], to, llvm::Align(4));
@@ -205,7 +227,7 @@ class MatvecEmitter {
 
 DType element_of(MatvecKind kind) {
   if (kind == MatvecKind::kF32) return DType::kF32;
-  if (kind == MatvecKind::kI8) return DType::kI8;
+  if (kind == MatvecKind::kI8 || kind == MatvecKind::kI8Dot) return DType::kI8;
   return kind == MatvecKind::kF16 ? DType::kF16 : DType::kBF16;
 }
 

@@ -12,8 +12,9 @@ namespace npugraph::codegen {
 
 inline constexpr int kMostVectors = 8;
 
-// What the matrix holds and how it is multiplied. The vectors are f32, but for kBf16Dot.
-enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot, kI8 };
+// What the matrix holds and how it is multiplied. The vectors are f32, but for kBf16Dot and kI8Dot. Sums of the latter are
+// those of kI8Quads (matmul_tile.h), where the matrix is the one that counts without sign.
+enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot, kI8, kI8Dot };
 
 // Of the matrix.
 DType element_of(MatvecKind kind);
@@ -23,7 +24,7 @@ DType element_of(MatvecKind kind);
 using RowsMatvecFunction = void(const void* matrix, int64_t row_stride, int64_t rows, const void* x, int64_t x_stride,
                                 int64_t k, float* acc, int64_t acc_stride);
 
-// acc[v * acc_stride + c] += sum over k of matrix[k][c] * x[v][k]; rows are contiguous along c. Not for kBf16Dot.
+// acc[v * acc_stride + c] += sum over k of matrix[k][c] * x[v][k]; rows are contiguous along c. Not for kBf16Dot and kI8Dot.
 using ColumnsMatvecFunction = void(const void* matrix, int64_t row_stride, int64_t columns, const void* x,
                                    int64_t x_stride, int64_t k, float* acc, int64_t acc_stride);
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <llvm/IR/IntrinsicsX86.h>
-
 #include "base/error.h"
 #include "codegen/code_store.h"
 #include "codegen/ir_loop.h"
@@ -128,11 +126,6 @@ class QuantMatvecEmitter {
     }
   }
 
-  Value* dot(Value* sum, Value* codes, Value* x) {
-    auto* words = llvm::FixedVectorType::get(b_.getInt32Ty(), kGroup / 4);
-    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpbusd_256, {},
-                              {sum, b_.CreateBitCast(codes, words), b_.CreateBitCast(x, words)});
-  }
   Value* as_float(Value* words) { return b_.CreateSIToFP(words, sum_type_); }
 
   // A group of codes of a vector, and what all rows need of it.
@@ -154,7 +147,8 @@ class QuantMatvecEmitter {
     Value* scale = b_.CreateAlignedLoad(b_.getFloatTy(), bytes(bytes(x, k_), b_.CreateShl(number, 2)), Align(1));
     group.scale = splat(b_, scale, lanes_);
     const int code = any_row.has_offsets() ? 1 : any_row.zero_code();
-    Value* total = dot(group.start, splat(b_, b_.getInt8(static_cast<uint8_t>(code)), kGroup), group.codes);
+    Value* total =
+        dot_i8_quads(b_, splat(b_, b_.getInt8(static_cast<uint8_t>(code)), kGroup), group.codes, group.start);
     if (any_row.has_offsets())
       group.sums = b_.CreateFMul(as_float(total), group.scale);
     else
@@ -172,7 +166,7 @@ class QuantMatvecEmitter {
         Value* codes = row.codes(first);
         Value* scales = row.scales_of_quads(first);
         for (const Group& group : groups) {
-          Value* products = as_float(dot(group.start, codes, group.codes));
+          Value* products = as_float(dot_i8_quads(b_, codes, group.codes, group.start));
           *sum = multiply_add(b_, products, b_.CreateFMul(scales, group.scale), *sum, target_.fma);
           if (row.has_offsets()) *sum = multiply_add(b_, row.offsets_of_quads(first), group.sums, *sum, target_.fma);
           ++sum;

@@ -4,6 +4,7 @@
 
 #include "codegen/quant_block.h"
 #include "codegen/row_count.h"
+#include "loop/int4.h"
 #include "loop/kernel.h"
 
 namespace npugraph::codegen {
@@ -14,7 +15,14 @@ struct QuantLinearSpec {
   loop::Kernel epilogue;
 };
 
+struct Int4LinearSpec {
+  loop::Int4Packing packing;
+  int64_t group = 32;  // steps that share a scale and a zero
+  loop::Kernel epilogue;
+};
+
 ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target, RowCount rows);
+ng_task make_int4_linear(const Int4LinearSpec& spec, const target::Target& target, RowCount rows);
 ng_task make_quant_rows(BlockType type, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -25,6 +25,8 @@ const std::vector<passes::Pass>& graph_passes() {
       // Before masks become numbers, and before caches are updated in place. First attention that has masks.
       passes::find_pass("fuse_attention"),
       passes::find_pass("bound_attention"),
+      // Before the weights, which nobody reads then, could become constants.
+      passes::find_pass("fold_dequantised"),
       passes::find_pass("dce"),
       // What depends on no input is computed now.
       passes::find_pass("fold_constants"),

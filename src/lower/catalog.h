@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/op.h"
+#include "loop/int4.h"
 
 namespace npugraph::lower {
 
@@ -26,6 +27,8 @@ class OperatorCatalog {
   virtual std::optional<OutVariant> out_variant(const ir::Op& op) const = 0;
   // Whether the host can run the operator at all as an ATen task.
   virtual bool can_run(const ir::Op& op) const = 0;
+  // How the host's operators expect weights of 4 bits; nothing where it is none of the ways that are known.
+  virtual std::optional<loop::Int4Packing> int4_packing() const { return std::nullopt; }
 };
 
 }  // namespace npugraph::lower

@@ -2,12 +2,12 @@
 #include "lower/lower.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "loop/text.h"
@@ -37,19 +37,21 @@ std::string short_name(const ir::Op& op) {
 // What a task of a product computes before its epilogue.
 struct Factors {
   TaskKind kind = TaskKind::kMatmul;
-  std::array<ir::ValueId, 2> values{};
+  std::vector<ir::ValueId> values;
   std::string head;  // in front of the text of the epilogue
   Sums sums = Sums::kMatrix;
 };
 
-Factors factors_of(const ir::Graph& graph, const ir::Node& product) {
+Factors factors_of(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog) {
   const auto value = [&](size_t arg) { return std::get<TensorRef>(product.args[arg]).id; };
   if (const auto convolution = find_convolution(graph, product)) {
     const Sums sums = convolution->channels_last ? Sums::kMatrix : Sums::kImages;
     return {TaskKind::kConvolution, {value(1), value(0)}, loop::print(*convolution) + "\n", sums};
   }
   const size_t first = product.op->name == "aten.addmm" ? 1 : 0;
-  return {.values = {value(first), value(first + 1)}, .head = product_head(graph, product)};
+  Factors factors{.values = {value(first), value(first + 1)}, .head = product_head(graph, product, catalog)};
+  if (is_int4_product(graph, product)) factors.values.push_back(value(3));
+  return factors;
 }
 
 // A cluster that cannot be generated.
@@ -371,7 +373,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
 // False, with nothing done, when the nodes behind the product cannot work on its sums.
 bool Lowering::lower_product(const Cluster& cluster) {
   const ir::Node& product = graph_.node(cluster.product);
-  const auto factors = factors_of(graph_, product);
+  const auto factors = factors_of(graph_, product, catalog_);
   Terms terms(cluster.space, cluster.lanes);
   terms.add_product(graph_, product, cluster.product_view);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
@@ -472,6 +474,10 @@ program::Output Lowering::lower_output(const ir::Output& output) {
 }  // namespace
 
 Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options) {
+  for (const ir::NodeId id : graph.order()) {
+    if (!graph.node(id).dead && is_packed_otherwise(graph, graph.node(id), catalog))
+      options.refused.emplace(id, refusal("weights of 4 bits are packed in another way than it reads"));
+  }
   while (true) {
     try {
       return Lowering(graph, catalog, options).run();

@@ -44,7 +44,7 @@ void NestValues::declare_symbols(const Expr& e) {
 
 void NestValues::declare() {
   const auto dtype = [&](ir::ValueId id) { return plan_.graph.value(id).tensor().dtype; };
-  if (plan_.is_epilogue()) sums_ = builder_.in("sums", DType::kF32);
+  if (plan_.is_epilogue()) sums_ = builder_.in("sums", plan_.terms.sums_type());
   for (const ir::ValueId id : plan_.reads) in_.emplace(id, builder_.in(cat("x", in_.size()), dtype(id)));
   for (const ir::ValueId id : plan_.writes) out_.push_back(builder_.out(cat("y", out_.size()), dtype(id)));
   for (const Expr& size : plan_.layout.sizes) declare_symbols(size);

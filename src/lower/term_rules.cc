@@ -63,11 +63,13 @@ bool chooses_zeros(const ir::Op& op) {
 bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
   return !chooses_zeros(*node.op) && has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
 }
-int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+// `load`: the term of an operand.
+template <typename Load>
+int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node, Load load) {
   std::vector<int> args;
   std::unordered_map<ir::ValueId, size_t> index;
   for (const ir::ValueId operand : ir::operands(node)) {
-    if (index.emplace(operand, args.size()).second) args.push_back(w.load(operand));
+    if (index.emplace(operand, args.size()).second) args.push_back(load(operand));
   }
   for (const Attr& attr : node.args) for_each_expr(attr, [&](const Expr& e) { w.reads(e); });
   // Terms outlive the node where it is a copy.
@@ -78,8 +80,38 @@ int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
                              .scalar = [&](const Expr& e) { return b.read(e); }});
   });
 }
+int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  return scalar_term(w, graph, node, [&](ir::ValueId operand) { return w.load(operand); });
+}
 void write_scalar(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   w.result(node.results[0], scalar_term(w, graph, node));
+}
+
+// (input, scales, zero points?, axis, ..): a number per element of one dimension, which is the argument `axis`.
+std::optional<int> channel_axis(const ir::Graph& graph, const ir::Node& node) {
+  const auto* input = tensor_argument(graph, node, 0);
+  const auto axis = find_argument(node, "axis");
+  if (input == nullptr || !axis) return std::nullopt;
+  const auto* number = std::get_if<Expr>(&node.args[*axis]);
+  const auto dim = number == nullptr ? std::nullopt : known_dim(*number, input->sizes.size());
+  return dim && *dim >= 0 && *dim < static_cast<int>(input->sizes.size()) ? dim : std::nullopt;
+}
+bool fits_channels(const ir::Graph& graph, const ir::Node& node) {
+  const auto axis = channel_axis(graph, node);
+  if (!axis || !fits_scalar(graph, node)) return false;
+  const Expr& size = tensor_argument(graph, node, 0)->sizes[static_cast<size_t>(*axis)];
+  for (const size_t arg : {1, 2}) {
+    const auto* type = tensor_argument(graph, node, arg);
+    if (type != nullptr && (type->sizes.size() != 1 || !(type->sizes.front() == size))) return false;
+  }
+  return true;
+}
+void write_channels(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const int axis = *channel_axis(graph, node);
+  const ir::ValueId input = value_of(node, 0);
+  w.result(node.results[0], scalar_term(w, graph, node, [&](ir::ValueId operand) {
+             return operand == input ? w.load(operand) : w.load_along(operand, {axis});
+           }));
 }
 
 // The node that computes what an in-place node writes into its first operand.
@@ -144,6 +176,7 @@ const Rule* find_named(std::string_view op) {
 const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
   static constexpr Rule kScalar = {fits_scalar, write_scalar, TermKind::kElementwise};
   static constexpr Rule kBatchNorm = {fits_batch_norm, write_batch_norm, TermKind::kElementwise};
+  static constexpr Rule kChannels = {fits_channels, write_channels, TermKind::kElementwise};
   static constexpr Rule kOnlyPart = {fits_only_part, write_only_part, TermKind::kElementwise};
   static constexpr Rule kInPlace = {fits_write, write_write, TermKind::kWrite};
   if (node.results.empty() || !node.views.empty() || !node.defines.empty() || node.op->is(ir::Trait::kOpaque))
@@ -151,6 +184,7 @@ const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
   if (fits_only_part(graph, node)) return &kOnlyPart;
   const Rule* rule = find_named(node.op->name);
   if (node.op->name == "aten._native_batch_norm_legit_no_training") rule = &kBatchNorm;
+  if (node.op->name.ends_with("quantize_per_channel")) rule = &kChannels;
   if (rule == nullptr) rule = node.op->is(ir::Trait::kMutates) ? &kInPlace : &kScalar;
   return rule->fits(graph, node) ? rule : nullptr;
 }

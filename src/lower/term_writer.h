@@ -40,7 +40,7 @@ class TermWriter {
   int place(int dim);
   // Converted to the type in which floats compute.
   int in_float(ir::ValueId value);
-  // What a product in front of the group sums, in f32.
+  // What a product in front of the group sums.
   int sums();
   // How long a row is.
   int count(DType dtype);

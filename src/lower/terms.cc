@@ -319,7 +319,9 @@ bool is_small_product(const ir::TensorType& a, const ir::TensorType& result) {
 }  // namespace
 
 bool is_product(const ir::Graph& graph, const ir::Node& node) {
-  if (is_quantised_product(graph, node) || is_int8_product(graph, node)) return true;
+  if (is_quantised_product(graph, node) || is_int8_product(graph, node) || is_int4_product(graph, node) ||
+      is_integer_product(graph, node))
+    return true;
   const bool adds = node.op->name == "aten.addmm";
   if (!adds && node.op->name != "aten.mm" && node.op->name != "aten.bmm") return false;
   const auto is_one = [](const Attr& attr) {
@@ -341,6 +343,7 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
 
 void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view) {
   TermWriter w(*this, graph);
+  if (is_integer_product(graph, node)) sums_type_ = DType::kI32;
   int sum = w.sums();
   if (node.op->name == "aten.addmm") {
     sum = w.map({sum, w.in_float(std::get<TensorRef>(node.args[0]).id)}, 1,

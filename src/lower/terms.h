@@ -95,6 +95,9 @@ class Terms {
   // convolution that generated code computes.
   void add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view);
 
+  // The type of what the product in front sums.
+  DType sums_type() const { return sums_type_; }
+
   const std::vector<Expr>& space() const { return space_; }
   // How many of the last dimensions are the row.
   size_t row_rank() const { return row_rank_; }
@@ -135,6 +138,7 @@ class Terms {
   size_t row_rank_ = 1;
   bool by_columns_ = false;
   int tile_ = ir::kNone;
+  DType sums_type_ = DType::kF32;
   std::vector<Expr> scalars_;
   std::vector<Term> terms_;
   std::vector<TermPart> parts_;
@@ -167,7 +171,7 @@ std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node);
 // The operand that says where a node of kind kGather or kScatter reads or writes.
 ir::ValueId index_operand(const ir::Node& node);
 
-// A matrix product of f32 or bf16 that generated code computes.
+// A matrix product that generated code computes.
 bool is_product(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

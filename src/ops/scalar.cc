@@ -18,7 +18,7 @@ using loop::Value;
 const ScalarRow* find_row(const ir::Op& op) {
   static const auto rows = [] {
     std::unordered_map<std::string_view, const ScalarRow*> by_name;
-    for (const auto table : {unary_scalar_rows(), binary_scalar_rows()})
+    for (const auto table : {unary_scalar_rows(), binary_scalar_rows(), quant_scalar_rows()})
       for (const ScalarRow& row : table) by_name.emplace(row.op, &row);
     return by_name;
   }();
@@ -130,16 +130,21 @@ Value ScalarArgs::operator[](size_t arg) const {
   return loop::cast(as(arg, common_), compute_);
 }
 
-Value ScalarArgs::number(std::string_view name) const {
+Value ScalarArgs::number(std::string_view name, DType dtype) const {
   const auto arg = call_.find(name);
   NG_CHECK(arg, call_.op.name, " has no argument ", name);
-  return as(*arg, compute_);
+  return as(*arg, dtype);
+}
+
+std::optional<double> ScalarArgs::known(size_t arg) const {
+  const auto* number = std::get_if<Expr>(&call_.args[arg]);
+  if (number == nullptr || !number->is_constant()) return std::nullopt;
+  return number->value().as_float();
 }
 
 bool ScalarArgs::is_number(std::string_view name, double value) const {
   const auto arg = call_.find(name);
-  const auto* number = arg ? std::get_if<Expr>(&call_.args[*arg]) : nullptr;
-  return number != nullptr && number->is_constant() && number->value().as_float() == value;
+  return arg && known(*arg) == value;
 }
 
 std::string_view ScalarArgs::text(size_t arg) const {
@@ -153,7 +158,7 @@ Value emit_scalar(const ir::Graph& graph, const ir::Node& node, const ScalarSour
   const auto meaning = find_meaning(graph, node);
   NG_CHECK(meaning, node.op->name, " has no scalar meaning");
   const Call call{graph, *node.op, node.args};
-  const ScalarArgs args(call, source, meaning->types.common, meaning->types.compute);
+  const ScalarArgs args(call, source, meaning->types.common, meaning->types.compute, meaning->types.result);
   return loop::cast(meaning->row->formula(args), meaning->types.result);
 }
 

@@ -2,6 +2,7 @@
 // Formulas of elementwise operators. Internal to ops/.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -25,16 +26,21 @@ enum class Domain : uint8_t {
 // The arguments of one call, in the type in which the formula computes.
 class ScalarArgs {
  public:
-  ScalarArgs(const Call& call, const ScalarSource& source, DType common, DType compute)
-      : call_(call), source_(source), common_(common), compute_(compute) {}
+  ScalarArgs(const Call& call, const ScalarSource& source, DType common, DType compute, DType result)
+      : call_(call), source_(source), common_(common), compute_(compute), result_(result) {}
 
   loop::Value operator[](size_t arg) const;  // tensor or number
   loop::Value as(size_t arg, DType dtype) const;
-  loop::Value number(std::string_view name) const;
+  loop::Value number(std::string_view name) const { return number(name, compute_); }
+  loop::Value number(std::string_view name, DType dtype) const;
+  std::optional<double> known(size_t arg) const;              // a constant number
   bool is_number(std::string_view name, double value) const;  // a constant of this value
   bool has(size_t arg) const { return !call_.is_none(arg); }
   std::string_view text(size_t arg) const;  // "" for none
-  loop::Value constant(double value) const { return source_.builder.constant(compute_, value); }
+  loop::Value constant(double value) const { return constant(compute_, value); }
+  loop::Value constant(DType dtype, double value) const { return source_.builder.constant(dtype, value); }
+  DType type_of(size_t arg) const { return call_.tensor(arg)->dtype; }  // requires a tensor
+  DType result_type() const { return result_; }
   bool is_float() const { return is_floating(compute_); }
 
  private:
@@ -42,6 +48,7 @@ class ScalarArgs {
   const ScalarSource& source_;
   const DType common_;
   const DType compute_;
+  const DType result_;
 };
 
 struct ScalarRow {
@@ -54,5 +61,6 @@ struct ScalarRow {
 
 std::span<const ScalarRow> unary_scalar_rows();
 std::span<const ScalarRow> binary_scalar_rows();
+std::span<const ScalarRow> quant_scalar_rows();
 
 }  // namespace npugraph::ops

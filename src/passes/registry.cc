@@ -8,6 +8,7 @@
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_conversions.h"
+#include "passes/fold_dequantised.h"
 #include "passes/fold_repeat_kv.h"
 #include "passes/fuse_attention.h"
 #include "passes/hoist_copies.h"
@@ -28,6 +29,7 @@ const std::vector<Pass>& all_passes() {
       {"dce", dce, "removes what nobody can notice"},
       {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
       {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves"},
+      {"fold_dequantised", fold_dequantised, "lets products read the codes of weights that are dequantised for them"},
       {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are"},
       {"fuse_attention", fuse_attention, "puts attention in the place of products with a softmax between them"},
       {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is there"},

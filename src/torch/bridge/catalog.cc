@@ -9,8 +9,12 @@
 #include <vector>
 
 #include <ATen/core/enum_tag.h>
+#include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
 
 #include "torch/bridge/convert.h"
+#include "torch/bridge/dispatch.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bridge {
@@ -55,6 +59,32 @@ std::optional<std::vector<int32_t>> pair(const c10::FunctionSchema& functional, 
   return out_args;
 }
 
+// Which packing puts the codes where torch does, by an example that has whole blocks and a rest in all of them.
+std::optional<loop::Int4Packing> find_int4_packing() {
+  constexpr int64_t kColumns = 112, kSteps = 4;
+  const c10::InferenceMode normal_mode(false);
+  const BelowAutograd below;
+  at::Tensor codes = at::empty({kColumns, kSteps}, at::kInt);
+  const auto code = [&](int64_t column, int64_t step) {
+    return codes.const_data_ptr<int32_t>()[column * kSteps + step];
+  };
+  for (int64_t i = 0; i < kColumns * kSteps; ++i)
+    codes.mutable_data_ptr<int32_t>()[i] = static_cast<int32_t>(i * i / 3 % 16);
+  const at::Tensor packed = at::_convert_weight_to_int4pack_for_cpu(codes, 2).contiguous();
+  const auto* bytes = static_cast<const uint8_t*>(packed.const_data_ptr());
+  if (packed.nbytes() != kColumns * kSteps / 2) return std::nullopt;
+  for (const auto& packing : {loop::Int4Packing{64, true}, {32, true}, {32, false}}) {
+    bool same = true;
+    for (int64_t i = 0; i < kColumns * kSteps; ++i) {
+      const int64_t column = i / kSteps, step = i % kSteps;
+      const loop::Int4Place place = loop::place_of_code(packing, kColumns, kSteps, column, step);
+      same = same && (bytes[place.byte] >> place.shift & 15) == code(column, step);
+    }
+    if (same) return packing;
+  }
+  return std::nullopt;
+}
+
 class Catalog final : public lower::OperatorCatalog {
  public:
   std::optional<lower::OutVariant> out_variant(const ir::Op& op) const override {
@@ -69,6 +99,11 @@ class Catalog final : public lower::OperatorCatalog {
     if (!handle) return false;
     const auto& args = handle->schema().arguments();
     return std::all_of(args.begin(), args.end(), [](const c10::Argument& arg) { return is_convertible(arg); });
+  }
+
+  std::optional<loop::Int4Packing> int4_packing() const override {
+    static const auto found = find_int4_packing();
+    return found;
   }
 
  private:

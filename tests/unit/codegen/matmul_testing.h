@@ -7,13 +7,16 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include "codegen/matmul.h"
+#include "loop/builder.h"
 #include "loop/interpret.h"
+#include "loop/text.h"
 
 namespace npugraph::codegen {
 
@@ -25,6 +28,7 @@ inline double element_value(const void* at, DType dtype) {
   if (dtype == DType::kF32) return std::bit_cast<float>(bits);
   if (dtype == DType::kBF16) return std::bit_cast<float>(bits << 16);
   if (dtype == DType::kI8) return static_cast<int8_t>(bits);
+  if (dtype == DType::kI32) return static_cast<int32_t>(bits);
   const uint32_t fraction = bits & 0x3ff, exponent = bits >> 10 & 31;
   const double size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return bits & 0x8000 ? -size : size;
@@ -63,6 +67,11 @@ class Tensor {
   ~Tensor() { munmap(map_, mapped_); }
   Tensor(const Tensor&) = delete;
 
+  // All that bytes can be.
+  void fill_bytes(uint32_t seed) {
+    std::minstd_rand random(seed);
+    for (int64_t at = 0; at < bytes_; ++at) data_[at] = static_cast<char>(random() >> 8);
+  }
   // Multiples of 1/64 between -1 and 1, or integers between -64 and 64.
   void fill(uint32_t seed) {
     std::minstd_rand random(seed);
@@ -101,6 +110,18 @@ class Tensor {
   char* data_;
   int64_t bytes_;
 };
+
+// The text of an epilogue that stores the sums as `dtype`. Its scalars are the rows and the columns.
+inline std::string store_text(DType dtype, DType sums_type = DType::kF32) {
+  loop::Builder b("end");
+  const Expr rows = b.scalar("rows"), n = b.scalar("n");
+  const auto sums = b.in("sums", sums_type);
+  const auto y = b.out("y", dtype);
+  b.serial_for(rows, [&](const Expr& r) {
+    b.vector_for(n, [&](const Expr& c) { b.store(y, r * n + c, b.cast_to(b.load(sums, r * n + c), dtype)); });
+  });
+  return loop::print(b.finish());
+}
 
 // Ranges as `workers` threads would take them, the last one first.
 inline void cut_backwards(const ng_host* host, int64_t begin, int64_t end, int64_t grain,

@@ -11,8 +11,6 @@
 #include "base/error.h"
 #include "codegen/matmul_testing.h"
 #include "codegen/quant_block.h"
-#include "loop/builder.h"
-#include "loop/text.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -82,18 +80,6 @@ std::unique_ptr<Tensor> make_blocks(const std::string& type, int64_t rows, int64
   auto blocks = std::make_unique<Tensor>(DType::kU8, Sizes{rows, bytes}, Sizes{bytes + pad, 1});
   fill_blocks(type, *blocks);
   return blocks;
-}
-
-// Stores the sums.
-std::string store_text(DType dtype) {
-  loop::Builder b("end");
-  const Expr rows = b.scalar("rows"), n = b.scalar("n");
-  const auto sums = b.in("sums", DType::kF32);
-  const auto y = b.out("y", dtype);
-  b.serial_for(rows, [&](const Expr& r) {
-    b.vector_for(n, [&](const Expr& c) { b.store(y, r * n + c, b.cast_to(b.load(sums, r * n + c), dtype)); });
-  });
-  return loop::print(b.finish());
 }
 
 ng_status run_quant(const std::string& text, const target::Target& target, const std::vector<const Tensor*>& tensors,

@@ -15,7 +15,7 @@
 namespace npugraph::lower {
 
 // A host that runs everything, with out-variants for those operators that torch has one for.
-class Catalog final : public OperatorCatalog {
+class Catalog : public OperatorCatalog {
  public:
   std::optional<OutVariant> out_variant(const ir::Op& op) const override {
     if (op.name != "aten.exp" && op.name != "aten.gelu" && op.name != "aten.cat" && op.name != "aten.neg")
@@ -24,12 +24,13 @@ class Catalog final : public OperatorCatalog {
     return OutVariant{op.name + ".out", op.schema.text, {last}};
   }
   bool can_run(const ir::Op&) const override { return true; }
+  std::optional<loop::Int4Packing> int4_packing() const override { return loop::Int4Packing{}; }
 };
 
-inline program::Program lowered(const std::string& body, LowerOptions options = {}) {
+inline program::Program lowered(const std::string& body, LowerOptions options = {}, const Catalog& catalog = {}) {
   const ir::Graph graph = ir::parse("npugraph.graph 1 @test {\n" + body + "\n}", "test", ops::registry());
   EXPECT_EQ(ir::verify(graph), "");
-  return lower(graph, Catalog(), std::move(options)).program;
+  return lower(graph, catalog, std::move(options)).program;
 }
 
 // "name name", a "*" behind those of which something counts as copied.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/quant.h"
 
+#include "base/error.h"
 #include "lower/lower_testing.h"
 
 namespace npugraph::lower {
@@ -45,6 +46,98 @@ TEST(LowerQuantised, GathersAreGenerated) {
   EXPECT_EQ(first_line(program.tasks[0]), "npugraph.quant 1 rows q8_0");
   EXPECT_EQ(program.tasks[0].operands.size(), 3u);
   EXPECT_EQ(tasks_of(lowered(body)), "npugraph.gguf_embedding");
+}
+
+std::string packed_product(int64_t columns, const std::string& scales) {
+  return cat("input %x : bf16[m, 64] user \"x\"\ninput %w : u8[", columns, ", 32] parameter \"w\"\ninput %s : ", scales,
+             " parameter \"s\"\n%y : bf16[m, ", columns,
+             "] = aten._weight_int4pack_mm_for_cpu(%x, %w, 32, %s)\n%z : bf16[m, ", columns,
+             "] = aten.relu(%y)\nreturn %z");
+}
+
+TEST(LowerQuantised, WeightsOfFourBitsSayHowTheyArePacked) {
+  const program::Program program =
+      lowered(cat("symbol m : int\n", packed_product(80, "bf16[2, 80, 2]")), {.generate = true});
+  ASSERT_EQ(tasks_of(program), "matmul._weight_int4pack_mm_for_cpu.relu");
+  EXPECT_EQ(first_line(program.tasks[0]), "npugraph.quant 1 packed 64 halves 32");
+  EXPECT_EQ(program.tasks[0].operands.size(), 4u);
+}
+
+class OtherProcessor final : public Catalog {
+ public:
+  std::optional<loop::Int4Packing> int4_packing() const override { return std::nullopt; }
+};
+
+TEST(LowerQuantised, WeightsPackedInAnotherWayStayWithTheHost) {
+  const program::Program program =
+      lowered(cat("symbol m : int\n", packed_product(80, "bf16[2, 80, 2]")), {.generate = true}, OtherProcessor());
+  EXPECT_EQ(program.tasks.at(0).name, "aten._weight_int4pack_mm_for_cpu");
+  EXPECT_NE(program.tasks[0].reason.find("packed in another way"), std::string::npos);
+}
+
+TEST(LowerQuantised, ScalesOfOtherGroupsAndTypesStayWithTheHost) {
+  for (const std::string scales : {"bf16[3, 80, 2]", "f32[2, 80, 2]", "bf16[2, 80, 2]{160, 1, 80}"}) {
+    const program::Program program = lowered(cat("symbol m : int\n", packed_product(80, scales)), {.generate = true});
+    EXPECT_EQ(program.tasks.at(0).name, "aten._weight_int4pack_mm_for_cpu") << scales;
+  }
+}
+
+TEST(LowerQuantised, ProductsOfIntegersTakeTheirScalesBehindTheSums) {
+  const std::string product = R"(
+    symbol m : int
+    input %x : i8[m, 64] user "x"
+    input %w : i8[32, 64] parameter "w"
+    input %s : f32[m, 1] user "s"
+    %t : i8[64, 32]{1, 64} = aten.permute(%w, [1, 0]) view(1)
+    %y : i32[m, 32] = aten._int_mm(%x, %t)
+    %f : f32[m, 32] = prims.convert_element_type(%y, f32)
+    %z : f32[m, 32] = aten.mul.Tensor(%f, %s)
+    return %z)";
+  const program::Program program = lowered(product, {.generate = true});
+  ASSERT_EQ(tasks_of(program), "matmul._int_mm.convert_element_type.mul");
+  EXPECT_NE(std::get<std::string>(program.tasks[0].args.at(0)).find("in sums : i32"), std::string::npos);
+}
+
+TEST(LowerQuantised, ProductsOfIntegersAlongColumnsStayWithTheHost) {
+  const program::Program program = lowered(R"(
+    input %x : i8[32, 64] user "x"
+    input %w : i8[64, 32] parameter "w"
+    %y : i32[32, 32] = aten._int_mm(%x, %w)
+    return %y)",
+                                           {.generate = true});
+  EXPECT_EQ(tasks_of(program), "aten._int_mm");
+}
+
+TEST(LowerQuantised, QuantiseAndDequantiseAreElementwise) {
+  const program::Program program = lowered(R"(
+    symbol m : int
+    input %x : bf16[m, 64] user "x"
+    input %s : f32[m] user "s"
+    input %z : i64[m] user "z"
+    %y : i8[m, 64] = quantized_decomposed.quantize_per_tensor(%x, 0.1, 3, -128, 127, i8)
+    %d : f32[m, 64] = quantized_decomposed.dequantize_per_channel(%y, %s, %z, 0, -128, 127, i8)
+    return %d)",
+                                           {.generate = true});
+  EXPECT_EQ(tasks_of(program), "loop.quantize_per_tensor.dequantize_per_channel");
+}
+
+TEST(LowerQuantised, OtherLimitsAndTypesOfCodesStayWithTheHost) {
+  for (const std::string call : {
+           "i32[400, 64] = quantized_decomposed.quantize_per_tensor(%x, 0.1, 3, -128, 127, i32)",
+           "i8[400, 64] = quantized_decomposed.quantize_per_tensor(%x, 0.1, 3, -129, 127, i8)",
+           "i8[400, 64] = quantized_decomposed.quantize_per_tensor.tensor(%x, %d, %z, -128, 127, i8)",
+           "i8[400, 64] = quantized_decomposed.quantize_per_channel(%x, %s, %t, 1, -128, 127, i8)",
+       }) {
+    const program::Program program = lowered(R"(
+      input %x : f32[400, 64] user "x"
+      input %d : f64[] user "d"
+      input %z : i64[] user "z"
+      input %s : f32[65] user "s"
+      input %t : i64[65] user "t"
+      %y : )" + call + "\nreturn %y",
+                                             {.generate = true});
+    EXPECT_TRUE(tasks_of(program).starts_with("quantized_decomposed.")) << call << ": " << tasks_of(program);
+  }
 }
 
 TEST(LowerQuantised, OperatorsRunAsTheyAreWithoutGeneratedCode) {

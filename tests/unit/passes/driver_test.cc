@@ -56,7 +56,7 @@ TEST(Driver, RefusesUnknownNamesAndListsTheKnownOnes) {
   EXPECT_EQ(
       message_of([] { find_pass("ccse"); }),
       "unknown pass 'ccse'; the passes are bound_attention, canonicalise, cse, dce, fold_constants, fold_conversions, "
-      "fold_repeat_kv, fuse_attention, hoist_copies, "
+      "fold_dequantised, fold_repeat_kv, fuse_attention, hoist_copies, "
       "recompute_parts, reinplace_inputs, reinplace_intermediates, remove_copies, sink_cat");
 }
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the weights of aten._weight_int4pack_mm_for_cpu lie, which depends on the processor that torch found when it packed
+// them: a matrix [n, k] of codes of 4 bits as bytes [n, k / 2]. Its rows come in blocks of `columns` (columns of the product);
+// a block holds, for each of k, one byte for two of its columns. n is a multiple of 16.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace npugraph::loop {
+
+struct Int4Packing {
+  int columns = 64;    // of a block: 64 or 32; the last block has the rest
+  bool halves = true;  // a byte holds columns of both halves of a block, or neighbours; always neighbours in the rest
+
+  bool operator==(const Int4Packing&) const = default;
+};
+
+struct Int4Place {
+  int64_t byte = 0;
+  int shift = 0;
+};
+
+// Of the code of column `column` at k = `step`.
+inline Int4Place place_of_code(const Int4Packing& packing, int64_t n, int64_t k, int64_t column, int64_t step) {
+  const int64_t first = column / packing.columns * packing.columns;
+  const int64_t width = std::min<int64_t>(packing.columns, n - first);
+  const bool halves = packing.halves && width == packing.columns;
+  const int64_t half = width / 2, at = column - first;
+  const int64_t upper = halves ? at / half : at % 2;
+  return {first * k / 2 + step * half + (halves ? at % half : at / 2), upper != 0 ? 4 : 0};
+}
+
+// "64 halves" or "32 pairs".
+inline std::string print(const Int4Packing& packing) {
+  return std::to_string(packing.columns) + (packing.halves ? " halves" : " pairs");
+}
+
+// Nothing for other words.
+inline std::optional<Int4Packing> int4_packing(std::string_view columns, std::string_view order) {
+  if (order != "halves" && order != "pairs") return std::nullopt;
+  for (const int known : {32, 64}) {
+    if (columns == std::to_string(known)) return Int4Packing{known, order == "halves"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace npugraph::loop

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/fold_dequantised.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "ops/table.h"
+#include "passes/memory_trace.h"
+#include "passes/rewrite.h"
+#include "tensor/shape.h"
+
+namespace npugraph::passes {
+namespace {
+
+// [n, k], as an operator dequantised it; converted where there are no scales.
+struct Weights {
+  ir::NodeId node = ir::kNone;
+  ir::ValueId codes = ir::kNone, scales = ir::kNone, zeros = ir::kNone;
+};
+
+class Folder {
+ public:
+  Folder(ir::Graph& graph, Replacements& replacements)
+      : graph_(graph), replacements_(replacements), trace_(graph), known_(graph.num_values()) {}
+
+  bool fold(ir::NodeId id) {
+    static const ir::Op* kMm = row("aten.mm");
+    static const ir::Op* kAddmm = row("aten.addmm");
+    const ir::Node& node = graph_.node(id);
+    const bool adds = node.op == kAddmm;
+    if (!adds && node.op != kMm) return false;
+    if (adds && !(is_one(argument(node, "beta")) && is_one(argument(node, "alpha")))) return false;
+    const ir::ValueId x = as_value(node.args[adds ? 1 : 0]), bias = adds ? as_value(node.args[0]) : ir::kNone;
+    const auto weights = find_weights(as_value(node.args[adds ? 2 : 1]), id);
+    const ir::ValueId result = node.results[0];
+    if (!weights || (adds && !is_f32(bias))) return false;
+    const ir::ValueId scales =
+        weights->scales == ir::kNone ? insert_ones(id, *weights, type(x).dtype) : weights->scales;
+    ir::ValueId y = insert(id, "aten._weight_int8pack_mm", {TensorRef{x}, TensorRef{weights->codes}, TensorRef{scales}},
+                           type(result));
+    if (weights->zeros != ir::kNone) y = take_off(id, y, x, *weights);
+    if (adds) y = insert(id, "aten.add.Tensor", {TensorRef{y}, TensorRef{bias}, Expr(1)});
+    if (type(y) != type(result)) return false;
+    replacements_.replace(result, y);
+    return true;
+  }
+
+ private:
+  const ir::TensorType& type(ir::ValueId id) const { return graph_.value(id).tensor(); }
+  bool is_f32(ir::ValueId id) const {
+    return id != ir::kNone && graph_.value(id).is_tensor() && type(id).dtype == DType::kF32;
+  }
+  static bool is_one(const Attr& attr) {
+    const auto* number = std::get_if<Expr>(&attr);
+    return number != nullptr && number->is_constant() && number->value().as_float() == 1;
+  }
+  const ir::Node* producer(ir::ValueId id) const {
+    const bool made = id != ir::kNone && graph_.value(id).is_tensor() && graph_.value(id).def != ir::kNone;
+    return made ? &graph_.node(graph_.value(id).def) : nullptr;
+  }
+
+  // What a free view [k, n] of dense [n, k] shows; kNone for other values.
+  ir::ValueId transposed(ir::ValueId id) const {
+    const ir::Node* view = producer(id);
+    if (view == nullptr || !is_free_view(*view)) return ir::kNone;
+    const ir::ValueId base = ir::operands(*view).front();
+    return graph_.value(base).is_tensor() && is_transpose(type(id), type(base)) ? base : ir::kNone;
+  }
+  static bool is_transpose(const ir::TensorType& x, const ir::TensorType& base) {
+    const auto& sizes = base.sizes;
+    return x.dtype == base.dtype && sizes.size() == 2 && is_contiguous(sizes, base.strides) &&
+           x.sizes == std::vector<Expr>{sizes[1], sizes[0]} && x.strides == std::vector<Expr>{Expr(1), sizes[1]};
+  }
+
+  // Of a second factor [k, n], whose type the product has.
+  std::optional<Weights> find_weights(ir::ValueId factor, ir::NodeId product) const {
+    static const ir::Op* kDequantize = row("quantized_decomposed.dequantize_per_channel");
+    static const ir::Op* kConvert = row("aten._to_copy");
+    const ir::ValueId dense = transposed(factor), made = dense == ir::kNone ? factor : dense;
+    const ir::Node* node = producer(made);
+    if (node == nullptr || (node->op != kDequantize && node->op != kConvert)) return {};
+    Weights found{.node = graph_.value(made).def, .codes = as_value(node->args[0])};
+    if (node->op == kDequantize) {
+      found.scales = as_value(argument(*node, "scales"));
+      found.zeros = as_value(argument(*node, "zero_points"));
+      const bool by_rows = dense != ir::kNone && as_int(argument(*node, "axis")) == 0;
+      if (!by_rows || !is_f32(dense) || !is_f32(found.scales) || !is_absent_or_integer(found.zeros)) return {};
+    } else if (dense == ir::kNone) {
+      // Converted behind the view.
+      found.codes = transposed(found.codes);
+      if (type(factor).strides != std::vector<Expr>{Expr(1), type(factor).sizes[0]}) return {};
+    }
+    if (found.codes == ir::kNone || !is_float(type(factor).dtype)) return {};
+    const ir::TensorType& codes = type(found.codes);
+    if (codes.dtype != DType::kI8 || codes.device != type(factor).device || !is_contiguous(codes.sizes, codes.strides))
+      return {};
+    for (const ir::ValueId operand : {found.codes, found.scales, found.zeros}) {
+      if (operand != ir::kNone && is_written_between(operand, found.node, product)) return {};
+    }
+    return found;
+  }
+
+  static bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
+  bool is_absent_or_integer(ir::ValueId zeros) const {
+    return zeros == ir::kNone || type(zeros).dtype == DType::kI64 || type(zeros).dtype == DType::kI32;
+  }
+
+  bool is_written_between(ir::ValueId id, ir::NodeId first, ir::NodeId last) const {
+    // Of what was made since the snapshot nothing is known.
+    return static_cast<size_t>(id) >= known_ ||
+           trace_.is_accessed(id, trace_.position(first), trace_.position(last), MemoryTrace::Kind::kWrite);
+  }
+
+  ir::ValueId insert_ones(ir::NodeId before, const Weights& weights, DType dtype) {
+    return insert(before, "aten.full",
+                  {std::vector<Expr>{type(weights.codes).sizes[0]}, Expr(1), dtype, None{}, None{}, None{}});
+  }
+
+  ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args, const ir::TensorType& made) {
+    ir::Node node{.op = row(op), .args = std::move(args)};
+    node.stream = graph_.node(before).stream;
+    node.origin = graph_.node(before).origin;
+    return graph_.node(graph_.insert_before(before, std::move(node), {made}, "codes")).results[0];
+  }
+  ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args) {
+    const auto types = ops::infer_types(graph_, *row(op), args);
+    NG_CHECK(types && types->size() == 1, op, " has no rule for its type");
+    return insert(before, op, std::move(args), std::get<ir::TensorType>(types->front()));
+  }
+
+  // y, without what x times the zero points is.
+  ir::ValueId take_off(ir::NodeId before, ir::ValueId y, ir::ValueId x, const Weights& weights) {
+    const auto of = [](ir::ValueId id) { return TensorRef{id}; };
+    const Expr keep = Expr::constant(Scalar::of_bool(true));
+    // The product of integers and floats converts the integers.
+    const ir::ValueId zeros = insert(before, "aten.mul.Tensor", {of(weights.zeros), of(weights.scales)});
+    const ir::ValueId sums = insert(before, "aten.sum.dim_IntList", {of(x), std::vector<Expr>{Expr(1)}, keep, None{}});
+    const ir::ValueId products = insert(before, "aten.mul.Tensor", {of(sums), of(zeros)});
+    const ir::ValueId less = insert(before, "aten.sub.Tensor", {of(y), of(products), Expr(1)});
+    const ir::ValueId nothing = insert(before, "aten.eq.Scalar", {of(zeros), Expr(0)});
+    return insert(before, "aten.where.self", {of(nothing), of(y), of(less)});
+  }
+
+  ir::Graph& graph_;
+  Replacements& replacements_;
+  const MemoryTrace trace_;
+  const size_t known_;  // values of the snapshot
+};
+
+}  // namespace
+
+int fold_dequantised(ir::Graph& graph, PassContext& context) {
+  if (!context.fuses) return 0;
+  Replacements replacements(graph);
+  Folder folder(graph, replacements);
+  int hits = 0;
+  walk(graph, replacements, [&](ir::NodeId id) {
+    if (!folder.fold(id)) return;
+    context.remark(graph.node(id), "reads the codes of its weights");
+    ++hits;
+  });
+  return hits;
+}
+
+}  // namespace npugraph::passes
