@@ -16,13 +16,11 @@ from benchmarks.harness import Result, SideResult
 
 NAME = "cost_model_regret"
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/cost_model_regret"
-# Of the rounds, half tell which candidate is the best, the others how long it takes.
-ROUNDS_PER_SAMPLE = 2
 SHOWN = 1.05
 
 
 def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
-    command = [PROGRAM, str(ROUNDS_PER_SAMPLE * samples)]
+    command = [PROGRAM, str(samples)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         for line in program.stdout:

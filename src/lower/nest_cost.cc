@@ -107,10 +107,11 @@ class Estimate {
     around_.push_back({loop.var, extent, loop.kind});
     Cost body = block(loop.body);
     around_.pop_back();
+    body.busy += static_cast<double>(loop.reductions.size()) * costs_.instruction;
     if (loop.kind == For::Kind::kVector) return vector_cost(loop, extent, body);
     if (loop.kind == For::Kind::kParallel) return parallel_cost(loop, extent, body);
     // In lanes, it works on some registers at a time.
-    body.busy += costs_.iteration * (in_lanes() ? 0.25 : 2);
+    body.busy += costs_.iteration * (in_lanes() ? 0.5 : 2);
     return static_cast<double>(extent) * body;
   }
 

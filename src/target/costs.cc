@@ -18,7 +18,7 @@ Costs costs_of(const Target& target) {
           .loop = 4,
           .element = 0.25,
           .line = 2,
-          .region = 1000,
+          .region = 700,
           .range = 50,
           .l2_byte = 0.005,
           .l3_byte = 0.009,
