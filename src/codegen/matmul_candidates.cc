@@ -129,10 +129,10 @@ int64_t bytes_in_row(const MatmulPlan& plan) {
 // What one thread for all moves from memory.
 double transfers(const MatmulPlan& plan, const target::Target& target) {
   const target::Costs costs = target::costs_of(target);
-  const int64_t of_b = plan.n * plan.k * size_of(plan.b.dtype);
-  const auto bytes = static_cast<double>(of_b);
+  const auto bytes = static_cast<double>(plan.n) * static_cast<double>(plan.k * size_of(plan.b.dtype));
   // A single matrix are the weights of a layer, which come from memory.
-  const double once = bytes * (plan.batches == 1 ? costs.memory_byte : target::byte_cost(target, of_b * plan.batches));
+  const auto batches = static_cast<double>(plan.batches);
+  const double once = bytes * (batches == 1 ? costs.memory_byte : target::byte_cost(target, bytes * batches));
   // What a panel takes to be packed, by each block of rows.
   const double packing = kPacking * static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
   const double again = static_cast<double>(plan.row_blocks() - 1 + (plan.last_rows() > 0 && plan.has_tiles() ? 1 : 0));

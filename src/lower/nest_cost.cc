@@ -21,7 +21,7 @@ using loop::Store;
 constexpr int64_t kSmallSize = 64;
 constexpr int64_t kLargeSize = 1024;
 // Operands that lie in a cache together.
-constexpr int64_t kSharing = 4;
+constexpr double kSharing = 4;
 
 // Instructions on vectors.
 double instructions_of(Op op, DType dtype) {
@@ -146,15 +146,18 @@ class Estimate {
   Cost access(int32_t buffer, const Expr& index) {
     const bool is_first = seen_.insert(buffer).second && !is_scratch(kernel_.buffers[buffer].kind);
     const int64_t size = size_of(kernel_.buffers[buffer].dtype);
-    int64_t all = size, part = size, stride = 0;
+    auto all = static_cast<double>(size), part = all;
+    int64_t stride = 0;
     bool jumps = false;
     for (const Around& loop : around_) {
       const int64_t step = value(index, loop.var, 1) - value(index, loop.var, 0);
       if (loop.kind == For::Kind::kVector) stride = step;
-      if (loop.kind == For::Kind::kSerial) jumps = jumps || step * loop.extent * size > target_.l2_bytes;
+      if (loop.kind == For::Kind::kSerial)
+        jumps = jumps || walked(step, loop, size) > static_cast<double>(target_.l2_bytes);
       if (step == 0 && loop.kind != For::Kind::kParallel) continue;
-      all *= std::max<int64_t>(loop.extent, 1);
-      if (loop.kind != For::Kind::kParallel) part *= std::max<int64_t>(loop.extent, 1);
+      const double times = std::max(static_cast<double>(loop.extent), 1.0);
+      all *= times;
+      if (loop.kind != For::Kind::kParallel) part *= times;
     }
     const int64_t lanes = in_lanes() ? target_.lanes(DType::kF32) : 1;
     if (stride != 0 && stride != 1) return {static_cast<double>(lanes) * costs_.element, 0};
@@ -162,6 +165,11 @@ class Estimate {
     const bool is_apart = jumps && in_lanes();
     return {costs_.instruction,
             bytes * target::byte_cost(target_, is_first ? all : kSharing * part) + (is_apart ? costs_.line : 0)};
+  }
+
+  // Bytes from the first place that a loop comes to up to the last one.
+  static double walked(int64_t step, const Around& loop, int64_t size) {
+    return static_cast<double>(step) * static_cast<double>(loop.extent) * static_cast<double>(size);
   }
 
   bool in_lanes() const {

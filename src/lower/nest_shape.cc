@@ -2,7 +2,6 @@
 #include "lower/nest_shape.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
 #include "lower/nest_cuts.h"
@@ -41,14 +40,14 @@ bool may_keep(const Terms& terms) {
   return false;
 }
 
-// Of everything that is computed; nothing where a size is symbolic.
-std::optional<int64_t> elements_of(const Terms& terms) {
-  int64_t elements = 1;
+// Whether there are more elements than so many, as there may be where a size is symbolic.
+bool may_exceed(const Terms& terms, int64_t elements) {
+  double count = 1;
   for (const Expr& size : terms.space()) {
-    if (!size.as_int()) return {};
-    elements *= *size.as_int();
+    if (!size.as_int()) return true;
+    count *= static_cast<double>(*size.as_int());
   }
-  return elements;
+  return count > static_cast<double>(elements);
 }
 
 // What differs in more than the grain.
@@ -56,9 +55,8 @@ std::vector<NestShape> forms_of(const Terms& terms, const std::vector<ir::ValueI
   std::vector<NestShape> forms = {{}};
   if (!terms.walks_rows()) {
     if (terms.tile() != ir::kNone) return {{}, {.tile = 16}, {.tile = 64}};
-    const int64_t elements = elements_of(terms).value_or(NestShape().piece);
-    if (elements > NestShape().piece || !elements_of(terms)) forms.push_back({.piece = 16384});
-    if (elements > 1024) forms.push_back({.piece = 1024});
+    if (may_exceed(terms, NestShape().piece)) forms.push_back({.piece = 16384});
+    if (may_exceed(terms, 1024)) forms.push_back({.piece = 1024});
     return forms;
   }
   if (may_keep(terms)) {

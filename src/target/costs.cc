@@ -26,11 +26,11 @@ Costs costs_of(const Target& target) {
           .handed_byte = 0.1};
 }
 
-double byte_cost(const Target& target, int64_t bytes) {
+double byte_cost(const Target& target, double bytes) {
   const Costs costs = costs_of(target);
-  if (bytes <= target.l1_bytes) return 0;
-  if (bytes <= target.l2_bytes) return costs.l2_byte;
-  return bytes <= target.l3_bytes ? costs.l3_byte : costs.memory_byte;
+  if (bytes <= static_cast<double>(target.l1_bytes)) return 0;
+  if (bytes <= static_cast<double>(target.l2_bytes)) return costs.l2_byte;
+  return bytes <= static_cast<double>(target.l3_bytes) ? costs.l3_byte : costs.memory_byte;
 }
 
 int64_t ranges_of(int64_t items, int64_t grain) {

@@ -28,7 +28,7 @@ struct Costs {
 Costs costs_of(const Target& target);
 
 // Of a byte of so many that are used again and again.
-double byte_cost(const Target& target, int64_t bytes);
+double byte_cost(const Target& target, double bytes);
 
 // Of so many items, at least `grain` of them together, those that the busiest of two threads works on. Choices count on two:
 // how many there are, they must not depend on. It waits for a part of what the other one took last.

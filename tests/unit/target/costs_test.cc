@@ -9,7 +9,7 @@ namespace {
 TEST(Costs, BytesCostMoreTheFartherTheyLie) {
   const Target target{.l1_bytes = 48 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20};
   double last = -1;
-  for (const int64_t bytes : {int64_t{48} << 10, int64_t{1} << 20, int64_t{32} << 20, int64_t{64} << 20}) {
+  for (const double bytes : {48e3, 1e6, 32e6, 64e6}) {
     EXPECT_GT(byte_cost(target, bytes), last);
     last = byte_cost(target, bytes);
   }
