@@ -44,10 +44,11 @@ constexpr int64_t kLongestKeptRow = 65536;
 class NestWriter {
  public:
   NestWriter(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-             const StridesOf& strides_of, std::optional<Sums> sums)
+             const StridesOf& strides_of, const Generators& generators, std::optional<Sums> sums)
       : graph_(graph),
         terms_(terms),
-        strides_of_(strides_of),
+        strides_of_memory_(strides_of),
+        generators_(generators),
         is_epilogue_(sums.has_value()),
         behind_images_(sums == Sums::kImages),
         by_rows_(is_epilogue_ || terms.walks_rows()),
@@ -112,18 +113,22 @@ class NestWriter {
   Value value_of(int term);
   Value compute(int term);
   Value load(const Term& term, int id);
+  Value element(ir::ValueId value, const Expr& index);
+  std::vector<Expr> strides_of(ir::ValueId value) const;
   Expr index_of(const TermAccess& access, size_t slot);
 
   const ir::Graph& graph_;
   const Terms& terms_;
-  const StridesOf& strides_of_;
+  const StridesOf& strides_of_memory_;
+  const Generators& generators_;
   const bool is_epilogue_;
   const bool behind_images_;
   const bool by_rows_;
   Builder builder_;
   LoopNest nest_;
-  std::vector<bool> needed_;  // per term
-  std::vector<int> kept_;     // full terms that later walks read from a local row
+  std::vector<bool> needed_;       // per term
+  std::vector<int> kept_;          // full terms that later walks read from a local row
+  std::vector<ir::ValueId> made_;  // what is computed where it would be read
   int last_level_ = 0;
   bool is_split_ = false;    // threads share rows
   int64_t split_piece_ = 1;  // elements of a piece, where the row has one dimension
@@ -153,10 +158,11 @@ void NestWriter::choose_terms() {
   for (const ir::ValueId result : nest_.writes) {
     const TermResult& stored = terms_.result(result);
     need(stored.term, terms_.term(stored.term).level);
-    if (stored.store.index != ir::kNone) need(stored.store.index, 0);
+    for (const TermAccess::Index& index : stored.store.indices) need(index.term, 0);
   }
   const auto add_read = [&](ir::ValueId value) {
-    if (std::find(nest_.reads.begin(), nest_.reads.end(), value) == nest_.reads.end()) nest_.reads.push_back(value);
+    auto& values = generators_.find(value) == nullptr ? nest_.reads : made_;
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   };
   for (int t = 0; t < terms_.size(); ++t) {
     const Term& term = terms_.term(t);
@@ -179,14 +185,22 @@ void NestWriter::need(int id, int walk) {
   needed_[id] = true;
   // What a row term reads is read where it stands.
   for (const int arg : term.args) need(arg, term.row ? terms_.term(arg).level : walk);
-  if (term.access.index != ir::kNone) need(term.access.index, walk);
+  for (const TermAccess::Index& index : term.access.indices) need(index.term, walk);
   if (term.access.inside != ir::kNone) need(term.access.inside, walk);
   if (term.access.part != ir::kNone) need(terms_.part(term.access.part).inside, walk);
 }
 
+// Elements that are the same everywhere need no place.
+std::vector<Expr> NestWriter::strides_of(ir::ValueId value) const {
+  const Generator* made = generators_.find(value);
+  if (made == nullptr) return strides_of_memory_(value);
+  const ir::TensorType& type = graph_.value(value).tensor();
+  return made->is_same_everywhere() ? std::vector<Expr>(type.sizes.size(), Expr(0)) : type.strides;
+}
+
 // Its strides in the dimensions of the space: 0 where it is broadcast. What it is shifted by is an offset.
 size_t NestWriter::add_access(const TermAccess& access) {
-  const std::vector<Expr> own = strides_of_(access.value);
+  const std::vector<Expr> own = strides_of(access.value);
   std::vector<Expr> strides(terms_.space().size(), Expr(0));
   Expr offset = 0;
   for (size_t d = 0; d < access.dims.size(); ++d) {
@@ -268,8 +282,13 @@ void NestWriter::declare() {
   for (const Expr& scalar : terms_.scalars()) declare_symbols(scalar);
   const auto declare_type = [&](ir::ValueId id) {
     for (const Expr& size : graph_.value(id).tensor().sizes) declare_symbols(size);
-    for (const Expr& stride : strides_of_(id)) declare_symbols(stride);
+    for (const Expr& stride : strides_of(id)) declare_symbols(stride);
   };
+  for (const ir::ValueId id : made_) {
+    declare_symbols(generators_.find(id)->first);
+    declare_symbols(generators_.find(id)->step);
+    declare_type(id);
+  }
   for (const TermCheck& check : terms_.checks()) declare_type(check.index);
   for (const ir::ValueId id : nest_.reads) declare_type(id);
   for (const ir::ValueId id : nest_.writes) declare_type(id);
@@ -279,20 +298,21 @@ void NestWriter::declare() {
 Expr NestWriter::index_of(const TermAccess& access, size_t slot) {
   Expr index = offsets_[slot];
   for (size_t d = 0; d < at_.size(); ++d) index = index + at_[d] * layout_.strides[slot][d];
-  if (access.index == ir::kNone) return index;
-  return index + loop::as_index(value_of(access.index)) * strides_of_(access.value)[access.indexed];
+  if (access.indices.empty()) return index;
+  const std::vector<Expr> strides = strides_of(access.value);
+  for (const auto& [dim, term] : access.indices) index = index + loop::as_index(value_of(term)) * strides[dim];
+  return index;
 }
 
 // One loop per dimension of the index, the last one in lanes.
 void NestWriter::write_check(const TermCheck& check) {
   const auto& sizes = graph_.value(check.index).tensor().sizes;
-  const std::vector<Expr> strides = strides_of_(check.index);
-  const BufferId buffer = in_.at(check.index);
+  const std::vector<Expr> strides = strides_of(check.index);
   const auto write = [&](auto self, size_t d, const Expr& before) -> void {
     const auto body = [&](const Expr& i) {
       const Expr at = before + i * strides[d];
       if (d + 1 < sizes.size()) return self(self, d + 1, at);
-      const Value place = loop::cast(builder_.load(buffer, at), DType::kI64);
+      const Value place = loop::cast(element(check.index, at), DType::kI64);
       const Value limit = builder_.index(check.limit);
       const Value fits = check.from_end ? (place < limit) & (place >= -limit) : (place < limit) & (place >= 0.0);
       builder_.check(fits, check.message, check.message.find('%') == std::string::npos ? Value{} : place);
@@ -387,6 +407,7 @@ void NestWriter::stage_tile(size_t tile, const Expr& first_row, const Expr& rows
   for (int t = 0; t < terms_.size(); ++t) {
     const Term& term = terms_.term(t);
     if (!needed_[t] || term.kind != Term::Kind::kLoad || term.row || !term.access.is_plain()) continue;
+    if (!in_.contains(term.access.value)) continue;
     const std::vector<Expr>& strides = layout_.strides[slots_[t]];
     if (strides.back().is_int(0) || strides.back().is_int(1) || !strides[tile].is_int(1)) continue;
     const DType dtype = graph_.value(term.access.value).tensor().dtype;
@@ -691,15 +712,24 @@ Value NestWriter::load(const Term& term, int id) {
   if (access.value == ir::kNone) return builder_.load(sums_, sums_row_ * layout_.sizes.back() + at_.back());
   if (const auto staged = staged_.find(id); staged != staged_.end())
     return builder_.load(staged->second, (at_.back() - first_) * kTile + in_tile_);
-  const BufferId buffer = in_.at(access.value);
   const Expr index = index_of(access, slots_[id]);
   std::optional<Value> inside;
   for (const int condition : {access.inside, access.part == ir::kNone ? ir::kNone : terms_.part(access.part).inside}) {
     if (condition != ir::kNone) inside = inside ? *inside & value_of(condition) : value_of(condition);
   }
-  if (!inside) return builder_.load(buffer, index);
+  if (!inside) return element(access.value, index);
   const DType dtype = graph_.value(access.value).tensor().dtype;
-  return builder_.load(buffer, index, *inside, loop::cast(builder_.constant(DType::kF64, access.outside), dtype));
+  const Value outside = loop::cast(builder_.constant(DType::kF64, access.outside), dtype);
+  const auto memory = in_.find(access.value);
+  if (memory == in_.end()) return loop::select(*inside, element(access.value, index), outside);
+  return builder_.load(memory->second, index, *inside, outside);
+}
+
+// What lies `index` elements behind the first one of a value.
+Value NestWriter::element(ir::ValueId value, const Expr& index) {
+  const Generator* made = generators_.find(value);
+  if (made == nullptr) return builder_.load(in_.at(value), index);
+  return emit_element(builder_, *made, graph_.value(value).tensor().dtype, index);
 }
 
 Value NestWriter::compute(int id) {
@@ -720,13 +750,14 @@ Value NestWriter::compute(int id) {
 }  // namespace
 
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        const StridesOf& strides_of) {
-  return *NestWriter(graph, terms, results, strides_of, std::nullopt).write();
+                        const StridesOf& strides_of, const Generators& generators) {
+  return *NestWriter(graph, terms, results, strides_of, generators, std::nullopt).write();
 }
 
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
-                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of, Sums sums) {
-  return NestWriter(graph, terms, results, strides_of, sums).write();
+                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of,
+                                      const Generators& generators, Sums sums) {
+  return NestWriter(graph, terms, results, strides_of, generators, sums).write();
 }
 
 }  // namespace npugraph::lower

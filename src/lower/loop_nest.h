@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "lower/generators.h"
 #include "lower/terms.h"
 
 namespace npugraph::lower {
@@ -29,9 +30,9 @@ struct LoopNest {
 };
 
 // Computes `results`, which may be operands that nodes write, and stores them. Every loaded value and every result broadcasts to
-// the space; `strides_of` says how its memory is strided.
+// the space; `strides_of` says how its memory is strided. Nothing is read of what `generators` has.
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        const std::function<std::vector<Expr>(ir::ValueId)>& strides_of);
+                        const std::function<std::vector<Expr>(ir::ValueId)>& strides_of, const Generators& generators);
 
 // How the sums of a product in front lie in the space.
 enum class Sums : uint8_t {
@@ -43,6 +44,7 @@ enum class Sums : uint8_t {
 // are the sums, and `reads` the buffers behind it. Nothing when the terms have reductions or values do not lie as `sums` says.
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
                                       const std::vector<ir::ValueId>& results,
-                                      const std::function<std::vector<Expr>(ir::ValueId)>& strides_of, Sums sums);
+                                      const std::function<std::vector<Expr>(ir::ValueId)>& strides_of,
+                                      const Generators& generators, Sums sums);
 
 }  // namespace npugraph::lower

@@ -18,8 +18,8 @@ class TermWriter {
   int load(ir::ValueId value);
   // The same where its dimensions run with those of the space in `dims`, as the nodes know them.
   int load_along(ir::ValueId value, std::vector<int> dims);
-  // Its element `index` (a term) of dimension `dim`. The others run with those of the space in `dims`.
-  int load_indexed(ir::ValueId value, std::vector<int> dims, size_t dim, int index);
+  // Its element that terms say in the dimensions of `indices`. The others run with those of the space in `dims`.
+  int load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices);
   // In each of its dimensions the element scale * place + shift; `outside` where the term `inside` is false (kNone: nowhere).
   struct Step {
     int64_t scale = 1;
@@ -74,6 +74,7 @@ class TermWriter {
   int rounded(ir::ValueId value, int term);
   std::vector<int> aligned(ir::ValueId value) const;
   TermAccess access(ir::ValueId value, const std::vector<int>& dims) const;
+  TermAccess indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices) const;
 
   Terms& terms_;
   const ir::Graph& graph_;
