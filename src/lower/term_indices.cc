@@ -130,11 +130,7 @@ std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) 
     found.indices = index_list(*self, node.args[1]);
     found.from_end = true;
   }
-  const auto fits = [&](const Gather::Index& index) {
-    // Messages name the size.
-    const bool is_known = index.message == in_self || self->sizes[index.dim].is_constant();
-    return is_known && is_index(tensor_type(graph, index.value));
-  };
+  const auto fits = [&](const Gather::Index& index) { return is_index(tensor_type(graph, index.value)); };
   if (found.indices.empty() || !std::all_of(found.indices.begin(), found.indices.end(), fits)) return std::nullopt;
   if (is_gather)
     found.dims = found.indices[0].dims = counted(self->sizes.size());
@@ -180,7 +176,8 @@ int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end) {
 }
 
 std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size) {
-  return cat(begin, "index % is out of bounds for dimension ", dim, " with size ", size.str());
+  const std::string shown = size.is_constant() ? size.str() : cat("{", size.str(), "}");
+  return cat(begin, "index % is out of bounds for dimension ", dim, " with size ", shown);
 }
 
 }  // namespace npugraph::lower

@@ -80,7 +80,7 @@ inline std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
 
 // The term of an index as a place; negative ones count from the end of a dimension of size `from_end`.
 int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end);
-// What torch says of an index outside.
+// What torch says of an index outside, as the message of a check.
 std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size);
 
 inline loop::Value sub(loop::Builder&, TermValues v) { return v[0] - v[1]; }

@@ -24,9 +24,9 @@ bool fits_index_copy(const ir::Graph& graph, const ir::Node& node) {
   const auto* source = tensor_argument(graph, node, 3);
   if (self == nullptr || index == nullptr || source == nullptr || self->sizes.empty()) return false;
   const auto dim = dim_of(node.args[1], self->sizes.size());
-  return dim && self->sizes[*dim].is_constant() && source->sizes.size() == self->sizes.size() &&
-         source->dtype == self->dtype && !is_complex(self->dtype) && size_of(self->dtype) <= 8 &&
-         index->dtype == DType::kI64 && index->sizes.size() == 1 && index->sizes[0] == source->sizes[*dim] &&
+  return dim && source->sizes.size() == self->sizes.size() && source->dtype == self->dtype &&
+         !is_complex(self->dtype) && size_of(self->dtype) <= 8 && index->dtype == DType::kI64 &&
+         index->sizes.size() == 1 && index->sizes[0] == source->sizes[*dim] &&
          ir::has_distinct_elements(*self, graph.symbols);
 }
 void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
@@ -57,7 +57,7 @@ std::optional<Scatter> find_scatter(const ir::Graph& graph, const ir::Node& node
       index->dtype != DType::kI64 || is_complex(self->dtype) || size_of(self->dtype) > 8)
     return std::nullopt;
   const auto dim = dim_of(node.args[1], self->sizes.size());
-  if (!dim || !self->sizes[*dim].is_constant()) return std::nullopt;
+  if (!dim) return std::nullopt;
   Scatter found{.dim = *dim, .adds = is_add(node), .number = constant_argument(node, 3)};
   const bool fits_source = source != nullptr
                                ? source->dtype == self->dtype && source->sizes.size() == self->sizes.size()

@@ -124,12 +124,13 @@ TEST(Indices, OfSeveralDimensionsAreOneLoop) {
   EXPECT_LT(text.find("dimension 0 with size 6"), text.find("dimension 1 with size 7")) << text;
 }
 
-TEST(Indices, OfDimensionsOfUnknownSizeStayWithTheHost) {
-  EXPECT_EQ(fused(R"(
+TEST(Indices, OfDimensionsOfUnknownSizeNameTheSizeOfTheCall) {
+  const Program program = generated(R"(
     input %j : i64[4] user "j"
     %e : f32[4] = aten.index.Tensor(%x, [%j, %j])
-    return %e)"),
-            "aten.index.Tensor");
+    return %e)");
+  ASSERT_EQ(tasks_of(program), "loop.index");
+  EXPECT_NE(text_of(program).find("for dimension 1 with size {s0}"), std::string::npos) << text_of(program);
 }
 
 TEST(Indices, ThatAreMasksStayWithTheHost) {
