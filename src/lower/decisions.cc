@@ -71,13 +71,14 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
                                     : "no generated code for this operator with these operands";
     }
   }
-  for (const ir::NodeId id : graph.order()) {
-    if (clusters_ && !graph.node(id).dead && is_read_by_loops_alone(graph, aliases, uses, id))
-      decisions_[id].is_made_where_read = true;
+  // Readers first: what is made where it is read does not read either.
+  for (auto id = graph.order().rbegin(); clusters_ && id != graph.order().rend(); ++id) {
+    if (!graph.node(*id).dead && is_read_by_loops_alone(graph, aliases, uses, *id))
+      decisions_[*id].is_made_where_read = true;
   }
 }
 
-// Whether the node makes a generator that has readers, all of them loops.
+// Whether the node makes a generator that nothing but loops reads.
 bool Decisions::is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
                                        ir::NodeId node) const {
   const std::vector<ir::ValueId>& results = graph.node(node).results;
@@ -85,18 +86,16 @@ bool Decisions::is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasIn
     return false;
   const auto is_in_loop = [&](ir::NodeId user) {
     const Cluster* cluster = decisions_[user].cluster;
-    return cluster != nullptr && contains(cluster->nodes, user);
+    return decisions_[user].is_made_where_read || (cluster != nullptr && contains(cluster->nodes, user));
   };
-  bool is_read = false;
   for (const ir::ValueId member : aliases.members(results[0])) {
     if (uses.output_uses[member] > 0) return false;
     for (const ir::NodeId user : uses.users[member]) {
       if (!graph.node(user).views.empty()) continue;
       if (clusters_->generators().find(member) == nullptr || !is_in_loop(user)) return false;
-      is_read = true;
     }
   }
-  return is_read;
+  return true;
 }
 
 }  // namespace npugraph::lower

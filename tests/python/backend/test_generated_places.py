@@ -111,6 +111,15 @@ def test_constants_in_parts_and_behind_products() -> None:
     check_both(fn, make(5), make(1), make(70), dynamic=True, exact=False)
 
 
+def test_constants_with_sizes_of_others_hold_nothing_back() -> None:
+    def fn(x):
+        y = x * 2
+        return torch.minimum(y, torch.zeros_like(y)) + y.new_ones(y.shape)
+
+    names = check_both(fn, *[lambda n=n: (torch.randn(n, 4),) for n in (5, 9)], dynamic=True)
+    assert names == ["loop.mul.minimum.add"]
+
+
 def test_constants_that_are_written() -> None:
     def fn(x):
         cache = x.new_zeros(x.shape[0], 4)

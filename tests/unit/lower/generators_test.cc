@@ -41,6 +41,22 @@ TEST(Generators, AreThereForOtherReadersToo) {
   EXPECT_EQ(fused(where + "%s : i64[s0] = aten.take(%p, %p)\nreturn %y, %s"), "aten.arange loop.le.where aten.take");
 }
 
+// What takes no more than a type from them is made in registers too.
+TEST(Generators, AreNotReadByOtherGenerators) {
+  EXPECT_EQ(fused(R"(
+    %p : i64[s0] = aten.arange(s0)
+    %o : i64[s0] = aten.ones_like(%p)
+    %y : i64[s0] = aten.add.Tensor(%p, %o)
+    return %y)"),
+            "loop.add");
+  EXPECT_EQ(fused(R"(
+    %p : i64[s0] = aten.arange(s0)
+    %o : i64[s0] = aten.ones_like(%p)
+    %y : i64[s0] = aten.add.Tensor(%p, %o)
+    return %y, %o)"),
+            "aten.arange aten.ones_like loop.add");
+}
+
 TEST(Generators, ByThemselvesStayWithTheHost) {
   EXPECT_EQ(fused("%p : i64[s0] = aten.arange(s0)\nreturn %p"), "aten.arange");
   EXPECT_EQ(fused("%p : f32[2000, 2000] = aten.zeros([2000, 2000])\nreturn %p"), "aten.zeros");
