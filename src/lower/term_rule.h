@@ -35,6 +35,7 @@ std::span<const NamedRule> index_rules();
 std::span<const NamedRule> window_rules();
 std::span<const NamedRule> triangle_rules();
 std::span<const NamedRule> scatter_rules();
+std::span<const NamedRule> rearrangement_rules();
 
 using TermValues = std::span<const loop::Value>;
 

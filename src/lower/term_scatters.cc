@@ -83,11 +83,8 @@ bool fits_scatter(const ir::Graph& graph, const ir::Node& node) {
 template <typename Old, typename Source>
 int new_element(TermWriter& w, DType dtype, const Scatter& scatter, Old old, Source source) {
   if (scatter.number) {
-    // For each element, though it is the same.
-    std::vector<int> places;
-    for (const int dim : w.row_dims()) places.push_back(w.place(dim));
-    return w.map(std::move(places), 0,
-                 [dtype, number = *scatter.number](Builder& b, Values) { return emit_number(b, dtype, number); });
+    return w.spread(
+        w.map({}, 0, [dtype, number = *scatter.number](Builder& b, Values) { return emit_number(b, dtype, number); }));
   }
   if (!scatter.adds) return source();
   const DType sum = is_floating(dtype) ? compute_type(dtype) : dtype;

@@ -27,6 +27,8 @@ class TermWriter {
   };
   int load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside);
   int map(std::vector<int> args, int cost, Term::Formula formula);
+  // The term as a full one, where it is the same in a whole row.
+  int spread(int term);
   int reduce(loop::Combine combine, int arg);
   // How many dimensions a row has; which, as the nodes know them, and the others.
   size_t row_rank() const { return terms_.row_rank(); }

@@ -102,6 +102,13 @@ int TermWriter::map(std::vector<int> args, int cost, Term::Formula formula) {
   return add(std::move(term));
 }
 
+int TermWriter::spread(int term) {
+  if (!terms_.terms_[term].row) return term;
+  std::vector<int> args = {term};
+  for (const int dim : row_dims()) args.push_back(place(dim));
+  return map(std::move(args), 0, [](Builder&, Values v) { return v[0]; });
+}
+
 std::vector<int> TermWriter::row_dims() const {
   std::vector<int> dims;
   for (size_t d = 0; d < terms_.places_.size(); ++d) {

@@ -157,7 +157,7 @@ enum class TermKind : uint8_t {
   kElementwise,    // an element of each for each place
   kRows,           // whole rows, see walk_of()
   kConcatenation,  // side by side along the rows
-  kGather,         // index operands say where: all are loaded
+  kGather,         // elements from anywhere: operands are loaded
   kWrite,          // elementwise, into an operand
   kScatter,        // into an operand, where an index operand says: the index is loaded
   kWindow,         // at places around: the operand is loaded

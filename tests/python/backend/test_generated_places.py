@@ -230,6 +230,23 @@ def test_indices_of_transposed_tensors() -> None:
     check_both(fn, lambda: (torch.randn(6, 6, 4).transpose(0, 1), torch.arange(3), torch.tensor([5, 0, -2])))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_repetitions_and_rotations(dtype) -> None:
+    def fn(x):
+        n = x.shape[0]
+        turned = x.roll(1, 0), x[None].roll((-2, n), (1, 0)), x.mT.roll(-7, 0), x.roll((3, 4), (0, -2))
+        return *turned, x.repeat(2, 3, 1), x[:, :1].repeat(2, 1, n), x.mT.repeat(2, 1) != 0, x.repeat(0, 1)
+
+    def make(*size):
+        return lambda: ((torch.randn(size) * 3).to(dtype),)
+
+    names = check_both(fn, make(5, 9), make(33, 4), dynamic=True)
+    assert not any("aten.roll" in name or "aten.repeat" in name for name in names)
+    for size in ((5, 9), (1, 1), (0, 3)):
+        check_both(fn, make(*size))
+    check_both(lambda x: (x.roll(1, 1), x.roll(3), x.roll((1, 2), (0, 1)), x.repeat(2, 3)), make(5, 9))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("bad", [7, -8, 1 << 40])
 @pytest.mark.parametrize(

@@ -159,6 +159,30 @@ TEST(Indices, ThatAreMasksStayWithTheHost) {
             "aten.index.Tensor");
 }
 
+TEST(Rearrangements, AreReadWhereTheySayAndRunWithWhatFollows) {
+  EXPECT_EQ(fused(R"(
+    %r : f32[3, 2*s0, s0] = aten.repeat(%x, [3, 2, 1])
+    %y : f32[3, 2*s0, s0] = aten.exp(%r)
+    return %y)"),
+            "loop.repeat.exp");
+  EXPECT_EQ(fused(R"(
+    %r : f32[s0, s0] = aten.roll(%x, [1, -2], [0, 0])
+    %y : f32[s0, s0] = aten.exp(%r)
+    return %y)"),
+            "loop.roll.exp");
+  EXPECT_EQ(fused(R"(
+    %p : i64[s0] = aten.arange(s0)
+    %r : i64[4, s0] = aten.repeat(%p, [4, 1])
+    return %r)"),
+            "loop.repeat*");
+}
+
+TEST(Rearrangements, OfTheLastDimensionAndOfAllAsOneStayWithTheHost) {
+  EXPECT_EQ(fused("%r : f32[s0, s0] = aten.roll(%x, [1], [-1])\nreturn %r"), "aten.roll*");
+  EXPECT_EQ(fused("%r : f32[s0, 2*s0] = aten.repeat(%x, [1, 2])\nreturn %r"), "aten.repeat*");
+  EXPECT_EQ(fused("%r : f32[s0, s0] = aten.roll(%x, [1], [])\nreturn %r"), "aten.roll*");
+}
+
 constexpr const char* kRows = R"(
     input %w : f32[8, 100] user "w"
     input %i : i64[8, 1] user "i"
