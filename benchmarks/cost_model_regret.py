@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.harness import Result, SideResult
+from benchmarks.harness import Request, Result, SideResult
 
 NAME = "cost_model_regret"
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/cost_model_regret"
 SHOWN = 1.05
 
 
-def run(side_names: Sequence[str], samples: int, quick: bool) -> Iterator[Result]:
-    command = [PROGRAM, str(samples)]
+def run(request: Request) -> Iterator[Result]:
+    command = [PROGRAM, str(request.samples)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         for line in program.stdout:
-            yield compared(json.loads(line))
+            measured = json.loads(line)
+            if request.wants(NAME, measured["case"]):
+                yield compared(measured)
     if program.returncode:
         raise subprocess.CalledProcessError(program.returncode, command)
 

@@ -31,7 +31,9 @@ int64_t bytes_of(const ir::TensorType& type) {
 class Case {
  public:
   explicit Case(const std::string& text)
-      : graph_(ir::parse("npugraph.graph 1 @kernel {\n" + text + "\n}", "kernel", ops::registry())), aliases_(graph_) {}
+      : graph_(ir::parse("npugraph.graph 1 @kernel {\n" + text + "\n}", "kernel", ops::registry())),
+        aliases_(graph_),
+        generators_(graph_, aliases_) {}
 
   Candidates candidates(const std::shared_ptr<Case>& self) {
     const lower::Clusters fused(graph_, aliases_);
@@ -41,7 +43,7 @@ class Case {
     add(self, str(chosen.shape), {chosen});
     for (const NestShape& shape : lower::nest_shapes(terms(cluster), stored(cluster)))
       add(self, str(shape),
-          {streamed(make_loop_nest(graph_, terms(cluster), stored(cluster), strides(), shape), cluster)});
+          {streamed(make_loop_nest(graph_, terms(cluster), stored(cluster), strides(), generators_, shape), cluster)});
     for (const int copies : {1, 2, 4}) add(self, cat("copies ", copies), {chosen}, copies);
     for (const ir::NodeId node : cluster.nodes) {
       if (node != cluster.nodes.front()) add_split(self, node);
@@ -99,8 +101,9 @@ class Case {
     return nest;
   }
   LoopNest cheapest(const Cluster& cluster) const {
-    return streamed(make_cheapest_nest(graph_, terms(cluster), stored(cluster), strides(), target::host_target()),
-                    cluster);
+    return streamed(
+        make_cheapest_nest(graph_, terms(cluster), stored(cluster), strides(), generators_, target::host_target()),
+        cluster);
   }
   char* memory(ir::ValueId value) {
     std::unique_ptr<Bytes>& place = memory_[aliases_.root(value)];
@@ -113,6 +116,7 @@ class Case {
 
   const ir::Graph graph_;
   const ir::AliasInfo aliases_;
+  const lower::Generators generators_;
   std::map<ir::ValueId, std::unique_ptr<Bytes>> memory_;
   std::map<std::string, std::string> texts_;  // of candidates: their names
   Candidates candidates_;

@@ -9,6 +9,7 @@
 #include "codegen/code_cache.h"
 #include "codegen/kernel_emit.h"
 #include "codegen/kernel_frame.h"
+#include "loop/message.h"
 #include "loop/text.h"
 
 namespace npugraph::codegen {
@@ -76,12 +77,7 @@ class KernelTask {
 
   // UserError where a size overflows.
   KernelState bind(const ng_call& call) const {
-    const auto lookup = [&](const std::string& name) {
-      const auto found = std::find_if(scalars_.begin(), scalars_.end(), [&](const auto& s) { return s.name == name; });
-      NG_CHECK(found != scalars_.end(), "no scalar ", name);
-      const ng_scalar value = call.scalars[found - scalars_.begin()];
-      return found->kind == ScalarKind::kBool ? Scalar::of_bool(value.i != 0) : Scalar::of_int(value.i);
-    };
+    const auto lookup = [&](const std::string& name) { return scalar(call.scalars, name); };
     KernelState out = {.extent = evaluate(extent_, lookup).i, .grain = evaluate(grain_, lookup).i};
     const auto bytes_of = [&](const Scratch& buffer) {
       const int64_t bytes = evaluate(buffer.elements, lookup).i * buffer.element_bytes;
@@ -123,10 +119,16 @@ class KernelTask {
     int64_t element_bytes;
   };
 
+  Scalar scalar(const ng_scalar* scalars, const std::string& name) const {
+    const auto found = std::find_if(scalars_.begin(), scalars_.end(), [&](const auto& s) { return s.name == name; });
+    NG_CHECK(found != scalars_.end(), "no scalar ", name);
+    const ng_scalar value = scalars[found - scalars_.begin()];
+    return found->kind == ScalarKind::kBool ? Scalar::of_bool(value.i != 0) : Scalar::of_int(value.i);
+  }
+
   ng_status report(const KernelFrame& frame) const {
-    std::string message = code_->messages[static_cast<size_t>(frame.message)];
-    if (const size_t place = message.find('%'); place != std::string::npos)
-      message.replace(place, 1, std::to_string(frame.shown));
+    const std::string message = loop::fill_in(code_->messages[static_cast<size_t>(frame.message)], frame.shown,
+                                              [&](const std::string& name) { return scalar(frame.scalars, name); });
     frame.host->set_error(frame.host, message.c_str());
     return NG_ERROR;
   }

@@ -30,6 +30,8 @@ const std::vector<passes::Pass>& graph_passes() {
       passes::find_pass("dce"),
       // What depends on no input is computed now.
       passes::find_pass("fold_constants"),
+      // Before the dead go: what was read for its sizes alone may be among them.
+      passes::find_pass("detach_creations"),
       passes::find_pass("dce"),
       // Grouped-query repeats vanish while caches are still functional. The dead repeats go at once: they would count as
       // readers of the old cache.

@@ -17,7 +17,7 @@ namespace npugraph::ir {
 // Facts that passes ask for. An operator that is not in the table gets those that its schema and tags prove, and is
 // otherwise assumed to be able to throw.
 enum class Trait : uint32_t {
-  kElementwise = 1u << 0,  // each result element depends on the broadcast-corresponding elements only
+  kElementwise = 1u << 0,  // each result element depends on its place and the broadcast-corresponding elements only
   kReduction = 1u << 1,
   kView = 1u << 2,         // every result is a strided view of the first operand; Node::views says which
   kProduct = 1u << 3,      // matrix products and convolutions

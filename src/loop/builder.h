@@ -62,7 +62,7 @@ class Builder {
   Value load(BufferId buffer, Expr index);
   Value load(BufferId buffer, Expr index, Value mask, Value otherwise);
   void store(BufferId buffer, Expr index, Value value, Value mask = {}, bool streaming = false);
-  // Fails the kernel with `message` where the condition is false; a "%" in it stands for `shown`.
+  // Fails the kernel with `message` where the condition is false, see Check.
   void check(Value condition, std::string message, Value shown = {});
   Value apply(Op op, std::initializer_list<Value> args);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "loop/evaluate.h"
+#include "loop/message.h"
 #include "loop/op.h"
 #include "loop/text.h"
 
@@ -216,12 +217,9 @@ void Interpreter::log_access(int32_t buffer, int64_t index, Fn fn) {
 
 void Interpreter::run_stmt(const Check& check) {
   if (values_[check.condition] != 0) return;
-  std::string message = check.message;
-  if (check.shown != kNone) {
-    const int64_t shown = integer_value(kernel_.dtypes[check.shown], values_[check.shown]);
-    message.replace(message.find('%'), 1, std::to_string(shown));
-  }
-  throw Failure{std::move(message)};
+  const bool shows = check.shown != kNone;
+  const int64_t shown = shows ? integer_value(kernel_.dtypes[check.shown], values_[check.shown]) : 0;
+  throw Failure{fill_in(check.message, shown, [this](const std::string& name) { return symbol(name); })};
 }
 
 AccessLog* Interpreter::log_of(const For& loop) {

@@ -93,7 +93,8 @@ struct Store {
   bool streaming = false;  // a hint: past the caches
 };
 
-// Fails the kernel with `message` (a "%" in it stands for the value `shown`) when the condition does not hold.
+// Fails the kernel with `message` when the condition does not hold. A "%" in it stands for the value `shown`, "{n + 1}" for what
+// this expression of scalars comes to.
 struct Check {
   ValueId condition = kNone;
   ValueId shown = kNone;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "loop/message.h"
 #include "loop/op.h"
 #include "loop/text.h"
 #include "tensor/lexer.h"
@@ -104,6 +105,7 @@ class Verifier {
   void check_part(const Expr& part, const Expr& whole, bool values_allowed);
   void check_symbol(const Expr& symbol, const Expr& whole, bool values_allowed);
   void check_mask(ValueId mask);
+  void check_message(std::string_view text);
 
   const Buffer& buffer(int32_t index, std::string_view what);
   DType type(ValueId id) const { return kernel_.dtypes[id]; }
@@ -248,8 +250,30 @@ void Verifier::check_stmt(const Check& check) {
   if ((places == 1) != (check.shown != kNone)) {
     fail("a check shows a value where its message has a '%', and only then: ", check.message);
   }
+  for (const std::string_view text : expressions_in(check.message)) check_message(text);
   if (check.shown == kNone) return;
   if (!is_integer(use(check.shown, "a shown value"))) fail("the value %", check.shown, " of a check is no integer");
+}
+
+// An expression in the message of a check.
+void Verifier::check_message(std::string_view text) {
+  const auto kind_of = [this](std::string_view name) {
+    const ScalarArg* scalar = find_scalar(name);
+    return scalar == nullptr ? ScalarKind::kInt : scalar->kind;
+  };
+  Expr e;
+  try {
+    e = parse_expr(text, kind_of);
+  } catch (const UserError& error) {
+    fail("the message of a check has {", text, "}: ", error.what());
+  }
+  check_index(e, false);
+  std::vector<std::string> symbols;
+  collect_symbols(e, symbols);
+  for (const std::string& symbol : symbols) {
+    if (find_scalar(symbol) == nullptr)
+      fail("the message of a check has {", text, "}, where ", symbol, " is no scalar");
+  }
 }
 
 void Verifier::check_stmt(const For& loop) {

@@ -31,9 +31,11 @@ bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution
 
 class Finder {
  public:
-  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart)
+  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const Generators& generators,
+         const std::vector<ir::NodeId>& apart)
       : graph_(graph),
         aliases_(aliases),
+        generators_(generators),
         apart_(apart),
         uses_(ir::find_uses(graph)),
         kinds_(graph),
@@ -62,6 +64,7 @@ class Finder {
 
  private:
   bool is_by_rows(ir::NodeId id) const { return kinds_.is(id, TermKind::kRows); }
+  bool is_generator(ir::ValueId value) const { return generators_.find(value) != nullptr; }
   bool can_walk(ir::NodeId id, size_t rank, size_t row) const;
   std::optional<Lanes> find_lanes(ir::NodeId id, const std::vector<Expr>& space) const;
   std::optional<int> find_tile(ir::NodeId id, size_t rank, size_t lanes) const;
@@ -87,6 +90,7 @@ class Finder {
 
   const ir::Graph& graph_;
   const ir::AliasInfo& aliases_;
+  const Generators& generators_;
   const std::vector<ir::NodeId>& apart_;
   const ir::Uses uses_;
   const NodeKinds kinds_;
@@ -100,12 +104,16 @@ bool Finder::can_walk(ir::NodeId id, size_t rank, size_t row) const {
     return value == ir::kNone ||
            (graph_.value(value).is_tensor() && is_simple(graph_.value(value).tensor(), rank, row));
   };
+  // An index says where the elements of a gather are.
+  const auto fits_operand = [&](ir::ValueId value) {
+    return is_generator(value) || kinds_.is(id, TermKind::kGather) || fits(value);
+  };
   // A value per row stands in registers before it is stored.
   const auto fits_result = [&](ir::ValueId value) {
     return value == ir::kNone || (is_by_rows(id) && graph_.value(value).tensor().sizes.size() != rank) || fits(value);
   };
   const auto operands = ir::operands(node);
-  return std::all_of(operands.begin(), operands.end(), fits) &&
+  return std::all_of(operands.begin(), operands.end(), fits_operand) &&
          std::all_of(node.results.begin(), node.results.end(), fits_result);
 }
 
@@ -141,7 +149,7 @@ std::optional<int> Finder::find_tile(ir::NodeId id, size_t rank, size_t lanes) c
   std::optional<int> tile;
   for (const ir::ValueId operand : ir::operands(node)) {
     const ir::TensorType& type = graph_.value(operand).tensor();
-    if (is_simple(type, rank, lanes)) continue;
+    if (is_simple(type, rank, lanes) || is_generator(operand)) continue;
     size_t fast = 0;
     while (fast < rank && !is_fast(type, rank, fast)) ++fast;
     if (fast == rank || (tile && *tile != static_cast<int>(fast))) return std::nullopt;
@@ -386,14 +394,18 @@ void Finder::add_products(std::vector<Cluster>& kept) {
 constexpr int64_t kSmallTensor = 16 * 1024;
 constexpr int64_t kUsualSize = 128;  // what a symbolic size counts as
 
-// Of single nodes, those that move elements anywhere, or many of them. What precompiled kernels and copies of parts do stays
-// with them, and transposing copies, which the host's kernels are faster at, stay with it.
+// Of single nodes, those that move elements anywhere, or many of them, or need no other task for an operand. What precompiled
+// kernels and copies of parts do stays with them, and transposing copies, which the host's kernels are faster at, stay with it.
 bool Finder::is_worth_code(const Cluster& cluster) const {
   if (cluster.nodes.size() > 1) return true;
   const ir::NodeId node = cluster.nodes.front();
   if (kinds_.is(node, TermKind::kGather) || kinds_.is(node, TermKind::kScatter)) return true;
   if (cluster.tile != ir::kNone && graph_.node(node).op->is(ir::Trait::kCopyLike)) return false;
-  if (kinds_.is(node, TermKind::kConcatenation) || choose_kernel(graph_, graph_.node(node))) return false;
+  if (kinds_.is(node, TermKind::kConcatenation)) return false;
+  const auto operands = ir::operands(graph_.node(node));
+  if (std::any_of(operands.begin(), operands.end(), [&](ir::ValueId operand) { return is_generator(operand); }))
+    return true;
+  if (choose_kernel(graph_, graph_.node(node))) return false;
   int64_t elements = 1;
   for (const Expr& size : cluster.space) elements *= size.as_int().value_or(kUsualSize);
   return elements > kSmallTensor;
@@ -423,8 +435,9 @@ void Finder::finish() {
 
 }  // namespace
 
-Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart) {
-  Finder finder(graph, aliases, apart);
+Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart)
+    : generators_(graph, aliases) {
+  Finder finder(graph, aliases, generators_, apart);
   finder.run();
   clusters_ = std::move(finder.clusters);
   conflicts_ = std::move(finder.conflicts);

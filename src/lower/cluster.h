@@ -11,13 +11,14 @@
 //
 // All of a cluster runs where its last node stands; what may fail is looked at before anything is stored. A node that writes
 // an operand ends its cluster, so that writes stay where they are. A node that has terms and no precompiled kernel is a
-// cluster by itself, unless it is small. A snapshot of a Graph. Immutable, safe to share.
+// cluster by itself, unless it is small; so is one that reads a generator. A snapshot of a Graph. Immutable, safe to share.
 #pragma once
 
 #include <vector>
 
 #include "ir/alias.h"
 #include "ir/graph.h"
+#include "lower/generators.h"
 
 namespace npugraph::lower {
 
@@ -54,8 +55,10 @@ class Clusters {
   const std::vector<Cluster>& all() const { return clusters_; }
   // In program order of the consumers.
   const std::vector<Conflict>& conflicts() const { return conflicts_; }
+  const Generators& generators() const { return generators_; }
 
  private:
+  const Generators generators_;
   std::vector<Cluster> clusters_;
   std::vector<Conflict> conflicts_;
   std::vector<int> cluster_of_;  // per node

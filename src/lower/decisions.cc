@@ -45,7 +45,8 @@ std::string refusal(std::string_view error) { return cat("no generated code: ", 
 
 Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, const Refusals& refused)
     : decisions_(graph.num_nodes()) {
-  if (generate) clusters_.emplace(graph, ir::AliasInfo(graph));
+  const ir::AliasInfo aliases(graph);
+  if (generate) clusters_.emplace(graph, aliases);
   const ir::Uses uses = generate ? ir::find_uses(graph) : ir::Uses();
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
@@ -70,6 +71,31 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
                                     : "no generated code for this operator with these operands";
     }
   }
+  // Readers first: what is made where it is read does not read either.
+  for (auto id = graph.order().rbegin(); clusters_ && id != graph.order().rend(); ++id) {
+    if (!graph.node(*id).dead && is_read_by_loops_alone(graph, aliases, uses, *id))
+      decisions_[*id].is_made_where_read = true;
+  }
+}
+
+// Whether the node makes a generator that nothing but loops reads.
+bool Decisions::is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
+                                       ir::NodeId node) const {
+  const std::vector<ir::ValueId>& results = graph.node(node).results;
+  if (results.size() != 1 || !graph.node(node).views.empty() || clusters_->generators().find(results[0]) == nullptr)
+    return false;
+  const auto is_in_loop = [&](ir::NodeId user) {
+    const Cluster* cluster = decisions_[user].cluster;
+    return decisions_[user].is_made_where_read || (cluster != nullptr && contains(cluster->nodes, user));
+  };
+  for (const ir::ValueId member : aliases.members(results[0])) {
+    if (uses.output_uses[member] > 0) return false;
+    for (const ir::NodeId user : uses.users[member]) {
+      if (!graph.node(user).views.empty()) continue;
+      if (clusters_->generators().find(member) == nullptr || !is_in_loop(user)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace npugraph::lower

@@ -24,6 +24,7 @@ std::string refusal(std::string_view error);
 
 // The first of them that there is; the host's operator where there is none.
 struct Decision {
+  bool is_made_where_read = false;         // nothing: loops compute its elements, see Generators
   const Cluster* cluster = nullptr;        // generated code, together with others
   std::optional<GeneratedNode> generated;  // generated code, by itself
   std::optional<KernelChoice> kernel;      // a precompiled kernel
@@ -39,11 +40,16 @@ class Decisions {
 
   // Nothing is decided about views and dead nodes.
   const Decision& of(ir::NodeId node) const { return decisions_[node]; }
+  // Requires that some node is part of a cluster.
+  const Generators& generators() const { return clusters_->generators(); }
   std::span<const Conflict> conflicts() const {
     return clusters_ ? clusters_->conflicts() : std::span<const Conflict>();
   }
 
  private:
+  bool is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
+                              ir::NodeId node) const;
+
   std::optional<Clusters> clusters_;
   std::vector<Decision> decisions_;  // per node
 };

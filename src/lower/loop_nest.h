@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "lower/generators.h"
 #include "lower/nest_shape.h"
 #include "lower/terms.h"
 #include "target/target.h"
@@ -35,12 +36,13 @@ struct LoopNest {
 using StridesOf = std::function<std::vector<Expr>(ir::ValueId)>;
 
 // Computes `results`, which may be operands that nodes write, and stores them. Every loaded value and every result broadcasts to
-// the space; `strides_of` says how its memory is strided. The shape is one of nest_shapes().
+// the space; `strides_of` says how its memory is strided. Nothing is read of what `generators` has. The shape is one of
+// nest_shapes().
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        const StridesOf& strides_of, const NestShape& shape);
+                        const StridesOf& strides_of, const Generators& generators, const NestShape& shape);
 // The same, in the shape that costs least on the target; among equals, in the first one.
 LoopNest make_cheapest_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                            const StridesOf& strides_of, const target::Target& target);
+                            const StridesOf& strides_of, const Generators& generators, const target::Target& target);
 // Changes the grain of the shape: how many elements are worth a thread.
 void set_grain(LoopNest& nest, int64_t elements);
 
@@ -53,6 +55,7 @@ enum class Sums : uint8_t {
 // The same behind a matrix product: one loop over rows with one over columns in it, as codegen::MatmulSpec wants it; buffer 0
 // are the sums, and `reads` the buffers behind it. Nothing when the terms have reductions or values do not lie as `sums` says.
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
-                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of, Sums sums);
+                                      const std::vector<ir::ValueId>& results, const StridesOf& strides_of,
+                                      const Generators& generators, Sums sums);
 
 }  // namespace npugraph::lower

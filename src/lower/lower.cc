@@ -365,7 +365,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
   stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
   const target::Target& target = target::host_target();
   const auto strides = [&](ir::ValueId id) { return strides_of(id); };
-  LoopNest nest = make_cheapest_nest(graph_, terms, stored, strides, target);
+  LoopNest nest = make_cheapest_nest(graph_, terms, stored, strides, decisions_.generators(), target);
   stream_large_results(nest, graph_, cluster.space, target);
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
 }
@@ -382,7 +382,7 @@ bool Lowering::lower_product(const Cluster& cluster) {
     const bool is_new = std::find(cluster.results.begin(), cluster.results.end(), id) != cluster.results.end();
     return is_new ? graph_.value(id).tensor().strides : strides_of(id);
   };
-  const auto nest = make_epilogue(graph_, terms, cluster.results, strides, factors.sums);
+  const auto nest = make_epilogue(graph_, terms, cluster.results, strides, decisions_.generators(), factors.sums);
   if (!nest) return false;
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
   std::vector<ir::NodeId> nodes = {cluster.product};
@@ -451,6 +451,7 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
 }
 
 void Lowering::lower(ir::NodeId id) {
+  if (decisions_.of(id).is_made_where_read) return;
   if (const Cluster* cluster = cluster_of(id)) {
     if (cluster->anchor() == id) generate(*cluster);
   } else if (const auto* parts = buffers_->parts(id)) {

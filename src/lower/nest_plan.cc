@@ -26,7 +26,7 @@ void need(NestPlan& plan, int id, int walk) {
   plan.needed[id] = true;
   // What a row term reads is read where it stands.
   for (const int arg : term.args) need(plan, arg, term.row ? terms.term(arg).level : walk);
-  if (term.access.index != ir::kNone) need(plan, term.access.index, walk);
+  for (const TermAccess::Index& index : term.access.indices) need(plan, index.term, walk);
   if (term.access.inside != ir::kNone) need(plan, term.access.inside, walk);
   if (term.access.part != ir::kNone) need(plan, terms.part(term.access.part).inside, walk);
 }
@@ -38,10 +38,11 @@ void choose_terms(NestPlan& plan) {
   for (const ir::ValueId result : plan.writes) {
     const TermResult& stored = terms.result(result);
     need(plan, stored.term, terms.term(stored.term).level);
-    if (stored.store.index != ir::kNone) need(plan, stored.store.index, 0);
+    for (const TermAccess::Index& index : stored.store.indices) need(plan, index.term, 0);
   }
   const auto add_read = [&](ir::ValueId value) {
-    if (std::find(plan.reads.begin(), plan.reads.end(), value) == plan.reads.end()) plan.reads.push_back(value);
+    auto& values = plan.generators.find(value) == nullptr ? plan.reads : plan.made;
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   };
   for (int t = 0; t < terms.size(); ++t) {
     const Term& term = terms.term(t);
@@ -98,6 +99,13 @@ bool NestPlan::has_rows_of_sums() const {
   return layout.sizes.size() == layout.row + 1 && (sums == Sums::kImages || layout.row <= 1);
 }
 
+std::vector<Expr> NestPlan::strides_of(ir::ValueId value) const {
+  const Generator* made = generators.find(value);
+  if (made == nullptr) return strides_of_memory(value);
+  const ir::TensorType& type = graph.value(value).tensor();
+  return made->is_same_everywhere() ? std::vector<Expr>(type.sizes.size(), Expr(0)) : type.strides;
+}
+
 bool NestPlan::is_kept(int term) const { return contains(kept, term); }
 
 std::vector<int> NestPlan::reductions_of(int level) const {
@@ -140,9 +148,15 @@ std::vector<std::pair<size_t, size_t>> NestPlan::shares() const {
 }
 
 NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                   const StridesOf& strides_of, const NestShape& shape, std::optional<Sums> sums) {
-  NestPlan plan{
-      .graph = graph, .terms = terms, .strides_of = strides_of, .shape = shape, .sums = sums, .writes = results};
+                   const StridesOf& strides_of, const Generators& generators, const NestShape& shape,
+                   std::optional<Sums> sums) {
+  NestPlan plan{.graph = graph,
+                .terms = terms,
+                .strides_of_memory = strides_of,
+                .generators = generators,
+                .shape = shape,
+                .sums = sums,
+                .writes = results};
   choose_terms(plan);
   lay_out(plan);
   return plan;

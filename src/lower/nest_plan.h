@@ -16,11 +16,13 @@ namespace npugraph::lower {
 struct NestPlan {
   const ir::Graph& graph;
   const Terms& terms;
-  const StridesOf& strides_of;
+  const StridesOf& strides_of_memory;
+  const Generators& generators;
   const NestShape shape;
   std::optional<Sums> sums;                     // how those of the product in front lie
   std::vector<ir::ValueId> writes;              // results
   std::vector<ir::ValueId> reads = {};          // of memory
+  std::vector<ir::ValueId> made = {};           // what is computed where it would be read
   std::vector<bool> needed = {};                // per term: whether it is computed
   std::vector<int> kept = {};                   // full terms that later walks read from a local row
   int last_level = 0;                           // of terms that are computed
@@ -30,6 +32,8 @@ struct NestPlan {
   std::vector<size_t> slots = {};               // per term: of a load, its access
   std::vector<size_t> stores = {};              // per result: its access
 
+  // Of a value; 0 where all elements of a generator are the same, which need no place.
+  std::vector<Expr> strides_of(ir::ValueId value) const;
   bool is_epilogue() const { return sums.has_value(); }
   bool is_by_rows() const { return is_epilogue() || terms.walks_rows(); }
   // Whether the sums of a product in front, where there is one, lie as the nest walks over them.
@@ -45,6 +49,7 @@ struct NestPlan {
 
 // A nest that stores `results`.
 NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                   const StridesOf& strides_of, const NestShape& shape, std::optional<Sums> sums);
+                   const StridesOf& strides_of, const Generators& generators, const NestShape& shape,
+                   std::optional<Sums> sums);
 
 }  // namespace npugraph::lower

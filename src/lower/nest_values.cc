@@ -57,6 +57,11 @@ void NestValues::declare() {
     for (const Expr& size : plan_.graph.value(id).tensor().sizes) declare_symbols(size);
     for (const Expr& stride : plan_.strides_of(id)) declare_symbols(stride);
   };
+  for (const ir::ValueId id : plan_.made) {
+    declare_symbols(plan_.generators.find(id)->first);
+    declare_symbols(plan_.generators.find(id)->step);
+    declare_type(id);
+  }
   for (const TermCheck& check : plan_.terms.checks()) declare_type(check.index);
   for (const ir::ValueId id : plan_.reads) declare_type(id);
   for (const ir::ValueId id : plan_.writes) declare_type(id);
@@ -66,8 +71,10 @@ void NestValues::declare() {
 Expr NestValues::index_of(const TermAccess& access, size_t slot) {
   Expr index = plan_.offsets[slot];
   for (size_t d = 0; d < place_.at.size(); ++d) index = index + place_.at[d] * plan_.layout.strides[slot][d];
-  if (access.index == ir::kNone) return index;
-  return index + loop::as_index(value_of(access.index)) * plan_.strides_of(access.value)[access.indexed];
+  if (access.indices.empty()) return index;
+  const std::vector<Expr> strides = plan_.strides_of(access.value);
+  for (const auto& [dim, term] : access.indices) index = index + loop::as_index(value_of(term)) * strides[dim];
+  return index;
 }
 
 // Where the current element is in its row.
@@ -81,12 +88,11 @@ Expr NestValues::place_in_row() const {
 void NestValues::write_check(const TermCheck& check) {
   const auto& sizes = plan_.graph.value(check.index).tensor().sizes;
   const std::vector<Expr> strides = plan_.strides_of(check.index);
-  const BufferId buffer = in_.at(check.index);
   const auto write = [&](auto self, size_t d, const Expr& before) -> void {
     const auto body = [&](const Expr& i) {
       const Expr at = before + i * strides[d];
       if (d + 1 < sizes.size()) return self(self, d + 1, at);
-      const Value place = loop::cast(builder_.load(buffer, at), DType::kI64);
+      const Value place = loop::cast(element(check.index, at), DType::kI64);
       const Value limit = builder_.index(check.limit);
       const Value fits = check.from_end ? (place < limit) & (place >= -limit) : (place < limit) & (place >= 0.0);
       builder_.check(fits, check.message, check.message.find('%') == std::string::npos ? Value{} : place);
@@ -104,6 +110,7 @@ void NestValues::stage_tile(size_t tile, const Expr& first_row, const Expr& rows
   for (int t = 0; t < plan_.terms.size(); ++t) {
     const Term& term = plan_.terms.term(t);
     if (!plan_.needed[t] || term.kind != Term::Kind::kLoad || term.row || !term.access.is_plain()) continue;
+    if (!in_.contains(term.access.value)) continue;
     const std::vector<Expr>& strides = plan_.layout.strides[plan_.slots[t]];
     if (strides.back().is_int(0) || strides.back().is_int(1) || !strides[tile].is_int(1)) continue;
     const DType dtype = plan_.graph.value(term.access.value).tensor().dtype;
@@ -172,16 +179,25 @@ Value NestValues::load(const Term& term, int id) {
   if (access.value == ir::kNone) return builder_.load(sums_, place_.sums_row * plan_.layout.sizes.back() + last);
   if (const auto staged = staged_.find(id); staged != staged_.end())
     return builder_.load(staged->second, (last - place_.first) * plan_.shape.tile + place_.in_tile);
-  const BufferId buffer = in_.at(access.value);
   const Expr index = index_of(access, plan_.slots[id]);
   std::optional<Value> inside;
   const int part = access.part == ir::kNone ? ir::kNone : plan_.terms.part(access.part).inside;
   for (const int condition : {access.inside, part}) {
     if (condition != ir::kNone) inside = inside ? *inside & value_of(condition) : value_of(condition);
   }
-  if (!inside) return builder_.load(buffer, index);
+  if (!inside) return element(access.value, index);
   const DType dtype = plan_.graph.value(access.value).tensor().dtype;
-  return builder_.load(buffer, index, *inside, loop::cast(builder_.constant(DType::kF64, access.outside), dtype));
+  const Value outside = loop::cast(builder_.constant(DType::kF64, access.outside), dtype);
+  const auto memory = in_.find(access.value);
+  if (memory == in_.end()) return loop::select(*inside, element(access.value, index), outside);
+  return builder_.load(memory->second, index, *inside, outside);
+}
+
+// What lies `index` elements behind the first one of a value.
+Value NestValues::element(ir::ValueId value, const Expr& index) {
+  const Generator* made = plan_.generators.find(value);
+  if (made == nullptr) return builder_.load(in_.at(value), index);
+  return emit_element(builder_, *made, plan_.graph.value(value).tensor().dtype, index);
 }
 
 Value NestValues::compute(int id) {

@@ -61,6 +61,7 @@ class NestValues {
   void declare_symbols(const Expr& e);
   loop::Value compute(int term);
   loop::Value load(const Term& term, int id);
+  loop::Value element(ir::ValueId value, const Expr& index);
   Expr index_of(const TermAccess& access, size_t slot);
   Expr place_in_row() const;
 

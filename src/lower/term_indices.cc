@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concatenations, gathers and scatters.
+// Concatenations and gathers.
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "ir/alias.h"
 #include "lower/term_rule.h"
 #include "lower/term_rules.h"
 #include "tensor/shape.h"
@@ -16,12 +15,6 @@ using loop::Value;
 using Values = TermValues;
 
 namespace {
-
-std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
-  const auto* e = std::get_if<Expr>(&attr);
-  const auto dim = e == nullptr ? std::nullopt : known_dim(*e, rank);
-  return dim ? std::optional(static_cast<size_t>(*dim)) : std::nullopt;
-}
 
 // (tensors, dim): along the rows, of one type and rank.
 constexpr size_t kMostParts = 4;
@@ -56,29 +49,59 @@ void write_cat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   }));
 }
 
-// Elements of a dimension by index. `place`: where the index tensor stands among the dimensions of the result.
+// Elements of dimensions by index.
 struct Gather {
+  struct Index {
+    ir::ValueId value = ir::kNone;
+    size_t dim = 0;
+    std::vector<int> dims;  // of the space, that its own run with
+    std::string message;
+  };
   ir::ValueId self = ir::kNone;
-  ir::ValueId index = ir::kNone;
-  size_t dim = 0;
-  bool elementwise = false;  // the index has an element for each of the result
+  std::vector<int> dims;  // of the space, that those of `self` run with
+  std::vector<Index> indices;
   bool from_end = false;
-  std::string message;
 };
 
-std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size) {
-  return cat(begin, "index % is out of bounds for dimension ", dim, " with size ", size.str());
+std::vector<int> counted(size_t count, size_t first = 0) {
+  std::vector<int> out(count);
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<int>(first + i);
+  return out;
 }
 
-// The only index tensor of aten.index.Tensor, and its dimension.
-std::optional<std::pair<ir::ValueId, size_t>> only_index(const Attr& attr) {
-  std::optional<std::pair<ir::ValueId, size_t>> found;
+size_t rank_of(const ir::Graph& graph, ir::ValueId id) { return graph.value(id).tensor().sizes.size(); }
+
+// The dimensions of the index tensors, broadcast together, stand where the first one indexes, or before all others where those
+// between two of them are not indexed.
+void place_dims(const ir::Graph& graph, Gather& gather) {
+  const auto& indices = gather.indices;
+  size_t index_rank = 0;
+  for (const Gather::Index& index : indices) index_rank = std::max(index_rank, rank_of(graph, index.value));
+  const size_t first = indices.back().dim - indices.front().dim + 1 == indices.size() ? indices.front().dim : 0;
+  for (Gather::Index& index : gather.indices) {
+    const size_t rank = rank_of(graph, index.value);
+    index.dims = counted(rank, first + index_rank - rank);
+  }
+  gather.dims.assign(rank_of(graph, gather.self), ir::kNone);
+  size_t others = 0;
+  for (size_t d = 0; d < gather.dims.size(); ++d) {
+    if (std::any_of(indices.begin(), indices.end(), [d](const auto& index) { return index.dim == d; })) continue;
+    gather.dims[d] = static_cast<int>(others < first ? others : others + index_rank);
+    ++others;
+  }
+}
+
+bool is_index(const ir::TensorType* type) {
+  return type != nullptr && (type->dtype == DType::kI64 || type->dtype == DType::kI32) && !type->sizes.empty();
+}
+
+// Torch counts the dimensions that are indexed.
+std::vector<Gather::Index> index_list(const ir::TensorType& self, const Attr& attr) {
+  std::vector<Gather::Index> found;
   const auto* list = std::get_if<std::vector<TensorRef>>(&attr);
-  if (list == nullptr) return std::nullopt;
-  for (size_t d = 0; d < list->size(); ++d) {
+  for (size_t d = 0; list != nullptr && d < list->size(); ++d) {
     if ((*list)[d].id == TensorRef::kAbsent) continue;
-    if (found) return std::nullopt;
-    found.emplace((*list)[d].id, d);
+    found.push_back({(*list)[d].id, d, {}, out_of_bounds("IndexError: ", found.size(), self.sizes[d])});
   }
   return found;
 }
@@ -90,85 +113,44 @@ std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) 
     return std::nullopt;
   Gather found{.self = value_of(node, 0)};
   const std::string& name = node.op->name;
+  const std::string in_self = "IndexError: index out of range in self";
   // Torch has other words for what is not a contiguous matrix.
   const bool is_table = self->sizes.size() == 2 && is_contiguous(self->sizes, self->strides);
+  const bool is_gather = name == "aten.gather";
   if (name == "aten.embedding" && is_table) {
-    found.index = value_of(node, 1);
-    found.message = "IndexError: index out of range in self";
+    found.indices = {{value_of(node, 1), 0, {}, in_self}};
   } else if (name == "aten.index_select" && is_table && is_float_tensor(self)) {
     if (dim_of(node.args[1], self->sizes.size()) != 0) return std::nullopt;
-    found.index = value_of(node, 2);
-    found.message = "IndexError: index out of range in self";
-  } else if (name == "aten.gather") {
+    found.indices = {{value_of(node, 2), 0, {}, in_self}};
+  } else if (is_gather) {
     const auto dim = dim_of(node.args[1], self->sizes.size());
-    if (!dim || !self->sizes[*dim].is_constant()) return std::nullopt;
-    found.index = value_of(node, 2);
-    found.dim = *dim;
-    found.elementwise = true;
-    found.message = out_of_bounds("", *dim, self->sizes[*dim]);
-  } else if (const auto index = name == "aten.index.Tensor" ? only_index(node.args[1]) : std::nullopt) {
-    if (!self->sizes[index->second].is_constant()) return std::nullopt;
-    found.index = index->first;
-    found.dim = index->second;
+    if (!dim) return std::nullopt;
+    found.indices = {{value_of(node, 2), *dim, {}, out_of_bounds("", *dim, self->sizes[*dim])}};
+  } else if (name == "aten.index.Tensor" || name == "aten._unsafe_index.Tensor") {
+    found.indices = index_list(*self, node.args[1]);
     found.from_end = true;
-    found.message = out_of_bounds("IndexError: ", found.dim, self->sizes[found.dim]);
-  } else {
-    return std::nullopt;
   }
-  const auto* index = tensor_type(graph, found.index);
-  const bool is_index = index != nullptr && (index->dtype == DType::kI64 || index->dtype == DType::kI32);
-  return is_index && !index->sizes.empty() ? std::optional(found) : std::nullopt;
+  const auto fits = [&](const Gather::Index& index) { return is_index(tensor_type(graph, index.value)); };
+  if (found.indices.empty() || !std::all_of(found.indices.begin(), found.indices.end(), fits)) return std::nullopt;
+  if (is_gather)
+    found.dims = found.indices[0].dims = counted(self->sizes.size());
+  else
+    place_dims(graph, found);
+  return found;
 }
 bool fits_gather(const ir::Graph& graph, const ir::Node& node) { return find_gather(graph, node).has_value(); }
-
-int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end) {
-  if (from_end) w.reads(*from_end);
-  return w.map({index}, 1, [from_end](Builder& b, Values v) {
-    const Value place = loop::cast(v[0], DType::kI64);
-    return from_end ? loop::select(place < 0.0, place + b.index(*from_end), place) : place;
-  });
-}
-
-std::vector<int> counted(size_t count, int first = 0) {
-  std::vector<int> out(count);
-  for (size_t i = 0; i < count; ++i) out[i] = first + static_cast<int>(i);
-  return out;
-}
 
 void write_gather(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const Gather gather = *find_gather(graph, node);
   const auto& self = graph.value(gather.self).tensor().sizes;
-  const size_t index_rank = graph.value(gather.index).tensor().sizes.size();
-  w.check({gather.index, self[gather.dim], gather.from_end, gather.message});
-  std::vector<int> dims = counted(self.size());
-  std::vector<int> index_dims = counted(index_rank, gather.elementwise ? 0 : static_cast<int>(gather.dim));
-  for (size_t d = gather.dim + 1; !gather.elementwise && d < dims.size(); ++d) {
-    dims[d] += static_cast<int>(index_rank) - 1;
+  std::vector<TermAccess::Index> indices;
+  for (const Gather::Index& index : gather.indices) {
+    const Expr size = self[index.dim];
+    w.check({index.value, size, gather.from_end, index.message});
+    indices.push_back({index.dim, as_place(w, w.load_along(index.value, index.dims),
+                                           gather.from_end ? std::optional(size) : std::nullopt)});
   }
-  const int index = as_place(w, w.load_along(gather.index, std::move(index_dims)),
-                             gather.from_end ? std::optional(self[gather.dim]) : std::nullopt);
-  w.result(node.results[0], w.load_indexed(gather.self, std::move(dims), gather.dim, index));
-}
-
-// (self, dim, index, source)
-bool fits_index_copy(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
-  const auto* index = tensor_argument(graph, node, 2);
-  const auto* source = tensor_argument(graph, node, 3);
-  if (self == nullptr || index == nullptr || source == nullptr || self->sizes.empty()) return false;
-  const auto dim = dim_of(node.args[1], self->sizes.size());
-  return dim && self->sizes[*dim].is_constant() && source->sizes.size() == self->sizes.size() &&
-         source->dtype == self->dtype && !is_complex(self->dtype) && size_of(self->dtype) <= 8 &&
-         index->dtype == DType::kI64 && index->sizes.size() == 1 && index->sizes[0] == source->sizes[*dim] &&
-         ir::has_distinct_elements(*self, graph.symbols);
-}
-void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const auto& self = graph.value(value_of(node, 0)).tensor().sizes;
-  const size_t dim = *dim_of(node.args[1], self.size());
-  const ir::ValueId index = value_of(node, 2);
-  w.check({index, self[dim], false, out_of_bounds("IndexError: index_copy_(): ", dim, self[dim])});
-  const int place = as_place(w, w.load_along(index, {static_cast<int>(dim)}), std::nullopt);
-  w.write_indexed(value_of(node, 0), w.load(value_of(node, 3)), dim, place);
+  w.result(node.results[0], w.load_indexed(gather.self, gather.dims, std::move(indices)));
 }
 
 constexpr TermKind kGather = TermKind::kGather;
@@ -178,16 +160,24 @@ constexpr NamedRule kRules[] = {
     {"aten.index_select", {fits_gather, write_gather, kGather}},
     {"aten.gather", {fits_gather, write_gather, kGather}},
     {"aten.index.Tensor", {fits_gather, write_gather, kGather}},
-    {"aten.index_copy_", {fits_index_copy, write_index_copy, TermKind::kScatter, 3}},
+    {"aten._unsafe_index.Tensor", {fits_gather, write_gather, kGather}},
 };
 
 }  // namespace
 
 std::span<const NamedRule> index_rules() { return kRules; }
 
-ir::ValueId index_operand(const ir::Node& node) {
-  if (node.op->name == "aten.index.Tensor") return only_index(node.args[1])->first;
-  return value_of(node, node.op->name == "aten.embedding" ? 1 : 2);
+int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end) {
+  if (from_end) w.reads(*from_end);
+  return w.map({index}, 1, [from_end](Builder& b, Values v) {
+    const Value place = loop::cast(v[0], DType::kI64);
+    return from_end ? loop::select(place < 0.0, place + b.index(*from_end), place) : place;
+  });
+}
+
+std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size) {
+  const std::string shown = size.is_constant() ? size.str() : cat("{", size.str(), "}");
+  return cat(begin, "index % is out of bounds for dimension ", dim, " with size ", shown);
 }
 
 }  // namespace npugraph::lower

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct NamedRule {
 std::span<const NamedRule> reduction_rules();
 std::span<const NamedRule> index_rules();
 std::span<const NamedRule> window_rules();
+std::span<const NamedRule> triangle_rules();
+std::span<const NamedRule> scatter_rules();
+std::span<const NamedRule> rearrangement_rules();
 
 using TermValues = std::span<const loop::Value>;
 
@@ -68,6 +72,17 @@ inline std::optional<int> known_dim(const Expr& e, size_t rank) {
   if (!dim) return std::nullopt;
   return static_cast<int>(*dim < 0 ? *dim + static_cast<int64_t>(rank) : *dim);
 }
+
+inline std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
+  const auto* e = std::get_if<Expr>(&attr);
+  const auto dim = e == nullptr ? std::nullopt : known_dim(*e, rank);
+  return dim ? std::optional(static_cast<size_t>(*dim)) : std::nullopt;
+}
+
+// The term of an index as a place; negative ones count from the end of a dimension of size `from_end`.
+int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end);
+// What torch says of an index outside, as the message of a check.
+std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size);
 
 inline loop::Value sub(loop::Builder&, TermValues v) { return v[0] - v[1]; }
 inline loop::Value mul(loop::Builder&, TermValues v) { return v[0] * v[1]; }

@@ -165,7 +165,8 @@ void write_only_part(TermWriter& w, const ir::Graph& graph, const ir::Node& node
 const Rule* find_named(std::string_view op) {
   static const auto rules = [] {
     std::unordered_map<std::string_view, const Rule*> by_name;
-    for (const auto family : {reduction_rules(), index_rules(), window_rules()})
+    for (const auto family :
+         {reduction_rules(), index_rules(), scatter_rules(), rearrangement_rules(), triangle_rules(), window_rules()})
       for (const NamedRule& row : family) by_name.emplace(row.op, &row.rule);
     return by_name;
   }();

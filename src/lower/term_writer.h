@@ -18,8 +18,8 @@ class TermWriter {
   int load(ir::ValueId value);
   // The same where its dimensions run with those of the space in `dims`, as the nodes know them.
   int load_along(ir::ValueId value, std::vector<int> dims);
-  // Its element `index` (a term) of dimension `dim`. The others run with those of the space in `dims`.
-  int load_indexed(ir::ValueId value, std::vector<int> dims, size_t dim, int index);
+  // Its element that terms say in the dimensions of `indices`. The others run with those of the space in `dims`.
+  int load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices);
   // In each of its dimensions the element scale * place + shift; `outside` where the term `inside` is false (kNone: nowhere).
   struct Step {
     int64_t scale = 1;
@@ -27,6 +27,8 @@ class TermWriter {
   };
   int load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside);
   int map(std::vector<int> args, int cost, Term::Formula formula);
+  // The term as a full one, where it is the same in a whole row.
+  int spread(int term);
   int reduce(loop::Combine combine, int arg);
   // How many dimensions a row has; which, as the nodes know them, and the others.
   size_t row_rank() const { return terms_.row_rank(); }
@@ -74,6 +76,7 @@ class TermWriter {
   int rounded(ir::ValueId value, int term);
   std::vector<int> aligned(ir::ValueId value) const;
   TermAccess access(ir::ValueId value, const std::vector<int>& dims) const;
+  TermAccess indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices) const;
 
   Terms& terms_;
   const ir::Graph& graph_;

@@ -44,7 +44,9 @@ int TermWriter::add_load(TermAccess access) {
   const auto in_row = [&](int dim) { return terms_.is_in_row(dim); };
   const auto is_full = [&](int term) { return term != ir::kNone && !terms_.terms_[term].row; };
   const bool runs = std::any_of(access.dims.begin(), access.dims.end(), in_row);
-  const bool row = !terms_.changes_in_row(runs || is_full(access.index) || is_full(access.inside));
+  const bool moves = std::any_of(access.indices.begin(), access.indices.end(),
+                                 [&](const TermAccess::Index& index) { return is_full(index.term); });
+  const bool row = !terms_.changes_in_row(runs || moves || is_full(access.inside));
   if (!row) access.part = part_;
   return add({.kind = Term::Kind::kLoad, .row = row, .access = std::move(access)});
 }
@@ -64,12 +66,15 @@ int TermWriter::load(ir::ValueId value) {
 
 int TermWriter::load_along(ir::ValueId value, std::vector<int> dims) { return add_load(access(value, dims)); }
 
-int TermWriter::load_indexed(ir::ValueId value, std::vector<int> dims, size_t dim, int index) {
-  dims[dim] = ir::kNone;
+TermAccess TermWriter::indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices) const {
+  for (const TermAccess::Index& index : indices) dims[index.dim] = ir::kNone;
   TermAccess at = access(value, dims);
-  at.indexed = static_cast<int>(dim);
-  at.index = index;
-  return add_load(std::move(at));
+  at.indices = std::move(indices);
+  return at;
+}
+
+int TermWriter::load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices) {
+  return add_load(indexed(value, std::move(dims), std::move(indices)));
 }
 
 int TermWriter::load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside) {
@@ -95,6 +100,13 @@ int TermWriter::map(std::vector<int> args, int cost, Term::Formula formula) {
   term.args = std::move(args);
   term.formula = std::move(formula);
   return add(std::move(term));
+}
+
+int TermWriter::spread(int term) {
+  if (!terms_.terms_[term].row) return term;
+  std::vector<int> args = {term};
+  for (const int dim : row_dims()) args.push_back(place(dim));
+  return map(std::move(args), 0, [](Builder&, Values v) { return v[0]; });
 }
 
 std::vector<int> TermWriter::row_dims() const {
@@ -213,12 +225,8 @@ void TermWriter::write(ir::ValueId operand, ir::ValueId value, int term) {
 }
 
 void TermWriter::write_indexed(ir::ValueId operand, int term, size_t dim, int index) {
-  std::vector<int> dims = aligned(operand);
-  dims[dim] = ir::kNone;
-  TermAccess at = access(operand, dims);
-  at.indexed = static_cast<int>(dim);
-  at.index = index;
-  terms_.written_.push_back({.value = operand, .term = rounded(operand, term), .store = std::move(at)});
+  terms_.written_.push_back(
+      {.value = operand, .term = rounded(operand, term), .store = indexed(operand, aligned(operand), {{dim, index}})});
 }
 
 Terms::Terms(std::vector<Expr> space, int lanes, const std::vector<int>& walk) : places_(space.size()) {

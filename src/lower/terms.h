@@ -30,12 +30,15 @@ struct TermAccess {
   // Per dimension of the value, its element is scale * place + shift; none: the place.
   std::vector<int64_t> scales;
   std::vector<int64_t> shifts;
-  int inside = ir::kNone;   // term: whether there is an element; elsewhere ...
-  double outside = 0;       // ... its value
-  int part = ir::kNone;     // read at shifted places, see Terms::part()
-  int indexed = ir::kNone;  // in this dimension of the value, its element is ...
-  int index = ir::kNone;    // ... what this term says, an i64
-  bool is_plain() const { return part == ir::kNone && indexed == ir::kNone && scales.empty(); }
+  int inside = ir::kNone;  // term: whether there is an element; elsewhere ...
+  double outside = 0;      // ... its value
+  int part = ir::kNone;    // read at shifted places, see Terms::part()
+  struct Index {
+    size_t dim = 0;  // in this dimension of the value, its element is ...
+    int term = 0;    // ... what this term says, an i64
+  };
+  std::vector<Index> indices;
+  bool is_plain() const { return part == ir::kNone && indices.empty() && scales.empty(); }
 };
 
 struct Term {
@@ -160,7 +163,7 @@ enum class TermKind : uint8_t {
   kElementwise,    // an element of each for each place
   kRows,           // whole rows, see walk_of()
   kConcatenation,  // side by side along the rows
-  kGather,         // an index operand says where: both are loaded
+  kGather,         // elements from anywhere: operands are loaded
   kWrite,          // elementwise, into an operand
   kScatter,        // into an operand, where an index operand says: the index is loaded
   kWindow,         // at places around: the operand is loaded
@@ -168,7 +171,7 @@ enum class TermKind : uint8_t {
 // Nothing for nodes without terms.
 std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node);
 
-// The operand that says where a node of kind kGather or kScatter reads or writes.
+// The operand that says where a node of kind kScatter writes.
 ir::ValueId index_operand(const ir::Node& node);
 
 // A matrix product that generated code computes.

@@ -6,6 +6,7 @@
 #include "passes/canonicalise.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
+#include "passes/detach_creations.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_conversions.h"
 #include "passes/fold_dequantised.h"
@@ -27,6 +28,7 @@ const std::vector<Pass>& all_passes() {
       {"canonicalise", canonicalise, "gives what means the same one spelling"},
       {"cse", cse, "computes equal things once"},
       {"dce", dce, "removes what nobody can notice"},
+      {"detach_creations", detach_creations, "lets tensors of one number read nothing"},
       {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
       {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves"},
       {"fold_dequantised", fold_dequantised, "lets products read the codes of weights that are dequantised for them"},

@@ -317,7 +317,7 @@ TEST(Checks, FailWithTheirMessage) {
   const BufferId table = b.in("table", DType::kF32), ids = b.in("ids", DType::kI64), y = b.out("y", DType::kF32);
   b.parallel_for(m, 1, [&](const Expr& i) {
     const Value id = b.load(ids, i);
-    b.check((id >= 0.0) & (id < b.index(rows)), "index % is out of range", id);
+    b.check((id >= 0.0) & (id < b.index(rows)), "index % is not one of {rows} + {m*n}", id);
     b.vector_for(n, [&](const Expr& j) { b.store(y, i * n + j, b.load(table, as_index(id) * n + j)); });
   });
   const Kernel kernel = b.finish();

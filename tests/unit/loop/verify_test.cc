@@ -104,6 +104,11 @@ TEST(LoopVerify, Checks) {
       {"check %2, \"m % m\"", "a check shows a value where its message has a '%', and only then: m % m"},
       {"check %2, \"m\", %1", "a check shows a value where its message has a '%', and only then: m"},
       {"check %2, \"m % m\", %0", "the value %0 of a check is no integer"},
+      {"check %2, \"m {n + 1} of {2*n}\"", ""},
+      {"check %2, \"m {n\"", ""},
+      {"check %2, \"m {k}\"", "the symbol k in k is not visible"},
+      {"check %2, \"m {f}\"", "the expression f is no integer"},
+      {"for i < n { check %2, \"m {i}\" }", "the message of a check has {i}, where i is no scalar"},
   };
   for (const Case& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
 }

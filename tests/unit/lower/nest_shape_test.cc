@@ -38,9 +38,11 @@ class Nest {
 
   std::vector<NestShape> shapes() const { return nest_shapes(terms(), cluster().results); }
   LoopNest in(const NestShape& shape) const {
-    return make_loop_nest(graph_, terms(), cluster().results, strides(), shape);
+    return make_loop_nest(graph_, terms(), cluster().results, strides(), clusters_.generators(), shape);
   }
-  LoopNest cheapest() const { return make_cheapest_nest(graph_, terms(), cluster().results, strides(), kTarget); }
+  LoopNest cheapest() const {
+    return make_cheapest_nest(graph_, terms(), cluster().results, strides(), clusters_.generators(), kTarget);
+  }
 
   // Results of the kernel as the interpreter computes them.
   std::vector<float> run(const loop::Kernel& kernel, const LoopNest& nest) const {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that are known from places alone: numbers in order, and one number everywhere. Loops compute their elements instead
+// of loading them, through any view; what makes them has a task only where something else reads their memory.
+//
+//   %p = aten.arange(s0)                                        no task
+//   %q = aten.unsqueeze(%p, 1) view(0)
+//   %m = aten.le.Tensor(%p, %q)                                 loop.le.where: compares places
+//   %y = aten.where.self(%m, %x, -inf)
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+
+#include "ir/alias.h"
+#include "ir/graph.h"
+#include "loop/builder.h"
+
+namespace npugraph::lower {
+
+// The element that lies `i` elements behind the first one: `number`, or first + i * step.
+struct Generator {
+  std::optional<Scalar> number;
+  Expr first;
+  Expr step;
+  bool is_same_everywhere() const { return number || step.is_int(0); }
+};
+
+// A snapshot of a Graph. Immutable, safe to share.
+class Generators {
+ public:
+  Generators(const ir::Graph& graph, const ir::AliasInfo& aliases);
+
+  // Null: the value must be read from memory.
+  const Generator* find(ir::ValueId value) const {
+    const auto at = of_values_.find(value);
+    return at == of_values_.end() ? nullptr : &at->second;
+  }
+
+ private:
+  void add(const ir::Graph& graph, const ir::AliasInfo& aliases, ir::ValueId root, const Generator& made);
+
+  std::unordered_map<ir::ValueId, Generator> of_values_;
+};
+
+// The element that lies `index` elements behind the first one, of this type.
+loop::Value emit_element(loop::Builder& builder, const Generator& generator, DType dtype, const Expr& index);
+
+// Whether every element of this type can be this number, as torch converts it.
+bool can_hold(DType dtype, const Scalar& number);
+// The number in this type. Requires can_hold().
+loop::Value emit_number(loop::Builder& builder, DType dtype, const Scalar& number);
+
+}  // namespace npugraph::lower
