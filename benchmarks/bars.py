@@ -11,6 +11,10 @@ from benchmarks import peers
 from benchmarks.harness import Result
 
 
+def line(met: bool, promise: str) -> str:
+    return f"{'met' if met else 'NOT MET':<8} {promise}"
+
+
 @dataclass(frozen=True)
 class Bar:
     """Time of ``side`` over time of ``other`` must be at most ``limit``."""
@@ -28,7 +32,7 @@ class Bar:
             if (result.benchmark, result.case) == (self.benchmark, self.case) and ratio:
                 met = ratio.accurate and ratio.value <= self.limit
                 measured = f"{ratio.value:.2f}" if ratio.accurate else "wrong results"
-                return f"{'met' if met else 'NOT MET':<8} {self.describe()}: {measured}"
+                return line(met, f"{self.describe()}: {measured}")
         return None
 
     def describe(self) -> str:
@@ -58,11 +62,8 @@ class GeometricBar:
             return None
         mean = statistics.geometric_mean(gains)
         behind = sum(gain < 1 for gain in gains)
-        met = "met" if mean >= self.limit else "NOT MET"
-        return (
-            f"{met:<8} {self.benchmark} {self.ending}: best of {'/'.join(self.others)} over {self.side} >= "
-            f"{self.limit:g}: {mean:.2f} ({behind} of {len(gains)} cases behind)"
-        )
+        promise = f"{self.benchmark} {self.ending}: best of {'/'.join(self.others)} over {self.side} >= {self.limit:g}"
+        return line(mean >= self.limit, f"{promise}: {mean:.2f} ({behind} of {len(gains)} cases behind)")
 
     def gain(self, result: Result) -> float | None:
         own = result.side(self.side)
@@ -94,9 +95,9 @@ class ShareBar:
         if not shares:
             return None
         case, (least, limit) = min(shares.items(), key=lambda item: item[1][0])
-        met = "met" if least >= self.limit else "NOT MET"
         where = "" if case == self.ending else f" ({case})"
-        return f"{met:<8} {self.benchmark} {self.ending}: {limit} of {self.side} >= {self.limit:g}: {least:.2f}{where}"
+        promise = f"{self.benchmark} {self.ending}: {limit} of {self.side} >= {self.limit:g}"
+        return line(least >= self.limit, f"{promise}: {least:.2f}{where}")
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,11 @@ class RegretBar:
             return None
         mean = statistics.geometric_mean(ratios.values())
         case, worst = max(ratios.items(), key=lambda item: item[1])
-        met = "met" if mean <= self.mean and worst <= self.worst else "NOT MET"
-        return (
-            f"{met:<8} {self.benchmark}: {self.side} / {self.other} <= {self.mean:g} in the geometric mean, "
-            f"<= {self.worst:g} in each: {mean:.3f}, {worst:.2f} ({case})"
+        promise = (
+            f"{self.benchmark}: {self.side} / {self.other} <= {self.mean:g} in the geometric mean, "
+            f"<= {self.worst:g} in each"
         )
+        return line(mean <= self.mean and worst <= self.worst, f"{promise}: {mean:.3f}, {worst:.2f} ({case})")
 
 
 INDUCTOR = tuple(peers.INDUCTOR)

@@ -12,15 +12,12 @@ struct Planner {
   loop::Attention attention;
   DType dtype;
   target::Target target;
-  RowCount rows;
 
   std::optional<AttentionPlan> plan(const ng_call& call) const {
     return plan_attention(attention, dtype, target, call);
   }
   AttentionCode code(const AttentionPlan& plan) const { return find_code(plan, target); }
-  void prepare(const AttentionPlan& plan) const {
-    if (rows == RowCount::kVaries) make_code_for_queries(plan, target);
-  }
+  void prepare(const AttentionPlan& plan) const { make_code_for_queries(plan, target); }
   static void run(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
     run_attention(plan, code, call);
   }
@@ -32,7 +29,7 @@ ng_task make_attention(const loop::Attention& attention, DType dtype, const targ
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
     throw UserError(cat("attention: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
   if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("attention: ", name_of(target.level), " has no f16"));
-  return PlannedTask<Planner>::make({attention, dtype, target, rows});
+  return PlannedTask<Planner>::make({attention, dtype, target}, rows);
 }
 
 }  // namespace npugraph::codegen

@@ -233,7 +233,6 @@ struct Planner {
   Int4LinearSpec spec;
   std::shared_ptr<const EpilogueCode> end;
   target::Target target;
-  RowCount rows;
 
   std::optional<Plan> plan(const ng_call& call) const { return make_plan(spec, target, call); }
   Code code(const Plan& plan) const {
@@ -242,7 +241,6 @@ struct Planner {
     return code;
   }
   void prepare(Plan plan) const {
-    if (rows == RowCount::kFixed) return;
     for (plan.m = 1; plan.m <= kMostStreamed + 1; ++plan.m) {
       plan.streams = plan.m <= kMostStreamed;
       find_code(spec, target, plan);
@@ -254,7 +252,7 @@ struct Planner {
 }  // namespace
 
 ng_task make_int4_linear(const Int4LinearSpec& spec, const target::Target& target, RowCount rows) {
-  return PlannedTask<Planner>::make({spec, epilogue_code(target, spec.epilogue), target, rows});
+  return PlannedTask<Planner>::make({spec, epilogue_code(target, spec.epilogue), target}, rows);
 }
 
 }  // namespace npugraph::codegen

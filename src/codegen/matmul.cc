@@ -15,7 +15,6 @@ struct Planner {
   std::vector<MatmulSpec> specs;
   std::vector<std::shared_ptr<const EpilogueCode>> ends;  // nullptr: none
   target::Target target;
-  RowCount rows;
 
   std::optional<MatmulPlans> plan(const ng_call& call) const { return plan_matmuls(specs, target, call); }
   std::vector<MatmulCode> code(const MatmulPlans& plans) const {
@@ -27,7 +26,6 @@ struct Planner {
     return codes;
   }
   void prepare(const MatmulPlans& plans) const {
-    if (rows == RowCount::kFixed) return;
     for (size_t i = 0; i < specs.size(); ++i) make_code_for_rows(specs[i], target, plans.plans[i]);
   }
   static void run(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
@@ -71,12 +69,12 @@ std::string str(const MatmulBlocks& blocks) {
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) { return make_matmuls({spec}, target); }
 
 ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target, RowCount rows) {
-  Planner planner{.specs = specs, .ends = {}, .target = target, .rows = rows};
+  Planner planner{.specs = specs, .ends = {}, .target = target};
   for (const MatmulSpec& spec : specs) {
     check(spec, target);
     planner.ends.push_back(spec.epilogue ? epilogue_code(target, *spec.epilogue, sums_type(spec)) : nullptr);
   }
-  return PlannedTask<Planner>::make(std::move(planner));
+  return PlannedTask<Planner>::make(std::move(planner), rows);
 }
 
 }  // namespace npugraph::codegen

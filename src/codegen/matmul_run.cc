@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "codegen/matmul_candidates.h"
 #include "codegen/matmul_copy.h"
@@ -382,7 +384,12 @@ void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, co
   const auto make = [&](int64_t m) {
     MatmulPlan other = plan;
     other.m = m;
-    for (const MatmulPlan& candidate : candidates_of(other, target)) find_code(spec, target, candidate);
+    std::optional<std::pair<Form, int64_t>> made;  // all that code depends on; equal ones are neighbours
+    for (const MatmulPlan& candidate : candidates_of(other, target)) {
+      const std::pair pieces(candidate.form, candidate.tile_rows);
+      if (made != pieces) find_code(spec, target, candidate);
+      made = pieces;
+    }
   };
   for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
   make(tiles);

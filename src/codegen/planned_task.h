@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "abi/task.h"
+#include "codegen/row_count.h"
 
 namespace npugraph::codegen {
 
@@ -16,13 +17,13 @@ namespace npugraph::codegen {
 //   static void run(const Plan&, const Code&, const ng_call&)
 // and, where calls may differ in their number of rows,
 //   void prepare(const Plan&) const                  makes the code that plans of other numbers of rows need
-// which runs once, so that a call of another size waits for no compiler.
+// which runs once, for a task whose rows vary, so that a call of another size waits for no compiler.
 template <typename Planner>
 class PlannedTask {
  public:
-  static ng_task make(Planner planner) {
+  static ng_task make(Planner planner, RowCount rows = RowCount::kFixed) {
     return {
-        .context = new Context{.planner = std::move(planner)},
+        .context = new Context{.planner = std::move(planner), .rows = rows},
         .run = run,
         .bind = bind,
         .unbind = [](void*, void* state) { delete static_cast<State*>(state); },
@@ -36,6 +37,7 @@ class PlannedTask {
   using Code = decltype(std::declval<const Planner&>().code(std::declval<const Plan&>()));
   struct Context {
     Planner planner;
+    RowCount rows;
     std::once_flag prepared;
   };
   struct State {
@@ -50,10 +52,12 @@ class PlannedTask {
   }
 
   static ng_status bind(void* context, const ng_call* call, void** state) {
-    auto& [planner, prepared] = *static_cast<Context*>(context);
+    auto& [planner, rows, prepared] = *static_cast<Context*>(context);
     auto plan = planner.plan(*call);
     if (!plan) return NG_ERROR;
-    if constexpr (requires { planner.prepare(*plan); }) std::call_once(prepared, [&] { planner.prepare(*plan); });
+    if constexpr (requires { planner.prepare(*plan); }) {
+      if (rows == RowCount::kVaries) std::call_once(prepared, [&] { planner.prepare(*plan); });
+    }
     State bound{*std::move(plan), {}};
     bound.code = planner.code(bound.plan);
     if (*state == nullptr) *state = new State;

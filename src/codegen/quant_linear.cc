@@ -242,7 +242,6 @@ struct Planner {
   QuantLinearSpec spec;
   std::shared_ptr<const EpilogueCode> end;
   target::Target target;
-  RowCount rows;
 
   std::optional<Plan> plan(const ng_call& call) const { return make_plan(spec, target, call); }
   Code code(const Plan& plan) const {
@@ -251,7 +250,6 @@ struct Planner {
     return code;
   }
   void prepare(const Plan& plan) const {
-    if (rows == RowCount::kFixed) return;
     const auto make = [&](int64_t m) {
       Plan other = plan;
       other.m = m;
@@ -268,7 +266,7 @@ struct Planner {
 }  // namespace
 
 ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target, RowCount rows) {
-  return PlannedTask<Planner>::make({spec, epilogue_code(target, spec.epilogue), target, rows});
+  return PlannedTask<Planner>::make({spec, epilogue_code(target, spec.epilogue), target}, rows);
 }
 
 }  // namespace npugraph::codegen

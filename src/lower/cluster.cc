@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "lower/contains.h"
 #include "lower/generated_node.h"
 #include "lower/kernel_choice.h"
 #include "lower/lanes.h"
@@ -17,10 +18,6 @@ namespace npugraph::lower {
 namespace {
 
 constexpr int kNoCluster = -1;
-
-bool contains(const std::vector<int32_t>& list, int32_t wanted) {
-  return std::find(list.begin(), list.end(), wanted) != list.end();
-}
 
 bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "lower/contains.h"
 #include "lower/terms.h"
 
 namespace npugraph::lower {
@@ -19,10 +20,6 @@ std::optional<OutVariant> find_out_variant(const ir::Graph& graph, const Operato
   const bool strided = std::all_of(node.results.begin(), node.results.end(),
                                    [&](ir::ValueId id) { return id != ir::kNone && graph.value(id).is_tensor(); });
   return functional && strided ? catalog.out_variant(op) : std::nullopt;
-}
-
-bool contains(const std::vector<ir::NodeId>& nodes, ir::NodeId node) {
-  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
 const std::string* find_refusal(ir::NodeId id, const Cluster* cluster, const Refusals& refused) {

@@ -3,14 +3,9 @@
 
 #include <algorithm>
 
+#include "lower/contains.h"
+
 namespace npugraph::lower {
-namespace {
-
-bool contains(const std::vector<ir::NodeId>& nodes, ir::NodeId node) {
-  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
-}
-
-}  // namespace
 
 Legality::Legality(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses, const NodeKinds& kinds)
     : graph_(graph), aliases_(aliases), uses_(uses), kinds_(kinds) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lower/contains.h"
+
 namespace npugraph::lower {
 namespace {
 
@@ -17,7 +19,7 @@ class Moved {
     if (!node.op->is(ir::Trait::kCopyLike)) return false;
     const std::vector<ValueId> written = ir::written_operands(node);
     return std::ranges::any_of(ir::operands(node), [&](ValueId id) {
-      if (std::ranges::find(written, id) != written.end()) return false;
+      if (contains(written, id)) return false;
       const auto& sizes = graph_.value(id).tensor().sizes;
       const bool is_empty = std::ranges::any_of(sizes, [](const Expr& size) { return size.is_int(0); });
       return !is_empty && is_in_memory(id);
@@ -30,7 +32,7 @@ class Moved {
     if (def == ir::kNone) return true;
     const ir::Node& node = graph_.node(def);
     if (!node.views.empty()) return is_in_memory(ir::operands(node).front());
-    return std::ranges::find(nodes_, def) == nodes_.end() || moves(node);
+    return !contains(nodes_, def) || moves(node);
   }
 
   const ir::Graph& graph_;
@@ -41,7 +43,7 @@ class Moved {
 
 bool is_moved(const ir::Graph& graph, ValueId id, const std::vector<NodeId>& nodes) {
   const NodeId def = graph.value(id).def;
-  const bool is_result = std::ranges::find(nodes, def) != nodes.end();
+  const bool is_result = contains(nodes, def);
   return Moved(graph, nodes).moves(graph.node(is_result ? def : nodes.back()));
 }
 

@@ -3,14 +3,11 @@
 
 #include <algorithm>
 
+#include "lower/contains.h"
 #include "lower/nest_cuts.h"
 
 namespace npugraph::lower {
 namespace {
-
-bool contains(const std::vector<int>& list, int wanted) {
-  return std::find(list.begin(), list.end(), wanted) != list.end();
-}
 
 // Marks what the value of a term takes in a walk of this level, and what is kept for it.
 void need(NestPlan& plan, int id, int walk) {

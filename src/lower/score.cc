@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/score.h"
 
-#include <algorithm>
+#include "lower/contains.h"
 
 namespace npugraph::lower {
 namespace {
@@ -10,11 +10,6 @@ int64_t bytes_of(const ir::TensorType& type) {
   int64_t bytes = size_of(type.dtype);
   for (const Expr& size : type.sizes) bytes *= size.as_int().value_or(1);
   return bytes;
-}
-
-template <typename Id>
-bool contains(const std::vector<Id>& list, Id wanted) {
-  return std::find(list.begin(), list.end(), wanted) != list.end();
 }
 
 }  // namespace
