@@ -17,7 +17,7 @@ from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
-from npugraph import _C, counters
+from npugraph import _C, counters, guards
 from npugraph.artifact import Artifact, Owners, registry
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
@@ -59,6 +59,7 @@ def npugraph_ex(
     except (TypeError, ValueError) as error:
         kind = OptionTypeError if isinstance(error, TypeError) else OptionValueError
         raise kind(str(error), first_useful_frame=inspect.currentframe()) from None
+    guards.install()
     compile_ = _Compile(gm, checked)
     compiled = aot_autograd(
         fw_compiler=compile_.forward,

@@ -34,4 +34,5 @@ PYBIND11_MODULE(_C, module) {
   init_fx_importer(module);
   init_artifact(module);
   init_torch_counters(module);
+  init_known_types(module);
 }
