@@ -114,8 +114,9 @@ std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) 
   Gather found{.self = value_of(node, 0)};
   const std::string& name = node.op->name;
   const std::string in_self = "IndexError: index out of range in self";
-  // Torch has other words for what is not a contiguous matrix.
-  const bool is_table = self->sizes.size() == 2 && is_contiguous(self->sizes, self->strides);
+  // Torch has other words for what is not a contiguous matrix, or is empty.
+  const bool is_table =
+      self->sizes.size() == 2 && is_contiguous(self->sizes, self->strides) && !numel(self->sizes).is_int(0);
   const bool is_gather = name == "aten.gather";
   if (name == "aten.embedding" && is_table) {
     found.indices = {{value_of(node, 1), 0, {}, in_self}};
@@ -143,10 +144,12 @@ bool fits_gather(const ir::Graph& graph, const ir::Node& node) { return find_gat
 void write_gather(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const Gather gather = *find_gather(graph, node);
   const auto& self = graph.value(gather.self).tensor().sizes;
+  Expr others = 1;
+  for (size_t d = 0; d < self.size(); ++d) others = others * (gather.dims[d] == ir::kNone ? Expr(1) : self[d]);
   std::vector<TermAccess::Index> indices;
   for (const Gather::Index& index : gather.indices) {
     const Expr size = self[index.dim];
-    w.check({index.value, size, gather.from_end, index.message});
+    w.check({index.value, gather.from_end ? limit_where_read(size, others) : size, gather.from_end, index.message});
     indices.push_back({index.dim, as_place(w, w.load_along(index.value, index.dims),
                                            gather.from_end ? std::optional(size) : std::nullopt)});
   }
@@ -173,6 +176,13 @@ int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end) {
     const Value place = loop::cast(v[0], DType::kI64);
     return from_end ? loop::select(place < 0.0, place + b.index(*from_end), place) : place;
   });
+}
+
+Expr limit_where_read(const Expr& size, const Expr& others) {
+  constexpr int64_t kAny = int64_t{1} << 62;
+  if (const auto count = others.as_int()) return *count == 0 ? Expr(kAny) : size;
+  const Expr some = Expr::make(ExprOp::kMin, {others, 1});
+  return size * some + kAny * (1 - some);
 }
 
 std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size) {

@@ -81,6 +81,9 @@ inline std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
 
 // The term of an index as a place; negative ones count from the end of a dimension of size `from_end`.
 int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end);
+// The limit of a check of indices of a dimension of size `size`. Torch looks at an index with the elements that it reaches: where
+// the product `others` of the other sizes is 0, there are none, and none is wrong.
+Expr limit_where_read(const Expr& size, const Expr& others);
 // What torch says of an index outside, as the message of a check.
 std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size);
 

@@ -26,7 +26,8 @@ class Folder {
 
   bool fold(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
-    if (!is_arithmetic(node.op)) return false;
+    // Both operands converted would give another type; one alone would leave the other without its value.
+    if (!is_arithmetic(node.op) || as_value(node.args[0]) == as_value(node.args[1])) return false;
     for (size_t i = 0; i < 2; ++i) {
       const ir::ValueId source = find_source(as_value(node.args[i]), id);
       if (source == ir::kNone) continue;

@@ -273,6 +273,28 @@ def test_indices_outside_raise_what_eager_raises(fn, bad, dynamic) -> None:
     torch.testing.assert_close(compiled(x, good), fn(x, good))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_indices_that_reach_no_element_are_not_looked_at(dynamic) -> None:
+    def fn(x, i, y):
+        part = x[:, 2:]
+        y.clone()[:, 2:].index_copy_(0, i, part[:2])
+        return (part * 2)[i] + 1
+
+    def make(rows, columns, last):
+        return lambda: (torch.randn(rows, columns), torch.tensor([1, last]), torch.randn(4, columns))
+
+    check(fn, make(5, 7, 3), make(4, 2, 9), dynamic=dynamic, options=GENERATE)
+
+
+@pytest.mark.parametrize("read", [torch.Tensor.index_select, lambda x, _, i: F.embedding(i, x)])
+def test_rows_of_an_empty_table(read) -> None:
+    def fn(x, i):
+        return read(x, 0, i) + 1
+
+    with pytest.raises(RuntimeError, match="INDICES element is out of DATA bounds"):
+        compile_ex(fn, options=GENERATE)(torch.zeros(1, 0), torch.tensor([0, 5]))
+
+
 def test_failed_scatters_write_nothing() -> None:
     def fn(x, i):
         x.scatter_(1, i, 1.0)
