@@ -45,10 +45,10 @@ SAMPLES, QUICK_SAMPLES = 15, 5
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--quick", action="store_true", help="few samples, Inductor only where it compiles fast")
+    parser.add_argument("--quick", action="store_true", help="few samples; of models two, or those of --cases")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything measured as JSON")
     parser.add_argument("--resume", action="store_true", help="keep what FILE holds of this commit, measure the rest")
-    parser.add_argument("--cases", type=comma_separated, default=["*"], help='patterns of cases, as "bert*,gpt2 base*"')
+    parser.add_argument("--cases", type=comma_separated, default=("*",), help='patterns: "bert*,gpt2 base*"')
     parser.add_argument("--sides", type=comma_separated, help="comma-separated; default: all four")
     parser.add_argument("--peers", action="store_true", help="also the sides of benchmarks/peers.py")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="cores to pin to (default: all)")
@@ -61,8 +61,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     return parsed
 
 
-def comma_separated(text: str) -> list[str]:
-    return text.split(",")
+def comma_separated(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, what: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -29,7 +29,7 @@ class Request:
     sides: Sequence[str]
     samples: int
     quick: bool = False
-    cases: Sequence[str] = ("*",)  # patterns as of a shell, of which a case matches one
+    cases: tuple[str, ...] = ("*",)  # patterns as of a shell, of which a case matches one
     known: frozenset[tuple[str, str]] = frozenset()  # (benchmark, case) that need not be measured again
 
     def wants(self, benchmark: str, case: str) -> bool:
@@ -103,7 +103,7 @@ class Result:
         above, below = self.side(numerator), self.side(denominator)
         if above is None or below is None:
             return None
-        rounds = [a / b for a, b in zip(above.seconds, below.seconds, strict=True)]
+        rounds = [a / b for a, b in zip(above.seconds, below.seconds, strict=False)]  # of the rounds with both
         accurate = self.accurate(above) and self.accurate(below)
         return Ratio(above.median / below.median, min(rounds), max(rounds), accurate)
 

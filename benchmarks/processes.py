@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,28 @@ ROOT = Path(__file__).resolve().parents[1]
 Sample = dict[str, Any]
 
 
-def compare(benchmark: str, case: str, side_names: Sequence[str], rounds: int, take: Callable[[str], Sample]) -> Result:
+Times = Mapping[str, float]
+
+
+def compare(
+    benchmark: str,
+    case: str,
+    side_names: Sequence[str],
+    rounds: int,
+    take: Callable[[str], Sample],
+    contenders: Callable[[Times], Collection[str]] = lambda times: times,
+) -> Result:
     """``rounds`` samples of each side in turn. ``take(side)`` gives ``seconds`` (a call) and ``error``; a side whose
-    sample fails is left out, with its last words as a note."""
-    taken, notes = take_turns(side_names, rounds, take)
+    sample fails is left out, with its last words as a note. ``contenders`` is given the seconds of the first round, and
+    gives the sides that go on."""
+    taken, notes = take_turns(side_names, 1, take)
+    going_on = contenders({side: samples[0]["seconds"] for side, samples in taken.items()})
+    later, late_notes = take_turns([side for side in taken if side in going_on], rounds - 1, take, first=1)
+    for side, samples in later.items():
+        taken[side] += samples
+    for side in late_notes:
+        del taken[side]
+    notes |= late_notes
     compared = [
         SideResult(side, [s["seconds"] for s in samples], max(s["error"] for s in samples))
         for side, samples in taken.items()
@@ -29,14 +47,14 @@ def compare(benchmark: str, case: str, side_names: Sequence[str], rounds: int, t
 
 
 def take_turns(
-    side_names: Sequence[str], rounds: int, take: Callable[[str], Sample]
+    side_names: Sequence[str], rounds: int, take: Callable[[str], Sample], first: int = 0
 ) -> tuple[dict[str, list[Sample]], dict[str, str]]:
     """The samples of each side that runs, and for the others a note why they do not. Each round begins with the next
-    side, so that none always follows the same other one."""
+    side, round ``first`` with that side, so that none always follows the same other one."""
     taken: dict[str, list[Sample]] = {side: [] for side in side_names}
     notes: dict[str, str] = {}
-    for turn in range(rounds):
-        shift = turn % len(side_names)
+    for turn in range(first, first + rounds):
+        shift = turn % max(len(side_names), 1)
         for side in [*side_names[shift:], *side_names[:shift]]:
             if side in notes:
                 continue

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import plots, processes, report
+from benchmarks import model_speed, plots, processes, report
 from benchmarks.bars import Bar, GeometricBar, ShareBar
 from benchmarks.harness import Request, Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
@@ -80,6 +80,15 @@ def test_sides_in_processes_take_turns_and_one_that_fails_is_named() -> None:
     assert compared.notes == {"b": "does not run: no such thing"}
     with pytest.raises(RuntimeError, match="No module named"):
         processes.run_module("benchmarks.no_such_sample", ())
+
+
+def test_models_are_timed_again_on_the_sides_that_matter() -> None:
+    seconds = {"eager": 4.0, "inductor": 5.0, "inductor-freezing": 3.5, "zentorch": 1.4, "npugraph_ex": 1.0}
+    take = lambda side: {"seconds": seconds[side], "error": 0.0}  # noqa: E731
+    compared = processes.compare("model_speed", "model", list(seconds), 3, take, model_speed.contenders)
+    rounds = {side.name: len(side.seconds) for side in compared.sides}
+    assert rounds == {"eager": 1, "inductor": 1, "inductor-freezing": 3, "zentorch": 3, "npugraph_ex": 3}
+    assert compared.ratio("eager", "npugraph_ex").value == 4.0
 
 
 def test_plots_show_what_was_measured(tmp_path: Path) -> None:
