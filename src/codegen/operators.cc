@@ -125,15 +125,15 @@ Value* emit_extreme(Ir& b, bool smaller, Value* x, Value* y, DType dtype) {
   return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(first, x, y));
 }
 
-llvm::Constant* emit_constant(Ir& b, const Target& target, const Scalar& value, DType dtype) {
+Value* emit_constant(Ir& b, const Target& target, const Scalar& value, DType dtype) {
   llvm::Type* type = register_type(b.getContext(), dtype);
   if (type->isFloatingPointTy()) return llvm::ConstantFP::get(type, value.as_float());
   if (dtype == DType::kBool) return b.getInt1(value.as_bool());
   if (!is_floating(dtype)) return llvm::ConstantInt::get(type, static_cast<uint64_t>(value.as_int()));
   Value* wide = llvm::ConstantFP::get(b.getFloatTy(), value.as_float());
   Target plain = target;
-  plain.f16c = false;  // by integer arithmetic, which folds
-  return llvm::cast<llvm::Constant>(narrow_float(b, plain, wide, dtype));
+  plain.f16c = false;  // by integer arithmetic, most of which folds here
+  return narrow_float(b, plain, wide, dtype);
 }
 
 Value* emit_operator(Ir& b, const Target& target, Op op, ArrayRef<Value*> args, DType from, DType to) {

@@ -21,6 +21,6 @@ bool divides_integers(loop::Op op, DType dtype);
 llvm::Value* emit_extreme(Ir& b, bool smaller, llvm::Value* x, llvm::Value* y, DType dtype);
 
 // A constant of kernel, as Let::number.
-llvm::Constant* emit_constant(Ir& b, const target::Target& target, const Scalar& value, DType dtype);
+llvm::Value* emit_constant(Ir& b, const target::Target& target, const Scalar& value, DType dtype);
 
 }  // namespace npugraph::codegen

@@ -2,6 +2,7 @@
 #include "lower/nest_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -169,7 +170,7 @@ class Estimate {
 
   // Bytes from the first place that a loop comes to up to the last one.
   static double walked(int64_t step, const Around& loop, int64_t size) {
-    return static_cast<double>(step) * static_cast<double>(loop.extent) * static_cast<double>(size);
+    return std::abs(static_cast<double>(step)) * static_cast<double>(loop.extent) * static_cast<double>(size);
   }
 
   bool in_lanes() const {
