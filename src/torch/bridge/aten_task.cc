@@ -26,6 +26,10 @@ namespace {
 using torch::jit::Stack;
 
 int32_t first_equal_window(const program::Task& task, int32_t operand) {
+  // Parts of a tensor without elements can be the same window. To torch they are different tensors, of which it writes one.
+  const auto& sizes = task.operands[operand].sizes;
+  if (std::any_of(sizes.begin(), sizes.end(), [](const program::Dim& size) { return size == program::Dim{0}; }))
+    return operand;
   int32_t first = 0;
   const auto is_same = [](const program::Operand& a, const program::Operand& b) {
     return a.buffer == b.buffer && a.dtype == b.dtype && program::same_window(a, b);

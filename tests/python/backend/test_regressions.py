@@ -164,3 +164,11 @@ def test_small_sums_with_a_factor(fn: Callable[..., torch.Tensor], alpha: float)
         return fn(x, y, alpha=alpha)
 
     check(compute, lambda: (torch.randn(37), torch.randn(37)))
+
+
+def test_parts_without_elements_at_one_place() -> None:
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        first, second = (x == x).chunk(2, 0)
+        return second.index_put_((torch.tensor([1, 0]),), first[:2])
+
+    check(compute, lambda: (torch.zeros(4, 0),))

@@ -100,6 +100,7 @@ class _Builder:
         self.envs: list[dict[str, torch.Tensor]] = [{} for _ in sizes]
         self.names: list[str] = []  # of values that steps can use
         self.rounded: set[int] = set()  # storages with values that may differ in the last bits
+        self.reinterpreted: set[int] = set()  # storages whose bits are also read as another type
         self.written: set[int] = set()  # storages
         self.unused: dict[str, None] = {}  # values that no later step reads, in order
         self.next_name = 0
@@ -213,6 +214,8 @@ class _Builder:
             return False
         if operator.write is Write.NONE:
             return True
+        if self.rounds(operator, slots) and storage_key(slots.tensors()[0]) in self.reinterpreted:
+            return False
         for env in self.envs:
             target = env[slots.used["x"]]
             others = [env[name] for slot, name in slots.used.items() if slot != "x"]
@@ -238,13 +241,19 @@ class _Builder:
             parameters = [self.envs[0][name] for name in self.parameters]
             self.features |= set(features.of_write(target, parameters, self.envs[0].values()))
 
+    def rounds(self, operator: Operator, slots: Slots) -> bool:
+        operands = slots.tensors()
+        return (operator.inexact and operands[0].is_floating_point()) or any(
+            storage_key(t) in self.rounded for t in operands
+        )
+
     def note_rounding(self, operator: Operator, slots: Slots, results: list[torch.Tensor]) -> None:
         operands = slots.tensors()
-        if (operator.inexact and operands[0].is_floating_point()) or any(
-            storage_key(t) in self.rounded for t in operands
-        ):
+        if self.rounds(operator, slots):
             written = [operands[0]] if operator.write is not Write.NONE else []
             self.rounded |= {storage_key(t) for t in [*results, *written]}
+        dtypes = {storage_key(t): t.dtype for t in operands}
+        self.reinterpreted |= {key for t in results for key in (storage_key(t),) if dtypes.get(key, t.dtype) != t.dtype}
 
     def is_beyond_torch(self, name: str) -> bool:
         """Whether torch's view replay fails on an output, even with a segmentation fault: a view of one of several
