@@ -41,12 +41,21 @@ void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   w.write_indexed(value_of(node, 0), w.load(value_of(node, 3)), dim, place);
 }
 
-// (self, dim, index, source or number): what order duplicates come in does not matter.
+// (self, dim, index, source or number): what order duplicates come in does not matter. Torch reads as much of the source as the
+// index is large; here that is all of it, or along the dimension its first element.
 struct Scatter {
   size_t dim = 0;
   bool adds = false;
   std::optional<Scalar> number;
 };
+
+bool has_sizes_of(const ir::TensorType& source, const ir::TensorType& index, size_t but_dim) {
+  if (source.sizes.size() != index.sizes.size()) return false;
+  for (size_t d = 0; d < source.sizes.size(); ++d) {
+    if (d != but_dim && !(source.sizes[d] == index.sizes[d])) return false;
+  }
+  return true;
+}
 
 bool is_add(const ir::Node& node) {
   return node.op->name == "aten.scatter_add" || node.op->name == "aten.scatter_add_";
@@ -62,9 +71,8 @@ std::optional<Scatter> find_scatter(const ir::Graph& graph, const ir::Node& node
   const auto dim = dim_of(node.args[1], self->sizes.size());
   if (!dim) return std::nullopt;
   Scatter found{.dim = *dim, .adds = is_add(node), .number = constant_argument(node, 3)};
-  const bool fits_source = source != nullptr
-                               ? source->dtype == self->dtype && source->sizes.size() == self->sizes.size()
-                               : found.number && can_hold(self->dtype, *found.number);
+  const bool fits_source = source != nullptr ? source->dtype == self->dtype && has_sizes_of(*source, *index, *dim)
+                                             : found.number && can_hold(self->dtype, *found.number);
   const bool fits_sum =
       !found.adds || is_float_tensor(self) || self->dtype == DType::kI64 || self->dtype == DType::kI32;
   return fits_source && fits_sum ? std::optional(found) : std::nullopt;
@@ -122,7 +130,9 @@ void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
 // Duplicates, if there may be any, write the same number.
 bool fits_scatter_write(const ir::Graph& graph, const ir::Node& node) {
   const auto scatter = find_scatter(graph, node);
-  return scatter && (scatter->number || tensor_argument(graph, node, 2)->sizes[scatter->dim].is_int(1)) &&
+  if (!scatter) return false;
+  const auto is_single = [&](size_t arg) { return tensor_argument(graph, node, arg)->sizes[scatter->dim].is_int(1); };
+  return (scatter->number || (is_single(2) && is_single(3))) &&
          ir::has_distinct_elements(*tensor_argument(graph, node, 0), graph.symbols);
 }
 void write_scatter_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {

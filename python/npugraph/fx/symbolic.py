@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy import functions as f
 from torch.utils._sympy.numbers import int_oo
 
@@ -121,7 +122,12 @@ class SymbolicConverter:
             return Expr.integer(value)
         if isinstance(value, float):
             return Expr.floating(value)
-        return self.convert(value.node.expr)
+        expr = value.node.expr
+        # A size that a guard holds at 1, as one that was broadcast, must be seen to be 1. Torch does that for symbols.
+        is_new_size = expr not in self._memo and not expr.is_Atom and isinstance(value, torch.SymInt)
+        if is_new_size and statically_known_true(value == 1):
+            self._memo[expr] = Expr.integer(1)
+        return self.convert(expr)
 
     def convert(self, expr: sympy.Basic) -> Any:
         """Expr of a sympy expression. Raises ``Unsupported``."""

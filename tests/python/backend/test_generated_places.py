@@ -286,6 +286,21 @@ def test_indices_that_reach_no_element_are_not_looked_at(dynamic) -> None:
     check(fn, make(5, 7, 3), make(4, 2, 9), dynamic=dynamic, options=GENERATE)
 
 
+def test_scatters_read_as_much_as_the_index_is_large() -> None:
+    def fn(x, y, i):
+        y = y * 2 + 1
+        rows = torch.zeros_like(y, dtype=torch.int64)[:1]
+        made = x.scatter(0, rows[:, :2], y), x.scatter_add(0, rows[:, :2], y)
+        x.scatter_(0, rows, y * 3)
+        x.scatter_(1, i, (y - 1)[:2])
+        return made
+
+    def make():
+        return torch.randn(3, 4), torch.randn(3, 4), torch.tensor([[1], [3]])
+
+    check_both(fn, make)
+
+
 @pytest.mark.parametrize("read", [torch.Tensor.index_select, lambda x, _, i: F.embedding(i, x)])
 def test_rows_of_an_empty_table(read) -> None:
     def fn(x, i):

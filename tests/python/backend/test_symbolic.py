@@ -76,3 +76,15 @@ def test_numbers_as_arguments(dynamic) -> None:
     check(lambda x, s: (x * s, s + 1, x.new_zeros(s)), *calls(3, 5, 2), dynamic=dynamic)
     check(lambda x, s: x * s, *calls(True, False), dynamic=dynamic)
     check(lambda x, s: (x + 1, s), *calls(None, "text"), dynamic=dynamic)
+
+
+def test_an_expression_that_a_guard_holds_at_1() -> None:
+    def fn(x):
+        y = x + x
+        return y.diagonal(1, 2, 0) + y
+
+    check(
+        fn,
+        *[lambda n=n: (torch.randn(2, 4, n).transpose(0, 1).contiguous().transpose(0, 1),) for n in (5, 3, 8)],
+        dynamic=True,
+    )
