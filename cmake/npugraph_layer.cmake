@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
+# That a test may take.
+set(NPUGRAPH_TEST_SECONDS 300)
+if(NPUGRAPH_SANITIZE)
+  set(NPUGRAPH_TEST_SECONDS 1800)
+endif()
+
 # npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...] [PCH <header>...] [TEST_SHARDS <n>])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
@@ -47,10 +53,6 @@ function(npugraph_unit_test dir)
   add_executable(${name}_test ${sources})
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
   target_link_libraries(${name}_test PRIVATE ${arg_LIBRARIES} npugraph_options GTest::gtest_main)
-  set(timeout 300)
-  if(NPUGRAPH_SANITIZE)
-    set(timeout 1800)
-  endif()
   foreach(shard RANGE 1 ${arg_SHARDS})
     math(EXPR index "${shard} - 1")
     set(test ${name})
@@ -58,7 +60,7 @@ function(npugraph_unit_test dir)
       set(test ${name}_${shard})
     endif()
     add_test(NAME ${test} COMMAND ${name}_test --gtest_brief=1)
-    set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${NPUGRAPH_TEST_SECONDS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
