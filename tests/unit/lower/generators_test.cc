@@ -188,6 +188,7 @@ constexpr const char* kRows = R"(
     input %i : i64[8, 1] user "i"
     input %k : i64[8, 3] user "k"
     input %v : f32[8, 3] user "v"
+    input %u : f32[8, 1] user "u"
     )";
 
 TEST(Scatters, OfOneElementOfEachRowCompare) {
@@ -203,7 +204,13 @@ TEST(Scatters, OfOneElementOfEachRowCompare) {
 TEST(Scatters, IntoOperandsWriteNumbersAnywhere) {
   EXPECT_EQ(fused(std::string(kRows) + "%s : f32[8, 100] = aten.scatter_.value(%w, 1, %k, 1.0)\nreturn"),
             "loop.scatter_");
-  EXPECT_EQ(fused(std::string(kRows) + "%s : f32[8, 100] = aten.scatter_.src(%w, 1, %i, %v)\nreturn"), "loop.scatter_");
+  EXPECT_EQ(fused(std::string(kRows) + "%s : f32[8, 100] = aten.scatter_.src(%w, 1, %i, %u)\nreturn"), "loop.scatter_");
+}
+
+// A loop over the elements of the index would share what it computes with one over those of the source.
+TEST(Scatters, OfPartOfTheSourceIntoOperandsStayWithTheHost) {
+  EXPECT_EQ(fused(std::string(kRows) + "%s : f32[8, 100] = aten.scatter_.src(%w, 1, %i, %v)\nreturn"),
+            "aten.scatter_.src");
 }
 
 // The last of several elements of one place stays, or all of them are added in their order.
