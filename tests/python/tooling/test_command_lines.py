@@ -33,5 +33,5 @@ def test_unknown_names_are_refused(arguments, complaint, capsys) -> None:
 
 def test_known_names() -> None:
     parsed = benchmarks.parse_arguments(["call_overhead", "--sides", "eager,npugraph_ex,zentorch"])
-    assert (parsed.names, parsed.sides) == (["call_overhead"], ["eager", "npugraph_ex", "zentorch"])
+    assert (parsed.names, parsed.sides) == (["call_overhead"], ("eager", "npugraph_ex", "zentorch"))
     assert benchmarks.parse_arguments([]).names == []
