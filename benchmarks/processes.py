@@ -15,9 +15,8 @@ from benchmarks.harness import Result, SideResult
 
 ROOT = Path(__file__).resolve().parents[1]
 Sample = dict[str, Any]
-
-
-Times = Mapping[str, float]
+Times = Mapping[str, Any]
+Contenders = Callable[[Times], Collection[str]]
 
 
 def compare(
@@ -26,19 +25,12 @@ def compare(
     side_names: Sequence[str],
     rounds: int,
     take: Callable[[str], Sample],
-    contenders: Callable[[Times], Collection[str]] = lambda times: times,
+    contenders: Contenders = lambda times: times,
 ) -> Result:
     """``rounds`` samples of each side in turn. ``take(side)`` gives ``seconds`` (a call) and ``error``; a side whose
     sample fails is left out, with its last words as a note. ``contenders`` is given the seconds of the first round, and
     gives the sides that go on."""
-    taken, notes = take_turns(side_names, 1, take)
-    going_on = contenders({side: samples[0]["seconds"] for side, samples in taken.items()})
-    later, late_notes = take_turns([side for side in taken if side in going_on], rounds - 1, take, first=1)
-    for side, samples in later.items():
-        taken[side] += samples
-    for side in late_notes:
-        del taken[side]
-    notes |= late_notes
+    taken, notes = take_turns(side_names, rounds, take, contenders)
     compared = [
         SideResult(side, [s["seconds"] for s in samples], max(s["error"] for s in samples))
         for side, samples in taken.items()
@@ -47,15 +39,21 @@ def compare(
 
 
 def take_turns(
-    side_names: Sequence[str], rounds: int, take: Callable[[str], Sample], first: int = 0
+    side_names: Sequence[str],
+    rounds: int,
+    take: Callable[[str], Sample],
+    contenders: Contenders = lambda times: times,
 ) -> tuple[dict[str, list[Sample]], dict[str, str]]:
     """The samples of each side that runs, and for the others a note why they do not. Each round begins with the next
-    side, round ``first`` with that side, so that none always follows the same other one."""
+    side, so that none always follows the same other one."""
     taken: dict[str, list[Sample]] = {side: [] for side in side_names}
     notes: dict[str, str] = {}
-    for turn in range(first, first + rounds):
-        shift = turn % max(len(side_names), 1)
-        for side in [*side_names[shift:], *side_names[:shift]]:
+    names = list(side_names)
+    for turn in range(rounds):
+        if not names:
+            break
+        shift = turn % len(names)
+        for side in [*names[shift:], *names[:shift]]:
             if side in notes:
                 continue
             try:
@@ -63,6 +61,9 @@ def take_turns(
             except RuntimeError as error:
                 del taken[side]
                 notes[side] = f"does not run: {str(error).splitlines()[-1][:200]}"
+        if turn == 0:
+            going_on = contenders({side: samples[0]["seconds"] for side, samples in taken.items()})
+            names = [side for side in taken if side in going_on]
     return taken, notes
 
 

@@ -144,12 +144,13 @@ bool fits_gather(const ir::Graph& graph, const ir::Node& node) { return find_gat
 void write_gather(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const Gather gather = *find_gather(graph, node);
   const auto& self = graph.value(gather.self).tensor().sizes;
-  Expr others = 1;
-  for (size_t d = 0; d < self.size(); ++d) others = others * (gather.dims[d] == ir::kNone ? Expr(1) : self[d]);
+  std::vector<Expr> others = self;
+  for (const Gather::Index& index : gather.indices) others[index.dim] = 1;
   std::vector<TermAccess::Index> indices;
   for (const Gather::Index& index : gather.indices) {
     const Expr size = self[index.dim];
-    w.check({index.value, gather.from_end ? limit_where_read(size, others) : size, gather.from_end, index.message});
+    w.check(
+        {index.value, gather.from_end ? limit_where_read(size, numel(others)) : size, gather.from_end, index.message});
     indices.push_back({index.dim, as_place(w, w.load_along(index.value, index.dims),
                                            gather.from_end ? std::optional(size) : std::nullopt)});
   }

@@ -8,6 +8,7 @@
 #include "lower/generators.h"
 #include "lower/term_rule.h"
 #include "lower/terms.h"
+#include "tensor/shape.h"
 
 namespace npugraph::lower {
 
@@ -33,9 +34,9 @@ void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   const auto& self = graph.value(value_of(node, 0)).tensor().sizes;
   const size_t dim = *dim_of(node.args[1], self.size());
   const ir::ValueId index = value_of(node, 2);
-  Expr others = 1;
-  for (size_t d = 0; d < self.size(); ++d) others = others * (d == dim ? Expr(1) : self[d]);
-  w.check({index, limit_where_read(self[dim], others), false,
+  std::vector<Expr> others = self;
+  others[dim] = 1;
+  w.check({index, limit_where_read(self[dim], numel(others)), false,
            out_of_bounds("IndexError: index_copy_(): ", dim, self[dim])});
   const int place = as_place(w, w.load_along(index, {static_cast<int>(dim)}), std::nullopt);
   w.write_indexed(value_of(node, 0), w.load(value_of(node, 3)), dim, place);
