@@ -66,6 +66,25 @@ constexpr int kRounds = 100000;
   for (__m512& sum : sums) asm volatile("" : "+v"(sum));
 }
 
+constexpr int64_t kFlopsOfAmx = 4 * 2 * 16 * 16 * 32;  // of a round of multiply_amx()
+
+[[gnu::target("amx-tile,amx-bf16"), gnu::noinline]] void multiply_amx() {
+  // Palette 1, and of each register the bytes of a row and the rows. Static: the intrinsic does not say that it reads it all.
+  static const struct alignas(64) {
+    uint8_t palette = 1, start = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } config;
+  _tile_loadconfig(&config);
+  for (int round = 0; round < kRounds; ++round) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+
 // Reads eight streams of one part of the memory.
 [[gnu::target("avx2"), gnu::noinline]] void read_bytes(const char* from, size_t size) {
   constexpr int kStreams = 8;
@@ -112,9 +131,10 @@ double byte_rate(size_t size, Body body) {
 
 Limits measure_limits(const target::Target& target) {
   Limits limits;
-  if (target.level == target::Level::kX86V4) limits.f32 = flops(multiply_f32, kChains * 32);
+  if (target.masks) limits.f32 = flops(multiply_f32, kChains * 32);
   if (target.level == target::Level::kX86V3) limits.f32 = flops(multiply_f32_narrow, kChains / 2 * 16);
   if (target.bf16_dot) limits.bf16 = flops(multiply_bf16, kChains * 64);
+  if (target.amx) limits.bf16 = flops(multiply_amx, kFlopsOfAmx);
   const Bytes memory(size_t{512} << 20);
   const size_t half = memory.size / 2, part = memory.size / parts() / 1024 * 1024;
   const char* from = memory.data;

@@ -34,7 +34,8 @@ bool parse_threads(std::string_view value, Environment& out) {
 }
 
 bool parse_target(std::string_view value, Environment& out) {
-  constexpr std::array<std::string_view, 5> kTargets = {"native", "x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"};
+  constexpr std::array<std::string_view, 6> kTargets = {"native",    "x86-64-v2",     "x86-64-v3",
+                                                        "x86-64-v4", "x86-64-v4-amx", "neon"};
   out.target = value;
   return std::find(kTargets.begin(), kTargets.end(), value) != kTargets.end();
 }
@@ -61,7 +62,7 @@ constexpr std::array kTable = {
                           out.report_dir = value;
                           return true;
                         }},
-    EnvironmentVariable{"NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4 or neon", "native",
+    EnvironmentVariable{"NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-amx or neon", "native",
                         "The processor that code is generated for; a level that the host lacks has no effect.",
                         parse_target},
 };

@@ -38,7 +38,7 @@ struct Memory {
     for (int64_t i = 0; i < plan.block_rows / width; ++i) {
       Panel& panel = panels[static_cast<size_t>(i)];
       panel.queries = pieces.take<float>(steps * width);
-      panel.sums = pieces.take<float>(plan.value_size * width);
+      panel.sums = pieces.take<float>(plan.value_columns() * width);
       panel.state = pieces.take<float>(2 * width);
       panel.limits = pieces.take<int32_t>(width);
     }
@@ -47,7 +47,8 @@ struct Memory {
     mask_rows = pieces.take<float>(plan.adds_mask() ? block : 0);
     copies = pieces.take<float>(width * std::max(steps, round_up(plan.value_size, lanes) + lanes));
     staged_keys = pieces.take<float>(plan.shape.rows * plan.steps());
-    staged_values = pieces.take<float>(plan.block_keys * plan.value_size);
+    staged_values = pieces.take<float>(plan.block_keys * plan.value_columns());
+    interleaved = pieces.take<float>(plan.shape.amx ? plan.block_keys * width : 0);
   }
 
   std::array<Panel, kMostPanels> panels;
@@ -57,6 +58,7 @@ struct Memory {
   float* copies;     // of queries, of sums
   float* staged_keys;
   float* staged_values;
+  float* interleaved;  // of them, a panel
 };
 
 class Panels {
@@ -71,6 +73,7 @@ class Panels {
         panels_(memory.panels.data(), static_cast<size_t>((item.rows + width_ - 1) / width_)) {}
 
   void run() {
+    const AmxScope scope(c_.code.amx);
     int64_t begin = item_.key + item_.keys, end = item_.key, row = item_.row;
     for (Panel& panel : panels_) {
       panel.row = row;
@@ -176,7 +179,38 @@ class Panels {
     }
   }
 
+  // Bytes from an element of values to the next one in staged_values, for AMX.
+  int64_t turned_stride() const { return round_up(divide_up(p_.block_keys, 2), lanes_) * 4; }
+
+  // Values as rows of tiles: [element][pair of keys].
+  void turn_values(int64_t key, int64_t count) {
+    const int64_t steps = divide_up(count, 2), columns = p_.shape.columns();
+    for (int64_t e = 0; e < p_.value_columns(); e += columns) {
+      const char* from = c_.value(item_, key) + e * p_.v.column();
+      const int64_t known = std::min(columns, p_.value_size - e);
+      if (p_.v.is_dense() && known == columns && count % 2 == 0)
+        c_.code.interleave(from, p_.v.row(), steps, m_.interleaved);
+      else
+        pack_columns(from, p_.v.dtype, p_.v.row(), p_.v.column(), known, count, 0, steps, true, columns,
+                     m_.interleaved);
+      c_.code.transpose(m_.interleaved, columns * 4, steps, columns,
+                        reinterpret_cast<char*>(m_.staged_values) + e * turned_stride(), turned_stride());
+    }
+  }
+
+  void multiply_turned_values(const Panel& panel, int64_t key, int64_t count) {
+    if (!staged_) turn_values(key, count);
+    staged_ = true;
+    const char* rows = reinterpret_cast<const char*>(m_.staged_values);
+    for (int64_t e = 0; e < p_.value_size; e += p_.shape.rows) {
+      const char* from = rows + e * turned_stride();
+      code(panel).products(m_.scores, from, turned_stride(), divide_up(count, 2), panel.sums + e * panel.width,
+                           panel.started, from, 0, 0);
+    }
+  }
+
   void multiply_values(const Panel& panel, int64_t key, int64_t count) {
+    if (p_.shape.amx) return multiply_turned_values(panel, key, count);
     const bool as_they_lie = !p_.pairs && p_.v.is_dense() && p_.v.dtype == DType::kF32;
     if (!as_they_lie && !staged_) {
       const int64_t steps = p_.pairs ? (count + 1) / 2 : count;

@@ -44,6 +44,7 @@ struct AttentionPlan {
   bool by_rows = false;  // few rows: products of matrices with vectors; otherwise panels
   bool pairs = false;    // bf16 is multiplied as it is
   TileShape shape;
+  int64_t value_rows = 0;  // of a tile of values, at most, where they are not multiplied as keys are
   int64_t block_keys = 0;  // of a panel
   int64_t block_rows = 0;  // of a work item
   int64_t chunk_keys = 0;  // of a work item, at most: what chunks give is combined at the end
@@ -54,6 +55,10 @@ struct AttentionPlan {
   int64_t items() const { return batches * heads * row_blocks() * chunks; }
   // Of 4 bytes, in a product along an element of a key.
   int64_t steps() const { return pairs ? (key_size + 1) / 2 : key_size; }
+  // Elements of a value with those that fill the last tile of AMX.
+  int64_t value_columns() const {
+    return shape.amx ? (value_size + shape.rows - 1) / shape.rows * shape.rows : value_size;
+  }
   DType multiplied() const { return pairs ? DType::kBF16 : DType::kF32; }
 
   // Of scratch, for each item that runs.

@@ -23,8 +23,9 @@ void find_panels(const AttentionPlan& plan, const target::Target& target, bool n
   const int vectors = narrow ? 1 : plan.shape.vectors;
   code.products = tile_code(target, plan.pairs ? TileKind::kBf16Pairs : TileKind::kF32, narrow);
   const int rows = static_cast<int>(value_tile_rows(plan));
-  if (plan.value_size > 0) code.values = value_tile_code(target, rows, vectors, plan.pairs);
-  if (plan.value_size % value_tiles(plan) != 0) code.one_more = value_tile_code(target, rows + 1, vectors, plan.pairs);
+  if (plan.value_size > 0 && !plan.shape.amx) code.values = value_tile_code(target, rows, vectors, plan.pairs);
+  if (plan.value_size % value_tiles(plan) != 0 && !plan.shape.amx)
+    code.one_more = value_tile_code(target, rows + 1, vectors, plan.pairs);
   for (const bool limited : {false, true}) {
     for (const bool masked : {false, true}) {
       if ((limited && !plan.after) || (masked && !plan.adds_mask())) continue;
@@ -46,7 +47,7 @@ void find_rows(const AttentionPlan& plan, const target::Target& target, int rows
 }  // namespace
 
 int64_t value_tiles(const AttentionPlan& plan) {
-  return std::max<int64_t>((plan.value_size + plan.shape.rows - 1) / plan.shape.rows, 1);
+  return std::max<int64_t>((plan.value_size + plan.value_rows - 1) / plan.value_rows, 1);
 }
 
 AttentionCode find_code(const AttentionPlan& plan, const target::Target& target) {
@@ -59,6 +60,8 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
     return code;
   }
   code.transpose = transpose_code(target);
+  if (plan.shape.amx) code.interleave = interleave_code(target, TileKind::kBf16Pairs);
+  if (plan.shape.amx) code.amx = amx_code(target, TileKind::kBf16Pairs);
   // Only the last panel of a block may be narrow.
   const int64_t width = plan.shape.columns();
   const int64_t beyond = plan.rows() % width;
@@ -73,6 +76,7 @@ void make_code_for_queries(const AttentionPlan& plan, const target::Target& targ
   for (int64_t rows = plan.group; rows > 0 && rows <= kMostVectors; rows += plan.group)
     find_rows(plan, target, static_cast<int>(rows), code);
   transpose_code(target);
+  if (plan.shape.amx) interleave_code(target, TileKind::kBf16Pairs);
   for (const bool narrow : {true, false}) find_panels(plan, target, narrow, code.panels[0]);
 }
 

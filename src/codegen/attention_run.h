@@ -2,6 +2,7 @@
 // Runs a planned attention: cuts it into work items, none of which depends on how many threads there are.
 #pragma once
 
+#include "codegen/amx_tile.h"
 #include "codegen/attention_piece.h"
 #include "codegen/attention_plan.h"
 #include "codegen/attention_streams.h"
@@ -15,13 +16,15 @@ struct AttentionCode {
   MaskRowFunction* mask = nullptr;  // of a mask that is contiguous along keys
 
   struct Panels {
-    TileFunction* products = nullptr;
+    TileFunction* products = nullptr;          // with keys; on AMX also with values
     ValueTileFunction* values = nullptr;       // value_tile_rows()
     ValueTileFunction* one_more = nullptr;     // a row more
     SoftmaxPanelFunction* softmax[2][2] = {};  // [limited][masked]
   };
   Panels panels[2];
   TransposeFunction* transpose = nullptr;
+  InterleaveFunction* interleave = nullptr;  // of values for AMX
+  AmxCode amx;
 
   ScoresFunction* scores = nullptr;        // rows: with many keys as they lie
   RowsMatvecFunction* products = nullptr;  // and with few

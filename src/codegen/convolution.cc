@@ -188,6 +188,7 @@ struct Planner {
     };
     return {.tile = tile_code(target, plan.kind, false),
             .narrow_tile = tile_code(target, plan.kind, true),
+            .amx = amx_code(target, plan.kind),
             .interleave = interleave_code(target, plan.kind),
             .copy = copy_rows_code(target, spec.dtype, spec.dtype, spec.convolution.stride.back()),
             .gather = gather(2),

@@ -124,6 +124,7 @@ class Run {
 
   // Panels from `number` of the strip on. sums: [panel][row][column].
   void multiply(const Strip& strip, int64_t row, int64_t rows, int64_t number, int64_t panels) const {
+    const AmxScope scope(code_.amx);
     alignas(64) float sums[kMostSums + 16];
     alignas(64) char packed[kPackedBytes];
     const int64_t sums_of_panel = round_up(rows, p_.shape.rows) * p_.shape.columns();
@@ -222,7 +223,7 @@ int64_t ImageProductPlan::strip_bytes() const { return round_up(planes.bytes(), 
 void complete(ImageProductPlan& plan, const Image& image, const target::Target& target) {
   const bool pairs = plan.dtype == DType::kBF16;
   plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
-  plan.shape = tile_shape(target, false);
+  plan.shape = tile_shape(target, plan.kind, false);
   plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
   plan.copies_weights = (pairs && plan.k % 2 != 0) || plan.m < plan.shape.rows;
   if (plan.m == 0 || plan.n <= 0) return;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 
+#include "codegen/amx_tile.h"
 #include "codegen/image_pack.h"
 #include "codegen/matmul_code.h"
 
@@ -47,6 +48,7 @@ void complete(ImageProductPlan& plan, const Image& image, const target::Target& 
 struct ImageProductCode {
   TileFunction* tile = nullptr;
   TileFunction* narrow_tile = nullptr;
+  AmxCode amx;  // for these
   InterleaveFunction* interleave = nullptr;
   CopyRowsFunction* copy = nullptr;       // null where the target has none
   GatherPanelFunction* gather = nullptr;  // as well

@@ -76,7 +76,7 @@ std::optional<Plan> make_plan(const Int4LinearSpec& spec, const target::Target& 
   plan.x_row = x.strides[0] * size_of(plan.type);
   plan.x_column = x.strides[1] * size_of(plan.type);
   plan.streams = plan.m <= kMostStreamed;
-  plan.shape = tile_shape(target, false);
+  plan.shape = tile_shape(target, TileKind::kF32, false);
   plan.dense_x = plan.type != DType::kF32 || plan.x_column != 4;
   const int64_t most = kMostRows / plan.shape.rows;
   plan.block_rows = (plan.blocks() < 8 ? std::min<int64_t>(most, 4) : most) * plan.shape.rows;

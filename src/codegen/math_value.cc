@@ -45,7 +45,7 @@ Real product_sum(Real a, Real b, Real c) {
 // AVX-512 scales by a power of two in one instruction; there is one intrinsic per width.
 ID scale_intrinsic(Real x) {
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x.value()->getType());
-  if (x.emitter().target.level != target::Level::kX86V4 || vector == nullptr) return llvm::Intrinsic::not_intrinsic;
+  if (!x.emitter().target.masks || vector == nullptr) return llvm::Intrinsic::not_intrinsic;
   switch (vector->getPrimitiveSizeInBits()) {
     case 512:
       return x.is_f64() ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512

@@ -24,7 +24,7 @@ MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && form != Form::kColumnsMatvec;
   const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
   plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
-  plan.shape = tile_shape(target, false);
+  plan.shape = tile_shape(target, plan.kind, false);
   plan.steps = divide_up(plan.k, plan.elements_of_step());
   // The last step of an odd row lies partly outside of it.
   const bool odd = plan.k % plan.elements_of_step() != 0;
@@ -49,7 +49,8 @@ void add_matvec(Plans& plans, MatmulPlan plan) {
 
 // Blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
-  plan.block_columns = kColumnsOfTiles;
+  // Whole tiles, and whole vectors of C.
+  plan.block_columns = plan.shape.amx ? 64 : 48;
   const int64_t of_cache = target.l2_bytes / 2 / (kMostRows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
   const int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
   const int64_t rows_of_panel = plan.shape.columns();
@@ -75,23 +76,26 @@ void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target)
 
 void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   plan.block_columns = plan.shape.columns();
-  for (const int64_t steps : {kMostPanelSteps, kMostPanelSteps / 2}) {
+  const int64_t most_tiles = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows);
+  const int64_t most_steps = std::min(kMostPanelSteps, kStagedBytes / (plan.shape.rows * 4));
+  for (const int64_t steps : {most_steps, most_steps / 2}) {
     plan.block_steps = part_of(plan.steps, steps);
-    for (const int64_t tiles : {kMostTiles, kMostTiles / 2, kMostTiles / 5, kMostTiles / 10}) {
-      const bool is_all = tiles < kMostTiles && plan.block_rows >= plan.m && tiles * plan.shape.rows >= plan.m;
+    for (const int64_t tiles : {most_tiles, most_tiles / 2, most_tiles / 5, std::max<int64_t>(most_tiles / 10, 1)}) {
+      const bool is_all = tiles < most_tiles && plan.block_rows >= plan.m && tiles * plan.shape.rows >= plan.m;
       plan.block_rows = tiles * plan.shape.rows;
       if (!is_all) add(plans, plan);
     }
   }
 }
 
-// Instructions that multiply, of one thread for all.
-double multiplications(const MatmulPlan& plan) {
+// Nanoseconds of multiplying, of one thread for all.
+double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
+  const double of_tiles = plan.shape.amx ? costs.amx_multiply : costs.multiply;
   const auto lanes = static_cast<double>(plan.shape.lanes);
   const auto n = static_cast<double>(plan.n), steps = static_cast<double>(plan.steps);
   const auto matvec = [&](int64_t vectors, double factor) {
     constexpr double kTotals = 6;  // of the lanes of each sum
-    return static_cast<double>(vectors) * n * (factor * steps / lanes + kTotals);
+    return static_cast<double>(vectors) * n * (factor * steps / lanes + kTotals) * costs.multiply;
   };
   switch (plan.form) {
     case Form::kRowsMatvec: return matvec(plan.m, 1.3);
@@ -103,14 +107,14 @@ double multiplications(const MatmulPlan& plan) {
       const double vectors = static_cast<double>(count) + (kNarrow - 1) * static_cast<double>(count % 2);
       const auto whole_n = static_cast<double>(round_up(plan.n, plan.shape.rows));
       const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
-      return vectors * whole_n * (steps + 4 * parts) + matvec(plan.last_rows(), 1.3);
+      return vectors * whole_n * (steps + 4 * parts) * of_tiles + matvec(plan.last_rows(), 1.3);
     }
     case Form::kPackB: {
       const int64_t last = plan.m - (plan.row_blocks() - 1) * plan.block_rows;
       const int64_t rows = (plan.row_blocks() - 1) * plan.block_rows + round_up(last, plan.shape.rows);
       const auto vectors = static_cast<double>(divide_up(plan.n, plan.shape.columns()) * plan.shape.vectors);
       const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
-      return static_cast<double>(rows) * vectors * (steps + 4 * parts);
+      return static_cast<double>(rows) * vectors * (steps + 4 * parts) * of_tiles;
     }
   }
   return 0;
@@ -175,7 +179,7 @@ double cost_of(const MatmulPlan& plan, const target::Target& target) {
   const int64_t items = std::max<int64_t>(plan.items(), 1);
   const double share = target::share_of(items, 1) / static_cast<double>(items);
   const auto batches = static_cast<double>(plan.batches);
-  const double busy = multiplications(plan) * costs.multiply, waits = transfers(plan, target);
+  const double busy = multiplications(plan, costs), waits = transfers(plan, target);
   return batches * together(plan.form, busy, waits) * share;
 }
 

@@ -129,8 +129,11 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
 
 int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? divide_up(batches * m * steps * 4, 64) * 64 : 0; }
 
-int64_t MatmulPlan::starts_bytes() const {
-  return kind == TileKind::kI8Quads ? divide_up(batches * m * 4, 64) * 64 : 0;
+int64_t MatmulPlan::starts_bytes() const { return has_starts() ? divide_up(batches * m * 4, 64) * 64 : 0; }
+
+bool MatmulPlan::has_starts() const {
+  const bool with_sign = shape.amx && has_tiles() && last_rows() == 0;
+  return kind == TileKind::kI8Quads && !with_sign;
 }
 
 int64_t MatmulPlan::workspace() const {

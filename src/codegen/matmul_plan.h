@@ -22,9 +22,10 @@ struct Place {
 
 // What the stacks of those who run a plan have room for.
 inline constexpr int64_t kMostRows = 128;          // kPackA: of a block
-inline constexpr int64_t kColumnsOfTiles = 48;     // whole tiles, and whole vectors of C
+inline constexpr int64_t kMostTileColumns = 64;    // kPackA: of a block
 inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
-inline constexpr int64_t kMostTiles = 42;          // kPackB: of a block
+inline constexpr int64_t kMostTiles = 42;          // kPackB: of a block,
+inline constexpr int64_t kMostRowsOfTiles = 504;   // and their rows
 inline constexpr int64_t kMostPanelSteps = 1024;   // of a part of a panel of B
 
 struct MatmulPlan : MatmulBlocks {
@@ -64,6 +65,7 @@ struct MatmulPlan : MatmulBlocks {
   int64_t dense_a_bytes() const;
   // kI8Quads: what the sums of each row of A start from, i32.
   int64_t starts_bytes() const;
+  bool has_starts() const;
   int64_t workspace() const;
 };
 

@@ -15,8 +15,7 @@ namespace npugraph::codegen {
 namespace {
 
 constexpr int64_t kMostColumns = 512;  // of a matrix-vector product
-constexpr int64_t kMostTileRows = 12;  // of a tile
-constexpr int64_t kMostTileColumns = 32;
+constexpr int64_t kMostPanelColumns = 32;
 
 class Run {
  public:
@@ -38,12 +37,13 @@ class Run {
   void prepare() {
     if (items() == 0) return;
     if (p_.dense_a) make_a_dense();
-    if (quads()) sum_rows_of_a();
+    if (p_.has_starts()) sum_rows_of_a();
     if (p_.form == Form::kPackA) pack_a();
   }
 
   void run_items(int64_t first, int64_t last) {
     if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
+    const AmxScope scope(code_.amx);
     for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
   }
 
@@ -152,13 +152,14 @@ class Run {
 
   // acc: [panel][column of C][row of C].
   void run_pack_a(const Block& block) {
-    alignas(64) float acc[kMostRows * kColumnsOfTiles];
+    alignas(64) float acc[kMostRows * kMostTileColumns];
     alignas(64) char staged[kStagedBytes];
     const int64_t first_panel = block.row / p_.shape.columns();
     const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
     const int64_t panels = end_panel - first_panel;
     const int64_t acc_of_panel = p_.block_columns * p_.shape.columns();
-    if (quads()) {
+    const bool started = quads() && !p_.shape.amx;
+    if (started) {
       for (int64_t number = first_panel; number < end_panel; ++number)
         start_sums(block.batch, number, acc + (number - first_panel) * acc_of_panel);
     }
@@ -180,7 +181,7 @@ class Run {
           const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
           const int64_t part = number - first_panel;
-          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0 || quads(),
+          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0 || started,
                                              next + part * steps * 4 / panels, p_.b.row, divide_up(64, panels));
         }
       }
@@ -200,7 +201,7 @@ class Run {
   }
 
   void write_transposed(const Block& block, int64_t number, const float* acc) {
-    alignas(64) float rows[kMostTileColumns * kColumnsOfTiles + 16];
+    alignas(64) float rows[kMostPanelColumns * kMostTileColumns + 16];
     const int64_t columns = panel_columns(number);
     code_.transpose(acc, columns * 4, p_.block_columns, columns, rows, p_.block_columns * 4);
     const int64_t row = number * p_.shape.columns();
@@ -235,12 +236,14 @@ class Run {
 
   void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
     const int64_t columns = p_.shape.columns();
+    if (code_.interleave != nullptr && lies_whole(block, first, steps))
+      return code_.interleave(b_at(block.batch, block.column, elements(first)), p_.b.column, steps, packed);
     const char* from = b_at(block.batch, block.column, 0);
     pack_columns(from, p_.b.dtype, p_.b.column, p_.b.row, block.columns, p_.k, first, steps, pairs(), columns, packed);
   }
 
-  // Whether the first tile packs its panel of B itself.
-  bool packs_in_tile(const Block& block, int64_t first, int64_t steps) const {
+  // Whether generated code packs this panel of B.
+  bool lies_whole(const Block& block, int64_t first, int64_t steps) const {
     const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
     const bool whole = elements_from(first, steps) == elements(steps) && block.columns == p_.shape.columns();
     return dense && whole;
@@ -248,14 +251,14 @@ class Run {
 
   // acc: [tile][row of C][column of C].
   void run_pack_b(const Block& block) {
-    alignas(64) float acc[kMostTiles * kMostTileRows * kMostTileColumns + 16];
-    alignas(64) char packed[kMostPanelSteps * kMostTileColumns * 4];
+    alignas(64) float acc[kMostRowsOfTiles * kMostPanelColumns + 16];
+    alignas(64) char packed[kMostPanelSteps * kMostPanelColumns * 4];
     const int64_t columns = p_.shape.columns();
     const int64_t rows_of_tile = p_.shape.rows;
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
-      const bool in_tile = packs_in_tile(block, first, steps);
+      const bool in_tile = code_.packing != nullptr && lies_whole(block, first, steps);
       if (!in_tile) pack_b(block, first, steps, packed);
       for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
         const Ahead ahead = ahead_of_panel(block, first, steps, r / rows_of_tile);
@@ -366,8 +369,11 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
       code.widen = widen_code(target, plan.multiplied());
     if (plan.form == Form::kPackA)
       code.transpose = transpose_code(target);
+    else if (plan.shape.amx)
+      code.interleave = interleave_code(target, plan.kind);
     else
       code.packing = packing_tile_code(target, plan.kind);
+    code.amx = amx_code(target, plan.kind);
   }
   const int64_t vectors = plan.has_tiles() ? plan.last_rows() : std::max<int64_t>(plan.m, 1);
   if (vectors > 0) {

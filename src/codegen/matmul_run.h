@@ -2,6 +2,7 @@
 // Runs a planned product: cuts it into work items, none of which depends on how many threads there are.
 #pragma once
 
+#include "codegen/amx_tile.h"
 #include "codegen/matmul_code.h"
 #include "codegen/matmul_plan.h"
 
@@ -11,11 +12,13 @@ namespace npugraph::codegen {
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
+  AmxCode amx;                             // for tiles that need it
   TransposeFunction* transpose = nullptr;  // kPackA
   WidenFunction* widen = nullptr;          // kPackA, where rows of B are i8 that are multiplied as something else
-  PackingTileFunction* packing = nullptr;  // kPackB
-  RowsMatvecFunction* matvec = nullptr;    // the others, and rows that kPackA leaves
-  StoreSumsFunction* store = nullptr;      // one of these two
+  PackingTileFunction* packing = nullptr;  // kPackB: one of these
+  InterleaveFunction* interleave = nullptr;
+  RowsMatvecFunction* matvec = nullptr;  // the others, and rows that kPackA leaves
+  StoreSumsFunction* store = nullptr;    // one of these two
   EpilogueFunction* epilogue = nullptr;
 };
 

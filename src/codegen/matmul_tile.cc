@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/amx_tile.h"
 #include "codegen/matmul_element.h"
 #include "codegen/row_pointers.h"
 
@@ -160,10 +161,11 @@ class TileEmitter {
 }  // namespace
 
 // Sums stay in registers, beside the vectors of a step and one broadcast; so many hide the latency of multiply-add.
-TileShape tile_shape(const target::Target& target, bool narrow) {
+TileShape tile_shape(const target::Target& target, TileKind kind, bool narrow) {
   TileShape shape{.lanes = target.lanes(DType::kF32), .fma = target.fma};
   shape.vectors = narrow ? 1 : 2;
-  shape.rows = target.vector_registers >= 32 ? 12 : 6;
+  shape.amx = target.amx && kind != TileKind::kF32;
+  shape.rows = shape.amx ? kAmxRows : target.vector_registers >= 32 ? 12 : 6;
   return shape;
 }
 
@@ -183,6 +185,7 @@ llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context) {
 }
 
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {
+  if (shape.amx) return emit_amx_tile(function, kind, shape);
   TileEmitter(function, kind, shape, false).emit();
 }
 

@@ -7,7 +7,7 @@
 // `columns()` columns of one step beside each other, then the next step.
 //
 // Sums of i8 are i32. That instruction takes one factor without sign, so the elements of rows are 128 larger: acc[r][j] is too
-// large by 128 * the sum of column j of the panel, which whoever calls takes off.
+// large by 128 * the sum of column j of the panel, which whoever calls takes off. AMX has one for two factors with sign.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,12 @@ struct TileShape {
   int vectors = 2;  // in a step of a panel
   int rows = 6;
   bool fma = false;
+  bool amx = false;  // as amx_tile.h says
   int columns() const { return lanes * vectors; }
 };
 
 // Of the target; a narrow tile has one vector a step.
-TileShape tile_shape(const target::Target& target, bool narrow);
+TileShape tile_shape(const target::Target& target, TileKind kind, bool narrow);
 
 // acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile what comes next is fetched
 // into the second cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r * prefetch_stride for

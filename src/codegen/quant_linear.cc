@@ -57,7 +57,7 @@ struct Code {
 void choose_form(const QuantLinearSpec& spec, const target::Target& target, Plan& plan) {
   plan.streams = plan.m <= kMostVectors;
   plan.by_codes = plan.streams && spec.by_codes && target.int8_dot;
-  plan.shape = tile_shape(target, plan.m <= tile_shape(target, true).columns());
+  plan.shape = tile_shape(target, TileKind::kF32, plan.m <= tile_shape(target, TileKind::kF32, true).columns());
 }
 
 std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target& target, const ng_call& call) {
@@ -257,8 +257,8 @@ struct Planner {
       find_code(spec, target, other);
     };
     for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
-    make(tile_shape(target, true).columns());
-    make(kMostVectors + tile_shape(target, false).columns());
+    make(tile_shape(target, TileKind::kF32, true).columns());
+    make(kMostVectors + tile_shape(target, TileKind::kF32, false).columns());
   }
   static void run(const Plan& plan, const Code& code, const ng_call& call) { Run(plan, code, call).run(); }
 };

@@ -14,6 +14,7 @@ Costs costs_of(const Target& target) {
   // Registers without masks need more of them for the same.
   return {.instruction = target.masks ? 0.1 : 0.12,
           .multiply = 0.15,
+          .amx_multiply = 0.03,
           .iteration = 0.2,
           .loop = 4,
           .element = 0.25,

@@ -10,14 +10,15 @@ namespace npugraph::target {
 
 // In nanoseconds.
 struct Costs {
-  double instruction = 0;  // on whole vectors, many of them under way
-  double multiply = 0;     // and add, where the processor does nothing else
-  double iteration = 0;    // of a loop, beside its body
-  double loop = 0;         // entering and leaving a loop over vectors
-  double element = 0;      // of a vector whose elements do not lie side by side
-  double line = 0;         // more, for a piece of memory that does not follow the one before
-  double region = 0;       // threads start, and the last one is waited for
-  double range = 0;        // of iterations, which a thread takes
+  double instruction = 0;   // on whole vectors, many of them under way
+  double multiply = 0;      // and add, where the processor does nothing else
+  double amx_multiply = 0;  // the same of one vector in tiles of AMX
+  double iteration = 0;     // of a loop, beside its body
+  double loop = 0;          // entering and leaving a loop over vectors
+  double element = 0;       // of a vector whose elements do not lie side by side
+  double line = 0;          // more, for a piece of memory that does not follow the one before
+  double region = 0;        // threads start, and the last one is waited for
+  double range = 0;         // of iterations, which a thread takes
   // Bytes that come from, or go to, caches and memory; what the first cache holds costs its instructions alone.
   double l2_byte = 0;
   double l3_byte = 0;

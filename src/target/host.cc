@@ -7,10 +7,15 @@
 #include "base/error.h"
 #include "target/target.h"
 
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace npugraph::target {
 namespace {
 
-constexpr std::array kLevelNames = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "neon"};
+constexpr std::array kLevelNames = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-amx", "neon"};
 
 // A size such as "48K" or "32M" of a file that Linux keeps for each cache; 0 if there is none.
 int64_t read_size(const std::string& path) {
@@ -38,12 +43,27 @@ void read_caches(Target& out) {
 
 #if defined(__x86_64__)
 
+// Linux saves the tiles of a process that asks for it once. It refuses where a thread has a stack for signals that is too
+// small for them.
+bool allows_amx() {
+  constexpr int kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+
+bool has_amx() {
+  static const bool has = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+                          __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("avx512bf16") &&
+                          __builtin_cpu_supports("avx512vnni") && allows_amx();
+  return has;
+}
+
 bool has_level(Level level) {
   __builtin_cpu_init();
   switch (level) {
     case Level::kX86V2: return __builtin_cpu_supports("x86-64-v2");
     case Level::kX86V3: return __builtin_cpu_supports("x86-64-v3");
     case Level::kX86V4: return __builtin_cpu_supports("x86-64-v4");
+    case Level::kX86V4Amx: return has_level(Level::kX86V4) && has_amx();
     default: return false;
   }
 }
@@ -56,6 +76,7 @@ void add_v4_features(Target& out) {
   if (out.bf16_dot) out.features += ",+avx512bf16";
   out.int8_dot = __builtin_cpu_supports("avx512vnni");
   if (out.int8_dot) out.features += ",+avx512vnni";
+  if (out.amx) out.features += ",+amx-tile,+amx-bf16,+amx-int8";
 }
 
 void describe(Level level, Target& out) {
@@ -64,10 +85,11 @@ void describe(Level level, Target& out) {
   out.masks = level >= Level::kX86V4;
   out.vector_bits = level >= Level::kX86V4 ? 512 : level >= Level::kX86V3 ? 256 : 128;
   out.vector_registers = level >= Level::kX86V4 ? 32 : 16;
-  if (level == Level::kX86V4) add_v4_features(out);
+  out.amx = level == Level::kX86V4Amx;
+  if (level >= Level::kX86V4) add_v4_features(out);
 }
 
-constexpr std::array kLevels = {Level::kX86V2, Level::kX86V3, Level::kX86V4};
+constexpr std::array kLevels = {Level::kX86V2, Level::kX86V3, Level::kX86V4, Level::kX86V4Amx};
 
 #elif defined(__aarch64__)
 
@@ -104,7 +126,7 @@ std::optional<Target> host_at(Level level) {
   if (!has_level(level)) return std::nullopt;
   Target out;
   out.level = level;
-  out.cpu = level == Level::kNeon ? "generic" : name_of(level);
+  out.cpu = level == Level::kNeon ? "generic" : name_of(std::min(level, Level::kX86V4));
   describe(level, out);
   read_caches(out);
   return out;

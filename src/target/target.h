@@ -15,8 +15,8 @@ namespace npugraph::target {
 enum class Arch : uint8_t { kX86_64, kAArch64 };
 
 // Baselines, in rising order for each architecture. The numbers of x86-64 are those of its psABI: v2 has SSE4.2, v3 AVX2,
-// FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL).
-enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kNeon };
+// FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). Behind them comes v4 with AMX, for tiles of bf16 and of i8.
+enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kX86V4Amx, kNeon };
 
 struct Target {
   Arch arch = Arch::kX86_64;
@@ -29,6 +29,7 @@ struct Target {
   bool masks = false;           // predicated loads, stores and arithmetic (AVX-512)
   bool bf16_dot = false;        // pairs of bf16 products summed in f32 (vdpbf16ps)
   bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd)
+  bool amx = false;             // the same, and i8 x i8, of 16 rows and 16 columns at once (AMX)
   std::string cpu;              // as LLVM names the baseline
   std::string features;         // what the processor has beyond it, as LLVM writes it: "+avx512bf16,+avx512vnni"
   int64_t l1_bytes = 32 << 10;  // data caches that one core sees

@@ -131,7 +131,7 @@ TEST(Matmul, MultipliesHalfPrecision) {
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
       if (dtype == DType::kF16 && !target.f16c) continue;
       for (const int64_t m : kRows) {
-        for (const auto& [n, k] : {std::pair<int64_t, int64_t>{50, 37}, {97, 64}, {5, 0}, {31, 1}}) {
+        for (const auto& [n, k] : {std::pair<int64_t, int64_t>{50, 37}, {97, 64}, {5, 0}, {31, 1}, {64, 100}}) {
           for (const bool b_is_nk : {true, false}) {
             check({.a = dtype, .b = dtype, .c = dtype, .m = m, .n = n, .k = k, .b_is_nk = b_is_nk}, target);
             check({.a = dtype, .b = dtype, .c = DType::kF32, .m = m, .n = n, .k = k, .b_is_nk = b_is_nk}, target);
@@ -163,38 +163,44 @@ MatmulSpec integer_spec(bool b_is_nk) {
           .epilogue = loop::parse(store_text(DType::kI32, DType::kI32), "test")};
 }
 
-std::vector<char> check_integers(const Case& x, int32_t workers) {
-  SCOPED_TRACE(describe(x, target::host_target()));
+std::vector<char> check_integers(const Case& x, const target::Target& target, int32_t workers) {
+  SCOPED_TRACE(describe(x, target));
   const Operands o = make_operands(x);
   o.a->fill_bytes(1);
   o.b->fill_bytes(2);
-  run_matmul_task(integer_spec(x.b_is_nk), target::host_target(), {o.a.get(), o.b.get(), o.c.get()}, workers,
+  run_matmul_task(integer_spec(x.b_is_nk), target, {o.a.get(), o.b.get(), o.c.get()}, workers,
                   {{.i = x.m}, {.i = x.n}});
   for_elements(o.c->sizes(),
                [&](const Sizes& index) { ASSERT_EQ(o.c->value(index), exact_product(x, *o.a, *o.b, index)); });
   return o.c->bytes();
 }
 
-TEST(Matmul, MultipliesIntegersExactly) {
-  if (!target::host_target().int8_dot) GTEST_SKIP() << "the processor has no products of four i8";
+void check_integers_on(const target::Target& target) {
   const Case integers{.a = DType::kI8, .b = DType::kI8, .c = DType::kI32};
   for (const int64_t m : kRows) {
     for (const auto& [n, k] :
          {std::pair<int64_t, int64_t>{1, 1}, {0, 5}, {5, 0}, {12, 16}, {50, 37}, {97, 128}, {48, 259}}) {
       Case x = integers;
       x.m = m, x.n = n, x.k = k;
-      check_integers(x, 1);
+      check_integers(x, target, 1);
       x.b_is_nk = false, x.b_is_swapped = true;
-      check_integers(x, 1);
+      check_integers(x, target, 1);
       x.a_is_km = true;
-      check_integers(x, 1);
+      check_integers(x, target, 1);
     }
   }
   for (const int64_t m : {3, 40}) {
     Case x = integers;
     x.m = m, x.n = 50, x.k = 4803;
-    const std::vector<char> one = check_integers(x, 1);
-    for (const int32_t workers : {2, 3}) EXPECT_EQ(check_integers(x, workers), one);
+    const std::vector<char> one = check_integers(x, target, 1);
+    for (const int32_t workers : {2, 3}) EXPECT_EQ(check_integers(x, target, workers), one);
+  }
+}
+
+TEST(Matmul, MultipliesIntegersExactly) {
+  if (!target::host_target().int8_dot) GTEST_SKIP() << "the processor has no products of four i8";
+  for (const target::Target& target : target::host_targets()) {
+    if (target.int8_dot) check_integers_on(target);
   }
 }
 
