@@ -13,6 +13,7 @@ using llvm::Align;
 using llvm::Value;
 
 constexpr int kSide = 16;  // rows, columns and steps of a register
+static_assert(kSide == kCutSteps);
 constexpr int64_t kStepBytes = 4;
 constexpr int64_t kConfigBytes = 64;
 
@@ -40,12 +41,15 @@ class AmxEmitter {
   }
 
   void emit_tile(TileKind kind, const TileShape& shape) {
+    const TileArguments arguments(f_);
+    t_ = &arguments;
     kind_ = kind;
     columns_ = shape.columns();
     vectors_ = shape.vectors;
-    Value* steps = f_->getArg(3);
+    fetched_rows_ = shape.fetched_rows;
+    Value* steps = t_->steps;
     emit_if(
-        b_, b_.CreateICmpNE(f_->getArg(5), b_.getInt64(0)), [&] { return load_sums(); }, [&] { return zero_sums(); });
+        b_, b_.CreateICmpNE(t_->accumulate, b_.getInt64(0)), [&] { return load_sums(); }, [&] { return zero_sums(); });
     Value* whole = b_.CreateAnd(steps, b_.getInt64(-kSide));
     emit_loop(b_, b_.getInt64(0), whole, kSide, [&](Value* step) {
       prefetch(step);
@@ -89,7 +93,7 @@ class AmxEmitter {
   Values for_sums(Body body) {
     for (int r = 0; r < kAmxRows / kSide; ++r) {
       for (int v = 0; v < vectors_; ++v)
-        body(number(2 * r + v), bytes(f_->getArg(4), (r * columns_ + v) * kSide * kStepBytes),
+        body(number(2 * r + v), bytes(t_->acc, (r * columns_ + v) * kSide * kStepBytes),
              b_.getInt64(columns_ * kStepBytes));
     }
     return {};
@@ -108,9 +112,9 @@ class AmxEmitter {
 
   // As many steps as registers are configured for.
   void multiply(Value* step) {
-    Value* stride = f_->getArg(2);
-    Value* rows = bytes(f_->getArg(1), times(step, kStepBytes));
-    Value* panel = bytes(f_->getArg(0), times(step, columns_ * kStepBytes));
+    Value* stride = t_->row_stride;
+    Value* rows = bytes(t_->rows, b_.CreateMul(b_.CreateUDiv(step, b_.getInt64(kCutSteps)), t_->cut_stride));
+    Value* panel = bytes(t_->panel, times(step, columns_ * kStepBytes));
     for (int v = 0; v < vectors_; ++v)
       call(llvm::Intrinsic::x86_tileloadd64,
            {number(kFirstColumns + v), bytes(panel, v * kSide * kStepBytes), b_.getInt64(columns_ * kStepBytes)});
@@ -134,23 +138,24 @@ class AmxEmitter {
 
   // The lines of 16 steps, as TileFunction says.
   void prefetch(Value* step) {
-    Value* at = bytes(f_->getArg(6), b_.CreateMul(b_.CreateLShr(step, 4), f_->getArg(8)));
-    for (int r = 0; r < kAmxRows; ++r) {
+    Value* at = bytes(t_->prefetch, b_.CreateMul(b_.CreateUDiv(step, b_.getInt64(kCutSteps)), t_->prefetch_step));
+    for (int r = 0; r < fetched_rows_; ++r) {
       emit_prefetch(b_, at);
-      at = bytes(at, f_->getArg(7));
+      at = bytes(at, t_->prefetch_stride);
     }
   }
 
   llvm::Function* f_;
   llvm::IRBuilder<> b_;
   TileKind kind_ = TileKind::kBf16Pairs;
-  int columns_ = 0, vectors_ = 0;
+  int columns_ = 0, vectors_ = 0, fetched_rows_ = 0;
+  const TileArguments* t_ = nullptr;
 };
 
 }  // namespace
 
 AmxCode amx_code(const target::Target& target, TileKind kind) {
-  if (!tile_shape(target, kind, false).amx) return {};
+  if (!tile_shape(target, kind).amx) return {};
   const MachineCode& code = stored_code(target, "amx", [&](llvm::Module& module) {
     auto* type = function_type(module.getContext(), "");
     AmxEmitter(add_function(module, target, "configure", type)).emit_configure();

@@ -165,7 +165,7 @@ class Panels {
         stage_keys(key + first, std::min(rows, count - first));
         from = reinterpret_cast<const char*>(m_.staged_keys);
       }
-      code(panel).products(panel.queries, from, stride, p_.steps(), m_.scores + first * panel.width, 0,
+      code(panel).products(panel.queries, from, stride, kCutBytes, p_.steps(), m_.scores + first * panel.width, 0,
                            from + rows * stride, stride, 64);
     }
   }
@@ -204,8 +204,8 @@ class Panels {
     const char* rows = reinterpret_cast<const char*>(m_.staged_values);
     for (int64_t e = 0; e < p_.value_size; e += p_.shape.rows) {
       const char* from = rows + e * turned_stride();
-      code(panel).products(m_.scores, from, turned_stride(), divide_up(count, 2), panel.sums + e * panel.width,
-                           panel.started, from, 0, 0);
+      code(panel).products(m_.scores, from, turned_stride(), kCutBytes, divide_up(count, 2),
+                           panel.sums + e * panel.width, panel.started, from, 0, 0);
     }
   }
 

@@ -19,9 +19,10 @@ MatvecKind kind_of(const HeadsPlace& place) {
   return place.dtype == DType::kF16 ? MatvecKind::kF16 : MatvecKind::kBf16;
 }
 
-void find_panels(const AttentionPlan& plan, const target::Target& target, bool narrow, AttentionCode::Panels& code) {
-  const int vectors = narrow ? 1 : plan.shape.vectors;
-  code.products = tile_code(target, plan.pairs ? TileKind::kBf16Pairs : TileKind::kF32, narrow);
+void find_panels(const AttentionPlan& plan, const target::Target& target, const TileShape& shape,
+                 AttentionCode::Panels& code) {
+  const int vectors = shape.vectors;
+  code.products = tile_code(target, plan.pairs ? TileKind::kBf16Pairs : TileKind::kF32, shape);
   const int rows = static_cast<int>(value_tile_rows(plan));
   if (plan.value_size > 0 && !plan.shape.amx) code.values = value_tile_code(target, rows, vectors, plan.pairs);
   if (plan.value_size % value_tiles(plan) != 0 && !plan.shape.amx)
@@ -65,9 +66,9 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
   // Only the last panel of a block may be narrow.
   const int64_t width = plan.shape.columns();
   const int64_t beyond = plan.rows() % width;
-  const bool narrow = beyond != 0 && beyond <= plan.shape.lanes;
-  if (narrow) find_panels(plan, target, true, code.panels[1]);
-  if (!narrow || plan.rows() > width) find_panels(plan, target, false, code.panels[0]);
+  const bool narrowed = beyond != 0 && beyond <= plan.shape.lanes;
+  if (narrowed) find_panels(plan, target, narrow(plan.shape), code.panels[1]);
+  if (!narrowed || plan.rows() > width) find_panels(plan, target, plan.shape, code.panels[0]);
   return code;
 }
 
@@ -77,7 +78,7 @@ void make_code_for_queries(const AttentionPlan& plan, const target::Target& targ
     find_rows(plan, target, static_cast<int>(rows), code);
   transpose_code(target);
   if (plan.shape.amx) interleave_code(target, TileKind::kBf16Pairs);
-  for (const bool narrow : {true, false}) find_panels(plan, target, narrow, code.panels[0]);
+  for (const TileShape& shape : {narrow(plan.shape), plan.shape}) find_panels(plan, target, shape, code.panels[0]);
 }
 
 void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {

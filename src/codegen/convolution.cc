@@ -186,8 +186,8 @@ struct Planner {
     const auto gather = [&](int vectors) {
       return has_gather_panel(target) ? gather_panel_code(target, plan.kind, vectors) : nullptr;
     };
-    return {.tile = tile_code(target, plan.kind, false),
-            .narrow_tile = tile_code(target, plan.kind, true),
+    return {.tile = tile_code(target, plan.kind, plan.shape),
+            .narrow_tile = tile_code(target, plan.kind, narrow(plan.shape)),
             .amx = amx_code(target, plan.kind),
             .interleave = interleave_code(target, plan.kind),
             .copy = copy_rows_code(target, spec.dtype, spec.dtype, spec.convolution.stride.back()),

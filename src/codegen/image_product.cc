@@ -150,8 +150,8 @@ class Run {
                      float* sums) const {
     const char* from = weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * 4;
     TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
-    tile(panel, from, weight_stride_, steps, sums, first > 0, from + p_.shape.rows * weight_stride_, weight_stride_,
-         64);
+    tile(panel, from, weight_stride_, kCutBytes, steps, sums, first > 0, from + p_.shape.rows * weight_stride_,
+         weight_stride_, 64);
   }
 
   void write_panel(const Strip& strip, int64_t row, int64_t rows, int64_t number, float* sums) const {
@@ -223,7 +223,7 @@ int64_t ImageProductPlan::strip_bytes() const { return round_up(planes.bytes(), 
 void complete(ImageProductPlan& plan, const Image& image, const target::Target& target) {
   const bool pairs = plan.dtype == DType::kBF16;
   plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
-  plan.shape = tile_shape(target, plan.kind, false);
+  plan.shape = tile_shape(target, plan.kind);
   plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
   plan.copies_weights = (pairs && plan.k % 2 != 0) || plan.m < plan.shape.rows;
   if (plan.m == 0 || plan.n <= 0) return;

@@ -76,7 +76,7 @@ std::optional<Plan> make_plan(const Int4LinearSpec& spec, const target::Target& 
   plan.x_row = x.strides[0] * size_of(plan.type);
   plan.x_column = x.strides[1] * size_of(plan.type);
   plan.streams = plan.m <= kMostStreamed;
-  plan.shape = tile_shape(target, TileKind::kF32, false);
+  plan.shape = tile_shape(target, TileKind::kF32);
   plan.dense_x = plan.type != DType::kF32 || plan.x_column != 4;
   const int64_t most = kMostRows / plan.shape.rows;
   plan.block_rows = (plan.blocks() < 8 ? std::min<int64_t>(most, 4) : most) * plan.shape.rows;
@@ -94,7 +94,7 @@ Code find_code(const Int4LinearSpec& spec, const target::Target& target, const P
     else
       code.unpack[i] = int4_unpack_code(target, kinds[i], plan.shape.columns());
   }
-  if (!plan.streams) code.tile = tile_code(target, TileKind::kF32, false);
+  if (!plan.streams) code.tile = tile_code(target, TileKind::kF32, plan.shape);
   return code;
 }
 
@@ -203,7 +203,8 @@ class Run {
       for (int64_t tile = 0; tile < tiles; ++tile) {
         const float* x = x_at(tile_row(first_row + tile * p_.shape.rows), first);
         for (int64_t panel = 0; panel < count; ++panel)
-          code_.tile(panels + panel * steps * panel_columns, x, x_row_, steps, acc_of(panel, tile), first > 0, x, 0, 0);
+          code_.tile(panels + panel * steps * panel_columns, x, x_row_, kCutBytes, steps, acc_of(panel, tile),
+                     first > 0, x, 0, 0);
       }
       first += steps;
     } while (first < p_.k);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/amx_tile.h"
 #include "codegen/matvec.h"
 #include "codegen/work_items.h"
 #include "target/costs.h"
@@ -24,13 +25,16 @@ MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && form != Form::kColumnsMatvec;
   const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
   plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
-  plan.shape = tile_shape(target, plan.kind, false);
+  plan.shape = tile_shape(target, plan.kind);
   plan.steps = divide_up(plan.k, plan.elements_of_step());
   // The last step of an odd row lies partly outside of it.
   const bool odd = plan.k % plan.elements_of_step() != 0;
   plan.dense_a =
       plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (plan.has_tiles() && odd);
   plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
+  // What AMX reads lies one after the other: rows of B in the first cache, or A.
+  plan.cuts_a = plan.shape.amx && form == Form::kPackB;
+  plan.dense_a = plan.dense_a || plan.cuts_a;
   return plan;
 }
 
@@ -47,16 +51,28 @@ void add_matvec(Plans& plans, MatmulPlan plan) {
   add(plans, plan);
 }
 
+// AMX: panels that each fetch a part of the rows that come next, and steps of copied rows.
+constexpr int kFetchingPanels = 4;
+constexpr int64_t kAmxSteps = 128;
+
 // Blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   // Whole tiles, and whole vectors of C.
-  plan.block_columns = plan.shape.amx ? 64 : 48;
-  const int64_t of_cache = target.l2_bytes / 2 / (kMostRows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
-  const int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
+  plan.block_columns = plan.shape.amx ? kAmxRows : 48;
+  const int64_t most_rows = plan.shape.amx ? kMostSums / kAmxRows : 128;
+  const int64_t of_cache = target.l2_bytes / 2 / (most_rows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
+  int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
   const int64_t rows_of_panel = plan.shape.columns();
+  if (plan.shape.amx && plan.panels() >= kFetchingPanels) {
+    // Rows of B are copied to the first cache, which they share with a part of a panel.
+    plan.stage_b = true;
+    plan.rows_last = plan.panels() * plan.panel_bytes() > target.l2_bytes / 2;
+    plan.shape.fetched_rows = plan.shape.rows / kFetchingPanels;
+    most = kAmxSteps;
+  }
   for (const int64_t steps : {most, most / 2}) {
     plan.block_steps = part_of(plan.steps, steps);
-    for (int64_t blocks = divide_up(plan.panels() * rows_of_panel, kMostRows); blocks <= plan.panels(); ++blocks) {
+    for (int64_t blocks = divide_up(plan.panels() * rows_of_panel, most_rows); blocks <= plan.panels(); ++blocks) {
       plan.block_rows = divide_up(plan.panels(), blocks) * rows_of_panel;
       add(plans, plan);
     }
@@ -77,7 +93,8 @@ void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target)
 void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   plan.block_columns = plan.shape.columns();
   const int64_t most_tiles = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows);
-  const int64_t most_steps = std::min(kMostPanelSteps, kStagedBytes / (plan.shape.rows * 4));
+  // On AMX a part of a panel stays in the first cache.
+  const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps;
   for (const int64_t steps : {most_steps, most_steps / 2}) {
     plan.block_steps = part_of(plan.steps, steps);
     for (const int64_t tiles : {most_tiles, most_tiles / 2, most_tiles / 5, std::max<int64_t>(most_tiles / 10, 1)}) {
@@ -130,6 +147,14 @@ int64_t bytes_in_row(const MatmulPlan& plan) {
   return std::min(blocks * plan.block_columns, kMostColumns) * size_of(plan.b.dtype);
 }
 
+// AMX multiplies faster than panels come that do not stay in the second cache.
+double panels_from_l3(const MatmulPlan& plan, const target::Target& target) {
+  if (plan.form != Form::kPackA || !plan.shape.amx) return 0;
+  if (plan.block_rows * plan.steps * 4 <= target.l2_bytes / 2) return 0;
+  const auto bytes = static_cast<double>(plan.tile_rows * plan.steps * 4);
+  return bytes * static_cast<double>(plan.column_blocks()) * target::costs_of(target).l3_byte;
+}
+
 // What one thread for all moves from memory.
 double transfers(const MatmulPlan& plan, const target::Target& target) {
   const target::Costs costs = target::costs_of(target);
@@ -144,14 +169,15 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
   constexpr double kBegin = 256;
   const double pieces = plan.form == Form::kColumnsMatvec ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
   const double packed = plan.form == Form::kPackB ? static_cast<double>(plan.row_blocks()) * packing : 0;
-  return once * pieces + again * bytes * costs.l2_byte + packed;
+  return once * pieces + again * bytes * costs.l2_byte + packed + panels_from_l3(plan, target);
 }
 
 // Tiles of A fetch the weights that come next while they multiply; matrix-vector products do so in part. The first tile of a
 // panel of B waits for what it packs.
-double together(Form form, double busy, double waits) {
-  switch (form) {
-    case Form::kPackA: return std::max(busy, waits);
+double together(const MatmulPlan& plan, double busy, double waits) {
+  switch (plan.form) {
+    // Rows that AMX reads as they lie come slower.
+    case Form::kPackA: return std::max(busy, plan.shape.amx && !plan.stage_b ? 1.3 * waits : waits);
     case Form::kPackB: return busy + waits;
     default: return std::max(busy, waits + busy / 4);
   }
@@ -180,7 +206,7 @@ double cost_of(const MatmulPlan& plan, const target::Target& target) {
   const double share = target::share_of(items, 1) / static_cast<double>(items);
   const auto batches = static_cast<double>(plan.batches);
   const double busy = multiplications(plan, costs), waits = transfers(plan, target);
-  return batches * together(plan.form, busy, waits) * share;
+  return batches * together(plan, busy, waits) * share;
 }
 
 }  // namespace npugraph::codegen

@@ -10,11 +10,10 @@
 
 namespace npugraph::codegen {
 
-TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow) {
-  const std::string name = cat("matmul tile ", static_cast<int>(kind), narrow ? " narrow" : " wide");
+TileFunction* tile_code(const target::Target& target, TileKind kind, const TileShape& shape) {
+  const std::string name = cat("matmul tile ", static_cast<int>(kind), " ", shape.vectors, " ", shape.fetched_rows);
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
-    emit_tile(add_function(module, target, "tile", tile_type(module.getContext())), kind,
-              tile_shape(target, kind, narrow));
+    emit_tile(add_function(module, target, "tile", tile_type(module.getContext())), kind, shape);
   });
   return code.function<TileFunction>("tile");
 }
@@ -23,7 +22,7 @@ PackingTileFunction* packing_tile_code(const target::Target& target, TileKind ki
   const std::string name = cat("matmul packing tile ", static_cast<int>(kind));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     emit_packing_tile(add_function(module, target, "tile", packing_tile_type(module.getContext())), kind,
-                      tile_shape(target, kind, false));
+                      tile_shape(target, kind));
   });
   return code.function<PackingTileFunction>("tile");
 }
@@ -32,7 +31,7 @@ InterleaveFunction* interleave_code(const target::Target& target, TileKind kind)
   const std::string name = cat("matmul interleave ", static_cast<int>(kind));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     emit_interleave(add_function(module, target, "interleave", interleave_type(module.getContext())), kind,
-                    tile_shape(target, kind, false));
+                    tile_shape(target, kind));
   });
   return code.function<InterleaveFunction>("interleave");
 }
@@ -40,7 +39,7 @@ InterleaveFunction* interleave_code(const target::Target& target, TileKind kind)
 TransposeFunction* transpose_code(const target::Target& target) {
   const MachineCode& code = stored_code(target, "matmul transpose", [&](llvm::Module& module) {
     emit_transpose(add_function(module, target, "transpose", transpose_type(module.getContext())),
-                   tile_shape(target, TileKind::kF32, false));
+                   tile_shape(target, TileKind::kF32));
   });
   return code.function<TransposeFunction>("transpose");
 }

@@ -12,7 +12,7 @@
 
 namespace npugraph::codegen {
 
-TileFunction* tile_code(const target::Target& target, TileKind kind, bool narrow);
+TileFunction* tile_code(const target::Target& target, TileKind kind, const TileShape& shape);
 PackingTileFunction* packing_tile_code(const target::Target& target, TileKind kind);
 InterleaveFunction* interleave_code(const target::Target& target, TileKind kind);
 TransposeFunction* transpose_code(const target::Target& target);

@@ -112,8 +112,8 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
 }
 
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
-  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.m == y.m && x.tile_rows == y.tile_rows &&
-         x.batch_sizes == y.batch_sizes;
+  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.cuts_a == y.cuts_a && x.m == y.m &&
+         x.tile_rows == y.tile_rows && x.batch_sizes == y.batch_sizes;
 }
 
 }  // namespace
@@ -127,7 +127,11 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
   return sum;
 }
 
-int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? divide_up(batches * m * steps * 4, 64) * 64 : 0; }
+int64_t MatmulPlan::dense_row_steps() const { return cuts_a ? round_up(steps, kCutSteps) : steps; }
+
+int64_t MatmulPlan::dense_a_bytes() const {
+  return dense_a ? divide_up(batches * m * dense_row_steps() * 4, 64) * 64 : 0;
+}
 
 int64_t MatmulPlan::starts_bytes() const { return has_starts() ? divide_up(batches * m * 4, 64) * 64 : 0; }
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <cstdio>
 #include <optional>
-#include <utility>
+#include <tuple>
 
 #include "codegen/matmul_candidates.h"
 #include "codegen/matmul_copy.h"
@@ -53,13 +54,14 @@ class Run {
     int64_t batch, row, rows, column, columns;
   };
 
-  // Blocks of rows are the inner ones, so that a part of B is used while it is in a cache.
+  // Blocks of rows are the inner ones, so that a part of B is used while it is in a cache, or else those of columns.
   Block block(int64_t item) const {
-    const int64_t row = item % p_.row_blocks() * p_.block_rows;
-    item /= p_.row_blocks();
-    const int64_t column = item % p_.column_blocks() * p_.block_columns;
-    return {item / p_.column_blocks(), row, std::min(p_.block_rows, p_.tile_rows - row), column,
-            std::min(p_.block_columns, p_.n - column)};
+    const int64_t rows = p_.row_blocks(), columns = p_.column_blocks();
+    const int64_t batch = item / (rows * columns);
+    item %= rows * columns;
+    const int64_t row = (p_.rows_last ? item / columns : item % rows) * p_.block_rows;
+    const int64_t column = (p_.rows_last ? item % columns : item / rows) * p_.block_columns;
+    return {batch, row, std::min(p_.block_rows, p_.tile_rows - row), column, std::min(p_.block_columns, p_.n - column)};
   }
 
   bool pairs() const { return p_.kind == TileKind::kBf16Pairs; }
@@ -75,9 +77,17 @@ class Run {
     const auto* from = static_cast<const char*>(call_.buffers[0].data);
     for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
       const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
+      if (p_.cuts_a) return cut_row(row, item);
       copy_elements(row, p_.a.dtype, p_.a.column, p_.k, static_cast<char*>(call_.workspace) + item * dense_row_bytes(),
                     p_.multiplied(), elements(p_.steps));
     });
+  }
+
+  void cut_row(const char* row, int64_t item) {
+    char* to = static_cast<char*>(call_.workspace) + item / p_.m * dense_batch_bytes() + item % p_.m * kCutBytes;
+    for (int64_t s = 0; s < p_.steps; s += kCutSteps, to += cut_stride())
+      copy_elements(row + elements(s) * p_.a.column, p_.a.dtype, p_.a.column, elements_from(s, kCutSteps), to,
+                    p_.multiplied(), elements(kCutSteps));
   }
 
   // What sums of products with B + 128 are too large by, taken off before they begin. They wrap.
@@ -90,9 +100,11 @@ class Run {
     });
   }
 
-  int64_t a_row_stride() const { return p_.dense_a ? dense_row_bytes() : p_.a.row; }
+  int64_t a_row_stride() const { return p_.cuts_a ? kCutBytes : p_.dense_a ? dense_row_bytes() : p_.a.row; }
+  int64_t cut_stride() const { return p_.cuts_a ? p_.m * kCutBytes : kCutBytes; }
+  int64_t dense_batch_bytes() const { return p_.m * p_.dense_row_steps() * 4; }
   const char* a_row(int64_t batch, int64_t row) const {
-    const int64_t of_batch = p_.dense_a ? batch * p_.m * dense_row_bytes() : p_.a.offset(batch, p_.batch_sizes);
+    const int64_t of_batch = p_.dense_a ? batch * dense_batch_bytes() : p_.a.offset(batch, p_.batch_sizes);
     return a_ + of_batch + row * a_row_stride();
   }
   const char* b_at(int64_t batch, int64_t column, int64_t k) const {
@@ -152,7 +164,7 @@ class Run {
 
   // acc: [panel][column of C][row of C].
   void run_pack_a(const Block& block) {
-    alignas(64) float acc[kMostRows * kMostTileColumns];
+    alignas(64) float acc[kMostSums];
     alignas(64) char staged[kStagedBytes];
     const int64_t first_panel = block.row / p_.shape.columns();
     const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
@@ -168,7 +180,7 @@ class Run {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
       for (int64_t c = 0; c < block.columns; c += p_.shape.rows) {
         const char* rows = b_at(block.batch, block.column + c, elements(first));
-        const char* next = rows + p_.shape.rows * p_.b.row;
+        const char* next = next_rows(block, c, first);
         int64_t row_stride = p_.b.row;
         const int64_t count = std::min<int64_t>(p_.shape.rows, block.columns - c);
         if (p_.stage_b || count < p_.shape.rows) {
@@ -181,8 +193,9 @@ class Run {
           const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
           const int64_t part = number - first_panel;
-          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, steps, to, first > 0 || started,
-                                             next + part * steps * 4 / panels, p_.b.row, divide_up(64, panels));
+          const Ahead ahead = share_of_rows(next, steps, part, panels);
+          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, kCutBytes, steps, to, first > 0 || started,
+                                             ahead.from, ahead.stride, ahead.step);
         }
       }
       first += p_.block_steps;
@@ -191,6 +204,26 @@ class Run {
       write_transposed(block, number, acc + (number - first_panel) * acc_of_panel);
     if (p_.last_rows() > 0 && block.row + block.rows == p_.tile_rows)
       run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns});
+  }
+
+  // What a tile prefetches: TileFunction.
+  struct Ahead {
+    const char* from;
+    int64_t stride, step;
+  };
+
+  // The rows of B that a tile at column `c` of the block is followed by: those of the next tile, the next part, the next item.
+  const char* next_rows(const Block& block, int64_t c, int64_t first) const {
+    if (c + p_.shape.rows < block.columns) return b_at(block.batch, block.column + c + p_.shape.rows, elements(first));
+    if (first + p_.block_steps < p_.steps) return b_at(block.batch, block.column, elements(first + p_.block_steps));
+    return b_at(block.batch, block.column + block.columns, 0);
+  }
+
+  // What the tile of each panel fetches of them: some of the rows, or a part of all.
+  Ahead share_of_rows(const char* next, int64_t steps, int64_t part, int64_t panels) const {
+    const int64_t fetched = p_.shape.fetched_rows;
+    if (fetched == p_.shape.rows) return {next + part * steps * 4 / panels, p_.b.row, divide_up(64, panels)};
+    return {next + part * fetched % p_.shape.rows * p_.b.row, p_.b.row, 64};
   }
 
   void start_sums(int64_t batch, int64_t number, float* acc) const {
@@ -209,12 +242,6 @@ class Run {
           p_.block_columns);
   }
 
-  // What a tile prefetches: TileFunction.
-  struct Ahead {
-    const char* from;
-    int64_t stride, step;
-  };
-
   // The rows of B that are packed next, a share for each tile but the first, which packs: those of the next part of this
   // panel, or of the next panel. Line after line of them, as evenly as whole tiles allow.
   Ahead ahead_of_panel(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
@@ -227,7 +254,8 @@ class Run {
     const int64_t line_bytes = 64;
     const int64_t lines = divide_up(p_.shape.columns() * size_of(p_.b.dtype), line_bytes);
     const int64_t tiles_of_line = std::max<int64_t>(tiles / lines, 1);
-    const int64_t rows_of_turn = std::min<int64_t>(divide_up(elements(steps), tiles_of_line * turns), p_.shape.rows);
+    const int64_t rows_of_turn =
+        std::min<int64_t>(divide_up(elements(steps), tiles_of_line * turns), p_.shape.fetched_rows);
     const int64_t line = (tile - 1) / tiles_of_line;
     if (line >= lines) return nothing;
     const int64_t k = (last ? 0 : elements(first + steps)) + (tile - 1) % tiles_of_line * turns * rows_of_turn;
@@ -281,19 +309,30 @@ class Run {
   void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, char* packed, bool packs, float* acc,
                      const Ahead& ahead) {
     alignas(64) char staged[kStagedBytes];
-    const char* rows = a_row(block.batch, block.row + r) + first * 4;
-    int64_t row_stride = a_row_stride();
+    const char* rows = a_row(block.batch, block.row + r) + first / kCutSteps * cut_stride();
+    int64_t row_stride = a_row_stride(), cuts = cut_stride();
     if (block.rows < p_.shape.rows) {
-      const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
-      stage(rows, dense, row_stride, block.rows, first, steps, staged);
+      stage_a(rows, block.rows, first, steps, staged);
       rows = staged;
-      row_stride = steps * 4;
+      row_stride = p_.cuts_a ? kCutBytes : steps * 4;
+      cuts = p_.cuts_a ? p_.shape.rows * kCutBytes : kCutBytes;
     }
     if (packs) {
-      code_.packing(packed, rows, row_stride, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step,
+      code_.packing(packed, rows, row_stride, cuts, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step,
                     b_at(block.batch, block.column, elements(first)), p_.b.column);
     } else {
-      code_.wide(packed, rows, row_stride, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
+      code_.wide(packed, rows, row_stride, cuts, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
+    }
+  }
+
+  // The rows of a block that has fewer than a tile, the last of them again.
+  void stage_a(const char* rows, int64_t count, int64_t first, int64_t steps, char* staged) const {
+    if (!p_.cuts_a)
+      return stage(rows, {0, size_of(p_.multiplied()), {}, p_.multiplied()}, a_row_stride(), count, first, steps,
+                   staged);
+    for (int64_t s = 0; s < steps; s += kCutSteps, rows += cut_stride()) {
+      for (int64_t r = 0; r < p_.shape.rows; ++r, staged += kCutBytes)
+        std::memcpy(staged, rows + std::min(r, count - 1) * kCutBytes, kCutBytes);
     }
   }
 
@@ -362,9 +401,9 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
   if (!spec.epilogue) code.store = store_sums_code(target, spec.c);
   if (plan.has_tiles()) {
     const int64_t beyond = plan.tile_rows % plan.shape.columns();
-    const bool narrow = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
-    if (narrow) code.narrow = tile_code(target, plan.kind, true);
-    if (!narrow || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, false);
+    const bool narrowed = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
+    if (narrowed) code.narrow = tile_code(target, plan.kind, narrow(plan.shape));
+    if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
     if (plan.form == Form::kPackA && plan.b.dtype == DType::kI8 && plan.multiplied() != DType::kI8)
       code.widen = widen_code(target, plan.multiplied());
     if (plan.form == Form::kPackA)
@@ -390,9 +429,9 @@ void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, co
   const auto make = [&](int64_t m) {
     MatmulPlan other = plan;
     other.m = m;
-    std::optional<std::pair<Form, int64_t>> made;  // all that code depends on; equal ones are neighbours
+    std::optional<std::tuple<Form, int64_t, int>> made;  // all that code depends on; equal ones are neighbours
     for (const MatmulPlan& candidate : candidates_of(other, target)) {
-      const std::pair pieces(candidate.form, candidate.tile_rows);
+      const std::tuple pieces(candidate.form, candidate.tile_rows, candidate.shape.fetched_rows);
       if (made != pieces) find_code(spec, target, candidate);
       made = pieces;
     }
@@ -400,9 +439,13 @@ void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, co
   for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
   make(tiles);
   make(tiles + plan.shape.lanes);
+  // Panels enough for all ways to fetch what comes next.
+  make(tiles + 8 * width);
+  make(tiles + 8 * width + plan.shape.lanes);
 }
 
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) {
+  { static int dbg = 0; if (dbg++ < 3) fprintf(stderr, "DBG %s stage %d fetched %d amx %d workspace %p\n", str(plan.blocks()).c_str(), plan.stage_b, plan.shape.fetched_rows, plan.shape.amx, call.workspace); }
   Run run(plan, code, call);
   run.prepare();
   for_ranges(*call.host, run.items(), run.multiplications_each(),

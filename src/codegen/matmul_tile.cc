@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/amx_tile.h"
+#include "codegen/ir_module.h"
 #include "codegen/matmul_element.h"
 #include "codegen/row_pointers.h"
 
@@ -19,7 +20,7 @@ constexpr int64_t kStepBytes = 4;
 class TileEmitter {
  public:
   TileEmitter(llvm::Function* function, TileKind kind, const TileShape& shape, bool packs)
-      : f_(function),
+      : arguments_(function),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kind_(kind),
         shape_(shape),
@@ -28,16 +29,16 @@ class TileEmitter {
             kind == TileKind::kI8Quads ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), shape.lanes)) {}
 
   void emit() {
-    const RowPointers rows(b_, f_->getArg(1), f_->getArg(2), shape_.rows);
+    const RowPointers rows(b_, arguments_.rows, arguments_.row_stride, shape_.rows);
     rows_ = &rows;
-    Value* steps = f_->getArg(3);
-    acc_ = f_->getArg(4);
-    Values carried{f_->getArg(0)};
-    if (packs_) carried.push_back(f_->getArg(9));
+    Value* steps = arguments_.steps;
+    Values carried{arguments_.panel};
+    if (packs_) carried.push_back(arguments_.from);
     first_row_ = carried.size();
     carried.insert(carried.end(), rows.pointers().begin(), rows.pointers().end());
     const Values initial = emit_if(
-        b_, b_.CreateICmpNE(f_->getArg(5), b_.getInt64(0)), [&] { return load_acc(); }, [&] { return zeros(); });
+        b_, b_.CreateICmpNE(arguments_.accumulate, b_.getInt64(0)), [&] { return load_acc(); },
+        [&] { return zeros(); });
     carried.insert(carried.end(), initial.begin(), initial.end());
 
     Value* whole = b_.CreateAnd(steps, b_.getInt64(-kUnroll));
@@ -72,7 +73,7 @@ class TileEmitter {
 
   bool pairs() const { return kind_ == TileKind::kBf16Pairs; }
   bool quads() const { return kind_ == TileKind::kI8Quads; }
-  Value* step_of_from() { return pairs() ? b_.CreateShl(f_->getArg(10), 1) : f_->getArg(10); }
+  Value* step_of_from() { return pairs() ? b_.CreateShl(arguments_.from_stride, 1) : arguments_.from_stride; }
 
   Values load_columns(Value* panel) {
     Values columns;
@@ -91,7 +92,7 @@ class TileEmitter {
     } else {
       auto* row = llvm::FixedVectorType::get(b_.getInt16Ty(), shape_.columns());
       Value* even = b_.CreateAlignedLoad(row, from, Align(2));
-      Value* odd = b_.CreateAlignedLoad(row, bytes(from, f_->getArg(10)), Align(2));
+      Value* odd = b_.CreateAlignedLoad(row, bytes(from, arguments_.from_stride), Align(2));
       for (int v = 0; v < shape_.vectors; ++v) {
         llvm::SmallVector<int> by_turns;
         for (int i = v * shape_.lanes; i < (v + 1) * shape_.lanes; ++i) by_turns.append({i, shape_.columns() + i});
@@ -123,18 +124,18 @@ class TileEmitter {
   // An iteration is a quarter of 16 steps: it takes a quarter of the rows.
   void prefetch(Value* i) {
     constexpr int kParts = 16 / kUnroll;
-    Value* stride = f_->getArg(7);
+    Value* stride = arguments_.prefetch_stride;
     Value* part = b_.CreateAnd(b_.CreateLShr(i, 2), b_.getInt64(kParts - 1));
-    Value* at = bytes(f_->getArg(6), b_.CreateMul(b_.CreateLShr(i, 4), f_->getArg(8)));
+    Value* at = bytes(arguments_.prefetch, b_.CreateMul(b_.CreateLShr(i, 4), arguments_.prefetch_step));
     at = bytes(at, b_.CreateMul(part, stride));
     Value* to_next = b_.CreateShl(stride, 2);
-    for (int r = 0; r < shape_.rows; r += kParts) {
+    for (int r = 0; r < shape_.fetched_rows; r += kParts) {
       emit_prefetch(b_, at);
       at = bytes(at, to_next);
     }
   }
 
-  Value* acc_at(int a) { return bytes(acc_, a * shape_.lanes * kStepBytes); }
+  Value* acc_at(int a) { return bytes(arguments_.acc, a * shape_.lanes * kStepBytes); }
   Values load_acc() {
     Values acc;
     for (int a = 0; a < shape_.rows * shape_.vectors; ++a)
@@ -147,7 +148,7 @@ class TileEmitter {
       b_.CreateAlignedStore(acc[a], acc_at(static_cast<int>(a)), Align(shape_.lanes * kStepBytes));
   }
 
-  llvm::Function* f_;
+  TileArguments arguments_;
   llvm::IRBuilder<> b_;
   TileKind kind_;
   TileShape shape_;
@@ -155,34 +156,27 @@ class TileEmitter {
   llvm::FixedVectorType* vector_;
   size_t first_row_ = 0;  // of the pointers among what the loops carry: behind those of the panel
   const RowPointers* rows_ = nullptr;
-  Value* acc_ = nullptr;
 };
 
 }  // namespace
 
 // Sums stay in registers, beside the vectors of a step and one broadcast; so many hide the latency of multiply-add.
-TileShape tile_shape(const target::Target& target, TileKind kind, bool narrow) {
+TileShape tile_shape(const target::Target& target, TileKind kind) {
   TileShape shape{.lanes = target.lanes(DType::kF32), .fma = target.fma};
-  shape.vectors = narrow ? 1 : 2;
   shape.amx = target.amx && kind != TileKind::kF32;
   shape.rows = shape.amx ? kAmxRows : target.vector_registers >= 32 ? 12 : 6;
+  shape.fetched_rows = shape.rows;
   return shape;
 }
 
-llvm::FunctionType* tile_type(llvm::LLVMContext& context) {
-  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
-  llvm::Type* integer = llvm::Type::getInt64Ty(context);
-  return llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                 {pointer, pointer, integer, integer, pointer, integer, pointer, integer, integer},
-                                 false);
+TileShape narrow(TileShape shape) {
+  shape.vectors = 1;
+  return shape;
 }
 
-llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context) {
-  std::vector<llvm::Type*> types = tile_type(context)->params();
-  types.push_back(llvm::PointerType::getUnqual(context));
-  types.push_back(llvm::Type::getInt64Ty(context));
-  return llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
-}
+llvm::FunctionType* tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipipii"); }
+
+llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipipiipi"); }
 
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {
   if (shape.amx) return emit_amx_tile(function, kind, shape);

@@ -26,24 +26,52 @@ struct TileShape {
   int vectors = 2;  // in a step of a panel
   int rows = 6;
   bool fma = false;
-  bool amx = false;  // as amx_tile.h says
+  bool amx = false;      // as amx_tile.h says
+  int fetched_rows = 6;  // of those that come next, by a tile
   int columns() const { return lanes * vectors; }
 };
 
-// Of the target; a narrow tile has one vector a step.
-TileShape tile_shape(const target::Target& target, TileKind kind, bool narrow);
+// Of the target: two vectors a step.
+TileShape tile_shape(const target::Target& target, TileKind kind);
+TileShape narrow(TileShape shape);
+
+// Steps that lie one after the other in rows. AMX reads rows faster that are cut: those of all rows first, then the next ones,
+// `cut_stride` bytes behind. It is kCutBytes where rows are whole, as all others need them.
+inline constexpr int64_t kCutSteps = 16;
+inline constexpr int64_t kCutBytes = kCutSteps * 4;
 
 // acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile what comes next is fetched
 // into the second cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r * prefetch_stride for
-// each r below rows. Any address will do. Sums of i8 have the bits of i32.
-using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t steps, float* acc,
-                          int64_t accumulate, const void* prefetch, int64_t prefetch_stride, int64_t prefetch_step);
+// each r below fetched_rows. Any address will do. Sums of i8 have the bits of i32.
+using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t cut_stride, int64_t steps,
+                          float* acc, int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
+                          int64_t prefetch_step);
 
 // The same, but the panel is packed meanwhile: from a matrix that is contiguous along its columns, whose rows of f32, or pairs
 // of rows of bf16, are `from_stride` bytes apart.
-using PackingTileFunction = void(void* panel, const void* rows, int64_t row_stride, int64_t steps, float* acc,
-                                 int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
+using PackingTileFunction = void(void* panel, const void* rows, int64_t row_stride, int64_t cut_stride, int64_t steps,
+                                 float* acc, int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
                                  int64_t prefetch_step, const void* from, int64_t from_stride);
+
+// The arguments of these, for emitters.
+struct TileArguments {
+  explicit TileArguments(llvm::Function* f)
+      : panel(f->getArg(0)),
+        rows(f->getArg(1)),
+        row_stride(f->getArg(2)),
+        cut_stride(f->getArg(3)),
+        steps(f->getArg(4)),
+        acc(f->getArg(5)),
+        accumulate(f->getArg(6)),
+        prefetch(f->getArg(7)),
+        prefetch_stride(f->getArg(8)),
+        prefetch_step(f->getArg(9)),
+        from(f->arg_size() > 10 ? f->getArg(10) : nullptr),
+        from_stride(f->arg_size() > 10 ? f->getArg(11) : nullptr) {}
+  llvm::Value *panel, *rows, *row_stride, *cut_stride, *steps, *acc, *accumulate;
+  llvm::Value *prefetch, *prefetch_stride, *prefetch_step;
+  llvm::Value *from, *from_stride;  // of one that packs
+};
 
 // Packs a panel of whole columns from a matrix that is contiguous along them: row after row of f32, or pairs of rows of bf16
 // element by element. row_stride is in bytes.

@@ -57,7 +57,8 @@ struct Code {
 void choose_form(const QuantLinearSpec& spec, const target::Target& target, Plan& plan) {
   plan.streams = plan.m <= kMostVectors;
   plan.by_codes = plan.streams && spec.by_codes && target.int8_dot;
-  plan.shape = tile_shape(target, TileKind::kF32, plan.m <= tile_shape(target, TileKind::kF32, true).columns());
+  plan.shape = tile_shape(target, TileKind::kF32);
+  if (plan.m <= plan.shape.lanes) plan.shape = narrow(plan.shape);
 }
 
 std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target& target, const ng_call& call) {
@@ -86,7 +87,7 @@ Code find_code(const QuantLinearSpec& spec, const target::Target& target, const 
     code.matvec = quant_matvec_code(target, spec.type, vectors, plan.by_codes);
   } else {
     code.dequantize = dequantize_code(target, spec.type);
-    code.tile = tile_code(target, TileKind::kF32, plan.shape.vectors == 1);
+    code.tile = tile_code(target, TileKind::kF32, plan.shape);
     code.transpose = transpose_code(target);
   }
   return code;
@@ -208,8 +209,8 @@ class Run {
       for (int64_t c = 0; c < kColumns; c += p_.shape.rows) {
         for (int64_t number = first_panel; number < end_panel; ++number) {
           float* to = acc + ((number - first_panel) * kColumns + c) * width;
-          code_.tile(panel(number) + first * width * 4, weights + c * steps, steps * 4, steps, to, first > 0, weights,
-                     0, 0);
+          code_.tile(panel(number) + first * width * 4, weights + c * steps, steps * 4, kCutBytes, steps, to, first > 0,
+                     weights, 0, 0);
         }
       }
       first += steps;
@@ -257,8 +258,8 @@ struct Planner {
       find_code(spec, target, other);
     };
     for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
-    make(tile_shape(target, TileKind::kF32, true).columns());
-    make(kMostVectors + tile_shape(target, TileKind::kF32, false).columns());
+    make(narrow(tile_shape(target, TileKind::kF32)).columns());
+    make(kMostVectors + tile_shape(target, TileKind::kF32).columns());
   }
   static void run(const Plan& plan, const Code& code, const ng_call& call) { Run(plan, code, call).run(); }
 };

@@ -52,7 +52,8 @@ TEST(MatmulCandidates, FitTheStacksOfThoseWhoRunThem) {
         EXPECT_LE(plan.block_steps * plan.shape.rows * 4, kStagedBytes) << str(plan.blocks());
         EXPECT_EQ(plan.block_rows % (plan.form == Form::kPackA ? plan.shape.columns() : plan.shape.rows), 0);
         if (plan.form == Form::kPackA) {
-          EXPECT_LE(plan.block_rows, kMostRows);
+          EXPECT_LE(plan.block_rows * plan.block_columns, kMostSums);
+          EXPECT_LE(plan.block_columns, kMostTileColumns);
           EXPECT_GT(plan.tile_rows, 0);
         } else {
           EXPECT_LE(plan.block_steps, kMostPanelSteps);
