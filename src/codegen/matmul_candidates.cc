@@ -17,6 +17,10 @@ int64_t part_of(int64_t whole, int64_t most) {
   return round_up(divide_up(whole, divide_up(whole, most)), 16);
 }
 
+// Bytes of rows of A that a work item of AMX goes through for each tile or panel of B, and how many the second cache keeps.
+int64_t bytes_of_rows(const MatmulPlan& plan, int64_t rows) { return rows * plan.steps * 4; }
+int64_t kept_bytes(const target::Target& target) { return target.l2_bytes / 2; }
+
 // What follows from the form.
 MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   static_cast<MatmulBlocks&>(plan) = {.form = form, .tile_rows = plan.m};
@@ -35,6 +39,7 @@ MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   // What AMX reads lies one after the other: rows of B in the first cache, or A.
   plan.cuts_a = plan.shape.amx && form == Form::kPackB;
   plan.dense_a = plan.dense_a || plan.cuts_a;
+  plan.rows_last = plan.shape.amx && bytes_of_rows(plan, plan.m) > kept_bytes(target);
   return plan;
 }
 
@@ -66,7 +71,6 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   if (plan.shape.amx && plan.panels() >= kFetchingPanels) {
     // Rows of B are copied to the first cache, which they share with a part of a panel.
     plan.stage_b = true;
-    plan.rows_last = plan.panels() * plan.panel_bytes() > target.l2_bytes / 2;
     plan.shape.fetched_rows = plan.shape.rows / kFetchingPanels;
     most = kAmxSteps;
   }
@@ -97,7 +101,8 @@ void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps;
   for (const int64_t steps : {most_steps, most_steps / 2}) {
     plan.block_steps = part_of(plan.steps, steps);
-    for (const int64_t tiles : {most_tiles, most_tiles / 2, most_tiles / 5, std::max<int64_t>(most_tiles / 10, 1)}) {
+    for (const int64_t tiles :
+         {most_tiles, most_tiles / 2, most_tiles / (plan.shape.amx ? 4 : 5), std::max<int64_t>(most_tiles / 10, 1)}) {
       const bool is_all = tiles < most_tiles && plan.block_rows >= plan.m && tiles * plan.shape.rows >= plan.m;
       plan.block_rows = tiles * plan.shape.rows;
       if (!is_all) add(plans, plan);
@@ -137,8 +142,9 @@ double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
   return 0;
 }
 
-// Instructions that pack a vector of B.
+// Instructions that pack a vector of B: in a tile, which waits for them, and before one.
 constexpr double kPacking = 16;
+constexpr double kPackingBefore = 5;
 
 // Ranges of the columns of a product whose rows of B lie across them, and bytes that follow each other in one of them.
 int64_t bytes_in_row(const MatmulPlan& plan) {
@@ -147,11 +153,10 @@ int64_t bytes_in_row(const MatmulPlan& plan) {
   return std::min(blocks * plan.block_columns, kMostColumns) * size_of(plan.b.dtype);
 }
 
-// AMX multiplies faster than panels come that do not stay in the second cache.
-double panels_from_l3(const MatmulPlan& plan, const target::Target& target) {
-  if (plan.form != Form::kPackA || !plan.shape.amx) return 0;
-  if (plan.block_rows * plan.steps * 4 <= target.l2_bytes / 2) return 0;
-  const auto bytes = static_cast<double>(plan.tile_rows * plan.steps * 4);
+// AMX multiplies faster than rows of A come from the third cache.
+double rows_from_l3(const MatmulPlan& plan, const target::Target& target) {
+  if (!plan.shape.amx || !plan.has_tiles() || bytes_of_rows(plan, plan.block_rows) <= kept_bytes(target)) return 0;
+  const auto bytes = static_cast<double>(bytes_of_rows(plan, plan.tile_rows));
   return bytes * static_cast<double>(plan.column_blocks()) * target::costs_of(target).l3_byte;
 }
 
@@ -163,13 +168,14 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
   const auto batches = static_cast<double>(plan.batches);
   const double once = bytes * (batches == 1 ? costs.memory_byte : target::byte_cost(target, bytes * batches));
   // What a panel takes to be packed, by each block of rows.
-  const double packing = kPacking * static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
+  const double packing = (plan.shape.amx ? kPackingBefore : kPacking) *
+                         static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
   const double again = static_cast<double>(plan.row_blocks() - 1 + (plan.last_rows() > 0 && plan.has_tiles() ? 1 : 0));
   // Pieces of rows begin with what nothing was fetched for.
   constexpr double kBegin = 256;
   const double pieces = plan.form == Form::kColumnsMatvec ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
   const double packed = plan.form == Form::kPackB ? static_cast<double>(plan.row_blocks()) * packing : 0;
-  return once * pieces + again * bytes * costs.l2_byte + packed + panels_from_l3(plan, target);
+  return once * pieces + again * bytes * costs.l2_byte + packed + rows_from_l3(plan, target);
 }
 
 // Tiles of A fetch the weights that come next while they multiply; matrix-vector products do so in part. The first tile of a

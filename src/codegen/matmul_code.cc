@@ -44,6 +44,13 @@ TransposeFunction* transpose_code(const target::Target& target) {
   return code.function<TransposeFunction>("transpose");
 }
 
+CopyTileRowsFunction* copy_tile_rows_code(const target::Target& target, const TileShape& shape) {
+  const MachineCode& code = stored_code(target, cat("matmul copy rows ", shape.rows), [&](llvm::Module& module) {
+    emit_copy_tile_rows(add_function(module, target, "copy", function_type(module.getContext(), "piiip")), shape);
+  });
+  return code.function<CopyTileRowsFunction>("copy");
+}
+
 WidenFunction* widen_code(const target::Target& target, DType to) {
   const MachineCode& code = stored_code(target, cat("matmul widen ", name_of(to)), [&](llvm::Module& module) {
     auto* type = function_type(module.getContext(), "pip");

@@ -142,6 +142,34 @@ void emit_transpose(llvm::Function* f, const TileShape& shape) {
   b.CreateRetVoid();
 }
 
+void emit_copy_tile_rows(llvm::Function* f, const TileShape& shape) {
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
+  Bytes bytes(b);
+  auto* line = llvm::FixedVectorType::get(b.getInt32Ty(), kCutSteps);
+  Value* row_bytes = bytes.times(f->getArg(3), kCutBytes);
+  Value* last = b.CreateSub(f->getArg(2), b.getInt64(1));
+  constexpr int64_t kAtOnce = 4;
+  Value* whole = b.CreateAnd(f->getArg(3), b.getInt64(-kAtOnce));
+  emit_loop(b, b.getInt64(0), b.getInt64(shape.rows), 1, [&](Value* r) {
+    Value* row = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, r, last);
+    Value* from = bytes.at(f->getArg(0), b.CreateMul(row, f->getArg(1)));
+    Value* to = bytes.at(f->getArg(4), b.CreateMul(r, row_bytes));
+    const auto copy = [&](int64_t count) {
+      return [&, count](Value* cut) {
+        Values lines;
+        Value* at = bytes.times(cut, kCutBytes);
+        for (int64_t i = 0; i < count; ++i)
+          lines.push_back(b.CreateAlignedLoad(line, bytes.at(bytes.at(from, at), b.getInt64(i * kCutBytes)), Align(1)));
+        for (int64_t i = 0; i < count; ++i)
+          b.CreateAlignedStore(lines[i], bytes.at(bytes.at(to, at), b.getInt64(i * kCutBytes)), Align(kCutBytes));
+      };
+    };
+    emit_loop(b, b.getInt64(0), whole, kAtOnce, copy(kAtOnce));
+    emit_loop(b, whole, f->getArg(3), 1, copy(1));
+  });
+  b.CreateRetVoid();
+}
+
 void emit_widen(llvm::Function* function, DType to, int lanes) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(function->getContext(), "entry", function));
   const auto widen = [&](Value* i, int count) {

@@ -127,11 +127,11 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
   return sum;
 }
 
-int64_t MatmulPlan::dense_row_steps() const { return cuts_a ? round_up(steps, kCutSteps) : steps; }
-
-int64_t MatmulPlan::dense_a_bytes() const {
-  return dense_a ? divide_up(batches * m * dense_row_steps() * 4, 64) * 64 : 0;
+int64_t MatmulPlan::dense_batch_bytes() const {
+  return cuts_a ? round_up(m, shape.rows) * round_up(steps, kCutSteps) * 4 : m * steps * 4;
 }
+
+int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? round_up(batches * dense_batch_bytes(), 64) : 0; }
 
 int64_t MatmulPlan::starts_bytes() const { return has_starts() ? divide_up(batches * m * 4, 64) * 64 : 0; }
 

@@ -25,7 +25,7 @@ inline constexpr int64_t kMostSums = 256 * 32;     // kPackA: of a block,
 inline constexpr int64_t kMostTileColumns = 48;    // kPackA: of a block
 inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
 inline constexpr int64_t kMostTiles = 42;          // kPackB: of a block,
-inline constexpr int64_t kMostRowsOfTiles = 504;   // and their rows
+inline constexpr int64_t kMostRowsOfTiles = 512;   // and their rows
 inline constexpr int64_t kMostPanelSteps = 1024;   // of a part of a panel of B
 
 struct MatmulPlan : MatmulBlocks {
@@ -44,9 +44,9 @@ struct MatmulPlan : MatmulBlocks {
   TileKind kind = TileKind::kF32;
   TileShape shape;
   bool dense_a = false;    // A is first copied to dense rows of the type that is multiplied
-  bool cuts_a = false;     // which are cut (TileFunction)
+  bool cuts_a = false;     // which are cut (TileFunction), those of one tile after the other
   bool stage_b = false;    // kPackA: rows of B are copied (and converted) before they are multiplied
-  bool rows_last = false;  // work items go through the columns first: panels of all rows fit no cache
+  bool rows_last = false;  // work items go through the columns first: what they read of A fits no cache
   int64_t steps = 0;       // of the whole sum
 
   const MatmulBlocks& blocks() const { return *this; }
@@ -64,7 +64,7 @@ struct MatmulPlan : MatmulBlocks {
   int64_t items() const { return batches * row_blocks() * column_blocks(); }
   int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
-  int64_t dense_row_steps() const;
+  int64_t dense_batch_bytes() const;                                   // of one matrix
   int64_t dense_a_bytes() const;
   // kI8Quads: what the sums of each row of A start from, i32.
   int64_t starts_bytes() const;

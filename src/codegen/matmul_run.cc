@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <cstdio>
 #include <optional>
 #include <tuple>
 
@@ -84,7 +83,9 @@ class Run {
   }
 
   void cut_row(const char* row, int64_t item) {
-    char* to = static_cast<char*>(call_.workspace) + item / p_.m * dense_batch_bytes() + item % p_.m * kCutBytes;
+    const int64_t number = item % p_.m, in_tile = number % p_.shape.rows;
+    char* to = static_cast<char*>(call_.workspace) + item / p_.m * p_.dense_batch_bytes() +
+               (number - in_tile) * cut_row_bytes() + in_tile * kCutBytes;
     for (int64_t s = 0; s < p_.steps; s += kCutSteps, to += cut_stride())
       copy_elements(row + elements(s) * p_.a.column, p_.a.dtype, p_.a.column, elements_from(s, kCutSteps), to,
                     p_.multiplied(), elements(kCutSteps));
@@ -100,12 +101,13 @@ class Run {
     });
   }
 
-  int64_t a_row_stride() const { return p_.cuts_a ? kCutBytes : p_.dense_a ? dense_row_bytes() : p_.a.row; }
-  int64_t cut_stride() const { return p_.cuts_a ? p_.m * kCutBytes : kCutBytes; }
-  int64_t dense_batch_bytes() const { return p_.m * p_.dense_row_steps() * 4; }
+  int64_t a_row_stride() const { return p_.dense_a ? dense_row_bytes() : p_.a.row; }
+  // Of A that is cut: rows of whole cuts, and from a cut of a tile to the next one.
+  int64_t cut_row_bytes() const { return round_up(p_.steps, kCutSteps) * 4; }
+  int64_t cut_stride() const { return p_.shape.rows * kCutBytes; }
   const char* a_row(int64_t batch, int64_t row) const {
-    const int64_t of_batch = p_.dense_a ? batch * dense_batch_bytes() : p_.a.offset(batch, p_.batch_sizes);
-    return a_ + of_batch + row * a_row_stride();
+    const int64_t of_batch = p_.dense_a ? batch * p_.dense_batch_bytes() : p_.a.offset(batch, p_.batch_sizes);
+    return a_ + of_batch + row * (p_.cuts_a ? cut_row_bytes() : a_row_stride());
   }
   const char* b_at(int64_t batch, int64_t column, int64_t k) const {
     return b_ + p_.b.offset(batch, p_.batch_sizes) + column * p_.b.row + k * p_.b.column;
@@ -149,6 +151,8 @@ class Run {
   // last one.
   void stage(const char* from, const Place& place, int64_t row_stride, int64_t count, int64_t first, int64_t steps,
              char* staged) const {
+    if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
+      return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
       const char* row = from + std::min(r, count - 1) * row_stride;
       char* to = staged + r * steps * 4;
@@ -301,38 +305,29 @@ class Run {
     }
   }
 
-  // A last tile that is not whole starts earlier, and computes rows again, if there are enough.
+  // A last tile that is not whole starts earlier, and computes rows again, if there are enough; one of cuts has room for more.
   int64_t tile_row(const Block& block, int64_t r) const {
+    if (p_.cuts_a) return r;
     return block.rows < p_.shape.rows ? 0 : std::min<int64_t>(r, block.rows - p_.shape.rows);
   }
 
   void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, char* packed, bool packs, float* acc,
                      const Ahead& ahead) {
     alignas(64) char staged[kStagedBytes];
-    const char* rows = a_row(block.batch, block.row + r) + first / kCutSteps * cut_stride();
-    int64_t row_stride = a_row_stride(), cuts = cut_stride();
-    if (block.rows < p_.shape.rows) {
-      stage_a(rows, block.rows, first, steps, staged);
+    const char* rows = a_row(block.batch, block.row + r) + (p_.cuts_a ? first / kCutSteps * cut_stride() : first * 4);
+    int64_t row_stride = p_.cuts_a ? kCutBytes : a_row_stride();
+    const int64_t cuts = p_.cuts_a ? cut_stride() : kCutBytes;
+    if (block.rows < p_.shape.rows && !p_.cuts_a) {
+      const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
+      stage(rows, dense, row_stride, block.rows, first, steps, staged);
       rows = staged;
-      row_stride = p_.cuts_a ? kCutBytes : steps * 4;
-      cuts = p_.cuts_a ? p_.shape.rows * kCutBytes : kCutBytes;
+      row_stride = steps * 4;
     }
     if (packs) {
       code_.packing(packed, rows, row_stride, cuts, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step,
                     b_at(block.batch, block.column, elements(first)), p_.b.column);
     } else {
       code_.wide(packed, rows, row_stride, cuts, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
-    }
-  }
-
-  // The rows of a block that has fewer than a tile, the last of them again.
-  void stage_a(const char* rows, int64_t count, int64_t first, int64_t steps, char* staged) const {
-    if (!p_.cuts_a)
-      return stage(rows, {0, size_of(p_.multiplied()), {}, p_.multiplied()}, a_row_stride(), count, first, steps,
-                   staged);
-    for (int64_t s = 0; s < steps; s += kCutSteps, rows += cut_stride()) {
-      for (int64_t r = 0; r < p_.shape.rows; ++r, staged += kCutBytes)
-        std::memcpy(staged, rows + std::min(r, count - 1) * kCutBytes, kCutBytes);
     }
   }
 
@@ -406,6 +401,8 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
     if (plan.form == Form::kPackA && plan.b.dtype == DType::kI8 && plan.multiplied() != DType::kI8)
       code.widen = widen_code(target, plan.multiplied());
+    if (plan.form == Form::kPackA && plan.shape.amx && plan.b.dtype == plan.multiplied())
+      code.copy = copy_tile_rows_code(target, plan.shape);
     if (plan.form == Form::kPackA)
       code.transpose = transpose_code(target);
     else if (plan.shape.amx)
@@ -445,7 +442,6 @@ void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, co
 }
 
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) {
-  { static int dbg = 0; if (dbg++ < 3) fprintf(stderr, "DBG %s stage %d fetched %d amx %d workspace %p\n", str(plan.blocks()).c_str(), plan.stage_b, plan.shape.fetched_rows, plan.shape.amx, call.workspace); }
   Run run(plan, code, call);
   run.prepare();
   for_ranges(*call.host, run.items(), run.multiplications_each(),

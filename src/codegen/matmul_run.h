@@ -14,6 +14,7 @@ struct MatmulCode {
   TileFunction* narrow = nullptr;
   AmxCode amx;                             // for tiles that need it
   TransposeFunction* transpose = nullptr;  // kPackA
+  CopyTileRowsFunction* copy = nullptr;    // kPackA, where whole cuts of rows of B are copied as they are
   WidenFunction* widen = nullptr;          // kPackA, where rows of B are i8 that are multiplied as something else
   PackingTileFunction* packing = nullptr;  // kPackB: one of these
   InterleaveFunction* interleave = nullptr;

@@ -83,6 +83,9 @@ using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t st
 using TransposeFunction = void(const void* from, int64_t from_stride, int64_t rows, int64_t columns, void* to,
                                int64_t to_stride);
 
+// Copies whole cuts (kCutBytes) of the rows of a tile, dense; those from `count` on are the last one again.
+using CopyTileRowsFunction = void(const void* rows, int64_t row_stride, int64_t count, int64_t cuts, void* to);
+
 // `count` i8 that lie one after the other, as f32 or bf16, which hold them exactly.
 using WidenFunction = void(const void* from, int64_t count, void* to);
 
@@ -96,6 +99,7 @@ void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_packing_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
+void emit_copy_tile_rows(llvm::Function* function, const TileShape& shape);
 void emit_widen(llvm::Function* function, DType to, int lanes);
 
 }  // namespace npugraph::codegen
