@@ -14,7 +14,8 @@ namespace {
 using llvm::Align;
 using llvm::Value;
 
-constexpr int kUnroll = 4;  // steps of an iteration
+// Steps of an iteration: so many that what counts and points seldom takes an instruction's place that multiplies.
+constexpr int kUnroll = 8;
 constexpr int64_t kStepBytes = 4;
 
 class TileEmitter {
@@ -121,14 +122,14 @@ class TileEmitter {
     return pairs() ? dot_bf16_pairs(b_, element, column, sum) : multiply_add(b_, element, column, sum, shape_.fma);
   }
 
-  // An iteration is a quarter of 16 steps: it takes a quarter of the rows.
+  // An iteration is a part of 16 steps: it takes as many of the rows.
   void prefetch(Value* i) {
     constexpr int kParts = 16 / kUnroll;
     Value* stride = arguments_.prefetch_stride;
-    Value* part = b_.CreateAnd(b_.CreateLShr(i, 2), b_.getInt64(kParts - 1));
+    Value* part = b_.CreateAnd(b_.CreateUDiv(i, b_.getInt64(kUnroll)), b_.getInt64(kParts - 1));
     Value* at = bytes(arguments_.prefetch, b_.CreateMul(b_.CreateLShr(i, 4), arguments_.prefetch_step));
     at = bytes(at, b_.CreateMul(part, stride));
-    Value* to_next = b_.CreateShl(stride, 2);
+    Value* to_next = b_.CreateMul(stride, b_.getInt64(kParts));
     for (int r = 0; r < shape_.fetched_rows; r += kParts) {
       emit_prefetch(b_, at);
       at = bytes(at, to_next);
