@@ -28,7 +28,11 @@ int64_t rows_at(int number) { return 48 + number; }
 class AmxEmitter {
  public:
   explicit AmxEmitter(llvm::Function* function)
-      : f_(function), b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)) {}
+      : f_(function),
+        b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
+        config_(b_.CreateAlloca(llvm::ArrayType::get(b_.getInt8Ty(), kConfigBytes))) {
+    config_->setAlignment(Align(kConfigBytes));
+  }
 
   void emit_configure() {
     configure(nullptr);
@@ -71,11 +75,9 @@ class AmxEmitter {
 
   // Whole registers, or those of `steps` steps. Clears them all.
   void configure(Value* steps) {
-    Value* config = b_.CreateAlloca(llvm::ArrayType::get(b_.getInt8Ty(), kConfigBytes));
-    llvm::cast<llvm::AllocaInst>(config)->setAlignment(Align(kConfigBytes));
-    const auto store = [&](Value* value, int64_t at) { b_.CreateAlignedStore(value, bytes(config, at), Align(1)); };
-    for (int64_t at = 0; at < kConfigBytes; at += 8)
-      store(b_.getInt64(at == 0 ? 1 : 0), at);  // the first byte: palette 1
+    constexpr uint64_t kPalette = 1;  // the first byte
+    const auto store = [&](Value* value, int64_t at) { b_.CreateAlignedStore(value, bytes(config_, at), Align(1)); };
+    for (int64_t at = 0; at < kConfigBytes; at += 8) store(b_.getInt64(at == 0 ? kPalette : 0), at);
     for (int i = 0; i < 8; ++i) {
       const bool rows = i == kFirstRows || i == kFirstRows + 1, columns = i >= kFirstColumns;
       Value* row_bytes = b_.getInt64(kSide * kStepBytes);
@@ -85,7 +87,7 @@ class AmxEmitter {
       store(b_.CreateTrunc(row_bytes, b_.getInt16Ty()), row_bytes_at(i));
       store(b_.CreateTrunc(count, b_.getInt8Ty()), rows_at(i));
     }
-    call(llvm::Intrinsic::x86_ldtilecfg, {config});
+    call(llvm::Intrinsic::x86_ldtilecfg, {config_});
   }
 
   // `body(register, address, stride in bytes)` of all sums.
@@ -147,6 +149,7 @@ class AmxEmitter {
 
   llvm::Function* f_;
   llvm::IRBuilder<> b_;
+  llvm::AllocaInst* config_;
   TileKind kind_ = TileKind::kBf16Pairs;
   int columns_ = 0, vectors_ = 0, fetched_rows_ = 0;
   const TileArguments* t_ = nullptr;

@@ -23,6 +23,12 @@ target::Target processor(int64_t l2_bytes) {
           .l3_bytes = 32 << 20};
 }
 
+target::Target with_amx(target::Target target) {
+  target.level = target::Level::kX86V4Amx;
+  target.amx = true;
+  return target;
+}
+
 struct Sizes2 {
   int64_t m, n, k;
   bool b_is_nk;
@@ -44,24 +50,50 @@ constexpr Sizes2 kProducts[] = {{2, 192, 576, true},    {9, 768, 3072, true},  {
                                 {512, 768, 5000, true}, {8, 2304, 768, false}, {128, 768, 5000, false},
                                 {700, 100, 64, false}};
 
+void expect_to_fit(const MatmulPlan& plan) {
+  SCOPED_TRACE(str(plan.blocks()));
+  EXPECT_LE(plan.block_steps * plan.shape.rows * 4, kStagedBytes);
+  EXPECT_EQ(plan.block_rows % (plan.form == Form::kPackA ? plan.shape.columns() : plan.shape.rows), 0);
+  if (plan.form == Form::kPackA) {
+    EXPECT_LE(plan.block_rows * plan.block_columns, kMostSums);
+    EXPECT_LE(plan.block_columns, kMostTileColumns);
+    EXPECT_GT(plan.tile_rows, 0);
+  } else {
+    EXPECT_LE(plan.block_steps, kMostPanelSteps);
+    EXPECT_LE(plan.block_rows, kMostTiles * plan.shape.rows);
+    EXPECT_LE(plan.block_rows, kMostRowsOfTiles);
+  }
+}
+
 TEST(MatmulCandidates, FitTheStacksOfThoseWhoRunThem) {
   for (const int64_t l2_bytes : {int64_t{256} << 10, int64_t{1} << 20, int64_t{2} << 20, int64_t{16} << 20}) {
-    for (const Sizes2& x : kProducts) {
-      for (const MatmulPlan& plan : candidates_of(product(x), processor(l2_bytes))) {
-        if (!plan.has_tiles()) continue;
-        EXPECT_LE(plan.block_steps * plan.shape.rows * 4, kStagedBytes) << str(plan.blocks());
-        EXPECT_EQ(plan.block_rows % (plan.form == Form::kPackA ? plan.shape.columns() : plan.shape.rows), 0);
-        if (plan.form == Form::kPackA) {
-          EXPECT_LE(plan.block_rows * plan.block_columns, kMostSums);
-          EXPECT_LE(plan.block_columns, kMostTileColumns);
-          EXPECT_GT(plan.tile_rows, 0);
-        } else {
-          EXPECT_LE(plan.block_steps, kMostPanelSteps);
-          EXPECT_LE(plan.block_rows, kMostTiles * plan.shape.rows);
+    for (const target::Target& target : {processor(l2_bytes), with_amx(processor(l2_bytes))}) {
+      for (const Sizes2& x : kProducts) {
+        for (const DType dtype : {DType::kF32, DType::kBF16}) {
+          for (const MatmulPlan& plan : candidates_of(product(x, dtype), target)) {
+            if (plan.has_tiles()) expect_to_fit(plan);
+          }
         }
       }
     }
   }
+}
+
+TEST(MatmulCandidates, AreTilesOfAmxForHalfPrecisionAlone) {
+  const target::Target target = with_amx(processor(2 << 20));
+  for (const bool b_is_nk : {true, false}) {
+    for (const MatmulPlan& plan : candidates_of(product({128, 768, 768, b_is_nk}, DType::kBF16), target))
+      EXPECT_TRUE(plan.shape.amx) << str(plan.blocks());
+    for (const MatmulPlan& plan : candidates_of(product({128, 768, 768, b_is_nk}), target))
+      EXPECT_FALSE(plan.shape.amx) << str(plan.blocks());
+  }
+}
+
+// Few rows of activations wait for weights either way, and read them faster one after the other.
+TEST(MatmulPlan, LeavesFewRowsToMatrixVectorProductsOnAmx) {
+  MatmulPlan plan = product({4, 4096, 4096, true}, DType::kBF16);
+  ASSERT_TRUE(complete(plan, with_amx(processor(2 << 20)), {}));
+  EXPECT_EQ(plan.form, Form::kRowsMatvec);
 }
 
 TEST(MatmulCandidates, Differ) {

@@ -224,6 +224,15 @@ TEST(Matmul, SumsLongRowsInParts) {
   }
 }
 
+// Of more rows than one cache keeps.
+TEST(Matmul, GoesThroughManyLongRows) {
+  for (const target::Target& target : target::host_targets()) {
+    if (!target.amx) continue;
+    for (const bool b_is_nk : {true, false})
+      check({.a = DType::kBF16, .b = DType::kBF16, .m = 300, .n = 40, .k = 2000, .b_is_nk = b_is_nk}, target);
+  }
+}
+
 TEST(Matmul, TakesAnyStridesOfAAndB) {
   for (const target::Target& target : target::host_targets()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
