@@ -11,10 +11,12 @@
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kMostSums = 504 * 32;            // of a work item
+constexpr int64_t kMostSums = 512 * 32;            // of a work item
 constexpr int64_t kPackedBytes = 64 << 10;         // of a part of a panel
 constexpr int64_t kMostShared = 16;                // panels of a strip that are packed first
 constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, where one row of panels needs no more
+
+static_assert(kMostSums >= kMostShared * kAmxRows * 32, "a tile of each panel that a strip shares");
 
 class Run {
  public:
