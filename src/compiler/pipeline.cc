@@ -37,6 +37,8 @@ const std::vector<passes::Pass>& graph_passes() {
       // readers of the old cache.
       passes::find_pass("fold_repeat_kv"),
       passes::find_pass("dce"),
+      // While everything is functional.
+      passes::find_pass("straighten"),
       // A clone that still stands is a reader of the old value and keeps its source from being updated in place.
       passes::find_pass("remove_copies"),
       // An operator that updates a conversion or a concatenation in place would be bound to it.

@@ -19,6 +19,7 @@
 #include "passes/reinplace_intermediates.h"
 #include "passes/remove_copies.h"
 #include "passes/sink_cat.h"
+#include "passes/straighten.h"
 
 namespace npugraph::passes {
 
@@ -40,6 +41,7 @@ const std::vector<Pass>& all_passes() {
       {"reinplace_intermediates", reinplace_intermediates, "lets operators write into operands that die with them"},
       {"remove_copies", remove_copies, "removes copies that nobody can tell from the original"},
       {"sink_cat", sink_cat, "computes in the parts of a concatenation what would be computed of the whole"},
+      {"straighten", straighten, "keeps rows in order for normalisations that read chains of elementwise operators"},
   };
   return passes;
 }

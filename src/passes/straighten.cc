@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/straighten.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "ops/table.h"
+#include "passes/rewrite.h"
+#include "tensor/shape.h"
+
+namespace npugraph::passes {
+namespace {
+
+// Nodes that hand their layout to each other.
+struct Chain {
+  std::vector<ir::NodeId> nodes;        // in program order
+  std::vector<ir::ValueId> transposed;  // operands from outside, each once
+  int normalisations = 0;               // that read it
+};
+
+class Straightener {
+ public:
+  explicit Straightener(ir::Graph& graph)
+      : graph_(graph), uses_(ir::find_uses(graph)), in_chain_(graph.num_nodes(), false), parent_(graph.num_nodes()) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+
+  int run(PassContext& context) {
+    find_members();
+    int hits = 0;
+    for (const auto& [root, chain] : find_chains()) {
+      if (chain.normalisations == 0 || chain.transposed.size() > static_cast<size_t>(chain.normalisations)) continue;
+      context.remark(graph_.node(chain.nodes.front()), "rows in order for normalisations");
+      rewrite(chain);
+      ++hits;
+    }
+    return hits;
+  }
+
+ private:
+  const ir::TensorType* tensor(ir::ValueId id) const { return std::get_if<ir::TensorType>(&graph_.value(id).type); }
+  bool is_in_order(ir::ValueId id) const { return is_contiguous(tensor(id)->sizes, tensor(id)->strides); }
+  bool is_member(ir::NodeId id) const { return id != ir::kNone && in_chain_[id]; }
+
+  // One fresh tensor, computed element by element.
+  bool is_elementwise(const ir::Node& node) const {
+    return is_pure(*node.op) && node.op->is(ir::Trait::kElementwise) && !node.op->is(ir::Trait::kCopyLike) &&
+           node.views.empty() && node.results.size() == 1 && tensor(node.results[0]) != nullptr;
+  }
+  // Whatever the strides of `value`, it gives the same.
+  bool is_normalisation(const ir::Node& node, ir::ValueId value) const {
+    static const ir::Op* kLayerNorm = row("aten.native_layer_norm");
+    return node.op == kLayerNorm && as_value(node.args[0]) == value;
+  }
+  bool allows(ir::NodeId user, ir::ValueId value) const {
+    const ir::Node& node = graph_.node(user);
+    if (is_normalisation(node, value)) return true;
+    return is_elementwise(node) && (is_in_order(node.results[0]) || in_chain_[user]);
+  }
+
+  void find_members() {
+    const auto& order = graph_.order();
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const ir::Node& node = graph_.node(*id);
+      if (node.dead || !is_elementwise(node)) continue;
+      const ir::ValueId result = node.results[0];
+      const auto& users = uses_.users[result];
+      in_chain_[*id] = !is_in_order(result) && uses_.output_uses[result] == 0 && !users.empty() &&
+                       std::all_of(users.begin(), users.end(), [&](ir::NodeId user) { return allows(user, result); });
+    }
+  }
+
+  ir::NodeId root(ir::NodeId id) const {
+    while (parent_[id] != id) id = parent_[id];
+    return id;
+  }
+
+  std::map<ir::NodeId, Chain> find_chains() {
+    for (const ir::NodeId id : graph_.order()) {
+      if (graph_.node(id).dead || !in_chain_[id]) continue;
+      for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
+        const ir::NodeId def = graph_.value(operand).def;
+        if (is_member(def)) parent_[root(id)] = root(def);
+      }
+    }
+    std::map<ir::NodeId, Chain> chains;
+    for (const ir::NodeId id : graph_.order()) {
+      if (!graph_.node(id).dead && in_chain_[id]) add(id, chains[root(id)]);
+    }
+    return chains;
+  }
+
+  void add(ir::NodeId id, Chain& chain) const {
+    const ir::Node& node = graph_.node(id);
+    chain.nodes.push_back(id);
+    for (const ir::NodeId user : uses_.users[node.results[0]])
+      chain.normalisations += is_normalisation(graph_.node(user), node.results[0]);
+    for (const ir::ValueId operand : ir::operands(node)) {
+      const bool outside = tensor(operand) != nullptr && !is_member(graph_.value(operand).def);
+      if (outside && !is_in_order(operand) && std::ranges::find(chain.transposed, operand) == chain.transposed.end())
+        chain.transposed.push_back(operand);
+    }
+  }
+
+  void rewrite(const Chain& chain) {
+    std::map<ir::ValueId, ir::ValueId> copies;
+    for (const ir::NodeId id : chain.nodes) {
+      for (size_t i = 0; i < graph_.node(id).args.size(); ++i) {
+        const ir::ValueId operand = as_value(graph_.node(id).args[i]);
+        if (operand == ir::kNone || std::ranges::find(chain.transposed, operand) == chain.transposed.end()) continue;
+        auto& copy = copies.try_emplace(operand, ir::kNone).first->second;
+        if (copy == ir::kNone) copy = insert_copy(id, operand);
+        graph_.node(id).args[i] = TensorRef{copy};
+      }
+      auto& type = std::get<ir::TensorType>(graph_.value(graph_.node(id).results[0]).type);
+      type.strides = contiguous_strides(type.sizes);
+    }
+  }
+
+  ir::ValueId insert_copy(ir::NodeId before, ir::ValueId operand) {
+    static const ir::Op* kClone = row("aten.clone");
+    ir::Node node{.op = kClone, .args = {TensorRef{operand}, MemoryFormat::kContiguous}};
+    node.stream = graph_.node(before).stream;
+    node.origin = graph_.node(before).origin;
+    ir::TensorType type = *tensor(operand);
+    type.strides = contiguous_strides(type.sizes);
+    const std::string name = graph_.value(operand).name + ".rows";
+    return graph_.node(graph_.insert_before(before, std::move(node), {type}, name)).results[0];
+  }
+
+  ir::Graph& graph_;
+  ir::Uses uses_;
+  std::vector<bool> in_chain_;      // by node
+  std::vector<ir::NodeId> parent_;  // by node, of a union-find
+};
+
+}  // namespace
+
+int straighten(ir::Graph& graph, PassContext& context) { return Straightener(graph).run(context); }
+
+}  // namespace npugraph::passes
