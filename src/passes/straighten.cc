@@ -14,9 +14,9 @@ namespace {
 
 // Nodes that hand their layout to each other.
 struct Chain {
-  std::vector<ir::NodeId> nodes;        // in program order
-  std::vector<ir::ValueId> transposed;  // operands from outside, each once
-  int normalisations = 0;               // that read it
+  std::vector<ir::NodeId> nodes;  // in program order
+  int transposed = 0;             // operands from outside
+  int normalisations = 0;         // that read it
 };
 
 class Straightener {
@@ -30,7 +30,7 @@ class Straightener {
     find_members();
     int hits = 0;
     for (const auto& [root, chain] : find_chains()) {
-      if (chain.normalisations == 0 || chain.transposed.size() > static_cast<size_t>(chain.normalisations)) continue;
+      if (chain.normalisations == 0 || chain.transposed > chain.normalisations) continue;
       context.remark(graph_.node(chain.nodes.front()), "rows in order for normalisations");
       rewrite(chain);
       ++hits;
@@ -41,7 +41,10 @@ class Straightener {
  private:
   const ir::TensorType* tensor(ir::ValueId id) const { return std::get_if<ir::TensorType>(&graph_.value(id).type); }
   bool is_in_order(ir::ValueId id) const { return is_contiguous(tensor(id)->sizes, tensor(id)->strides); }
-  bool is_member(ir::NodeId id) const { return id != ir::kNone && in_chain_[id]; }
+  // Copies that were added are none.
+  bool is_member(ir::NodeId id) const {
+    return id != ir::kNone && static_cast<size_t>(id) < in_chain_.size() && in_chain_[id];
+  }
 
   // One fresh tensor, computed element by element.
   bool is_elementwise(const ir::Node& node) const {
@@ -96,21 +99,21 @@ class Straightener {
     chain.nodes.push_back(id);
     for (const ir::NodeId user : uses_.users[node.results[0]])
       chain.normalisations += is_normalisation(graph_.node(user), node.results[0]);
-    for (const ir::ValueId operand : ir::operands(node)) {
-      const bool outside = tensor(operand) != nullptr && !is_member(graph_.value(operand).def);
-      if (outside && !is_in_order(operand) && std::ranges::find(chain.transposed, operand) == chain.transposed.end())
-        chain.transposed.push_back(operand);
-    }
+    for (const Attr& arg : node.args) chain.transposed += is_transposed(as_value(arg));
   }
 
+  bool is_transposed(ir::ValueId operand) const {
+    return operand != ir::kNone && tensor(operand) != nullptr && !is_member(graph_.value(operand).def) &&
+           !is_in_order(operand);
+  }
+
+  // A copy for each use: what is written between two of them, only cse can tell.
   void rewrite(const Chain& chain) {
-    std::map<ir::ValueId, ir::ValueId> copies;
     for (const ir::NodeId id : chain.nodes) {
       for (size_t i = 0; i < graph_.node(id).args.size(); ++i) {
         const ir::ValueId operand = as_value(graph_.node(id).args[i]);
-        if (operand == ir::kNone || std::ranges::find(chain.transposed, operand) == chain.transposed.end()) continue;
-        auto& copy = copies.try_emplace(operand, ir::kNone).first->second;
-        if (copy == ir::kNone) copy = insert_copy(id, operand);
+        if (!is_transposed(operand)) continue;
+        const ir::ValueId copy = insert_copy(id, operand);
         graph_.node(id).args[i] = TensorRef{copy};
       }
       auto& type = std::get<ir::TensorType>(graph_.value(graph_.node(id).results[0]).type);

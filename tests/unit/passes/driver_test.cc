@@ -57,7 +57,7 @@ TEST(Driver, RefusesUnknownNamesAndListsTheKnownOnes) {
       message_of([] { find_pass("ccse"); }),
       "unknown pass 'ccse'; the passes are bound_attention, canonicalise, cse, dce, detach_creations, fold_constants, "
       "fold_conversions, fold_dequantised, fold_repeat_kv, fuse_attention, hoist_copies, "
-      "recompute_parts, reinplace_inputs, reinplace_intermediates, remove_copies, sink_cat");
+      "recompute_parts, reinplace_inputs, reinplace_intermediates, remove_copies, sink_cat, straighten");
 }
 
 TEST(Driver, LabelsRemarksWithThePass) {
