@@ -145,7 +145,7 @@ std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DT
   plan.scale = static_cast<float>(attention.scale.value_or(1 / std::sqrt(size)));
   plan.by_rows = plan.rows() <= kMostVectors;
   plan.pairs = dtype == DType::kBF16 && target.bf16_dot;
-  plan.shape = tile_shape(target, plan.pairs ? TileKind::kBf16Pairs : TileKind::kF32);
+  plan.shape = tile_shape(target, plan.kind());
   plan.value_rows = tile_shape(target, TileKind::kF32).rows;
   choose_blocks(plan);
   if (plan.items() == 0) return plan;

@@ -59,6 +59,7 @@ struct AttentionPlan {
   int64_t value_columns() const {
     return shape.amx ? (value_size + shape.rows - 1) / shape.rows * shape.rows : value_size;
   }
+  TileKind kind() const { return pairs ? TileKind::kBf16Pairs : TileKind::kF32; }
   DType multiplied() const { return pairs ? DType::kBF16 : DType::kF32; }
 
   // Of scratch, for each item that runs.

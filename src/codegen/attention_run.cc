@@ -22,7 +22,7 @@ MatvecKind kind_of(const HeadsPlace& place) {
 void find_panels(const AttentionPlan& plan, const target::Target& target, const TileShape& shape,
                  AttentionCode::Panels& code) {
   const int vectors = shape.vectors;
-  code.products = tile_code(target, plan.pairs ? TileKind::kBf16Pairs : TileKind::kF32, shape);
+  code.products = tile_code(target, plan.kind(), shape);
   const int rows = static_cast<int>(value_tile_rows(plan));
   if (plan.value_size > 0 && !plan.shape.amx) code.values = value_tile_code(target, rows, vectors, plan.pairs);
   if (plan.value_size % value_tiles(plan) != 0 && !plan.shape.amx)
@@ -61,8 +61,8 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
     return code;
   }
   code.transpose = transpose_code(target);
-  if (plan.shape.amx) code.interleave = interleave_code(target, TileKind::kBf16Pairs);
-  if (plan.shape.amx) code.amx = amx_code(target, TileKind::kBf16Pairs);
+  if (plan.shape.amx) code.interleave = interleave_code(target, plan.kind());
+  code.amx = amx_code(target, plan.kind());
   // Only the last panel of a block may be narrow.
   const int64_t width = plan.shape.columns();
   const int64_t beyond = plan.rows() % width;
@@ -77,7 +77,7 @@ void make_code_for_queries(const AttentionPlan& plan, const target::Target& targ
   for (int64_t rows = plan.group; rows > 0 && rows <= kMostVectors; rows += plan.group)
     find_rows(plan, target, static_cast<int>(rows), code);
   transpose_code(target);
-  if (plan.shape.amx) interleave_code(target, TileKind::kBf16Pairs);
+  if (plan.shape.amx) interleave_code(target, plan.kind());
   for (const TileShape& shape : {narrow(plan.shape), plan.shape}) find_panels(plan, target, shape, code.panels[0]);
 }
 

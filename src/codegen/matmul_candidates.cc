@@ -63,7 +63,7 @@ constexpr int64_t kAmxSteps = 128;
 // Blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   // Whole tiles, and whole vectors of C.
-  plan.block_columns = plan.shape.amx ? kAmxRows : 48;
+  plan.block_columns = plan.shape.amx ? kAmxRows : kMostTileColumns;
   const int64_t most_rows = plan.shape.amx ? kMostSums / kAmxRows : 128;
   const int64_t of_cache = target.l2_bytes / 2 / (most_rows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
   int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;

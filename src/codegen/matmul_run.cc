@@ -101,10 +101,10 @@ class Run {
     });
   }
 
-  int64_t a_row_stride() const { return p_.dense_a ? dense_row_bytes() : p_.a.row; }
-  // Of A that is cut: rows of whole cuts, and from a cut of a tile to the next one.
+  int64_t a_row_stride() const { return p_.cuts_a ? kCutBytes : p_.dense_a ? dense_row_bytes() : p_.a.row; }
   int64_t cut_row_bytes() const { return round_up(p_.steps, kCutSteps) * 4; }
-  int64_t cut_stride() const { return p_.shape.rows * kCutBytes; }
+  // From 16 steps of a tile's rows to the next ones.
+  int64_t cut_stride() const { return p_.cuts_a ? p_.shape.rows * kCutBytes : kCutBytes; }
   const char* a_row(int64_t batch, int64_t row) const {
     const int64_t of_batch = p_.dense_a ? batch * p_.dense_batch_bytes() : p_.a.offset(batch, p_.batch_sizes);
     return a_ + of_batch + row * (p_.cuts_a ? cut_row_bytes() : a_row_stride());
@@ -314,9 +314,8 @@ class Run {
   void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, char* packed, bool packs, float* acc,
                      const Ahead& ahead) {
     alignas(64) char staged[kStagedBytes];
-    const char* rows = a_row(block.batch, block.row + r) + (p_.cuts_a ? first / kCutSteps * cut_stride() : first * 4);
-    int64_t row_stride = p_.cuts_a ? kCutBytes : a_row_stride();
-    const int64_t cuts = p_.cuts_a ? cut_stride() : kCutBytes;
+    const char* rows = a_row(block.batch, block.row + r) + first / kCutSteps * cut_stride();
+    int64_t row_stride = a_row_stride();
     if (block.rows < p_.shape.rows && !p_.cuts_a) {
       const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
       stage(rows, dense, row_stride, block.rows, first, steps, staged);
@@ -324,10 +323,10 @@ class Run {
       row_stride = steps * 4;
     }
     if (packs) {
-      code_.packing(packed, rows, row_stride, cuts, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step,
+      code_.packing(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step,
                     b_at(block.batch, block.column, elements(first)), p_.b.column);
     } else {
-      code_.wide(packed, rows, row_stride, cuts, steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
+      code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
     }
   }
 
