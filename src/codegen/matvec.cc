@@ -11,8 +11,8 @@ namespace {
 
 using llvm::Value;
 
-// How far ahead of the reads of all rows together memory is fetched, where there is more to do than to read: for one vector,
-// the processor itself is faster at it.
+// How far ahead of the reads of all rows together memory is fetched. Not for one vector and rows of f32, which are long
+// enough for the processor to do it by itself.
 constexpr int64_t kPrefetchBytes = 8192;
 
 class MatvecEmitter {
@@ -25,6 +25,7 @@ class MatvecEmitter {
         lanes_(target.lanes(DType::kF32)),
         registers_(target.vector_registers),
         fma_(target.fma),
+        fetches_(vectors > 1 || (target.fetch_streams && kind != MatvecKind::kF32)),
         vector_(llvm::FixedVectorType::get(
             kind == MatvecKind::kI8Dot ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), lanes_)),
         matrix_(function->getArg(0)),
@@ -38,8 +39,9 @@ class MatvecEmitter {
   void emit_rows() {
     Value* rows = f_->getArg(2);
     row_bytes_ = times(k_, matrix_size());
-    // Of a group: its sums, a vector of each row, and one of x stay in registers. More streams bring nothing.
-    const int most = registers_ / 4;
+    // Of a group: its sums, a vector of each row, and one of x stay in registers. More streams bring nothing, and where
+    // memory is fetched ahead for one vector, one stream is fastest.
+    const int most = fetches_ && vectors_ == 1 ? 1 : registers_ / 4;
     const int group = std::clamp((registers_ - 3) / (vectors_ + 1), 1, most);
     sums_ = b_.CreateAlloca(vector_, b_.getInt64(group * vectors_));
     Value* whole = b_.CreateSub(rows, b_.CreateURem(rows, b_.getInt64(group)));
@@ -100,41 +102,53 @@ class MatvecEmitter {
   void emit_group(Value* r, int group) {
     const RowPointers rows(b_, bytes(matrix_, b_.CreateMul(r, row_stride_)), row_stride_, group);
     const RowPointers xs(b_, x_, x_stride_, vectors_);
-    to_next_ = b_.CreateSub(times(row_stride_, group), row_bytes_);
     const int step = lanes_ * static_cast<int>(4 / size_of(x_type()));
+    const Ahead ahead = ahead_of(rows.row(0), group, step * matrix_size());
     Value* whole = b_.CreateAnd(k_, b_.getInt64(-step));
 
     Values carried = rows.pointers();
     carried.insert(carried.end(), xs.pointers().begin(), xs.pointers().end());
     const size_t pointers = carried.size();
+    carried.push_back(ahead.begin);
     carried.insert(carried.end(), group * vectors_, llvm::Constant::getNullValue(vector_));
-    carried = emit_loop(b_, b_.getInt64(0), whole, step, carried, [&](Value* k, const Values& at) {
+    carried = emit_loop(b_, b_.getInt64(0), whole, step, carried, [&](Value*, const Values& at) {
       const size_t middle = rows.pointers().size();
       const RowPointers rows_here = rows.at({at.begin(), at.begin() + middle});
       const RowPointers xs_here = xs.at({at.begin() + middle, at.begin() + pointers});
-      Values sums(at.begin() + pointers, at.end());
-      emit_step(k, rows_here, xs_here, group, sums);
+      Values sums(at.begin() + pointers + 1, at.end());
+      for (int r = 0; r < group && fetches_; ++r) emit_prefetch(b_, bytes(at[pointers], times(ahead.apart, r)));
+      emit_step(rows_here, xs_here, group, sums);
       Values next = rows_here.moved(b_.getInt64(step * matrix_size())).pointers();
       const Values next_x = xs_here.moved(b_.getInt64(step * size_of(x_type()))).pointers();
       next.insert(next.end(), next_x.begin(), next_x.end());
+      next.push_back(bytes(at[pointers], ahead.step));
       next.insert(next.end(), sums.begin(), sums.end());
       return next;
     });
     for (int i = 0; i < group * vectors_; ++i)
-      b_.CreateStore(carried[pointers + i], b_.CreateConstGEP1_64(vector_, sums_, i));
+      b_.CreateStore(carried[pointers + 1 + i], b_.CreateConstGEP1_64(vector_, sums_, i));
     emit_totals(r, group, whole);
   }
 
-  void emit_step(Value* k, const RowPointers& rows, const RowPointers& xs, int group, Values& sums) {
-    // The lines that these rows, or at their end the rows of the next group, need soon.
-    const int64_t distance = std::max<int64_t>(kPrefetchBytes / group / 64 * 64, 64);
-    Value* beyond = b_.CreateICmpSGE(b_.CreateAdd(times(k, matrix_size()), b_.getInt64(distance)), row_bytes_);
-    const RowPointers ahead = rows.moved(b_.CreateSelect(beyond, to_next_, b_.getInt64(0)));
+  // Where memory is fetched while a group is read: from `begin` on as many places as it has rows, `apart` from each other, and
+  // each step of the sums so many bytes further.
+  struct Ahead {
+    Value* begin;
+    Value* apart;
+    Value* step;
+  };
+
+  // Rows that follow each other are one piece of memory, and so are the groups behind them; of others, the next group.
+  Ahead ahead_of(Value* first_row, int group, int64_t step_bytes) {
+    Value* piece = b_.CreateICmpEQ(row_stride_, row_bytes_);
+    return {bytes(first_row, b_.CreateSelect(piece, b_.getInt64(kPrefetchBytes), times(row_stride_, group))),
+            b_.CreateSelect(piece, b_.getInt64(step_bytes), row_stride_),
+            b_.CreateSelect(piece, b_.getInt64(step_bytes * group), b_.getInt64(step_bytes))};
+  }
+
+  void emit_step(const RowPointers& rows, const RowPointers& xs, int group, Values& sums) {
     Values elements;
-    for (int r = 0; r < group; ++r) {
-      if (vectors_ > 1) emit_prefetch(b_, ahead.row(r, distance));
-      elements.push_back(load_row(rows.row(r)));
-    }
+    for (int r = 0; r < group; ++r) elements.push_back(load_row(rows.row(r)));
     for (int v = 0; v < vectors_; ++v) {
       Value* x = load(xs.row(v), x_type());
       for (int r = 0; r < group; ++r) {
@@ -210,6 +224,7 @@ class MatvecEmitter {
   int lanes_;
   int registers_;
   bool fma_;
+  bool fetches_;
   llvm::FixedVectorType* vector_;
   Value* matrix_;
   Value* row_stride_;
@@ -219,8 +234,7 @@ class MatvecEmitter {
   Value* acc_;
   Value* acc_stride_;  // in bytes
   Value* row_bytes_ = nullptr;
-  Value* to_next_ = nullptr;  // from the end of a row to the row a group further
-  Value* sums_ = nullptr;     // of a group, by row and vector
+  Value* sums_ = nullptr;  // of a group, by row and vector
 };
 
 }  // namespace

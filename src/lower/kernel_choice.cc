@@ -17,6 +17,9 @@ namespace {
 constexpr int64_t kMaxElements = 16 * 1024;
 constexpr int64_t kMaxMultiplications = 64 * 64 * 64;
 
+// Of a product's second factor: larger ones are rather read by all threads.
+constexpr int64_t kMaxWeights = 16 * 1024;
+
 // Element types of the tensors that a rule takes, all equal, and of the result unless it says otherwise; the last two take i64
 // tensors beside f32 ones too, for a result of f32.
 enum class Accepts : uint8_t { kF32, kF32OrI64, kF32OrI64ToBool, kBool, kF32MixedWithI64, kF32OrI64OrMixed };
@@ -142,8 +145,7 @@ std::optional<KernelChoice> choose_product(const ir::Graph& graph, const ir::Nod
   const ir::TensorType* x = tensor_type(graph, node.args[at]);
   const ir::TensorType* w = tensor_type(graph, node.args[at + 1]);
   if (x == nullptr || w == nullptr || x->dtype != DType::kF32 || w->dtype != DType::kF32) return std::nullopt;
-  const auto work = (numel(x->sizes) * w->sizes[1]).as_int();
-  if (!work || *work > kMaxMultiplications) return std::nullopt;
+  if (!is_small_product(*x, *w)) return std::nullopt;
   KernelChoice choice{.name = "kernel.mm_f32", .args = {node.args[at], node.args[at + 1]}};
   if (has_bias) {
     const ir::TensorType* bias = tensor_type(graph, node.args[0]);
@@ -158,6 +160,11 @@ std::optional<KernelChoice> choose_product(const ir::Graph& graph, const ir::Nod
 }
 
 }  // namespace
+
+bool is_small_product(const ir::TensorType& a, const ir::TensorType& b) {
+  const auto weights = numel(b.sizes).as_int(), work = (numel(a.sizes) * b.sizes.back()).as_int();
+  return weights && work && *weights <= kMaxWeights && *work <= kMaxMultiplications;
+}
 
 std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node& node) {
   if (node.results.size() != 1 || node.results[0] == ir::kNone || !graph.value(node.results[0]).is_tensor())

@@ -10,6 +10,10 @@
 
 namespace npugraph::lower {
 
+// Whether threads would take longer to start on the product a . b of f32, [..., m, k] and [..., k, n], than it takes without
+// them.
+bool is_small_product(const ir::TensorType& a, const ir::TensorType& b);
+
 // The kernel and its arguments; TensorRefs are still values of the graph. Operands follow the order of the references, then
 // the results.
 struct KernelChoice {

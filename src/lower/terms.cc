@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "lower/arguments.h"
+#include "lower/kernel_choice.h"
 #include "lower/quant.h"
 #include "lower/term_rules.h"
 #include "lower/term_writer.h"
@@ -309,23 +310,6 @@ void Terms::add(const ir::Graph& graph, const ir::Node& node) {
   write_terms(writer, graph, node);
 }
 
-namespace {
-
-// Multiplications from which on a product of f32 is worth code of its own; below, there is a kernel.
-constexpr int64_t kSmallProduct = int64_t{1} << 18;
-
-bool is_small_product(const ir::TensorType& a, const ir::TensorType& result) {
-  int64_t multiplications = 1;
-  const auto multiply = [&](const Expr& size) {
-    const auto known = size.as_int();
-    return known && !__builtin_mul_overflow(multiplications, *known, &multiplications);
-  };
-  return multiply(a.sizes.back()) && std::all_of(result.sizes.begin(), result.sizes.end(), multiply) &&
-         multiplications <= kSmallProduct;
-}
-
-}  // namespace
-
 bool is_product(const ir::Graph& graph, const ir::Node& node) {
   if (is_quantised_product(graph, node) || is_int8_product(graph, node) || is_int4_product(graph, node) ||
       is_integer_product(graph, node))
@@ -345,8 +329,11 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   };
   const bool is_plain =
       std::all_of(operands.begin(), operands.end(), fits) && (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
-  return is_plain &&
-         !(result->dtype == DType::kF32 && is_small_product(graph.value(operands[adds ? 1 : 0]).tensor(), *result));
+  if (!is_plain) return false;
+  const auto factor = [&](size_t i) -> const ir::TensorType& {
+    return graph.value(operands[adds ? i + 1 : i]).tensor();
+  };
+  return result->dtype != DType::kF32 || !is_small_product(factor(0), factor(1));
 }
 
 void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view) {

@@ -81,6 +81,8 @@ void add_v4_features(Target& out) {
 
 void describe(Level level, Target& out) {
   out.arch = Arch::kX86_64;
+  // Rows of bf16 on a Xeon that reads 33 GB/s: 29 against 23. On an EPYC it costs more than it brings.
+  out.fetch_streams = __builtin_cpu_is("intel");
   out.fma = out.f16c = level >= Level::kX86V3;
   out.masks = level >= Level::kX86V4;
   out.vector_bits = level >= Level::kX86V4 ? 512 : level >= Level::kX86V3 ? 256 : 128;

@@ -30,6 +30,7 @@ struct Target {
   bool bf16_dot = false;        // pairs of bf16 products summed in f32 (vdpbf16ps)
   bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd)
   bool amx = false;             // the same, and i8 x i8, of 16 rows and 16 columns at once (AMX)
+  bool fetch_streams = false;   // programs that fetch memory ahead read it faster than the processor does by itself
   std::string cpu;              // as LLVM names the baseline
   std::string features;         // what the processor has beyond it, as LLVM writes it: "+avx512bf16,+avx512vnni"
   int64_t l1_bytes = 32 << 10;  // data caches that one core sees

@@ -46,5 +46,21 @@ TEST(Decisions, ARefusedClusterRunsNodeByNode) {
             std::string("loop.exp.gelu: \n") + kNone + "kernel.unary_neg: too hard\nkernel.unary_abs: too hard\n");
 }
 
+// Few multiplications are done before threads have started; large weights are read faster by all of them.
+TEST(Decisions, SmallProductsAreKernels) {
+  constexpr const char* kProducts = R"(
+    input %x : f32[8, 64] user "x"
+    input %w : f32[64, 64] user "w"
+    input %y : f32[1, 576] user "y"
+    input %v : f32[576, 192] user "v"
+    %a : f32[8, 64] = aten.mm(%x, %w)
+    %b : f32[1, 192] = aten.mm(%y, %v)
+    return %a, %b)";
+  const program::Program made = lowered(kProducts, {.generate = true});
+  ASSERT_EQ(made.tasks.size(), 2U);
+  EXPECT_EQ(made.tasks[0].name, "kernel.mm_f32");
+  EXPECT_EQ(made.tasks[1].name, "matmul.mm");
+}
+
 }  // namespace
 }  // namespace npugraph::lower
