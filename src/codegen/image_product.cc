@@ -30,6 +30,9 @@ class Run {
         planes_(static_cast<char*>(call.workspace) + plan.weight_bytes()),
         packed_(planes_ + plan.strip_bytes()) {
     for (uint32_t i = 2; i < call.num_buffers; ++i) ends_.push_back(call.buffers[i].data);
+    for (uint32_t i = 2; i + 1 < call.num_buffers && code.epilogue != nullptr; ++i) {
+      if (lies_as(call.buffers[i], call.buffers[call.num_buffers - 1])) read_with_result_.push_back(call.buffers[i]);
+    }
   }
 
   void run() {
@@ -76,13 +79,12 @@ class Run {
                 [&](int64_t c) { copy_channel(p_.planes, image, c, strip.row, planes_ + c * channel, code_.copy); });
     }
     if (p_.shares_panels) pack_strip(strip);
-    const int64_t items = p_.row_blocks() * (p_.shares_panels ? 1 : strip.panels);
-    const int64_t columns = p_.shape.columns() * (p_.shares_panels ? strip.panels : 1);
+    // Threads work on the same panels at a time.
+    const int64_t items = p_.row_blocks() * divide_up(strip.panels, p_.block_panels);
+    const int64_t columns = p_.shape.columns() * p_.block_panels;
     for_items_by_turns(*call_.host, items, std::min(p_.block_rows, p_.m) * p_.k * columns, [&](int64_t item) {
-      const int64_t row = item % p_.row_blocks() * p_.block_rows;
-      const int64_t rows = std::min(p_.block_rows, p_.m - row);
-      if (p_.shares_panels) return multiply(strip, row, rows, 0, strip.panels);
-      multiply(strip, row, rows, item / p_.row_blocks(), 1);
+      const int64_t row = item % p_.row_blocks() * p_.block_rows, panel = item / p_.row_blocks() * p_.block_panels;
+      multiply(strip, row, std::min(p_.block_rows, p_.m - row), panel, std::min(p_.block_panels, strip.panels - panel));
     });
   }
 
@@ -135,36 +137,59 @@ class Run {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
       for (int64_t p = 0; p < panels; ++p) {
         const char* panel = p_.shares_panels ? shared_panel(strip, number + p, first) : packed;
-        if (!p_.shares_panels) pack(strip, number, first, steps, packed);
+        if (!p_.shares_panels) pack(strip, number + p, first, steps, packed);
         const int64_t columns = columns_of(strip, number + p);
-        for (int64_t r = 0; r < rows; r += p_.shape.rows)
-          multiply_tile(strip, row + r, first, steps, panel, columns, sums + p * sums_of_panel + r * columns);
+        for (int64_t r = 0; r < rows; r += p_.shape.rows) {
+          const bool last = first + steps == p_.steps;
+          float* const of_tile = sums + p * sums_of_panel + r * columns;
+          const char* from = weights_ + strip.group * weights_of_group_ + first_row(row + r) * weight_stride_ + first * 4;
+          const char* next = from + (r + p_.shape.rows < rows ? p_.shape.rows * weight_stride_ : steps * 4 - (r > 0 ? first_row(row+r)-row : 0) * weight_stride_);
+          // Memory works while tiles are multiplied: it fetches what this one is added to, and takes the one before.
+          if (last) fetch_tile(strip, row + r, number + p);
+          multiply_tile(from, next, p, steps, first > 0, panel, columns, of_tile);
+          if (last) write_tile(strip, row + r, rows - r, number + p, of_tile);
+        }
       }
       first += p_.block_steps;
     } while (first < p_.steps);
-    for (int64_t p = 0; p < panels; ++p) write_panel(strip, row, rows, number + p, sums + p * sums_of_panel);
   }
 
   // The last tile of all may start earlier, and computes rows again.
   int64_t first_row(int64_t row) const { return std::min<int64_t>(row, p_.weight_rows() - p_.shape.rows); }
 
-  void multiply_tile(const Strip& strip, int64_t row, int64_t first, int64_t steps, const char* panel, int64_t columns,
-                     float* sums) const {
-    const char* from = weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * 4;
+  // `next`: the weights that come next, of which each panel fetches a part.
+  void multiply_tile(const char* from, const char* next, int64_t number, int64_t steps, bool accumulate, const char* panel,
+                     int64_t columns, float* sums) const {
+    const int64_t parts = divide_up(p_.shape.rows, p_.shape.fetched_rows);
     TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
-    tile(panel, from, weight_stride_, kCutBytes, steps, sums, first > 0, from + p_.shape.rows * weight_stride_,
-         weight_stride_, 64);
+    tile(panel, from, weight_stride_, kCutBytes, steps, sums, accumulate,
+         next + number % parts * p_.shape.fetched_rows * weight_stride_, weight_stride_, kCutBytes);
   }
 
-  void write_panel(const Strip& strip, int64_t row, int64_t rows, int64_t number, float* sums) const {
-    const int64_t tile_rows = p_.shape.rows, stride = columns_of(strip, number), whole = rows / tile_rows * tile_rows;
-    const int64_t column = (strip.panel + number) * p_.shape.columns();
-    const int64_t count = std::min(stride, p_.n - column);
-    const int64_t first = (strip.batch * p_.groups + strip.group) * p_.m + row;
-    if (whole > 0) write(first, whole, column, count, sums, stride);
-    if (whole == rows) return;
-    const int64_t again = row + whole - first_row(row + whole);
-    write(first + whole, rows - whole, column, count, sums + (whole + again) * stride, stride);
+  static bool lies_as(const ng_buffer& a, const ng_buffer& b) {
+    return a.rank == b.rank && a.dtype == b.dtype && std::equal(a.sizes, a.sizes + a.rank, b.sizes) &&
+           std::equal(a.strides, a.strides + a.rank, b.strides);
+  }
+
+  void fetch_tile(const Strip& strip, int64_t row, int64_t number) const {
+    const int64_t size = size_of(p_.dtype), column = (strip.panel + number) * p_.shape.columns();
+    const int64_t at = ((strip.batch * p_.groups + strip.group) * p_.m + row) * p_.n + column;
+    const int64_t rows = std::min<int64_t>(p_.shape.rows, p_.m - row),
+                  bytes = std::min<int64_t>(p_.shape.columns(), p_.n - column) * size;
+    for (const ng_buffer& buffer : read_with_result_) {
+      const char* from = static_cast<const char*>(buffer.data) + at * size;
+      for (int64_t r = 0; r < rows; ++r, from += p_.n * size) {
+        for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(from + line);
+      }
+    }
+  }
+
+  // At most `rows` of a tile.
+  void write_tile(const Strip& strip, int64_t row, int64_t rows, int64_t number, float* sums) const {
+    const int64_t stride = columns_of(strip, number), column = (strip.panel + number) * p_.shape.columns();
+    const int64_t again = row - first_row(row);
+    write((strip.batch * p_.groups + strip.group) * p_.m + row, std::min(rows, p_.shape.rows - again), column,
+          std::min(stride, p_.n - column), sums + again * stride, stride);
   }
 
   // Rows count through images and channels.
@@ -195,6 +220,7 @@ class Run {
   char* planes_;
   char* packed_;
   std::vector<void*> ends_;
+  std::vector<ng_buffer> read_with_result_;  // operands of the epilogue, where the result has its elements
 };
 
 // Rows of the result under so many panels that begin anywhere.
@@ -212,6 +238,13 @@ void choose_strip(ImageProductPlan& plan, const Image& image, int64_t channels) 
     plan.strip_panels = divide_up(plan.strip_panels, 2);
     plan.planes = planes_of(plan.strip_panels);
   }
+}
+
+// Panels of a strip, in equal parts, that stay in the second cache while rows of weights come by.
+int64_t panels_of_cache(const ImageProductPlan& plan, const target::Target& target) {
+  const double share = getenv("NG_SHARE") ? atof(getenv("NG_SHARE")) : 0.6;
+  const int64_t most = std::max<int64_t>(static_cast<int64_t>(target.l2_bytes * share) / plan.panel_bytes(), 1);
+  return divide_up(plan.strip_panels, divide_up(plan.strip_panels, most));
 }
 
 }  // namespace
@@ -232,7 +265,8 @@ void complete(ImageProductPlan& plan, const Image& image, const target::Target& 
   choose_strip(plan, image, plan.k / image.taps());
   plan.shares_panels = plan.strip_panels <= kMostShared && plan.panels() <= kMostShared;
   plan.block_steps = 256;
-  const int64_t most_rows = kMostSums / plan.shape.columns() / (plan.shares_panels ? plan.strip_panels : 1);
+  plan.block_panels = plan.shares_panels ? panels_of_cache(plan, target) : 1;
+  const int64_t most_rows = kMostSums / plan.shape.columns() / plan.block_panels;
   constexpr int64_t kFewTiles = 32;
   const int64_t usual_shared = plan.m > kFewTiles * plan.shape.rows ? 2 * plan.shape.rows : plan.shape.rows;
   const int64_t usual = plan.shares_panels ? usual_shared : most_rows;

@@ -27,6 +27,7 @@ struct ImageProductPlan {
   TileShape shape;
   int64_t steps = 0, block_steps = 0;  // of the whole sum, and of a part of it
   int64_t block_rows = 0;              // of a work item
+  int64_t block_panels = 1;            // as well
   bool shares_panels = false;          // panels of a strip are packed first: they are few, and many rows share them
   bool copies_weights = false;         // to rows of whole steps, as many as a tile has at least
   int64_t strip_panels = 0;            // of a strip

@@ -38,6 +38,7 @@ const std::vector<passes::Pass>& graph_passes() {
       passes::find_pass("fold_repeat_kv"),
       passes::find_pass("dce"),
       // While everything is functional.
+      passes::find_pass("expand_batch_norm"),
       passes::find_pass("straighten"),
       // A clone that still stands is a reader of the old value and keeps its source from being updated in place.
       passes::find_pass("remove_copies"),

@@ -123,9 +123,9 @@ class Folder {
     return graph_.node(graph_.insert_before(before, std::move(node), {made}, "codes")).results[0];
   }
   ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args) {
-    const auto types = ops::infer_types(graph_, *row(op), args);
-    NG_CHECK(types && types->size() == 1, op, " has no rule for its type");
-    return insert(before, op, std::move(args), std::get<ir::TensorType>(types->front()));
+    const ir::ValueId made = insert_before(graph_, before, *row(op), std::move(args), "codes");
+    NG_CHECK(made != ir::kNone, op, " has no rule for its type");
+    return made;
   }
 
   // y, without what x times the zero points is.

@@ -166,20 +166,10 @@ class Fuser {
            trace_.is_accessed(id, trace_.position(first), trace_.position(last), MemoryTrace::Kind::kWrite);
   }
 
-  // A view of `of` before `before`; kNone where its place is not known.
+  // A view before `before`; kNone where its place is not known.
   ir::ValueId insert_view(ir::NodeId before, const char* op, std::vector<Attr> args) {
-    ir::Node view{.op = row(op), .args = std::move(args)};
-    const auto places = ops::infer_views(graph_, *view.op, view.args);
-    if (!places || places->size() != 1) return ir::kNone;
-    const ir::ValueId base = as_value(view.args[0]);
-    ir::TensorType made = type(base);
-    made.sizes = places->front().sizes;
-    made.strides = places->front().strides;
-    view.views = {{places->front().offset}};
-    view.stream = graph_.node(before).stream;
-    view.origin = graph_.node(before).origin;
-    const ir::NodeId node = graph_.insert_before(before, std::move(view), {made}, graph_.value(base).name);
-    return graph_.node(node).results[0];
+    const std::string name = graph_.value(as_value(args[0])).name;
+    return insert_before(graph_, before, *row(op), std::move(args), name);
   }
 
   // [b * h, rows, size] by heads.

@@ -56,6 +56,21 @@ std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::
 
 const ir::Op* row(std::string_view name) { return &ops::require(name); }
 
+ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,
+                          std::string name) {
+  ir::Node node{.op = &op, .args = std::move(args)};
+  node.stream = graph.node(before).stream;
+  node.origin = graph.node(before).origin;
+  const auto types = ops::infer_types(graph, op, node.args);
+  if (!types || types->size() != 1) return ir::kNone;
+  if (op.is(ir::Trait::kView)) {
+    const auto places = ops::infer_views(graph, op, node.args);
+    if (!places || places->size() != 1) return ir::kNone;
+    node.views = {{places->front().offset}};
+  }
+  return graph.node(graph.insert_before(before, std::move(node), *types, std::move(name))).results[0];
+}
+
 void Replacements::replace(ir::ValueId from, ir::ValueId to) {
   to = resolve(to);
   NG_CHECK(from != to && graph_.value(from).type == graph_.value(to).type, "%", graph_.value(from).name,

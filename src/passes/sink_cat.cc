@@ -126,21 +126,6 @@ class Sinker {
     return copies > 0 && match.parts.size() <= copies + 1;
   }
 
-  // Adds a node before `reader` where its rules tell the types of its results; its one result, else kNone.
-  ir::ValueId add(ir::NodeId reader, const ir::Op* op, std::vector<Attr> args, const std::string& name) {
-    ir::Node node{.op = op, .args = std::move(args)};
-    node.stream = graph_.node(reader).stream;
-    node.origin = graph_.node(reader).origin;
-    const auto types = ops::infer_types(graph_, *op, node.args);
-    if (!types || types->size() != 1) return ir::kNone;
-    if (op->is(ir::Trait::kView)) {
-      const auto places = ops::infer_views(graph_, *op, node.args);
-      if (!places) return ir::kNone;
-      node.views = {{places->front().offset}};
-    }
-    return graph_.node(graph_.insert_before(reader, std::move(node), *types, name)).results[0];
-  }
-
   // `reader` on elements [begin, end) along the dimension.
   ir::ValueId add_part(ir::NodeId reader, const Match& match, ir::ValueId part, const Expr& begin, const Expr& end) {
     static const ir::Op* kSlice = row("aten.slice.Tensor");
@@ -151,12 +136,13 @@ class Sinker {
       if (i == match.argument || other == ir::kNone || !is_divided(*tensor(other), whole, match.dim)) continue;
       const Expr dim = dim_of(*tensor(other), whole, match.dim);
       const std::string name = graph_.value(other).name + ".part";
-      const ir::ValueId slice = add(reader, kSlice, {TensorRef{other}, dim, begin, end, Expr(1)}, name);
+      const ir::ValueId slice =
+          insert_before(graph_, reader, *kSlice, {TensorRef{other}, dim, begin, end, Expr(1)}, name);
       if (slice == ir::kNone || tensor(slice)->sizes[*dim.as_int()] != end - begin) return ir::kNone;
       args[i] = TensorRef{slice};
     }
     args[match.argument] = TensorRef{part};
-    return add(reader, graph_.node(reader).op, std::move(args), graph_.value(part).name + ".part");
+    return insert_before(graph_, reader, *graph_.node(reader).op, std::move(args), graph_.value(part).name + ".part");
   }
 
   // False when the types of the parts cannot be told, or do not make the same whole. What was added is then not used.
@@ -172,7 +158,7 @@ class Sinker {
     }
     const ir::ValueId result = graph_.node(reader).results[0];
     const ir::ValueId whole =
-        add(reader, row("aten.cat"), {parts, Expr(match.dim)}, graph_.value(result).name + ".whole");
+        insert_before(graph_, reader, *row("aten.cat"), {parts, Expr(match.dim)}, graph_.value(result).name + ".whole");
     if (whole == ir::kNone || graph_.value(whole).type != graph_.value(result).type) return false;
     replacements_.replace(result, whole);
     return true;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/expand_batch_norm.h"
+
+#include <algorithm>
+
+#include "ops/table.h"
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+namespace {
+
+class Expander {
+ public:
+  Expander(ir::Graph& graph, Replacements& replacements)
+      : graph_(graph), replacements_(replacements), uses_(ir::find_uses(graph)) {}
+
+  bool expand(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    if (node.op != row("aten._native_batch_norm_legit_no_training") || !fits(node)) return false;
+    at_ = id;
+    const ir::ValueId x = operand("input"), weight = operand("weight"), bias = operand("bias"),
+                      result = node.results[0];
+    const ir::ValueId root =
+        insert("aten.rsqrt",
+               {of(insert("aten.add.Scalar", {of(in_f32(operand("running_var"))), argument(node, "eps"), Expr(1)}))});
+    const ir::ValueId factor = weight == ir::kNone ? root : insert("aten.mul.Tensor", {of(root), of(weight)});
+    const ir::ValueId moved = insert("aten.mul.Tensor", {of(in_f32(operand("running_mean"))), of(factor)});
+    const ir::ValueId summand =
+        bias == ir::kNone ? insert("aten.neg", {of(moved)}) : insert("aten.sub.Tensor", {of(bias), of(moved), Expr(1)});
+    const ir::ValueId scaled = insert("aten.mul.Tensor", {of(x), of(by_channels(factor, x))});
+    const ir::ValueId y =
+        as(insert("aten.add.Tensor", {of(scaled), of(by_channels(summand, x)), Expr(1)}), type(result).dtype);
+    if (type(y) != type(result)) return false;
+    replacements_.replace(result, y);
+    return true;
+  }
+
+ private:
+  static TensorRef of(ir::ValueId id) { return TensorRef{id}; }
+  const ir::TensorType& type(ir::ValueId id) const { return graph_.value(id).tensor(); }
+  ir::ValueId operand(std::string_view name) const { return as_value(argument(graph_.node(at_), name)); }
+
+  bool fits(const ir::Node& node) const {
+    const auto is_unread = [&](ir::ValueId id) {
+      return id == ir::kNone || (uses_.users[id].empty() && uses_.output_uses[id] == 0);
+    };
+    if (!std::all_of(node.results.begin() + 1, node.results.end(), is_unread)) return false;
+    const auto fits_in_f32 = [&](std::string_view name) {
+      const ir::ValueId id = as_value(argument(node, name));
+      const DType dtype = id == ir::kNone ? DType::kF32 : type(id).dtype;
+      return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+    };
+    const auto* eps = std::get_if<Expr>(&argument(node, "eps"));
+    return eps != nullptr && eps->is_constant() && as_value(argument(node, "running_mean")) != ir::kNone &&
+           as_value(argument(node, "running_var")) != ir::kNone &&
+           std::ranges::all_of(
+               std::initializer_list<std::string_view>{"input", "weight", "bias", "running_mean", "running_var"},
+               fits_in_f32);
+  }
+
+  ir::ValueId insert(std::string_view op, std::vector<Attr> args) {
+    return insert_before(graph_, at_, *row(op), std::move(args), "norm");
+  }
+  ir::ValueId as(ir::ValueId id, DType dtype) {
+    if (type(id).dtype == dtype) return id;
+    ir::Node node{.op = row("aten._to_copy")};
+    std::vector<Attr> args;
+    for (const ir::SchemaArg& arg : node.op->schema.args) args.push_back(arg.default_value);
+    args[0] = of(id);
+    args[find_argument(*node.op, "dtype")] = dtype;
+    return insert("aten._to_copy", std::move(args));
+  }
+  ir::ValueId in_f32(ir::ValueId id) { return as(id, DType::kF32); }
+  // [channels] where the dimensions behind the channels of x have one element.
+  ir::ValueId by_channels(ir::ValueId id, ir::ValueId x) {
+    std::vector<Expr> sizes(type(x).sizes.size() - 1, Expr(1));
+    sizes[0] = type(id).sizes[0];
+    return sizes.size() == 1 ? id : insert("aten.view", {of(id), sizes});
+  }
+
+  ir::Graph& graph_;
+  Replacements& replacements_;
+  ir::Uses uses_;
+  ir::NodeId at_ = ir::kNone;
+};
+
+}  // namespace
+
+int expand_batch_norm(ir::Graph& graph, PassContext& context) {
+  if (!context.fuses) return 0;
+  Replacements replacements(graph);
+  Expander expander(graph, replacements);
+  int hits = 0;
+  walk(graph, replacements, [&](ir::NodeId id) {
+    if (!expander.expand(id)) return;
+    context.remark(graph.node(id), "factor and summand of each channel computed first");
+    ++hits;
+  });
+  return hits;
+}
+
+}  // namespace npugraph::passes
