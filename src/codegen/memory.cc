@@ -45,6 +45,21 @@ Value* load_scalar(Ir& b, DType dtype, const Place& place, Value* mask, Value* o
   return emit_if(b, mask, [&] { return Values{load()}; }, [&] { return Values{otherwise}; }).front();
 }
 
+// Elements of fewer than 4 bytes, which no instruction gathers: out of the aligned words that hold them, so that no page is
+// touched that holds none of them.
+Value* gather_out_of_words(Ir& b, llvm::Type* element, Value* pointers, Value* mask, Value* rest) {
+  const int lanes = lanes_of(pointers);
+  const auto all = [&](uint64_t number) { return splat(b, b.getInt64(number), lanes); };
+  llvm::Type* words = in_lanes(b.getInt32Ty(), lanes);
+  Value* at = b.CreatePtrToInt(pointers, in_lanes(b.getInt64Ty(), lanes));
+  Value* of_words = b.CreateIntToPtr(b.CreateAnd(at, all(~uint64_t{3})), pointers->getType());
+  Value* word = b.CreateMaskedGather(words, of_words, llvm::Align(4), mask, llvm::Constant::getNullValue(words));
+  Value* bits = b.CreateTrunc(b.CreateShl(b.CreateAnd(at, all(3)), all(3)), words);
+  llvm::Type* narrow = in_lanes(b.getIntNTy(element->getPrimitiveSizeInBits()), lanes);
+  Value* value = b.CreateBitCast(b.CreateTrunc(b.CreateLShr(word, bits), narrow), in_lanes(element, lanes));
+  return b.CreateSelect(mask, value, rest);
+}
+
 }  // namespace
 
 Value* emit_load(Ir& b, DType dtype, const Place& place, int lanes, Value* mask, Value* otherwise) {
@@ -64,8 +79,11 @@ Value* emit_load(Ir& b, DType dtype, const Place& place, int lanes, Value* mask,
   }
   mask = mask ? splat(b, mask, lanes) : llvm::ConstantInt::getTrue(in_lanes(b.getInt1Ty(), lanes));
   Value* rest = otherwise ? to_memory(b, dtype, splat(b, otherwise, lanes)) : llvm::Constant::getNullValue(type);
-  if (place.kind == Kind::kAnywhere)
-    return from_memory(b, dtype, b.CreateMaskedGather(type, pointer, alignment, mask, rest));
+  if (place.kind == Kind::kAnywhere) {
+    Value* value = size_of(dtype) < 4 ? gather_out_of_words(b, element, pointer, mask, rest)
+                                      : b.CreateMaskedGather(type, pointer, alignment, mask, rest);
+    return from_memory(b, dtype, value);
+  }
   if (!down) return from_memory(b, dtype, b.CreateMaskedLoad(type, pointer, alignment, mask, rest));
   Value* value = b.CreateMaskedLoad(type, pointer, alignment, reversed(b, mask), reversed(b, rest));
   return from_memory(b, dtype, reversed(b, value));
