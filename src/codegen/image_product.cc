@@ -140,13 +140,12 @@ class Run {
         if (!p_.shares_panels) pack(strip, number + p, first, steps, packed);
         const int64_t columns = columns_of(strip, number + p);
         for (int64_t r = 0; r < rows; r += p_.shape.rows) {
-          const bool last = first + steps == p_.steps;
+          const bool last = first + steps == p_.steps, more = r + p_.shape.rows < rows;
           float* const of_tile = sums + p * sums_of_panel + r * columns;
-          const char* from = weights_ + strip.group * weights_of_group_ + first_row(row + r) * weight_stride_ + first * 4;
-          const char* next = from + (r + p_.shape.rows < rows ? p_.shape.rows * weight_stride_ : steps * 4 - (r > 0 ? first_row(row+r)-row : 0) * weight_stride_);
+          const char* next = more ? weights(strip, row + r + p_.shape.rows, first) : weights(strip, row, first + steps);
           // Memory works while tiles are multiplied: it fetches what this one is added to, and takes the one before.
           if (last) fetch_tile(strip, row + r, number + p);
-          multiply_tile(from, next, p, steps, first > 0, panel, columns, of_tile);
+          multiply_tile(weights(strip, row + r, first), next, p, steps, first > 0, panel, columns, of_tile);
           if (last) write_tile(strip, row + r, rows - r, number + p, of_tile);
         }
       }
@@ -157,9 +156,14 @@ class Run {
   // The last tile of all may start earlier, and computes rows again.
   int64_t first_row(int64_t row) const { return std::min<int64_t>(row, p_.weight_rows() - p_.shape.rows); }
 
-  // `next`: the weights that come next, of which each panel fetches a part.
-  void multiply_tile(const char* from, const char* next, int64_t number, int64_t steps, bool accumulate, const char* panel,
-                     int64_t columns, float* sums) const {
+  // Of a tile.
+  const char* weights(const Strip& strip, int64_t row, int64_t first) const {
+    return weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * 4;
+  }
+
+  // `next`: the weights that come next, of which panel `number` fetches a part.
+  void multiply_tile(const char* from, const char* next, int64_t number, int64_t steps, bool accumulate,
+                     const char* panel, int64_t columns, float* sums) const {
     const int64_t parts = divide_up(p_.shape.rows, p_.shape.fetched_rows);
     TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
     tile(panel, from, weight_stride_, kCutBytes, steps, sums, accumulate,
@@ -242,8 +246,7 @@ void choose_strip(ImageProductPlan& plan, const Image& image, int64_t channels) 
 
 // Panels of a strip, in equal parts, that stay in the second cache while rows of weights come by.
 int64_t panels_of_cache(const ImageProductPlan& plan, const target::Target& target) {
-  const double share = getenv("NG_SHARE") ? atof(getenv("NG_SHARE")) : 0.6;
-  const int64_t most = std::max<int64_t>(static_cast<int64_t>(target.l2_bytes * share) / plan.panel_bytes(), 1);
+  const int64_t most = std::max<int64_t>(target.l2_bytes * 5 / 8 / plan.panel_bytes(), 1);
   return divide_up(plan.strip_panels, divide_up(plan.strip_panels, most));
 }
 

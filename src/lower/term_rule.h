@@ -39,9 +39,6 @@ std::span<const NamedRule> rearrangement_rules();
 
 using TermValues = std::span<const loop::Value>;
 
-// The type in which floats compute.
-inline DType compute_type(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
-
 inline const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id) {
   return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
 }

@@ -20,32 +20,6 @@ using Values = TermValues;
 
 namespace {
 
-// (input, weight?, bias?, mean, var, momentum, eps) -> (output, nothing, nothing): a number per element of dimension 1.
-bool fits_batch_norm(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
-  const auto* eps = std::get_if<Expr>(&node.args[6]);
-  if (!is_float_tensor(self) || self->sizes.size() < 2 || eps == nullptr || !eps->is_constant()) return false;
-  for (const size_t arg : {1, 2, 3, 4}) {
-    const auto* parameter = tensor_argument(graph, node, arg);
-    if (parameter == nullptr ? arg > 2 || has(node, arg) : !is_float_tensor(parameter)) return false;
-    if (parameter != nullptr && compute_type(parameter->dtype) != compute_type(self->dtype)) return false;
-  }
-  return is_float_tensor(tensor_type(graph, node.results.front()));
-}
-void write_batch_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = compute_type(tensor_argument(graph, node, 0)->dtype);
-  const double eps = std::get<Expr>(node.args[6]).value().as_float();
-  const auto parameter = [&](size_t arg) {
-    return w.map({w.load_along(value_of(node, arg), {1})}, 0,
-                 [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); });
-  };
-  int scale = w.map({parameter(4)}, 4, [eps](Builder&, Values v) { return loop::unary(Op::kRsqrt, v[0] + eps); });
-  if (has(node, 1)) scale = w.map({scale, parameter(1)}, 1, mul);
-  int y = w.map({w.map({w.in_float(value_of(node, 0)), parameter(3)}, 1, sub), scale}, 1, mul);
-  if (has(node, 2)) y = w.map({y, parameter(2)}, 1, [](Builder&, Values v) { return v[0] + v[1]; });
-  w.result(node.results[0], y);
-}
-
 // What has a scalar meaning, with numbers that are constants or symbols.
 bool has_simple_numbers(const ir::Node& node) {
   const auto is_simple = [](const Attr& attr) {
@@ -176,7 +150,6 @@ const Rule* find_named(std::string_view op) {
 
 const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
   static constexpr Rule kScalar = {fits_scalar, write_scalar, TermKind::kElementwise};
-  static constexpr Rule kBatchNorm = {fits_batch_norm, write_batch_norm, TermKind::kElementwise};
   static constexpr Rule kChannels = {fits_channels, write_channels, TermKind::kElementwise};
   static constexpr Rule kOnlyPart = {fits_only_part, write_only_part, TermKind::kElementwise};
   static constexpr Rule kInPlace = {fits_write, write_write, TermKind::kWrite};
@@ -184,7 +157,6 @@ const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
     return nullptr;
   if (fits_only_part(graph, node)) return &kOnlyPart;
   const Rule* rule = find_named(node.op->name);
-  if (node.op->name == "aten._native_batch_norm_legit_no_training") rule = &kBatchNorm;
   if (node.op->name.ends_with("quantize_per_channel")) rule = &kChannels;
   if (rule == nullptr) rule = node.op->is(ir::Trait::kMutates) ? &kInPlace : &kScalar;
   return rule->fits(graph, node) ? rule : nullptr;

@@ -99,7 +99,7 @@ int new_element(TermWriter& w, DType dtype, const Scatter& scatter, Old old, Sou
         w.map({}, 0, [dtype, number = *scatter.number](Builder& b, Values) { return emit_number(b, dtype, number); }));
   }
   if (!scatter.adds) return source();
-  const DType sum = is_floating(dtype) ? compute_type(dtype) : dtype;
+  const DType sum = compute_type(dtype);
   return w.map({old(), source()}, 1, [dtype, sum](Builder&, Values v) {
     return loop::cast(loop::cast(v[0], sum) + loop::cast(v[1], sum), dtype);
   });

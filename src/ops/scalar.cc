@@ -26,8 +26,6 @@ const ScalarRow* find_row(const ir::Op& op) {
   return found == rows.end() ? nullptr : found->second;
 }
 
-DType compute_type(DType common) { return common == DType::kBF16 || common == DType::kF16 ? DType::kF32 : common; }
-
 bool is_compute_number(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || (is_integral(dtype) && dtype != DType::kBool);
 }

@@ -5,6 +5,7 @@
 
 #include "ops/table.h"
 #include "passes/rewrite.h"
+#include "tensor/float8.h"
 
 namespace npugraph::passes {
 namespace {
@@ -22,9 +23,9 @@ class Expander {
                       result = node.results[0];
     const ir::ValueId root =
         insert("aten.rsqrt",
-               {of(insert("aten.add.Scalar", {of(in_f32(operand("running_var"))), argument(node, "eps"), Expr(1)}))});
+               {of(insert("aten.add.Scalar", {of(widened(operand("running_var"))), argument(node, "eps"), Expr(1)}))});
     const ir::ValueId factor = weight == ir::kNone ? root : insert("aten.mul.Tensor", {of(root), of(weight)});
-    const ir::ValueId moved = insert("aten.mul.Tensor", {of(in_f32(operand("running_mean"))), of(factor)});
+    const ir::ValueId moved = insert("aten.mul.Tensor", {of(widened(operand("running_mean"))), of(factor)});
     const ir::ValueId summand =
         bias == ir::kNone ? insert("aten.neg", {of(moved)}) : insert("aten.sub.Tensor", {of(bias), of(moved), Expr(1)});
     const ir::ValueId scaled = insert("aten.mul.Tensor", {of(x), of(by_channels(factor, x))});
@@ -40,22 +41,22 @@ class Expander {
   const ir::TensorType& type(ir::ValueId id) const { return graph_.value(id).tensor(); }
   ir::ValueId operand(std::string_view name) const { return as_value(argument(graph_.node(at_), name)); }
 
+  static bool is_float(DType dtype) { return is_floating(dtype) && !is_float8(dtype); }
+
   bool fits(const ir::Node& node) const {
     const auto is_unread = [&](ir::ValueId id) {
       return id == ir::kNone || (uses_.users[id].empty() && uses_.output_uses[id] == 0);
     };
     if (!std::all_of(node.results.begin() + 1, node.results.end(), is_unread)) return false;
-    const auto fits_in_f32 = [&](std::string_view name) {
+    const DType computes = compute_type(type(as_value(argument(node, "input"))).dtype);
+    const auto fits_others = [&](std::string_view name) {
       const ir::ValueId id = as_value(argument(node, name));
-      const DType dtype = id == ir::kNone ? DType::kF32 : type(id).dtype;
-      return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+      return id == ir::kNone || (is_float(type(id).dtype) && compute_type(type(id).dtype) == computes);
     };
     const auto* eps = std::get_if<Expr>(&argument(node, "eps"));
+    constexpr std::string_view kOperands[] = {"input", "weight", "bias", "running_mean", "running_var"};
     return eps != nullptr && eps->is_constant() && as_value(argument(node, "running_mean")) != ir::kNone &&
-           as_value(argument(node, "running_var")) != ir::kNone &&
-           std::ranges::all_of(
-               std::initializer_list<std::string_view>{"input", "weight", "bias", "running_mean", "running_var"},
-               fits_in_f32);
+           as_value(argument(node, "running_var")) != ir::kNone && std::ranges::all_of(kOperands, fits_others);
   }
 
   ir::ValueId insert(std::string_view op, std::vector<Attr> args) {
@@ -70,7 +71,7 @@ class Expander {
     args[find_argument(*node.op, "dtype")] = dtype;
     return insert("aten._to_copy", std::move(args));
   }
-  ir::ValueId in_f32(ir::ValueId id) { return as(id, DType::kF32); }
+  ir::ValueId widened(ir::ValueId id) { return as(id, compute_type(type(id).dtype)); }
   // [channels] where the dimensions behind the channels of x have one element.
   ir::ValueId by_channels(ir::ValueId id, ir::ValueId x) {
     std::vector<Expr> sizes(type(x).sizes.size() - 1, Expr(1));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes what batch normalisation does to a channel once for the channel: a factor and a summand, in f32.
+// Computes what batch normalisation does to a channel once for the channel: a factor and a summand, in the type in which floats
+// compute.
 //
 //   %y, %1, %2 = aten._native_batch_norm_legit_no_training(%x, %w, %b, %mean, %var, momentum, eps)
 // ->

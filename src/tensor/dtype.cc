@@ -49,4 +49,6 @@ bool is_floating(DType dtype) { return row_of(dtype).cls == Class::kFloating; }
 bool is_complex(DType dtype) { return row_of(dtype).cls == Class::kComplex; }
 bool is_integral(DType dtype) { return row_of(dtype).cls == Class::kIntegral; }
 
+DType compute_type(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype; }
+
 }  // namespace npugraph

@@ -36,19 +36,15 @@ TEST(Convolutions, TakeWhatFollowsOnTheirSums) {
   EXPECT_EQ(program.tasks[0].operands.size(), 5u);  // weights, image, bias, %r, %y
 }
 
-constexpr const char* kNorm = R"(
-    input %g : f32[32] parameter "g"
-    input %m : f32[32] buffer "m"
-    input %v : f32[32] buffer "v"
-    )";
-
-TEST(Convolutions, TakeFrozenNorms) {
-  EXPECT_EQ(tasks_of(lowered(std::string(kNorm) + kConvolution + R"(
-    %n, %e, %f : f32[2, 32, 20, 20], f32[0], f32[0] = aten._native_batch_norm_legit_no_training(%c, %g, %b, %m, %v, 0.1, 1e-5)
+TEST(Convolutions, TakeNumbersOfChannels) {
+  EXPECT_EQ(tasks_of(lowered(std::string(R"(
+    input %g : f32[32, 1, 1] parameter "g"
+    )") + kConvolution + R"(
+    %n : f32[2, 32, 20, 20] = aten.mul.Tensor(%c, %g)
     %y : f32[2, 32, 20, 20] = aten.relu(%n)
     return %y)",
                              {.generate = true})),
-            "convolution.convolution._native_batch_norm_legit_no_training.relu");
+            "convolution.convolution.mul.relu");
 }
 
 TEST(Convolutions, StoreWhatOthersReadToo) {
