@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/table.h"
+#include "base/error.h"
 #include "passes/rewrite.h"
 #include "tensor/float8.h"
 
@@ -16,7 +16,7 @@ class Expander {
       : graph_(graph), replacements_(replacements), uses_(ir::find_uses(graph)) {}
 
   bool expand(ir::NodeId id) {
-    const ir::Node& node = graph_.node(id);
+    const ir::Node node = graph_.node(id);  // inserting moves nodes
     if (node.op != row("aten._native_batch_norm_legit_no_training") || !fits(node)) return false;
     at_ = id;
     const ir::ValueId x = operand("input"), weight = operand("weight"), bias = operand("bias"),
@@ -28,10 +28,12 @@ class Expander {
     const ir::ValueId moved = insert("aten.mul.Tensor", {of(widened(operand("running_mean"))), of(factor)});
     const ir::ValueId summand =
         bias == ir::kNone ? insert("aten.neg", {of(moved)}) : insert("aten.sub.Tensor", {of(bias), of(moved), Expr(1)});
-    const ir::ValueId scaled = insert("aten.mul.Tensor", {of(x), of(by_channels(factor, x))});
+    // Of sizes that are symbols, rules would not know which strides are meant.
+    ir::TensorType wide = type(result);
+    wide.dtype = compute_type(wide.dtype);
+    const ir::ValueId scaled = insert("aten.mul.Tensor", {of(x), of(by_channels(factor, x))}, wide);
     const ir::ValueId y =
-        as(insert("aten.add.Tensor", {of(scaled), of(by_channels(summand, x)), Expr(1)}), type(result).dtype);
-    if (type(y) != type(result)) return false;
+        as(insert("aten.add.Tensor", {of(scaled), of(by_channels(summand, x)), Expr(1)}, wide), type(result).dtype);
     replacements_.replace(result, y);
     return true;
   }
@@ -59,8 +61,13 @@ class Expander {
            as_value(argument(node, "running_var")) != ir::kNone && std::ranges::all_of(kOperands, fits_others);
   }
 
+  ir::ValueId insert(std::string_view op, std::vector<Attr> args, const ir::TensorType& made) {
+    return insert_before(graph_, at_, *row(op), std::move(args), made, "norm");
+  }
   ir::ValueId insert(std::string_view op, std::vector<Attr> args) {
-    return insert_before(graph_, at_, *row(op), std::move(args), "norm");
+    const ir::ValueId made = insert_before(graph_, at_, *row(op), std::move(args), "norm");
+    NG_CHECK(made != ir::kNone, op, " has no rule for its type");
+    return made;
   }
   ir::ValueId as(ir::ValueId id, DType dtype) {
     if (type(id).dtype == dtype) return id;
@@ -69,7 +76,9 @@ class Expander {
     for (const ir::SchemaArg& arg : node.op->schema.args) args.push_back(arg.default_value);
     args[0] = of(id);
     args[find_argument(*node.op, "dtype")] = dtype;
-    return insert("aten._to_copy", std::move(args));
+    ir::TensorType made = type(id);
+    made.dtype = dtype;
+    return insert("aten._to_copy", std::move(args), made);
   }
   ir::ValueId widened(ir::ValueId id) { return as(id, compute_type(type(id).dtype)); }
   // [channels] where the dimensions behind the channels of x have one element.

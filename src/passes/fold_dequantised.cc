@@ -117,10 +117,7 @@ class Folder {
   }
 
   ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args, const ir::TensorType& made) {
-    ir::Node node{.op = row(op), .args = std::move(args)};
-    node.stream = graph_.node(before).stream;
-    node.origin = graph_.node(before).origin;
-    return graph_.node(graph_.insert_before(before, std::move(node), {made}, "codes")).results[0];
+    return insert_before(graph_, before, *row(op), std::move(args), made, "codes");
   }
   ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args) {
     const ir::ValueId made = insert_before(graph_, before, *row(op), std::move(args), "codes");

@@ -56,11 +56,24 @@ std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::
 
 const ir::Op* row(std::string_view name) { return &ops::require(name); }
 
+namespace {
+
+ir::ValueId insert(ir::Graph& graph, ir::NodeId before, ir::Node node, const ir::Type& made, std::string name) {
+  node.stream = graph.node(before).stream;
+  node.origin = graph.node(before).origin;
+  return graph.node(graph.insert_before(before, std::move(node), {made}, std::move(name))).results[0];
+}
+
+}  // namespace
+
+ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,
+                          const ir::TensorType& made, std::string name) {
+  return insert(graph, before, {.op = &op, .args = std::move(args)}, made, std::move(name));
+}
+
 ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,
                           std::string name) {
   ir::Node node{.op = &op, .args = std::move(args)};
-  node.stream = graph.node(before).stream;
-  node.origin = graph.node(before).origin;
   const auto types = ops::infer_types(graph, op, node.args);
   if (!types || types->size() != 1) return ir::kNone;
   if (op.is(ir::Trait::kView)) {
@@ -68,7 +81,7 @@ ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op,
     if (!places || places->size() != 1) return ir::kNone;
     node.views = {{places->front().offset}};
   }
-  return graph.node(graph.insert_before(before, std::move(node), *types, std::move(name))).results[0];
+  return insert(graph, before, std::move(node), types->front(), std::move(name));
 }
 
 void Replacements::replace(ir::ValueId from, ir::ValueId to) {

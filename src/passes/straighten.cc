@@ -123,13 +123,10 @@ class Straightener {
 
   ir::ValueId insert_copy(ir::NodeId before, ir::ValueId operand) {
     static const ir::Op* kClone = row("aten.clone");
-    ir::Node node{.op = kClone, .args = {TensorRef{operand}, MemoryFormat::kContiguous}};
-    node.stream = graph_.node(before).stream;
-    node.origin = graph_.node(before).origin;
     ir::TensorType type = *tensor(operand);
     type.strides = contiguous_strides(type.sizes);
-    const std::string name = graph_.value(operand).name + ".rows";
-    return graph_.node(graph_.insert_before(before, std::move(node), {type}, name)).results[0];
+    return insert_before(graph_, before, *kClone, {TensorRef{operand}, MemoryFormat::kContiguous}, type,
+                         graph_.value(operand).name + ".rows");
   }
 
   ir::Graph& graph_;
