@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of what ``--json`` wrote: python -m benchmarks.plots RESULTS.json FOLDER.
 
-A PNG for each benchmark, bars of how many times faster ``npugraph_ex`` is than each other side, and ``index.html`` with
-the same pictures, every figure, the bars of the project and the machine.
+A PNG for each benchmark, bars of how many times faster ``npugraph_ex`` is than each other side, and ``index.html`` that
+shows them, every figure, the bars of the project and the machine.
 """
 
 from __future__ import annotations
 
 import html
-import io
 import json
 import sys
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ STYLE = (
     "body{font:14px sans-serif;max-width:75em;margin:2em auto}table{border-collapse:collapse}"
     "td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #ddd}"
     "td:first-child,td:nth-child(2){text-align:left}"
-    "svg{max-width:100%;height:auto}.wrong{color:#a00}"
+    "img{max-width:100%;height:auto}.wrong{color:#a00}"
 )
 
 
@@ -57,7 +56,7 @@ def is_wrong(side: Record) -> bool:
 
 
 def picture(name: str, results: Sequence[Record], file: Path) -> str:
-    """Writes ``file`` and gives the same picture as SVG; empty when there is nothing to compare."""
+    """Writes ``file`` and gives the element that shows it; neither when there is nothing to compare."""
     from matplotlib.figure import Figure
 
     gains = {result["case"]: speedups(result) for result in results}
@@ -77,10 +76,7 @@ def picture(name: str, results: Sequence[Record], file: Path) -> str:
     axes.set_xlabel(f"{name}: time of the other side / time of {OURS} (above 1: {OURS} is faster)")
     axes.legend(loc="best", fontsize="small")
     figure.savefig(file, dpi=120)
-    text = io.StringIO()
-    figure.savefig(text, format="svg")
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+    return f'<img src="{html.escape(file.name)}" alt="{html.escape(name)}">'
 
 
 def table(results: Sequence[Record]) -> str:

@@ -94,18 +94,24 @@ void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target)
   add_pack_a(plans, plan, target);
 }
 
+constexpr int kFetchedLines = 4;  // of rows of B, by a tile
+
+// Rows of B are the longer the more panels are packed at once, and memory is the faster.
 void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
-  plan.block_columns = plan.shape.columns();
-  const int64_t most_tiles = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows);
-  // On AMX a part of a panel stays in the first cache.
-  const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps;
-  for (const int64_t steps : {most_steps, most_steps / 2}) {
-    plan.block_steps = part_of(plan.steps, steps);
-    for (const int64_t tiles :
-         {most_tiles, most_tiles / 2, most_tiles / (plan.shape.amx ? 4 : 5), std::max<int64_t>(most_tiles / 10, 1)}) {
-      const bool is_all = tiles < most_tiles && plan.block_rows >= plan.m && tiles * plan.shape.rows >= plan.m;
-      plan.block_rows = tiles * plan.shape.rows;
-      if (!is_all) add(plans, plan);
+  plan.shape.fetched_rows = kFetchedLines;
+  for (const int64_t panels : {4, 2, 1}) {
+    plan.block_columns = panels * plan.shape.columns();
+    const int64_t most_tiles = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows / panels);
+    // A part of a panel stays in the first cache.
+    const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps / panels;
+    for (const int64_t steps : {most_steps, most_steps / 2}) {
+      plan.block_steps = part_of(plan.steps, steps);
+      plan.block_rows = 0;
+      for (const int64_t tiles : {most_tiles, most_tiles / 2, most_tiles / 4}) {
+        const bool is_all = plan.block_rows >= plan.m || tiles == 0;
+        plan.block_rows = is_all ? plan.block_rows : tiles * plan.shape.rows;
+        if (!is_all) add(plans, plan);
+      }
     }
   }
 }
@@ -142,12 +148,12 @@ double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
   return 0;
 }
 
-// Instructions that pack a vector of B: in a tile, which waits for them, and before one.
-constexpr double kPacking = 16;
-constexpr double kPackingBefore = 5;
+// Instructions that pack a vector of B.
+constexpr double kPacking = 5;
 
 // Ranges of the columns of a product whose rows of B lie across them, and bytes that follow each other in one of them.
 int64_t bytes_in_row(const MatmulPlan& plan) {
+  if (plan.form == Form::kPackB) return plan.block_columns * size_of(plan.b.dtype);
   constexpr int64_t kRanges = 8, kMostColumns = 512;
   const int64_t blocks = divide_up(plan.column_blocks(), kRanges);
   return std::min(blocks * plan.block_columns, kMostColumns) * size_of(plan.b.dtype);
@@ -168,18 +174,18 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
   const auto batches = static_cast<double>(plan.batches);
   const double once = bytes * (batches == 1 ? costs.memory_byte : target::byte_cost(target, bytes * batches));
   // What a panel takes to be packed, by each block of rows.
-  const double packing = (plan.shape.amx ? kPackingBefore : kPacking) *
-                         static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
+  const double packing = kPacking * static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
   const double again = static_cast<double>(plan.row_blocks() - 1 + (plan.last_rows() > 0 && plan.has_tiles() ? 1 : 0));
   // Pieces of rows begin with what nothing was fetched for.
   constexpr double kBegin = 256;
-  const double pieces = plan.form == Form::kColumnsMatvec ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
+  const bool in_pieces = plan.form == Form::kColumnsMatvec || plan.form == Form::kPackB;
+  const double pieces = in_pieces ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
   const double packed = plan.form == Form::kPackB ? static_cast<double>(plan.row_blocks()) * packing : 0;
   return once * pieces + again * bytes * costs.l2_byte + packed + rows_from_l3(plan, target);
 }
 
-// Tiles of A fetch the weights that come next while they multiply; matrix-vector products do so in part. The first tile of a
-// panel of B waits for what it packs.
+// Tiles of A fetch the weights that come next while they multiply; matrix-vector products do so in part. Panels of B wait
+// for what is packed.
 double together(const MatmulPlan& plan, double busy, double waits) {
   switch (plan.form) {
     // Rows that AMX reads as they lie come slower.

@@ -18,15 +18,6 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, const TileS
   return code.function<TileFunction>("tile");
 }
 
-PackingTileFunction* packing_tile_code(const target::Target& target, TileKind kind) {
-  const std::string name = cat("matmul packing tile ", static_cast<int>(kind));
-  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
-    emit_packing_tile(add_function(module, target, "tile", packing_tile_type(module.getContext())), kind,
-                      tile_shape(target, kind));
-  });
-  return code.function<PackingTileFunction>("tile");
-}
-
 InterleaveFunction* interleave_code(const target::Target& target, TileKind kind) {
   const std::string name = cat("matmul interleave ", static_cast<int>(kind));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {

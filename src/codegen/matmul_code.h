@@ -13,7 +13,6 @@
 namespace npugraph::codegen {
 
 TileFunction* tile_code(const target::Target& target, TileKind kind, const TileShape& shape);
-PackingTileFunction* packing_tile_code(const target::Target& target, TileKind kind);
 InterleaveFunction* interleave_code(const target::Target& target, TileKind kind);
 TransposeFunction* transpose_code(const target::Target& target);
 CopyTileRowsFunction* copy_tile_rows_code(const target::Target& target, const TileShape& shape);

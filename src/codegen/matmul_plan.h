@@ -25,8 +25,8 @@ inline constexpr int64_t kMostSums = 256 * 32;     // kPackA: of a block,
 inline constexpr int64_t kMostTileColumns = 48;    // kPackA: of a block
 inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
 inline constexpr int64_t kMostTiles = 42;          // kPackB: of a block,
-inline constexpr int64_t kMostRowsOfTiles = 512;   // and their rows
-inline constexpr int64_t kMostPanelSteps = 1024;   // of a part of a panel of B
+inline constexpr int64_t kMostRowsOfTiles = 576;   // and their rows, of all panels
+inline constexpr int64_t kMostPanelSteps = 1024;   // of parts of all panels of B
 
 struct MatmulPlan : MatmulBlocks {
   int64_t m = 0;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kMostColumns = 512;  // of a matrix-vector product
 constexpr int64_t kMostPanelColumns = 32;
+constexpr int64_t kLineBytes = 64;
 
 class Run {
  public:
@@ -246,62 +247,61 @@ class Run {
           p_.block_columns);
   }
 
-  // The rows of B that are packed next, a share for each tile but the first, which packs: those of the next part of this
-  // panel, or of the next panel. Line after line of them, as evenly as whole tiles allow.
-  Ahead ahead_of_panel(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
-    const Ahead nothing{b_, 0, 0};
-    const bool last = first + steps >= p_.steps;
-    const int64_t column = block.column + (last ? p_.shape.columns() : 0);
-    const int64_t tiles = divide_up(block.rows, p_.shape.rows) - 1;
-    const int64_t turns = steps / 16;
-    if (turns == 0 || column >= p_.n || tile == 0) return nothing;
-    const int64_t line_bytes = 64;
-    const int64_t lines = divide_up(p_.shape.columns() * size_of(p_.b.dtype), line_bytes);
-    const int64_t tiles_of_line = std::max<int64_t>(tiles / lines, 1);
-    const int64_t rows_of_turn =
-        std::min<int64_t>(divide_up(elements(steps), tiles_of_line * turns), p_.shape.fetched_rows);
-    const int64_t line = (tile - 1) / tiles_of_line;
-    if (line >= lines) return nothing;
-    const int64_t k = (last ? 0 : elements(first + steps)) + (tile - 1) % tiles_of_line * turns * rows_of_turn;
-    return {b_at(block.batch, column, k) + line * line_bytes, p_.b.column, rows_of_turn * p_.b.column};
+  // The rows of B that are packed next, a part of one for each 16 steps of a tile: those of the next part of these panels, or
+  // of the next ones.
+  Ahead ahead_of_panels(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
+    const bool last = first + steps >= p_.steps, moves = p_.rows_last || block.row + block.rows == p_.tile_rows;
+    const int64_t part = p_.shape.fetched_rows * kLineBytes, row_bytes = p_.block_columns * size_of(p_.b.dtype);
+    const int64_t parts = divide_up(row_bytes, part), column = block.column + (last ? block.columns : 0);
+    const int64_t next = last ? 0 : first + steps, row = tile / parts * (steps / kCutSteps);
+    if (column >= p_.n || (last && !moves) || row >= elements_from(next, p_.block_steps)) return {b_, 0, 0};
+    return {b_at(block.batch, column, elements(next) + row) + tile % parts * part, kLineBytes, p_.b.column};
   }
 
+  // A few rows of all panels at a time: they follow each other.
   void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
-    const int64_t columns = p_.shape.columns();
-    if (code_.interleave != nullptr && lies_whole(block, first, steps))
-      return code_.interleave(b_at(block.batch, block.column, elements(first)), p_.b.column, steps, packed);
-    const char* from = b_at(block.batch, block.column, 0);
-    pack_columns(from, p_.b.dtype, p_.b.column, p_.b.row, block.columns, p_.k, first, steps, pairs(), columns, packed);
+    constexpr int64_t kSteps = 32;
+    const int64_t width = p_.shape.columns();
+    for (int64_t s = 0; s < steps; s += kSteps) {
+      char* to = packed + s * width * 4;
+      for (int64_t c = 0; c < block.columns; c += width, to += steps * width * 4) {
+        const int64_t columns = std::min(width, block.columns - c);
+        pack_panel(block.batch, block.column + c, columns, first + s, std::min(kSteps, steps - s), to);
+      }
+    }
   }
 
-  // Whether generated code packs this panel of B.
-  bool lies_whole(const Block& block, int64_t first, int64_t steps) const {
+  void pack_panel(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t steps, char* to) const {
     const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
-    const bool whole = elements_from(first, steps) == elements(steps) && block.columns == p_.shape.columns();
-    return dense && whole;
+    if (dense && columns == p_.shape.columns() && elements_from(first, steps) == elements(steps))
+      return code_.interleave(b_at(batch, column, elements(first)), p_.b.column, steps, to);
+    pack_columns(b_at(batch, column, 0), p_.b.dtype, p_.b.column, p_.b.row, columns, p_.k, first, steps, pairs(),
+                 p_.shape.columns(), to);
   }
 
-  // acc: [tile][row of C][column of C].
+  // acc: [panel][row of tiles][column of C].
   void run_pack_b(const Block& block) {
     alignas(64) float acc[kMostRowsOfTiles * kMostPanelColumns + 16];
     alignas(64) char packed[kMostPanelSteps * kMostPanelColumns * 4];
-    const int64_t columns = p_.shape.columns();
-    const int64_t rows_of_tile = p_.shape.rows;
+    const int64_t columns = p_.shape.columns(), rows_of_tile = p_.shape.rows;
+    const int64_t panels = divide_up(block.columns, columns), tiles = divide_up(block.rows, rows_of_tile);
+    const auto sums = [&](int64_t tile) { return acc + tile * rows_of_tile * columns; };
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
-      const bool in_tile = code_.packing != nullptr && lies_whole(block, first, steps);
-      if (!in_tile) pack_b(block, first, steps, packed);
-      for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
-        const Ahead ahead = ahead_of_panel(block, first, steps, r / rows_of_tile);
-        multiply_rows(block, tile_row(block, r), first, steps, packed, in_tile && r == 0, acc + r * columns, ahead);
+      pack_b(block, first, steps, packed);
+      for (int64_t tile = 0; tile < panels * tiles; ++tile) {
+        multiply_rows(block, tile_row(block, tile % tiles * rows_of_tile), first, steps,
+                      packed + tile / tiles * steps * columns * 4, sums(tile),
+                      ahead_of_panels(block, first, steps, tile));
       }
       first += p_.block_steps;
     } while (first < p_.steps);
-    for (int64_t r = 0; r < block.rows; r += rows_of_tile) {
-      const int64_t again = r - tile_row(block, r);
-      const int64_t count = std::min(rows_of_tile, block.rows - r);
-      write({block.batch, block.row + r, count, block.column, block.columns}, acc + (r + again) * columns, columns);
+    for (int64_t tile = 0; tile < panels * tiles; ++tile) {
+      const int64_t r = tile % tiles * rows_of_tile, again = r - tile_row(block, r), c = tile / tiles * columns;
+      write({block.batch, block.row + r, std::min(rows_of_tile, block.rows - r), block.column + c,
+             std::min(columns, block.columns - c)},
+            sums(tile) + again * columns, columns);
     }
   }
 
@@ -311,7 +311,7 @@ class Run {
     return block.rows < p_.shape.rows ? 0 : std::min<int64_t>(r, block.rows - p_.shape.rows);
   }
 
-  void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, char* packed, bool packs, float* acc,
+  void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, const char* packed, float* acc,
                      const Ahead& ahead) {
     alignas(64) char staged[kStagedBytes];
     const char* rows = a_row(block.batch, block.row + r) + first / kCutSteps * cut_stride();
@@ -322,12 +322,7 @@ class Run {
       rows = staged;
       row_stride = steps * 4;
     }
-    if (packs) {
-      code_.packing(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step,
-                    b_at(block.batch, block.column, elements(first)), p_.b.column);
-    } else {
-      code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
-    }
+    code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
   }
 
   // Neighbours in one go: an element's sum does not depend on which others are computed with it.
@@ -404,10 +399,8 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
       code.copy = copy_tile_rows_code(target, plan.shape);
     if (plan.form == Form::kPackA)
       code.transpose = transpose_code(target);
-    else if (plan.shape.amx)
-      code.interleave = interleave_code(target, plan.kind);
     else
-      code.packing = packing_tile_code(target, plan.kind);
+      code.interleave = interleave_code(target, plan.kind);
     code.amx = amx_code(target, plan.kind);
   }
   const int64_t vectors = plan.has_tiles() ? plan.last_rows() : std::max<int64_t>(plan.m, 1);

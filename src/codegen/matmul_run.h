@@ -12,14 +12,13 @@ namespace npugraph::codegen {
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
-  AmxCode amx;                             // for tiles that need it
-  TransposeFunction* transpose = nullptr;  // kPackA
-  CopyTileRowsFunction* copy = nullptr;    // kPackA, where whole cuts of rows of B are copied as they are
-  WidenFunction* widen = nullptr;          // kPackA, where rows of B are i8 that are multiplied as something else
-  PackingTileFunction* packing = nullptr;  // kPackB: one of these
-  InterleaveFunction* interleave = nullptr;
-  RowsMatvecFunction* matvec = nullptr;  // the others, and rows that kPackA leaves
-  StoreSumsFunction* store = nullptr;    // one of these two
+  AmxCode amx;                               // for tiles that need it
+  TransposeFunction* transpose = nullptr;    // kPackA
+  CopyTileRowsFunction* copy = nullptr;      // kPackA, where whole cuts of rows of B are copied as they are
+  WidenFunction* widen = nullptr;            // kPackA, where rows of B are i8 that are multiplied as something else
+  InterleaveFunction* interleave = nullptr;  // kPackB
+  RowsMatvecFunction* matvec = nullptr;      // the others, and rows that kPackA leaves
+  StoreSumsFunction* store = nullptr;        // one of these two
   EpilogueFunction* epilogue = nullptr;
 };
 

@@ -20,12 +20,11 @@ constexpr int64_t kStepBytes = 4;
 
 class TileEmitter {
  public:
-  TileEmitter(llvm::Function* function, TileKind kind, const TileShape& shape, bool packs)
+  TileEmitter(llvm::Function* function, TileKind kind, const TileShape& shape)
       : arguments_(function),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kind_(kind),
         shape_(shape),
-        packs_(packs),
         vector_(llvm::FixedVectorType::get(
             kind == TileKind::kI8Quads ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), shape.lanes)) {}
 
@@ -34,7 +33,6 @@ class TileEmitter {
     rows_ = &rows;
     Value* steps = arguments_.steps;
     Values carried{arguments_.panel};
-    if (packs_) carried.push_back(arguments_.from);
     first_row_ = carried.size();
     carried.insert(carried.end(), rows.pointers().begin(), rows.pointers().end());
     const Values initial = emit_if(
@@ -63,8 +61,7 @@ class TileEmitter {
     if (i != nullptr) prefetch(i);
     for (int s = 0; s < steps; ++s) {
       Value* panel = bytes(values[0], s * panel_stride());
-      step(packs_ ? pack(values[1], panel) : load_columns(panel), rows, s * kStepBytes, acc);
-      if (packs_) values[1] = bytes(values[1], step_of_from());
+      step(load_columns(panel), rows, s * kStepBytes, acc);
     }
     values[0] = bytes(values[0], steps * panel_stride());
     const RowPointers next = rows.moved(b_.getInt64(steps * kStepBytes));
@@ -74,34 +71,12 @@ class TileEmitter {
 
   bool pairs() const { return kind_ == TileKind::kBf16Pairs; }
   bool quads() const { return kind_ == TileKind::kI8Quads; }
-  Value* step_of_from() { return pairs() ? b_.CreateShl(arguments_.from_stride, 1) : arguments_.from_stride; }
 
   Values load_columns(Value* panel) {
     Values columns;
     for (int v = 0; v < shape_.vectors; ++v)
       columns.push_back(
           b_.CreateAlignedLoad(vector_, bytes(panel, v * shape_.lanes * kStepBytes), Align(shape_.lanes * kStepBytes)));
-    return columns;
-  }
-
-  // The columns of the step that begins at `from`, which go to the panel.
-  Values pack(Value* from, Value* panel) {
-    Values columns;
-    if (!pairs()) {
-      for (int v = 0; v < shape_.vectors; ++v)
-        columns.push_back(b_.CreateAlignedLoad(vector_, bytes(from, v * shape_.lanes * kStepBytes), Align(2)));
-    } else {
-      auto* row = llvm::FixedVectorType::get(b_.getInt16Ty(), shape_.columns());
-      Value* even = b_.CreateAlignedLoad(row, from, Align(2));
-      Value* odd = b_.CreateAlignedLoad(row, bytes(from, arguments_.from_stride), Align(2));
-      for (int v = 0; v < shape_.vectors; ++v) {
-        llvm::SmallVector<int> by_turns;
-        for (int i = v * shape_.lanes; i < (v + 1) * shape_.lanes; ++i) by_turns.append({i, shape_.columns() + i});
-        columns.push_back(b_.CreateBitCast(b_.CreateShuffleVector(even, odd, by_turns), vector_));
-      }
-    }
-    for (int v = 0; v < shape_.vectors; ++v)
-      b_.CreateAlignedStore(columns[v], bytes(panel, v * shape_.lanes * kStepBytes), Align(shape_.lanes * kStepBytes));
     return columns;
   }
 
@@ -177,15 +152,9 @@ TileShape narrow(TileShape shape) {
 
 llvm::FunctionType* tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipipii"); }
 
-llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipipiipi"); }
-
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {
   if (shape.amx) return emit_amx_tile(function, kind, shape);
-  TileEmitter(function, kind, shape, false).emit();
-}
-
-void emit_packing_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {
-  TileEmitter(function, kind, shape, true).emit();
+  TileEmitter(function, kind, shape).emit();
 }
 
 }  // namespace npugraph::codegen

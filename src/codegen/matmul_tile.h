@@ -47,13 +47,7 @@ using TileFunction = void(const void* panel, const void* rows, int64_t row_strid
                           float* acc, int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
                           int64_t prefetch_step);
 
-// The same, but the panel is packed meanwhile: from a matrix that is contiguous along its columns, whose rows of f32, or pairs
-// of rows of bf16, are `from_stride` bytes apart.
-using PackingTileFunction = void(void* panel, const void* rows, int64_t row_stride, int64_t cut_stride, int64_t steps,
-                                 float* acc, int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
-                                 int64_t prefetch_step, const void* from, int64_t from_stride);
-
-// The arguments of these, for emitters.
+// Its arguments, for emitters.
 struct TileArguments {
   explicit TileArguments(llvm::Function* f)
       : panel(f->getArg(0)),
@@ -65,12 +59,9 @@ struct TileArguments {
         accumulate(f->getArg(6)),
         prefetch(f->getArg(7)),
         prefetch_stride(f->getArg(8)),
-        prefetch_step(f->getArg(9)),
-        from(f->arg_size() > 10 ? f->getArg(10) : nullptr),
-        from_stride(f->arg_size() > 10 ? f->getArg(11) : nullptr) {}
+        prefetch_step(f->getArg(9)) {}
   llvm::Value *panel, *rows, *row_stride, *cut_stride, *steps, *acc, *accumulate;
   llvm::Value *prefetch, *prefetch_stride, *prefetch_step;
-  llvm::Value *from, *from_stride;  // of one that packs
 };
 
 // Packs a panel of whole columns from a matrix that is contiguous along them: row after row of f32, or pairs of rows of bf16
@@ -90,13 +81,11 @@ using CopyTileRowsFunction = void(const void* rows, int64_t row_stride, int64_t 
 using WidenFunction = void(const void* from, int64_t count, void* to);
 
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);
-llvm::FunctionType* packing_tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
 llvm::FunctionType* transpose_type(llvm::LLVMContext& context);
 
 // Fill in the body of a function of that type.
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
-void emit_packing_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
 void emit_copy_tile_rows(llvm::Function* function, const TileShape& shape);
