@@ -246,7 +246,7 @@ void choose_strip(ImageProductPlan& plan, const Image& image, int64_t channels) 
 
 // Panels of a strip, in equal parts, that stay in the second cache while rows of weights come by.
 int64_t panels_of_cache(const ImageProductPlan& plan, const target::Target& target) {
-  const int64_t most = std::max<int64_t>(target.l2_bytes * 5 / 8 / plan.panel_bytes(), 1);
+  const int64_t most = std::max<int64_t>(target.l2_bytes * 5 / 8 / std::max<int64_t>(plan.panel_bytes(), 1), 1);
   return divide_up(plan.strip_panels, divide_up(plan.strip_panels, most));
 }
 

@@ -101,16 +101,15 @@ void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   plan.shape.fetched_rows = kFetchedLines;
   for (const int64_t panels : {4, 2, 1}) {
     plan.block_columns = panels * plan.shape.columns();
-    const int64_t most_tiles = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows / panels);
+    const int64_t room = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows / panels);
+    const int64_t tiles = std::clamp<int64_t>(divide_up(plan.m, plan.shape.rows), 1, room);
     // A part of a panel stays in the first cache.
     const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps / panels;
     for (const int64_t steps : {most_steps, most_steps / 2}) {
       plan.block_steps = part_of(plan.steps, steps);
-      plan.block_rows = 0;
-      for (const int64_t tiles : {most_tiles, most_tiles / 2, most_tiles / 4}) {
-        const bool is_all = plan.block_rows >= plan.m || tiles == 0;
-        plan.block_rows = is_all ? plan.block_rows : tiles * plan.shape.rows;
-        if (!is_all) add(plans, plan);
+      for (const int64_t blocks : {1, 2, 4}) {
+        plan.block_rows = divide_up(tiles, blocks) * plan.shape.rows;
+        add(plans, plan);
       }
     }
   }
