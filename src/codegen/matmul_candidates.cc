@@ -122,7 +122,9 @@ double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
   const auto n = static_cast<double>(plan.n), steps = static_cast<double>(plan.steps);
   const auto matvec = [&](int64_t vectors, double factor) {
     constexpr double kTotals = 6;  // of the lanes of each sum
-    return static_cast<double>(vectors) * n * (factor * steps / lanes + kTotals) * costs.multiply;
+    // Processors with AMX multiply pairs of bf16 in vectors at half the speed of f32.
+    const double pairs = plan.shape.amx && plan.kind == TileKind::kBf16Pairs ? 2 : 1;
+    return static_cast<double>(vectors) * n * (pairs * factor * steps / lanes + kTotals) * costs.multiply;
   };
   switch (plan.form) {
     case Form::kRowsMatvec: return matvec(plan.m, 1.3);
