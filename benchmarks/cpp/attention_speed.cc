@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "benchmarks/cpp/timing.h"
@@ -20,15 +21,16 @@ struct Case {
   int64_t heads, groups, queries, keys, size;
   bool causal = false;
   int64_t layers = 1;
+  int64_t row = 0;  // elements from row to row, where heads of a row follow each other, as projections leave them
 };
 
-// [layers][heads][rows][size], zeros.
+// Zeros: [layers][heads][rows][size], or [layers][rows][row], of which heads are the beginning.
 struct Heads {
-  Heads(DType dtype, int64_t layers, int64_t heads, int64_t rows, int64_t size)
+  Heads(DType dtype, int64_t layers, int64_t heads, int64_t rows, int64_t size, int64_t row)
       : sizes{1, heads, rows, size},
-        strides{heads * rows * size, rows * size, size, 1},
+        strides{rows * (row == 0 ? heads * size : row), row == 0 ? rows * size : size, row == 0 ? size : row, 1},
         dtype(dtype),
-        bytes(heads * rows * size * size_of(dtype)),
+        bytes(strides[0] * size_of(dtype)),
         memory(static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>((layers * bytes + 63) / 64 * 64)))) {
     std::memset(memory, 0, static_cast<size_t>(layers * bytes));
   }
@@ -47,8 +49,8 @@ struct Heads {
 void measure(DType dtype, const Case& c) {
   const ng_task task = codegen::make_attention({.after = c.causal ? std::optional<int64_t>(0) : std::nullopt}, dtype,
                                                target::host_target());
-  const Heads q(dtype, 1, c.heads, c.queries, c.size), k(dtype, c.layers, c.groups, c.keys, c.size),
-      v(dtype, c.layers, c.groups, c.keys, c.size), out(dtype, 1, c.heads, c.queries, c.size);
+  const Heads q(dtype, 1, c.heads, c.queries, c.size, c.row), k(dtype, c.layers, c.groups, c.keys, c.size, c.row),
+      v(dtype, c.layers, c.groups, c.keys, c.size, c.row), out(dtype, 1, c.heads, c.queries, c.size, c.row);
   ng_buffer buffers[] = {q.at(0), k.at(0), v.at(0), out.at(0)};
   const ng_host host{.self = nullptr,
                      .workers = runtime::WorkerPool::instance().size(),
@@ -74,21 +76,30 @@ void measure(DType dtype, const Case& c) {
   const double flop = 4.0 * static_cast<double>(c.heads * c.queries) * static_cast<double>(c.keys * c.size);
   std::printf(
       "{\"dtype\": \"%s\", \"heads\": %ld, \"groups\": %ld, \"queries\": %ld, \"keys\": %ld, \"size\": %ld, "
-      "\"causal\": %s, \"us\": %.1f, \"gflops\": %.0f, \"gbs\": %.1f, \"build_ms\": %.1f}\n",
+      "\"causal\": %s, \"row\": %ld, \"us\": %.1f, \"gflops\": %.0f, \"gbs\": %.1f, \"build_ms\": %.1f}\n",
       dtype == DType::kBF16 ? "bf16" : "f32", c.heads, c.groups, c.queries, c.keys, c.size, c.causal ? "true" : "false",
-      spent * 1e6, flop / spent * 1e-9, static_cast<double>(k.bytes + v.bytes) / spent * 1e-9, build_ms);
+      c.row, spent * 1e6, flop / spent * 1e-9,
+      static_cast<double>(2 * c.groups * c.keys * c.size * size_of(dtype)) / spent * 1e-9, build_ms);
   std::fflush(stdout);
 }
 
-int run() {
+int run(const std::vector<Case>& only) {
   runtime::WorkerPool::instance().begin_replay();
-  constexpr Case kCases[] = {
-      {12, 12, 128, 128, 64},          {12, 12, 512, 512, 64},           {12, 12, 512, 512, 64, true},
-      {9, 3, 128, 128, 64, true},      {12, 12, 2048, 2048, 64},         {9, 3, 1, 128, 64, false, 600},
-      {9, 3, 1, 1500, 64, false, 120}, {16, 8, 1, 1500, 128, false, 28},
+  const std::vector<Case> usual = {
+      {12, 12, 128, 128, 64},
+      {12, 12, 512, 512, 64},
+      {12, 12, 512, 512, 64, true},
+      {12, 12, 128, 128, 64, false, 1, 2304},
+      {12, 12, 512, 512, 64, false, 1, 2304},
+      {12, 12, 512, 512, 64, false, 1, 768},
+      {9, 3, 128, 128, 64, true},
+      {12, 12, 2048, 2048, 64},
+      {9, 3, 1, 128, 64, false, 600},
+      {9, 3, 1, 1500, 64, false, 120},
+      {16, 8, 1, 1500, 128, false, 28},
   };
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const Case& c : kCases) measure(dtype, c);
+    for (const Case& c : only.empty() ? usual : only) measure(dtype, c);
   }
   runtime::WorkerPool::instance().end_replay();
   return 0;
@@ -97,4 +108,12 @@ int run() {
 }  // namespace
 }  // namespace npugraph
 
-int main() { return npugraph::run(); }
+// Arguments: of any number of cases HEADS GROUPS QUERIES KEYS SIZE, causal or all, and ROW.
+int main(int argc, char** argv) {
+  std::vector<npugraph::Case> only;
+  for (int i = 1; i + 6 < argc; i += 7) {
+    only.push_back({std::atol(argv[i]), std::atol(argv[i + 1]), std::atol(argv[i + 2]), std::atol(argv[i + 3]),
+                    std::atol(argv[i + 4]), std::string_view(argv[i + 5]) == "causal", 1, std::atol(argv[i + 6])});
+  }
+  return npugraph::run(only);
+}

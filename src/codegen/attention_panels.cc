@@ -165,9 +165,23 @@ class Panels {
         stage_keys(key + first, std::min(rows, count - first));
         from = reinterpret_cast<const char*>(m_.staged_keys);
       }
+      const Rows next = read_next(panel, key + first, count);
       code(panel).products(panel.queries, from, stride, kCutBytes, p_.steps(), m_.scores + first * panel.width, 0,
-                           from + rows * stride, stride, 64);
+                           next.first, next.stride, 64);
     }
+  }
+
+  struct Rows {
+    const char* first;
+    int64_t stride;
+  };
+
+  // What is fetched while a tile of keys is multiplied: by the first panel the values of the same keys, which come next, by
+  // others keys of the next block.
+  Rows read_next(const Panel& panel, int64_t key, int64_t count) const {
+    if (panels_.size() == 1) return {c_.key(item_, key + p_.shape.rows), p_.k.row()};
+    if (&panel == panels_.data()) return {c_.value(item_, key), p_.v.row()};
+    return {c_.key(item_, key + count), p_.k.row()};
   }
 
   // Rows of one tile; those that are missing repeat the last one.

@@ -51,8 +51,10 @@ Real quarter_expm1(Real x) {
 
 Real emit_exp(Real x) {
   const Constants& c = constants(x);
-  const auto [n, r] = reduce(at_most(at_least(x, c.underflow), c.overflow));
-  return scale(exp_of_rest(r), n);
+  // What becomes 0 is not computed: processors take long to underflow, and masks are full of it.
+  const Mask vanishes = x < c.underflow;
+  const auto [n, r] = reduce(at_most(select(vanishes, 0.0, x), c.overflow));
+  return select(vanishes, 0.0, scale(exp_of_rest(r), n));
 }
 
 Real emit_exp2(Real x) {
