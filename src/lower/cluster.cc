@@ -392,12 +392,11 @@ constexpr int64_t kSmallTensor = 16 * 1024;
 constexpr int64_t kUsualSize = 128;  // what a symbolic size counts as
 
 // Of single nodes, those that move elements anywhere, or many of them, or need no other task for an operand. What precompiled
-// kernels and copies of parts do stays with them, and transposing copies, which the host's kernels are faster at, stay with it.
+// kernels and copies of parts do stays with them.
 bool Finder::is_worth_code(const Cluster& cluster) const {
   if (cluster.nodes.size() > 1) return true;
   const ir::NodeId node = cluster.nodes.front();
   if (kinds_.is(node, TermKind::kGather) || kinds_.is(node, TermKind::kScatter)) return true;
-  if (cluster.tile != ir::kNone && graph_.node(node).op->is(ir::Trait::kCopyLike)) return false;
   if (kinds_.is(node, TermKind::kConcatenation)) return false;
   const auto operands = ir::operands(graph_.node(node));
   if (std::any_of(operands.begin(), operands.end(), [&](ir::ValueId operand) { return is_generator(operand); }))
