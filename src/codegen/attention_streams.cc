@@ -115,28 +115,7 @@ class ScoresEmitter : StreamEmitter {
         b_, b_.CreateICmpULT(whole, size),
         [&] { return add_step(at(whole), query_at(whole), first_lanes(b_, b_.CreateSub(size, whole), step_), sums); },
         [&] { return sums; });
-    return add_across(sums);
-  }
-
-  // Lane i of the result is the sum of the lanes of vector i: halves of groups of lanes are added, two vectors at a time.
-  Value* add_across(Values vectors) {
-    for (int group = lanes_; group > 1; group /= 2) {
-      Values halves;
-      for (size_t v = 0; v < vectors.size(); v += 2) {
-        halves.push_back(b_.CreateFAdd(take_halves(vectors[v], vectors[v + 1], group, 0),
-                                       take_halves(vectors[v], vectors[v + 1], group, group / 2)));
-      }
-      vectors = halves;
-    }
-    return vectors[0];
-  }
-
-  Value* take_halves(Value* x, Value* y, int group, int first) {
-    llvm::SmallVector<int, 64> picks;
-    for (int at = first; at < 2 * lanes_; at += group) {
-      for (int i = 0; i < group / 2; ++i) picks.push_back(at + i);
-    }
-    return b_.CreateShuffleVector(x, y, picks);
+    return sum_groups(b_, sums, lanes_);
   }
 
   int step_;  // elements of a vector

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in the blocks of GGUF files (quant_block.h), and as torch packs them in 4 bits (loop/int4.h), as operands of tasks:
+// Weights in the blocks of GGUF files (quant_format.h), and as torch packs them in 4 bits (loop/int4.h), as operands of tasks:
 // they are read from where they lie, and take their values in registers. Sizes at run time.
 #pragma once
 

@@ -14,37 +14,8 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::array<BlockFormat, 5> kFormats = {{
-    {"q4_0", 32, 18},    // f16 scale, 16 bytes of codes
-    {"q4_1", 32, 20},    // f16 scale, f16 offset, codes
-    {"q8_0", 32, 34},    // f16 scale, 32 signed codes
-    {"q4_k", 256, 144},  // f16 scale, f16 scale of offsets, 12 bytes with 8 scales and 8 offsets of 6 bits, codes
-    {"q6_k", 256, 210},  // 128 bytes with 4 bits of the codes, 64 with 2 bits, 16 signed scales, f16 scale
-}};
-
 // Keys of what is emitted once.
 enum Part : int { kBytes, kWord, kHalf, kScales, kOffsets, kScale, kOffset, kTable };
-
-// Where the low 4 bits of some codes lie, that are consecutive: from this byte on, so far up.
-struct Bits {
-  int byte;
-  int shift;
-};
-
-// Of the code of element `first`, and those behind it as far as bytes are in order.
-Bits low_bits(BlockType type, int first) {
-  switch (type) {
-    case BlockType::kQ4_0: return {2 + first % 16, first / 16 * 4};
-    case BlockType::kQ4_1: return {4 + first % 16, first / 16 * 4};
-    case BlockType::kQ4K: return {16 + first / 64 * 32 + first % 32, first / 32 % 2 * 4};
-    case BlockType::kQ6K: return {first / 128 * 64 + first % 64, first / 64 % 2 * 4};
-    case BlockType::kQ8_0: return {2 + first, 0};
-  }
-  return {};
-}
-
-// Bits 4 and 5 in a block of q6_k.
-Bits upper_bits(int first) { return {128 + first / 128 * 32 + first % 32, first / 32 % 4 * 2}; }
 
 Value* shifted(Ir& b, Value* value, int count) {
   return count == 0 ? value : b.CreateLShr(value, static_cast<uint64_t>(count));
@@ -55,15 +26,6 @@ Value* one_lane(Ir& b, Value* vector, int index, int lanes) {
 }
 
 }  // namespace
-
-const BlockFormat& format_of(BlockType type) { return kFormats[static_cast<size_t>(type)]; }
-
-std::optional<BlockType> block_type(std::string_view name) {
-  for (size_t i = 0; i < kFormats.size(); ++i) {
-    if (kFormats[i].name == name) return static_cast<BlockType>(i);
-  }
-  return std::nullopt;
-}
 
 Value* BlockReader::once(const Key& key, const std::function<Value*()>& emit) {
   if (const auto known = emitted_.find(key); known != emitted_.end()) return known->second;
@@ -113,17 +75,12 @@ Value* BlockReader::shared_scales(bool offsets) {
   return once({offsets ? kOffsets : kScales}, [&] {
     if (type_ == BlockType::kQ4K) return q4k_scales(offsets);
     Value* numbers = b_.CreateSExt(bytes(192, 16), in_lanes(b_.getInt32Ty(), 16));
-    return b_.CreateFMul(b_.CreateSIToFP(numbers, in_lanes(b_.getFloatTy(), 16)), half(208, 16));
+    return b_.CreateFMul(b_.CreateSIToFP(numbers, in_lanes(b_.getFloatTy(), 16)), half(format_.scale_byte, 16));
   });
 }
 
-int BlockReader::group_of(int first) const {
-  if (type_ == BlockType::kQ4K) return first / 32;
-  return type_ == BlockType::kQ6K ? first / 16 : 0;
-}
-
 Value* BlockReader::scale(int group, int lanes) {
-  if (format_of(type_).elements == 32) return half(0, lanes);
+  if (format_.elements == 32) return half(0, lanes);
   return once({kScale, group, lanes}, [&] { return one_lane(b_, shared_scales(false), group, lanes); });
 }
 
@@ -134,27 +91,27 @@ Value* BlockReader::offset(int group, int lanes) {
 
 // Whether 4 bits find their value in a register with the 16 that there are. That permutation looks at no other bits.
 bool BlockReader::looks_up(int lanes) const {
-  return target_.masks && lanes == 16 && (has_offsets() || type_ == BlockType::kQ4_0);
+  return target_.masks && lanes == 16 && (format_.has_offsets || type_ == BlockType::kQ4_0);
 }
 
 // As i32, with anything above.
 Value* BlockReader::nibbles(int first, int lanes) {
-  const Bits bits = low_bits(type_, first);
+  const CodeBits bits = low_bits(type_, first);
   return shifted(b_, b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes)), bits.shift);
 }
 
 Value* BlockReader::high_bits(int first, int lanes) {
-  const Bits bits = upper_bits(first);
+  const CodeBits bits = upper_bits(first);
   Value* wide = b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes));
   return b_.CreateShl(b_.CreateAnd(shifted(b_, wide, bits.shift), splat(b_, b_.getInt32(3), lanes)), 4);
 }
 
 Value* BlockReader::elements(int first, int lanes) {
-  const int group = group_of(first);
+  const int group = first / format_.group;
   llvm::Type* floats = in_lanes(b_.getFloatTy(), lanes);
   llvm::Type* integers = in_lanes(b_.getInt32Ty(), lanes);
   const auto value = [&](Value* codes) -> Value* {
-    if (!has_offsets()) return b_.CreateFMul(codes, scale(group, lanes));
+    if (!format_.has_offsets) return b_.CreateFMul(codes, scale(group, lanes));
     return multiply_add(b_, codes, scale(group, lanes), offset(group, lanes), target_.fma);
   };
   if (type_ == BlockType::kQ8_0)
@@ -164,28 +121,23 @@ Value* BlockReader::elements(int first, int lanes) {
     Value* table = once({kTable, group}, [&] {
       std::vector<llvm::Constant*> all;
       for (int code = 0; code < lanes; ++code)
-        all.push_back(llvm::ConstantFP::get(b_.getFloatTy(), has_offsets() ? code : code - zero_code()));
+        all.push_back(llvm::ConstantFP::get(b_.getFloatTy(), format_.has_offsets ? code : code - format_.zero_code));
       return value(llvm::ConstantVector::get(all));
     });
     return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {table, low});
   }
   Value* codes = b_.CreateAnd(low, splat(b_, b_.getInt32(15), lanes));
   if (type_ == BlockType::kQ6K) codes = b_.CreateOr(codes, high_bits(first, lanes));
-  if (!has_offsets()) codes = b_.CreateSub(codes, splat(b_, b_.getInt32(static_cast<uint32_t>(zero_code())), lanes));
+  if (!format_.has_offsets)
+    codes = b_.CreateSub(codes, splat(b_, b_.getInt32(static_cast<uint32_t>(format_.zero_code)), lanes));
   return value(b_.CreateSIToFP(codes, floats));
-}
-
-int BlockReader::zero_code() const {
-  if (type_ == BlockType::kQ4_0) return 8;
-  if (type_ == BlockType::kQ6K) return 32;
-  return type_ == BlockType::kQ8_0 ? 128 : 0;
 }
 
 Value* BlockReader::codes(int first) {
   const auto all = [&](int code, int lanes) { return splat(b_, b_.getInt8(static_cast<uint8_t>(code)), lanes); };
-  const Bits bits = low_bits(type_, first);
+  const CodeBits bits = low_bits(type_, first);
   if (type_ == BlockType::kQ8_0) return b_.CreateXor(bytes(bits.byte, 32), all(128, 32));
-  if (format_of(type_).elements == 32) {
+  if (format_.elements == 32) {
     Value* both = bytes(bits.byte, 16);
     std::vector<int> in_order(32);
     std::iota(in_order.begin(), in_order.end(), 0);
@@ -193,17 +145,17 @@ Value* BlockReader::codes(int first) {
   }
   Value* low = b_.CreateAnd(shifted(b_, bytes(bits.byte, 32), bits.shift), all(15, 32));
   if (type_ == BlockType::kQ4K) return low;
-  const Bits upper = upper_bits(first);
+  const CodeBits upper = upper_bits(first);
   return b_.CreateOr(low, b_.CreateShl(b_.CreateAnd(shifted(b_, bytes(upper.byte, 32), upper.shift), all(3, 32)), 4));
 }
 
 Value* BlockReader::scales_of_quads(int first) {
-  const int group = group_of(first);
+  const int group = first / format_.group;
   if (type_ != BlockType::kQ6K) return scale(group, 8);
   return b_.CreateShuffleVector(shared_scales(false),
                                 {group, group, group, group, group + 1, group + 1, group + 1, group + 1});
 }
 
-Value* BlockReader::offsets_of_quads(int first) { return offset(group_of(first), 8); }
+Value* BlockReader::offsets_of_quads(int first) { return offset(first / format_.group, 8); }
 
 }  // namespace npugraph::codegen

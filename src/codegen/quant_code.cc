@@ -7,6 +7,8 @@
 #include "codegen/code_store.h"
 #include "codegen/ir_loop.h"
 #include "codegen/matmul_element.h"
+#include "codegen/quant_block.h"
+#include "codegen/quant_digits.h"
 #include "codegen/row_pointers.h"
 
 namespace npugraph::codegen {
@@ -37,14 +39,15 @@ void emit_dequantize(llvm::Function* function, BlockType type, const target::Tar
 
 class QuantMatvecEmitter {
  public:
-  QuantMatvecEmitter(llvm::Function* function, BlockType type, int vectors, bool by_codes, const target::Target& target)
+  QuantMatvecEmitter(llvm::Function* function, BlockType type, int vectors, bool by_digits,
+                     const target::Target& target)
       : b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         target_(target),
         type_(type),
         format_(format_of(type)),
         vectors_(vectors),
-        by_codes_(by_codes),
-        lanes_(by_codes ? kGroup / 4 : element_lanes(target)),
+        by_digits_(by_digits),
+        lanes_(by_digits ? kGroup / 4 : element_lanes(target)),
         sum_type_(llvm::FixedVectorType::get(b_.getFloatTy(), lanes_)),
         matrix_(function->getArg(0)),
         row_stride_(function->getArg(1)),
@@ -89,8 +92,8 @@ class QuantMatvecEmitter {
       Values after = before;
       std::vector<BlockReader> readers;
       for (Value* row : rows) readers.emplace_back(b_, target_, type_, bytes(row, offset));
-      if (by_codes_)
-        add_codes(i, readers, after);
+      if (by_digits_)
+        add_digits(i, readers, after);
       else
         add_elements(i, readers, after);
       return after;
@@ -128,47 +131,46 @@ class QuantMatvecEmitter {
 
   Value* as_float(Value* words) { return b_.CreateSIToFP(words, sum_type_); }
 
-  // A group of codes of a vector, and what all rows need of it.
+  // A group of a vector, and what all rows need of it.
   struct Group {
-    Value* codes;
+    Value* digits;
     Value* scale;
     Value* start;  // of the sums of products: minus what codes without sign are too large
     Value* sums;   // of elements, for the offsets
   };
 
-  Group group_of(int v, Value* number, const BlockReader& any_row) {
-    Value* x = vector_at(v);
-    auto* of_bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), kGroup);
+  Group group_of(int v, Value* number) {
+    const DigitLayout layout = digit_layout(type_, 1);
+    Value* from = bytes(vector_at(v), times(number, layout.bytes()));
+    const auto load = [&](llvm::Type* type, int64_t at) {
+      return b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(b_.getInt8Ty(), from, at), Align(4));
+    };
     auto* words = llvm::FixedVectorType::get(b_.getInt32Ty(), kGroup / 4);
-    Group group{.codes = b_.CreateAlignedLoad(of_bytes, bytes(x, times(number, kGroup)), Align(1)),
-                .scale = nullptr,
-                .start = llvm::Constant::getNullValue(words),
+    llvm::Constant* none = llvm::Constant::getNullValue(words);
+    Group group{.digits = load(llvm::FixedVectorType::get(b_.getInt8Ty(), kGroup), layout.digit(0)),
+                .scale = splat(b_, load(b_.getFloatTy(), layout.scale()), lanes_),
+                .start = none,
                 .sums = nullptr};
-    Value* scale = b_.CreateAlignedLoad(b_.getFloatTy(), bytes(bytes(x, k_), b_.CreateShl(number, 2)), Align(1));
-    group.scale = splat(b_, scale, lanes_);
-    const int code = any_row.has_offsets() ? 1 : any_row.zero_code();
-    Value* total =
-        dot_i8_quads(b_, splat(b_, b_.getInt8(static_cast<uint8_t>(code)), kGroup), group.codes, group.start);
-    if (any_row.has_offsets())
-      group.sums = b_.CreateFMul(as_float(total), group.scale);
-    else
-      group.start = b_.CreateNeg(total);
+    if (layout.starts > 0) group.start = load(words, layout.start(0));
+    if (!format_.has_offsets) return group;
+    Value* total = dot_i8_quads(b_, splat(b_, b_.getInt8(1), kGroup), group.digits, none);
+    group.sums = b_.CreateFMul(as_float(total), group.scale);
     return group;
   }
 
-  void add_codes(Value* block, std::vector<BlockReader>& rows, Values& sums) {
+  void add_digits(Value* block, std::vector<BlockReader>& rows, Values& sums) {
     for (int first = 0; first < format_.elements; first += kGroup) {
       Value* number = b_.CreateAdd(times(block, format_.elements / kGroup), b_.getInt64(first / kGroup));
       std::vector<Group> groups;
-      for (int v = 0; v < vectors_; ++v) groups.push_back(group_of(v, number, rows.front()));
+      for (int v = 0; v < vectors_; ++v) groups.push_back(group_of(v, number));
       auto sum = sums.begin();
       for (BlockReader& row : rows) {
         Value* codes = row.codes(first);
         Value* scales = row.scales_of_quads(first);
         for (const Group& group : groups) {
-          Value* products = as_float(dot_i8_quads(b_, codes, group.codes, group.start));
+          Value* products = as_float(dot_i8_quads(b_, codes, group.digits, group.start));
           *sum = multiply_add(b_, products, b_.CreateFMul(scales, group.scale), *sum, target_.fma);
-          if (row.has_offsets()) *sum = multiply_add(b_, row.offsets_of_quads(first), group.sums, *sum, target_.fma);
+          if (format_.has_offsets) *sum = multiply_add(b_, row.offsets_of_quads(first), group.sums, *sum, target_.fma);
           ++sum;
         }
       }
@@ -180,7 +182,7 @@ class QuantMatvecEmitter {
   BlockType type_;
   const BlockFormat& format_;
   int vectors_;
-  bool by_codes_;
+  bool by_digits_;
   int lanes_;
   llvm::FixedVectorType* sum_type_;
   Value* matrix_;
@@ -207,11 +209,11 @@ DequantizeFunction* dequantize_code(const target::Target& target, BlockType type
   return code.function<DequantizeFunction>("dequantize");
 }
 
-RowsMatvecFunction* quant_matvec_code(const target::Target& target, BlockType type, int vectors, bool by_codes) {
-  const std::string name = cat("quant matvec ", format_of(type).name, " ", vectors, by_codes ? " codes" : "");
+RowsMatvecFunction* quant_matvec_code(const target::Target& target, BlockType type, int vectors, bool by_digits) {
+  const std::string name = cat("quant matvec ", format_of(type).name, " ", vectors, by_digits ? " digits" : "");
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     llvm::Function* function = add_function(module, target, "matvec", matvec_type(module.getContext()));
-    QuantMatvecEmitter(function, type, vectors, by_codes, target).emit();
+    QuantMatvecEmitter(function, type, vectors, by_digits, target).emit();
   });
   return code.function<RowsMatvecFunction>("matvec");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few rows of x: matrix-vector products that stream the blocks. Many: tiles, for which some rows of blocks at a time become
+// Few rows of x: matrix-vector products that stream the blocks; one row as digits where the target multiplies them. Many: tiles, for which some rows of blocks at a time become
 // f32 in the cache of who multiplies them.
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,9 @@
 #include "codegen/matmul_copy.h"
 #include "codegen/planned_task.h"
 #include "codegen/quant_code.h"
+#include "codegen/quant_digits.h"
+#include "codegen/quant_matvec16.h"
+#include "codegen/quant_rows16.h"
 #include "codegen/quant_task.h"
 #include "codegen/work_items.h"
 
@@ -31,22 +34,25 @@ struct Plan {
   DType x_type = DType::kF32;
   int64_t x_row = 0, x_column = 0, w_row = 0;  // strides in bytes
   bool streams = false;
-  bool by_codes = false;  // matrix-vector products of codes
-  bool dense_x = false;   // x is first copied to rows of f32
+  int digits = 0;        // of x in matrix-vector products, or f32
+  bool by_16 = false;    // 16 rows of weights at a time
+  bool dense_x = false;  // x is first copied to rows of f32
   TileShape shape;
-  const BlockFormat* format = nullptr;
-  bool rounds = false;  // x to codes, or to their values
+  BlockType type = BlockType::kQ4_0;
+  bool rounds = false;  // x to 8 bits
 
   int64_t panels() const { return (m + shape.columns() - 1) / shape.columns(); }
   int64_t block_rows() const { return kMostRows / shape.columns() * shape.columns(); }
   int64_t dense_bytes() const { return dense_x ? (m * k * 4 + 63) / 64 * 64 : 0; }
   int64_t workspace() const {
-    return dense_bytes() + (streams ? m * bytes_of_codes(k) : panels() * shape.columns() * k * 4);
+    return dense_bytes() + (streams ? m * bytes_of_digits() : panels() * shape.columns() * k * 4);
   }
+  int64_t bytes_of_digits() const { return digits == 0 ? 0 : digit_layout(type, digits).bytes_of(k); }
 };
 
 struct Code {
   RowsMatvecFunction* matvec = nullptr;
+  DigitsFunction* digits = nullptr;
   DequantizeFunction* dequantize = nullptr;
   TileFunction* tile = nullptr;
   TransposeFunction* transpose = nullptr;
@@ -56,7 +62,10 @@ struct Code {
 // What follows from the number of rows.
 void choose_form(const QuantLinearSpec& spec, const target::Target& target, Plan& plan) {
   plan.streams = plan.m <= kMostVectors;
-  plan.by_codes = plan.streams && spec.by_codes && target.int8_dot;
+  plan.by_16 = plan.m == 1 && plan.n >= kRowsAtOnce && plan.w_row < int64_t{1} << 27 && has_quant_matvec16(target);
+  const bool by_digits = plan.streams && target.int8_dot && (plan.by_16 || spec.by_codes);
+  plan.digits = !by_digits ? 0 : spec.by_codes ? 1 : 3;
+  plan.dense_x = plan.x_type != DType::kF32 || plan.x_column != 4 || (plan.rounds && plan.digits == 0);
   plan.shape = tile_shape(target, TileKind::kF32);
   if (plan.m <= plan.shape.lanes) plan.shape = narrow(plan.shape);
 }
@@ -73,9 +82,8 @@ std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target&
   plan.x_row = x.strides[0] * size_of(plan.x_type);
   plan.x_column = x.strides[1] * size_of(plan.x_type);
   plan.w_row = w.strides[0];
-  plan.format = &format;
+  plan.type = spec.type;
   plan.rounds = spec.by_codes;
-  plan.dense_x = plan.x_type != DType::kF32 || plan.x_column != 4 || spec.by_codes;
   choose_form(spec, target, plan);
   return plan;
 }
@@ -84,7 +92,9 @@ Code find_code(const QuantLinearSpec& spec, const target::Target& target, const 
   Code code;
   if (plan.streams) {
     const int vectors = static_cast<int>(std::max<int64_t>(plan.m, 1));
-    code.matvec = quant_matvec_code(target, spec.type, vectors, plan.by_codes);
+    code.matvec = plan.by_16 ? quant_matvec16_code(target, spec.type, plan.digits)
+                             : quant_matvec_code(target, spec.type, vectors, plan.digits > 0);
+    if (plan.digits > 0) code.digits = digits_code(target, spec.type, plan.digits);
   } else {
     code.dequantize = dequantize_code(target, spec.type);
     code.tile = tile_code(target, TileKind::kF32, plan.shape);
@@ -93,13 +103,12 @@ Code find_code(const QuantLinearSpec& spec, const target::Target& target, const 
   return code;
 }
 
-// A group of a row as codes and their scale.
-float to_codes(const float* x, int8_t* codes) {
+// A group to what 8 bits of it give.
+void round_group(float* x) {
   float most = 0;
   for (int i = 0; i < kGroup; ++i) most = std::max(most, std::abs(x[i]));
   const float inverse = most > 0 ? 127 / most : 0;
-  for (int i = 0; i < kGroup; ++i) codes[i] = static_cast<int8_t>(std::nearbyint(x[i] * inverse));
-  return most / 127;
+  for (int i = 0; i < kGroup; ++i) x[i] = std::nearbyint(x[i] * inverse) * (most / 127);
 }
 
 class Run {
@@ -107,7 +116,7 @@ class Run {
   Run(const Plan& plan, const Code& code, const ng_call& call)
       : p_(plan),
         code_(code),
-        format_(*plan.format),
+        format_(format_of(plan.type)),
         call_(call),
         x_(static_cast<const char*>(call.buffers[0].data)),
         x_row_(p_.x_row),
@@ -119,6 +128,7 @@ class Run {
   void run() {
     if (p_.m == 0 || p_.n == 0) return;
     if (p_.dense_x) make_x_dense();
+    if (p_.digits > 0) make_digits();
     if (p_.streams) return stream();
     pack_x();
     const int64_t row_blocks = (p_.m + p_.block_rows() - 1) / p_.block_rows();
@@ -136,25 +146,17 @@ class Run {
     for_items(*call_.host, p_.m, p_.k * kCostOfElement, [&](int64_t row) {
       auto* dense = reinterpret_cast<float*>(static_cast<char*>(call_.workspace) + row * p_.k * 4);
       copy_elements(from + row * from_row, p_.x_type, p_.x_column, p_.k, dense, DType::kF32, p_.k);
-      if (p_.rounds) round(dense, packed_ + row * bytes_of_codes(p_.k));
+      for (int64_t i = 0; i < p_.k && p_.rounds && p_.digits == 0; i += kGroup) round_group(dense + i);
     });
-    if (!p_.by_codes) return;
-    x_ = packed_;
-    x_row_ = bytes_of_codes(p_.k);
   }
 
-  // To codes, or to their values.
-  void round(float* row, char* to) const {
-    for (int64_t first = 0; first < p_.k; first += kGroup) {
-      int8_t codes[kGroup];
-      const float scale = to_codes(row + first, codes);
-      if (p_.by_codes) {
-        std::memcpy(to + first, codes, kGroup);
-        std::memcpy(to + p_.k + first / kGroup * 4, &scale, 4);
-      } else {
-        for (int i = 0; i < kGroup; ++i) row[first + i] = static_cast<float>(codes[i]) * scale;
-      }
+  void make_digits() {
+    for (int64_t row = 0; row < p_.m; ++row) {
+      const auto* elements = reinterpret_cast<const float*>(x_ + row * x_row_);
+      code_.digits(elements, p_.k / kGroup, packed_ + row * p_.bytes_of_digits());
     }
+    x_ = packed_;
+    x_row_ = p_.bytes_of_digits();
   }
 
   void stream() const {
@@ -168,8 +170,10 @@ class Run {
 
   void stream_columns(int64_t column, int64_t count) const {
     alignas(64) float acc[kMostVectors * kMostColumns + 16];
-    code_.matvec(w_ + column * p_.w_row, p_.w_row, count, x_, x_row_, p_.k, acc, kMostColumns);
-    code_.epilogue(acc, kMostColumns, p_.m, count, 0, column, ends_.data(), call_.scalars);
+    // Columns that are too few for the code are computed with some before them.
+    const int64_t more = p_.by_16 ? std::max(kRowsAtOnce - count, int64_t{0}) : 0;
+    code_.matvec(w_ + (column - more) * p_.w_row, p_.w_row, count + more, x_, x_row_, p_.k, acc, kMostColumns);
+    code_.epilogue(acc + more, kMostColumns, p_.m, count, 0, column, ends_.data(), call_.scalars);
   }
 
   char* panel(int64_t number) const { return packed_ + number * p_.shape.columns() * p_.k * 4; }

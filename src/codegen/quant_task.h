@@ -2,7 +2,7 @@
 // The tasks behind quant.h. Internal to codegen.
 #pragma once
 
-#include "codegen/quant_block.h"
+#include "codegen/quant_format.h"
 #include "codegen/row_count.h"
 #include "loop/int4.h"
 #include "loop/kernel.h"

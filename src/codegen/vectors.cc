@@ -78,6 +78,26 @@ Value* lanes_between(Ir& b, Value* value, int first, int count) {
   return b.CreateShuffleVector(value, picks);
 }
 
+// Halves of groups are added, two vectors at a time.
+Value* sum_groups(Ir& b, std::vector<Value*> vectors, int group) {
+  const auto halves = [&](Value* x, Value* y, int first) {
+    llvm::SmallVector<int, 64> picks;
+    for (int at = first; at < 2 * lanes_of(x); at += group) {
+      for (int i = 0; i < group / 2; ++i) picks.push_back(at + i);
+    }
+    return b.CreateShuffleVector(x, y, picks);
+  };
+  for (; group > 1; group /= 2) {
+    std::vector<Value*> sums;
+    for (size_t v = 0; v < vectors.size(); v += 2) {
+      Value* low = halves(vectors[v], vectors[v + 1], 0);
+      sums.push_back(b.CreateFAdd(low, halves(vectors[v], vectors[v + 1], group / 2)));
+    }
+    vectors = sums;
+  }
+  return vectors[0];
+}
+
 Value* reversed(Ir& b, Value* value) {
   llvm::SmallVector<int, 64> picks(static_cast<size_t>(lanes_of(value)));
   std::iota(picks.rbegin(), picks.rend(), 0);

@@ -4,6 +4,8 @@
 // memory. A kBool in memory is a byte, 0 or 1.
 #pragma once
 
+#include <vector>
+
 #include <llvm/IR/IRBuilder.h>
 
 #include "target/target.h"
@@ -35,6 +37,8 @@ llvm::Value* any_lane(Ir& b, llvm::Value* condition);
 llvm::Value* both(Ir& b, llvm::Value* mask, llvm::Value* condition, int lanes);
 // The lanes from `first` on, so many of them.
 llvm::Value* lanes_between(Ir& b, llvm::Value* value, int first, int count);
+// Sums of groups of `group` lanes of as many vectors: lane i of the result is that of group i, counted from the first vector on.
+llvm::Value* sum_groups(Ir& b, std::vector<llvm::Value*> vectors, int group);
 // Lane 0 last.
 llvm::Value* reversed(Ir& b, llvm::Value* value);
 // Applies a scalar function to each lane, or to the scalar.

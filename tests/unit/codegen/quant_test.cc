@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -10,7 +11,7 @@
 
 #include "base/error.h"
 #include "codegen/matmul_testing.h"
-#include "codegen/quant_block.h"
+#include "codegen/quant_format.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -212,6 +213,43 @@ TEST(Quant, GivesTheSameBitsForAnyNumberOfThreads) {
       const Case c{type, m, 600, 512};
       const std::vector<char> one = check(c, target::host_target(), 1);
       for (const int32_t workers : {2, 3}) EXPECT_EQ(check(c, target::host_target(), workers), one);
+    }
+  }
+}
+
+// What a vector of k elements gives that is 1 but for one element.
+std::vector<double> with_one_element(const std::string& type, bool int8, float element) {
+  constexpr int64_t kColumns = 20, kElements = 256;
+  const auto blocks = make_blocks(type, kColumns, kElements);
+  Tensor x(DType::kF32, {1, kElements}, {kElements, 1}), y(DType::kF32, {1, kColumns}, {kColumns, 1});
+  for (int64_t e = 0; e < kElements; ++e) set_element(x.at({0, e}), DType::kF32, e == 40 ? element : 1);
+  const std::string text = cat("npugraph.quant 1 linear ", type, int8 ? " int8\n" : "\n", store_text(DType::kF32));
+  EXPECT_EQ(run_quant(text, target::host_target(), {&x, blocks.get(), &y}, 1, {{.i = 1}, {.i = kColumns}}), NG_OK);
+  std::vector<double> all;
+  for (int64_t column = 0; column < kColumns; ++column) all.push_back(y.value({0, column}));
+  return all;
+}
+
+TEST(Quant, PassesNaNOn) {
+  for (const std::string& type : kTypes) {
+    for (const bool int8 : {false, true}) {
+      for (const double y : with_one_element(type, int8, std::numeric_limits<float>::quiet_NaN()))
+        EXPECT_TRUE(std::isnan(y)) << type << (int8 ? " int8" : "");
+      for (const double y : with_one_element(type, int8, 0x1p-140F)) EXPECT_TRUE(std::isfinite(y)) << type;
+    }
+  }
+}
+
+TEST(Quant, TakesVectorsOfTinyAndOfNoMagnitude) {
+  for (const std::string& type : kTypes) {
+    const auto blocks = make_blocks(type, 16, 256);
+    for (const float element : {0.0F, 0x1p-140F}) {
+      Tensor x(DType::kF32, {1, 256}, {256, 1}), y(DType::kF32, {1, 16}, {16, 1});
+      for (int64_t e = 0; e < 256; ++e) set_element(x.at({0, e}), DType::kF32, element);
+      ASSERT_EQ(run_quant(cat("npugraph.quant 1 linear ", type, "\n", store_text(DType::kF32)), target::host_target(),
+                          {&x, blocks.get(), &y}, 1, {{.i = 1}, {.i = 16}}),
+                NG_OK);
+      for (int64_t column = 0; column < 16; ++column) EXPECT_NEAR(y.value({0, column}), 0, 0x1p-90) << type;
     }
   }
 }
