@@ -118,7 +118,7 @@ class Panels {
       const MaskEffect effect = loads ? load_mask(panel, key, count) : MaskEffect{false, true};
       if (effect.hides_all) continue;
       multiply_keys(panel, key, count);
-      const bool limited = panel.first_limit < key + count;
+      const bool limited = panel.first_limit < key + count || p_.scale < 0;
       code(panel).softmax[limited][!effect.hides_none](m_.scores, count, key, panel.limits, m_.mask, p_.scale,
                                                        panel.state, panel.sums, panel.started ? p_.value_size : 0);
       multiply_values(panel, key, count);

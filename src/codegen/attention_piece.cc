@@ -19,6 +19,8 @@ namespace {
 using llvm::Align;
 using llvm::Value;
 
+constexpr double kLog2E = 0x1.71547652b82fep+0;
+
 class Emitter {
  public:
   Emitter(llvm::Function* function, const target::Target& target)
@@ -75,10 +77,11 @@ class PanelEmitter : Emitter {
     for (int v = 0; v < kind_.vectors; ++v) {
       Value* at = place(arg(6), v);
       Value* before = load(at);
+      if (!rewritten()) largest[v] = b_.CreateFMul(largest[v], scale_);
       largest[v] = larger(largest[v], before);
       store(largest[v], at);
-      largest[v] = reference(largest[v]);
-      factors.push_back(exp(b_.CreateFSub(before, largest[v])));
+      largest[v] = b_.CreateFMul(reference(largest[v]), all(kLog2E));
+      factors.push_back(power(before, all(kLog2E), largest[v]));
     }
     const Values totals = kind_.pairs ? write_pairs(largest) : write_probabilities(largest);
     for (int v = 0; v < kind_.vectors; ++v) {
@@ -101,16 +104,25 @@ class PanelEmitter : Emitter {
     return made;
   }
 
-  // The final score, which is stored where it is more than a product.
+  // 2^(x * factor - largest).
+  Value* power(Value* x, Value* factor, Value* largest) {
+    Value* exponent = target_.fma ? multiply_add(b_, x, factor, b_.CreateFNeg(largest), true)
+                                  : b_.CreateFSub(b_.CreateFMul(x, factor), largest);
+    return emit_exp2_to_one(b_, target_, exponent, kind_.pairs);
+  }
+
+  // The final score, which is stored where it is more than a product; a product as it is, because the largest one remains so
+  // when it is scaled.
   Value* score(Value* key, int v) {
     Value* at = place(scores_, number(key, v));
+    if (!rewritten()) return load(at);
     Value* x = b_.CreateFMul(load(at), scale_);
     if (kind_.masked) x = b_.CreateFAdd(x, load(place(arg(4), number(key, v))));
     if (kind_.limited) {
       Value* absolute = b_.CreateTrunc(b_.CreateAdd(arg(2), key), b_.getInt32Ty());
       x = b_.CreateSelect(b_.CreateICmpSLT(splat(b_, absolute, lanes_), limits_[v]), x, lowest());
     }
-    if (rewritten()) store(x, at);
+    store(x, at);
     return x;
   }
 
@@ -138,10 +150,10 @@ class PanelEmitter : Emitter {
     });
   }
 
+  // `largest` is an exponent of 2.
   Value* probability(Value* key, int v, Value* largest) {
-    Value* x = load(place(scores_, number(key, v)));
-    if (!rewritten()) x = b_.CreateFMul(x, scale_);
-    return exp(b_.CreateFSub(x, largest));
+    Value* factor = rewritten() ? all(kLog2E) : b_.CreateFMul(scale_, all(kLog2E));
+    return power(load(place(scores_, number(key, v))), factor, largest);
   }
 
   Values zeros() {

@@ -66,6 +66,8 @@ struct AttentionPlan {
   int64_t item_bytes = 0;
   int slots = 1;  // items at a time
 
+  // Whether lanes of panels may have limits; where the scale is negative, all of them do.
+  bool may_limit() const { return after || scale < 0; }
   // Whether something is added to scores of panels.
   bool adds_mask() const { return masked || before; }
 

@@ -29,7 +29,7 @@ void find_panels(const AttentionPlan& plan, const target::Target& target, const 
     code.one_more = value_tile_code(target, rows + 1, vectors, plan.pairs);
   for (const bool limited : {false, true}) {
     for (const bool masked : {false, true}) {
-      if ((limited && !plan.after) || (masked && !plan.adds_mask())) continue;
+      if ((limited && !plan.may_limit()) || (masked && !plan.adds_mask())) continue;
       code.softmax[limited][masked] = softmax_panel_code(target, {vectors, plan.pairs, limited, masked});
     }
   }

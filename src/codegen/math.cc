@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "codegen/math_coefficients.h"
 #include "codegen/math_functions.h"
 #include "loop/op.h"
 
@@ -70,6 +71,13 @@ llvm::Value* emit_math(llvm::IRBuilderBase& b, const target::Target& target, Op 
   for (llvm::Value* arg : args) reals.emplace_back(emitter, arg);
   if (reals[0].is_f64() && function->f64_lanes != nullptr) return call_lanes(function->f64_lanes, reals).value();
   return (function->unary != nullptr ? function->unary(reals[0]) : function->binary(reals[0], reals[1])).value();
+}
+
+llvm::Value* emit_exp2_to_one(llvm::IRBuilderBase& b, const target::Target& target, llvm::Value* x, bool short_one) {
+  const llvm::IRBuilderBase::FastMathFlagGuard guard(b);
+  b.clearFastMathFlags();
+  const Emitter emitter{b, target};
+  return emit_exp2_to_one({emitter, x}, short_one ? std::span<const double>(kExp2TailShort) : kExp2Tail).value();
 }
 
 }  // namespace npugraph::codegen

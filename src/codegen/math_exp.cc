@@ -64,6 +64,13 @@ Real emit_exp2(Real x) {
   return scale(fma(polynomial(r, kExp2Tail), r, 1), n);
 }
 
+// Of f32 up to 0, and NaN. What would be no normal number is 0.
+Real emit_exp2_to_one(Real x, std::span<const double> tail) {
+  const Rounded n = round_small(x);
+  const Real r = x - n.value;
+  return select(x < -126, 0.0, scale(fma(polynomial(r, tail), r, 1), n));
+}
+
 Real emit_expm1(Real x) {
   const Constants& c = constants(x);
   const Real quarter = quarter_expm1(at_most(at_least(x, c.expm1_is_minus_1), c.overflow));

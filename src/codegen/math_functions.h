@@ -9,6 +9,7 @@ namespace npugraph::codegen {
 // math_exp.cc: f32 and f64, but for exp2, which is f32.
 Real emit_exp(Real x);
 Real emit_exp2(Real x);
+Real emit_exp2_to_one(Real x, std::span<const double> tail);
 Real emit_expm1(Real x);
 Real emit_sigmoid(Real x);
 Real emit_tanh(Real x);
