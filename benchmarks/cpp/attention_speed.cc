@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "benchmarks/cpp/timing.h"
-#include "codegen/attention.h"
+#include "codegen/attention/attention.h"
 
 namespace npugraph {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "benchmarks/cpp/timing.h"
-#include "codegen/convolution.h"
+#include "codegen/convolution/convolution.h"
 
 namespace npugraph {
 namespace {

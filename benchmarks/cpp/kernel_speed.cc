@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "codegen/kernel.h"
-#include "codegen/kernel_emit.h"
+#include "codegen/kernel/emit.h"
+#include "codegen/kernel/kernel.h"
 #include "loop/builder.h"
 
 namespace npugraph::codegen {

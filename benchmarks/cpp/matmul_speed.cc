@@ -12,7 +12,7 @@
 
 #include "benchmarks/cpp/limits.h"
 #include "benchmarks/cpp/timing.h"
-#include "codegen/matmul.h"
+#include "codegen/matmul/matmul.h"
 
 namespace npugraph {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "benchmarks/cpp/candidates.h"
 #include "benchmarks/cpp/task_run.h"
-#include "codegen/kernel.h"
+#include "codegen/kernel/kernel.h"
 #include "ir/text.h"
 #include "loop/text.h"
 #include "lower/cluster.h"

@@ -3,7 +3,7 @@
 
 #include "benchmarks/cpp/candidates.h"
 #include "benchmarks/cpp/task_run.h"
-#include "codegen/matmul.h"
+#include "codegen/matmul/matmul.h"
 
 namespace npugraph {
 namespace {

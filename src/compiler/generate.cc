@@ -6,12 +6,12 @@
 #include <variant>
 
 #include "base/error.h"
-#include "codegen/attention.h"
-#include "codegen/code_cache.h"
-#include "codegen/convolution.h"
-#include "codegen/kernel.h"
-#include "codegen/matmul.h"
-#include "codegen/quant.h"
+#include "codegen/attention/attention.h"
+#include "codegen/convolution/convolution.h"
+#include "codegen/jit/code_cache.h"
+#include "codegen/kernel/kernel.h"
+#include "codegen/matmul/matmul.h"
+#include "codegen/quant/quant.h"
 #include "loop/text.h"
 #include "target/target.h"
 

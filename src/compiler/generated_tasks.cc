@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "base/error.h"
-#include "codegen/build_count.h"
+#include "codegen/jit/build_count.h"
 
 namespace npugraph::compiler {
 namespace {

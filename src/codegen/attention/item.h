@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// One work item of an attention: some rows, and some of their keys.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "abi/task.h"
+#include "codegen/attention/run.h"
+
+namespace npugraph::codegen {
+
+struct AttentionItem {
+  int64_t number = 0;
+  int64_t batch = 0;
+  int64_t head = 0;  // of keys and values
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t key = 0;
+  int64_t keys = 0;
+};
+
+// What a piece of a row of the mask does to the scores.
+struct MaskEffect {
+  bool hides_all = true;
+  bool hides_none = true;  // and adds nothing
+
+  void add(const MaskEffect& other) {
+    hides_all &= other.hides_all;
+    hides_none &= other.hides_none;
+  }
+};
+
+// What all items of a call know.
+class AttentionCall {
+ public:
+  AttentionCall(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call);
+
+  const AttentionPlan& plan;
+  const AttentionCode& code;
+
+  AttentionItem item(int64_t number) const;
+
+  const char* query(int64_t batch, int64_t head, int64_t row) const;
+  const char* key(const AttentionItem& item, int64_t key) const {
+    return k_ + plan.k.offset(item.batch, item.head, key);
+  }
+  const char* value(const AttentionItem& item, int64_t key) const {
+    return v_ + plan.v.offset(item.batch, item.head, key);
+  }
+  // The keys [first, limit) that a row sees by its position. Both grow with the query.
+  int64_t first(int64_t row) const { return plan.before ? bounded(row % plan.queries - *plan.before) : 0; }
+  int64_t limit(int64_t row) const { return plan.after ? bounded(row % plan.queries + *plan.after + 1) : plan.keys; }
+  // Where the mask of a row and a key stands.
+  const char* mask_at(const AttentionItem& item, int64_t row, int64_t key) const;
+  // What the mask from there on adds to the scores of `count` keys.
+  MaskEffect copy_mask(const char* from, int64_t count, float* to) const;
+
+  // What an item found for `count` rows from `row` on: sums with values, `stride` elements from row to row, which may be
+  // changed, the largest scores and the sums of probabilities. A whole vector can be read behind each row.
+  void finish(const AttentionItem& item, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
+              const float* totals) const;
+  // Puts the chunks of one row together; `sums` is memory for a row and a vector.
+  void combine(int64_t row_number, float* sums) const;
+
+ private:
+  int64_t bounded(int64_t beyond_position) const {
+    return std::clamp<int64_t>(position_ + beyond_position, 0, plan.keys);
+  }
+  float* part(int64_t item, int64_t row) const { return parts_ + (item * plan.block_rows + row) * plan.part_floats(); }
+  void store(int64_t batch, int64_t head, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
+             const float* totals) const;
+
+  const char* q_;
+  const char* k_;
+  const char* v_;
+  const char* mask_ = nullptr;
+  char* out_;
+  char* logsumexp_ = nullptr;
+  float* parts_;
+  int64_t position_ = 0;
+  int64_t first_key_ = 0;  // keys that some query sees, by its position, in chunks of one size
+  int64_t last_key_ = 0;
+  int64_t chunk_keys_ = 0;
+};
+
+// 64-byte aligned memory, cut into pieces one after the other. Without memory it says how much the same pieces need.
+class Pieces {
+ public:
+  explicit Pieces(char* memory) : first_(reinterpret_cast<uintptr_t>(memory)), next_(first_) {}
+  // Room for a count of elements and a vector.
+  template <typename Element>
+  Element* take(int64_t count) {
+    const uintptr_t at = next_;
+    next_ += (static_cast<uintptr_t>(count) * sizeof(Element) + 63) / 64 * 64 + 64;
+    return reinterpret_cast<Element*>(at);
+  }
+  int64_t bytes() const { return static_cast<int64_t>(next_ - first_); }
+
+ private:
+  uintptr_t first_;
+  uintptr_t next_;
+};
+
+// `memory` is item_bytes() of the plan, 64-byte aligned.
+void run_rows(const AttentionCall& call, const AttentionItem& item, char* memory);
+void run_panels(const AttentionCall& call, const AttentionItem& item, char* memory);
+
+}  // namespace npugraph::codegen

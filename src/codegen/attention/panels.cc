@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of many rows, a panel of them at a time: keys are broadcast from where they lie, queries are packed.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "codegen/attention/item.h"
+#include "codegen/matmul/copy.h"
+#include "codegen/task/work_items.h"
+
+namespace npugraph::codegen {
+namespace {
+
+// Some rows of queries, and what was found for them so far.
+struct Panel {
+  int64_t row = 0;    // of the first lane
+  int64_t rows = 0;   // lanes that count; the others repeat the last of them
+  int64_t width = 0;  // lanes
+  bool started = false;
+  // By their positions each row sees the keys [last_first, first_limit), and no row others than [first, limit).
+  int64_t first = 0;
+  int64_t last_first = 0;
+  int64_t first_limit = 0;
+  int64_t limit = 0;
+  float* queries = nullptr;  // [step][lane], of 4 bytes
+  float* sums = nullptr;     // [element of a value][lane]
+  float* state = nullptr;    // largest scores, sums of probabilities
+  int32_t* limits = nullptr;
+};
+
+struct Memory {
+  Memory(const AttentionPlan& plan, Pieces& pieces) {
+    const int64_t width = plan.shape.columns(), lanes = plan.shape.lanes;
+    const int64_t steps = round_up(plan.steps(), lanes);
+    const int64_t block = plan.block_keys * width;
+    for (int64_t i = 0; i < plan.block_rows / width; ++i) {
+      Panel& panel = panels[static_cast<size_t>(i)];
+      panel.queries = pieces.take<float>(steps * width);
+      panel.sums = pieces.take<float>(plan.value_columns() * width);
+      panel.state = pieces.take<float>(2 * width);
+      panel.limits = pieces.take<int32_t>(width);
+    }
+    scores = pieces.take<float>(block);
+    mask = pieces.take<float>(plan.adds_mask() ? block : 0);
+    mask_rows = pieces.take<float>(plan.adds_mask() ? block : 0);
+    copies = pieces.take<float>(width * std::max(steps, round_up(plan.value_size, lanes) + lanes));
+    staged_keys = pieces.take<float>(plan.shape.rows * plan.steps());
+    staged_values = pieces.take<float>(plan.block_keys * plan.value_columns());
+    interleaved = pieces.take<float>(plan.shape.amx ? plan.block_keys * width : 0);
+  }
+
+  std::array<Panel, kMostPanels> panels;
+  float* scores;
+  float* mask;       // as a panel
+  float* mask_rows;  // row after row
+  float* copies;     // of queries, of sums
+  float* staged_keys;
+  float* staged_values;
+  float* interleaved;  // of them, a panel
+};
+
+class Panels {
+ public:
+  Panels(const AttentionCall& call, const AttentionItem& item, Memory& memory)
+      : c_(call),
+        p_(call.plan),
+        item_(item),
+        width_(p_.shape.columns()),
+        lanes_(p_.shape.lanes),
+        m_(memory),
+        panels_(memory.panels.data(), static_cast<size_t>((item.rows + width_ - 1) / width_)) {}
+
+  void run() {
+    const AmxScope scope(c_.code.amx);
+    int64_t begin = item_.key + item_.keys, end = item_.key, row = item_.row;
+    for (Panel& panel : panels_) {
+      panel.row = row;
+      panel.rows = std::min(width_, item_.row + item_.rows - row);
+      panel.width = panel.rows <= lanes_ ? lanes_ : width_;
+      row += width_;
+      start(panel);
+      begin = std::min(begin, std::max(item_.key, panel.first));
+      end = std::max(end, std::min(item_.key + item_.keys, panel.limit));
+    }
+    for (int64_t key = begin; key < end; key += p_.block_keys) run_block(key, std::min(p_.block_keys, end - key));
+    for (Panel& panel : panels_) finish(panel);
+  }
+
+ private:
+  const AttentionCode::Panels& code(const Panel& panel) const { return c_.code.panels[panel.width == width_ ? 0 : 1]; }
+
+  void start(Panel& panel) {
+    const int64_t stride = round_up(p_.steps(), lanes_);
+    const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
+    panel.first = panel.first_limit = p_.keys;
+    for (int64_t lane = 0; lane < panel.width; ++lane) {
+      const int64_t row = panel.row + std::min(lane, panel.rows - 1);
+      panel.limits[lane] = static_cast<int32_t>(c_.limit(row));
+      panel.first = std::min(panel.first, c_.first(row));
+      panel.last_first = std::max(panel.last_first, c_.first(row));
+      panel.first_limit = std::min(panel.first_limit, c_.limit(row));
+      panel.limit = std::max(panel.limit, c_.limit(row));
+      panel.state[lane] = -std::numeric_limits<float>::infinity();
+      panel.state[panel.width + lane] = 0;
+      copy_elements(c_.query(item_.batch, item_.head, row), p_.q.dtype, p_.q.column(), p_.key_size,
+                    m_.copies + lane * stride, p_.multiplied(), elements);
+    }
+    c_.code.transpose(m_.copies, stride * 4, panel.width, stride, panel.queries, panel.width * 4);
+  }
+
+  void run_block(int64_t key, int64_t count) {
+    staged_ = false;
+    for (Panel& panel : panels_) {
+      if (panel.limit <= key || key + count <= panel.first) continue;
+      const bool loads = p_.masked || panel.last_first > key;
+      const MaskEffect effect = loads ? load_mask(panel, key, count) : MaskEffect{false, true};
+      if (effect.hides_all) continue;
+      multiply_keys(panel, key, count);
+      const bool limited = panel.first_limit < key + count || p_.scale < 0;
+      code(panel).softmax[limited][!effect.hides_none](m_.scores, count, key, panel.limits, m_.mask, p_.scale,
+                                                       panel.state, panel.sums, panel.started ? p_.value_size : 0);
+      multiply_values(panel, key, count);
+      panel.started = true;
+    }
+  }
+
+  MaskEffect load_mask(const Panel& panel, int64_t key, int64_t count) {
+    MaskEffect effect, of_mask{false, true};
+    const char* before = nullptr;
+    for (int64_t lane = 0; lane < panel.width; ++lane) {
+      float* to = m_.mask_rows + lane * p_.block_keys;
+      const int64_t row = panel.row + std::min(lane, panel.rows - 1);
+      const int64_t hidden = std::clamp<int64_t>(c_.first(row) - key, 0, count);
+      const char* from = p_.masked ? c_.mask_at(item_, row, key) : nullptr;
+      if (from == nullptr)
+        std::fill(to + hidden, to + count, 0.0F);
+      else if (from == before)
+        std::memcpy(to, to - p_.block_keys, static_cast<size_t>(count) * 4);
+      else
+        of_mask = c_.copy_mask(from, count, to);
+      std::fill(to, to + hidden, -std::numeric_limits<float>::infinity());
+      // What later rows copy has this row's keys hidden.
+      before = hidden == 0 ? from : nullptr;
+      effect.add({of_mask.hides_all || hidden == count, of_mask.hides_none && hidden == 0});
+    }
+    if (!effect.hides_all && !effect.hides_none)
+      c_.code.transpose(m_.mask_rows, p_.block_keys * 4, panel.width, round_up(count, lanes_), m_.mask,
+                        panel.width * 4);
+    return effect;
+  }
+
+  void multiply_keys(const Panel& panel, int64_t key, int64_t count) {
+    const int64_t rows = p_.shape.rows;
+    const bool as_they_lie =
+        p_.k.is_dense() && p_.k.dtype == p_.multiplied() && (!p_.pairs || p_.key_size % 2 == 0) && count >= rows;
+    for (int64_t k = 0; k < count; k += rows) {
+      // A last tile that is not whole starts earlier, and computes scores again, if there are enough.
+      const int64_t first = as_they_lie ? std::min(k, count - rows) : k;
+      const char* from = c_.key(item_, key + first);
+      int64_t stride = p_.k.row();
+      if (!as_they_lie) {
+        stride = p_.steps() * 4;
+        stage_keys(key + first, std::min(rows, count - first));
+        from = reinterpret_cast<const char*>(m_.staged_keys);
+      }
+      const Rows next = read_next(panel, key + first, count);
+      code(panel).products(panel.queries, from, stride, kCutBytes, p_.steps(), m_.scores + first * panel.width, 0,
+                           next.first, next.stride, 64);
+    }
+  }
+
+  struct Rows {
+    const char* first;
+    int64_t stride;
+  };
+
+  // What is fetched while a tile of keys is multiplied: by the first panel the values of the same keys, which come next, by
+  // others keys of the next block.
+  Rows read_next(const Panel& panel, int64_t key, int64_t count) const {
+    if (panels_.size() == 1) return {c_.key(item_, key + p_.shape.rows), p_.k.row()};
+    if (&panel == panels_.data()) return {c_.value(item_, key), p_.v.row()};
+    return {c_.key(item_, key + count), p_.k.row()};
+  }
+
+  // Rows of one tile; those that are missing repeat the last one.
+  void stage_keys(int64_t key, int64_t count) {
+    const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
+    for (int64_t r = 0; r < p_.shape.rows; ++r) {
+      copy_elements(c_.key(item_, key + std::min(r, count - 1)), p_.k.dtype, p_.k.column(), p_.key_size,
+                    m_.staged_keys + r * p_.steps(), p_.multiplied(), elements);
+    }
+  }
+
+  // Bytes from an element of values to the next one in staged_values, for AMX.
+  int64_t turned_stride() const { return round_up(divide_up(p_.block_keys, 2), lanes_) * 4; }
+
+  // Values as rows of tiles: [element][pair of keys].
+  void turn_values(int64_t key, int64_t count) {
+    const int64_t steps = divide_up(count, 2), columns = p_.shape.columns();
+    for (int64_t e = 0; e < p_.value_columns(); e += columns) {
+      const char* from = c_.value(item_, key) + e * p_.v.column();
+      const int64_t known = std::min(columns, p_.value_size - e);
+      if (p_.v.is_dense() && known == columns && count % 2 == 0)
+        c_.code.interleave(from, p_.v.row(), steps, m_.interleaved);
+      else
+        pack_columns(from, p_.v.dtype, p_.v.row(), p_.v.column(), known, count, 0, steps, true, columns,
+                     m_.interleaved);
+      c_.code.transpose(m_.interleaved, columns * 4, steps, columns,
+                        reinterpret_cast<char*>(m_.staged_values) + e * turned_stride(), turned_stride());
+    }
+  }
+
+  void multiply_turned_values(const Panel& panel, int64_t key, int64_t count) {
+    if (!staged_) turn_values(key, count);
+    staged_ = true;
+    const char* rows = reinterpret_cast<const char*>(m_.staged_values);
+    for (int64_t e = 0; e < p_.value_size; e += p_.shape.rows) {
+      const char* from = rows + e * turned_stride();
+      code(panel).products(m_.scores, from, turned_stride(), kCutBytes, divide_up(count, 2),
+                           panel.sums + e * panel.width, panel.started, from, 0, 0);
+    }
+  }
+
+  void multiply_values(const Panel& panel, int64_t key, int64_t count) {
+    if (p_.shape.amx) return multiply_turned_values(panel, key, count);
+    const bool as_they_lie = !p_.pairs && p_.v.is_dense() && p_.v.dtype == DType::kF32;
+    if (!as_they_lie && !staged_) {
+      const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
+      pack_columns(c_.value(item_, key), p_.v.dtype, p_.v.row(), p_.v.column(), p_.value_size, count, 0, steps,
+                   p_.pairs, p_.value_size, m_.staged_values);
+      staged_ = true;
+    }
+    const char* from = as_they_lie ? c_.value(item_, key) : reinterpret_cast<const char*>(m_.staged_values);
+    const int64_t stride = as_they_lie ? p_.v.row() : p_.value_size * 4;
+    const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
+    const int64_t usual = value_tile_rows(p_);
+    const int64_t larger = p_.value_size % value_tiles(p_);
+    for (int64_t tile = 0, e = 0; e < p_.value_size; ++tile) {
+      const auto multiply = tile < larger ? code(panel).one_more : code(panel).values;
+      multiply(m_.scores, from + e * 4, stride, steps, panel.sums + e * panel.width, panel.started);
+      e += usual + (tile < larger ? 1 : 0);
+    }
+  }
+
+  void finish(Panel& panel) {
+    const int64_t values = round_up(p_.value_size, lanes_);
+    if (!panel.started) std::fill_n(panel.sums, p_.value_size * panel.width, 0.0F);
+    if (p_.value_size > 0)
+      c_.code.transpose(panel.sums, panel.width * 4, p_.value_size, panel.width, m_.copies, values * 4);
+    c_.finish(item_, panel.row, panel.rows, m_.copies, values, panel.state, panel.state + panel.width);
+  }
+
+  const AttentionCall& c_;
+  const AttentionPlan& p_;
+  const AttentionItem& item_;
+  int64_t width_;
+  int64_t lanes_;
+  const Memory& m_;
+  std::span<Panel> panels_;
+  bool staged_ = false;  // values of this block
+};
+
+}  // namespace
+
+int64_t bytes_of_panels(const AttentionPlan& plan) {
+  Pieces pieces(nullptr);
+  Memory(plan, pieces);
+  return pieces.bytes();
+}
+
+void run_panels(const AttentionCall& call, const AttentionItem& item, char* memory) {
+  Pieces pieces(memory);
+  Memory pieces_of_item(call.plan, pieces);
+  Panels(call, item, pieces_of_item).run();
+}
+
+}  // namespace npugraph::codegen

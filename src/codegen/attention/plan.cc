@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/attention/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "codegen/matmul/matvec.h"
+#include "codegen/task/slots.h"
+#include "codegen/task/work_items.h"
+
+namespace npugraph::codegen {
+namespace {
+
+constexpr int64_t kEnoughItems = 8;  // for a few threads that take them by turns
+
+using Sizes = std::array<int64_t, 4>;
+
+// The sizes of a buffer with ones before them, and its place; a dimension of one element repeats.
+struct Shape {
+  Sizes sizes{1, 1, 1, 1};
+  HeadsPlace place;
+};
+
+Shape shape_of(const ng_buffer& buffer) {
+  Shape shape;
+  shape.place.dtype = static_cast<DType>(buffer.dtype);
+  for (int d = 0; d < buffer.rank; ++d) {
+    const int at = d + 4 - buffer.rank;
+    shape.sizes[at] = buffer.sizes[d];
+    shape.place.strides[at] = buffer.sizes[d] == 1 ? 0 : buffer.strides[d] * size_of(shape.place.dtype);
+  }
+  // A dimension of one element is contiguous.
+  if (shape.sizes[3] == 1) shape.place.strides[3] = size_of(shape.place.dtype);
+  return shape;
+}
+
+bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
+
+bool place_mask(const ng_buffer& buffer, AttentionPlan& plan) {
+  if (buffer.rank < 2 || buffer.rank > 4) return false;
+  const Shape mask = shape_of(buffer);
+  const DType dtype = mask.place.dtype;
+  if (!is_element(dtype) && dtype != DType::kBool) return false;
+  const Sizes scores{plan.batches, plan.heads * plan.group, plan.queries, plan.keys};
+  plan.mask = mask.place;
+  for (int d = 0; d < 4; ++d) {
+    if (mask.sizes[d] != scores[d] && mask.sizes[d] != 1) return false;
+    if (mask.sizes[d] == 1) plan.mask.strides[d] = 0;
+  }
+  return true;
+}
+
+bool is_position(const ng_buffer& buffer) {
+  bool one = buffer.dtype == NG_I64;
+  for (int d = 0; d < buffer.rank; ++d) one = one && buffer.sizes[d] == 1;
+  return one;
+}
+
+bool place_operands(const loop::Attention& attention, DType dtype, const ng_call& call, AttentionPlan& plan) {
+  for (uint32_t i = 0; i < 3; ++i) {
+    const ng_buffer& buffer = call.buffers[i];
+    if (buffer.rank != call.buffers[0].rank || static_cast<DType>(buffer.dtype) != dtype) return false;
+  }
+  const int rank = call.buffers[0].rank;
+  if (rank < 3 || rank > 4) return false;
+  const Shape q = shape_of(call.buffers[0]), k = shape_of(call.buffers[1]), v = shape_of(call.buffers[2]);
+  plan.batches = q.sizes[0];
+  plan.heads = k.sizes[1];
+  if (plan.heads == 0 || q.sizes[1] % plan.heads != 0) return q.sizes[1] == 0;
+  plan.group = q.sizes[1] / plan.heads;
+  plan.queries = q.sizes[2];
+  plan.keys = k.sizes[2];
+  plan.key_size = q.sizes[3];
+  plan.value_size = v.sizes[3];
+  if (k.sizes != Sizes{plan.batches, plan.heads, plan.keys, plan.key_size}) return false;
+  if (v.sizes != Sizes{plan.batches, plan.heads, plan.keys, plan.value_size}) return false;
+  plan.q = q.place;
+  plan.k = k.place;
+  plan.v = v.place;
+  if (attention.mask && !place_mask(call.buffers[3], plan)) return false;
+  return attention.position != loop::AttentionPosition::kGiven || is_position(call.buffers[attention.mask ? 4 : 3]);
+}
+
+bool place_results(const loop::Attention& attention, DType dtype, const ng_call& call, AttentionPlan& plan) {
+  const ng_buffer* next = call.buffers + number_of_buffers(attention) - (attention.logsumexp ? 2 : 1);
+  const Shape out = shape_of(*next);
+  const Sizes wanted{plan.batches, plan.heads * plan.group, plan.queries, plan.value_size};
+  if (out.sizes != wanted || out.place.dtype != dtype || !out.place.is_dense()) return false;
+  plan.out = out.place;
+  if (!attention.logsumexp) return true;
+  // Shaped like the result without its last dimension.
+  ++next;
+  if (static_cast<DType>(next->dtype) != DType::kF32 || next->rank != (next - 1)->rank - 1) return false;
+  for (int d = 0; d < next->rank; ++d) {
+    const int at = d + 4 - (next->rank + 1);
+    if (next->sizes[d] != wanted[at]) return false;
+    plan.logsumexp.strides[at] = next->strides[d] * 4;
+  }
+  return true;
+}
+
+// Chunks of equal size, a multiple of 16, each at most `most`; more of them for more items, down to `least` keys.
+void choose_chunks(AttentionPlan& plan, int64_t others, int64_t most, int64_t least) {
+  const int64_t for_items = std::min(divide_up(kEnoughItems, std::max<int64_t>(others, 1)), plan.keys / least);
+  const int64_t chunks = std::max<int64_t>({divide_up(plan.keys, most), for_items, 1});
+  plan.chunk_keys = std::max<int64_t>(divide_up(divide_up(plan.keys, chunks), 16) * 16, 16);
+  plan.chunks = std::max<int64_t>(divide_up(plan.keys, plan.chunk_keys), 1);
+}
+
+void choose_blocks(AttentionPlan& plan) {
+  const int64_t heads = plan.batches * plan.heads;
+  if (plan.by_rows) {
+    plan.block_rows = std::max<int64_t>(plan.rows(), 1);
+    choose_chunks(plan, heads, 512, 48);
+    plan.block_keys = plan.chunk_keys;
+    return;
+  }
+  const int64_t width = plan.shape.columns();
+  plan.block_keys = 96;
+  plan.block_rows = kMostPanels * width;
+  while (plan.block_rows > width && heads * plan.row_blocks() < kEnoughItems) plan.block_rows /= 2;
+  choose_chunks(plan, heads * plan.row_blocks(), plan.keys + 1, 1024);
+}
+
+}  // namespace
+
+size_t number_of_buffers(const loop::Attention& attention) {
+  const bool given = attention.position == loop::AttentionPosition::kGiven;
+  return size_t{4} + (attention.mask ? 1 : 0) + (given ? 1 : 0) + (attention.logsumexp ? 1 : 0);
+}
+
+std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DType dtype, const target::Target& target,
+                                            const ng_call& call) {
+  if (call.num_buffers != number_of_buffers(attention)) return {};
+  AttentionPlan plan;
+  if (!place_operands(attention, dtype, call, plan) || !place_results(attention, dtype, call, plan)) return {};
+  plan.before = attention.before;
+  plan.after = attention.after;
+  plan.position = attention.position;
+  plan.masked = attention.mask;
+  plan.with_logsumexp = attention.logsumexp;
+  if (attention.empty_is_nan && plan.keys > 0) plan.of_empty = std::numeric_limits<float>::quiet_NaN();
+  const double size = static_cast<double>(std::max<int64_t>(plan.key_size, 1));
+  plan.scale = static_cast<float>(attention.scale.value_or(1 / std::sqrt(size)));
+  plan.by_rows = plan.rows() <= kMostVectors;
+  plan.pairs = dtype == DType::kBF16 && target.bf16_dot;
+  plan.shape = tile_shape(target, plan.kind());
+  plan.value_rows = tile_shape(target, TileKind::kF32).rows;
+  choose_blocks(plan);
+  if (plan.items() == 0) return plan;
+  plan.item_bytes = plan.by_rows ? bytes_of_rows(plan) : bytes_of_panels(plan);
+  plan.slots = static_cast<int>(std::min<int64_t>(plan.items(), most_slots()));
+  return plan;
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one attention of given sizes and strides is computed: a function of those and of the target alone.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "codegen/attention/attention.h"
+#include "codegen/matmul/tile.h"
+
+namespace npugraph::codegen {
+
+// A tensor of four dimensions in memory; strides in bytes.
+struct HeadsPlace {
+  std::array<int64_t, 4> strides{};
+  DType dtype = DType::kF32;
+
+  int64_t offset(int64_t batch, int64_t head, int64_t row = 0, int64_t column = 0) const {
+    return batch * strides[0] + head * strides[1] + row * strides[2] + column * strides[3];
+  }
+  int64_t row() const { return strides[2]; }
+  int64_t column() const { return strides[3]; }
+  bool is_dense() const { return column() == size_of(dtype); }
+};
+
+// A row is a query of one of the heads that read the same keys: rows of a head follow each other.
+struct AttentionPlan {
+  int64_t batches = 1;
+  int64_t heads = 1;  // of keys and values
+  int64_t group = 1;  // query heads for each
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t key_size = 0;
+  int64_t value_size = 0;
+  HeadsPlace q, k, v, mask, out, logsumexp;
+  float scale = 1;
+  std::optional<int64_t> before;  // keys that a query sees from its position on
+  std::optional<int64_t> after;
+  loop::AttentionPosition position = loop::AttentionPosition::kStart;
+  bool masked = false;
+  bool with_logsumexp = false;
+  float of_empty = 0;  // what a query gives that sees no keys
+
+  bool by_rows = false;  // few rows: products of matrices with vectors; otherwise panels
+  bool pairs = false;    // bf16 is multiplied as it is
+  TileShape shape;
+  int64_t value_rows = 0;  // of a tile of values, at most, where they are not multiplied as keys are
+  int64_t block_keys = 0;  // of a panel
+  int64_t block_rows = 0;  // of a work item
+  int64_t chunk_keys = 0;  // of a work item, at most: what chunks give is combined at the end
+  int64_t chunks = 1;
+
+  int64_t rows() const { return group * queries; }
+  int64_t row_blocks() const { return block_rows == 0 ? 0 : (rows() + block_rows - 1) / block_rows; }
+  int64_t items() const { return batches * heads * row_blocks() * chunks; }
+  // Of 4 bytes, in a product along an element of a key.
+  int64_t steps() const { return pairs ? (key_size + 1) / 2 : key_size; }
+  // Elements of a value with those that fill the last tile of AMX.
+  int64_t value_columns() const {
+    return shape.amx ? (value_size + shape.rows - 1) / shape.rows * shape.rows : value_size;
+  }
+  TileKind kind() const { return pairs ? TileKind::kBf16Pairs : TileKind::kF32; }
+  DType multiplied() const { return pairs ? DType::kBF16 : DType::kF32; }
+
+  // Of scratch, for each item that runs.
+  int64_t item_bytes = 0;
+  int slots = 1;  // items at a time
+
+  // Whether lanes of panels may have limits; where the scale is negative, all of them do.
+  bool may_limit() const { return after || scale < 0; }
+  // Whether something is added to scores of panels.
+  bool adds_mask() const { return masked || before; }
+
+  // What chunks leave: for each row its sums with values, its largest score and its sum of probabilities.
+  int64_t part_floats() const { return value_size + 2; }
+  int64_t part_bytes() const { return chunks == 1 ? 0 : (items() * block_rows * part_floats() * 4 + 63) / 64 * 64; }
+  int64_t workspace() const { return part_bytes() + slots * item_bytes; }
+};
+
+// Scratch of an item, by either form.
+int64_t bytes_of_rows(const AttentionPlan& plan);
+int64_t bytes_of_panels(const AttentionPlan& plan);
+
+// Panels that share the keys they read, at most.
+inline constexpr int64_t kMostPanels = 4;
+
+size_t number_of_buffers(const loop::Attention& attention);
+
+// Nothing where the buffers do not fit each other or the type.
+std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DType dtype, const target::Target& target,
+                                            const ng_call& call);
+
+}  // namespace npugraph::codegen

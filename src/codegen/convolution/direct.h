@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions whose groups have few channels (depthwise ones have one), computed as they are written: for each channel of the
+// result, the sum over taps of a weight times a shifted piece of the image. The pieces are copied into a cache as f32, with
+// the padding around them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codegen/convolution/direct_tile.h"
+#include "codegen/convolution/image.h"
+#include "codegen/matmul/code.h"
+
+namespace npugraph::codegen {
+
+struct DirectPlan {
+  Image image;
+  DType dtype = DType::kF32;  // of the image, the weights and the bias
+  int64_t batches = 0, groups = 0;
+  int64_t channels_in = 0, channels_out = 0;  // of a group
+  std::array<int64_t, 2> out{};               // pixels of the result
+  int64_t batch_stride = 0;                   // of the image, in bytes
+  bool bias = false;
+
+  // A piece: so many pixels of the result, and the floats around them.
+  std::array<int64_t, 2> piece{};
+  bool along_rows =
+      false;          // the vectors of a tile are neighbours in a row; otherwise they stand in rows below each other
+  int64_t width = 0;  // floats of a row, of each of step[1] phases: pixels x with the same x % step[1]
+  int64_t rows = 0;   // of the window
+  int64_t lanes = 0;
+  std::vector<int64_t> offsets;  // of taps, in bytes
+
+  int64_t taps() const { return channels_in * image.kernel[0] * image.kernel[1]; }
+  int64_t pitch() const { return image.step[1] * width; }
+  int64_t pieces(size_t d) const { return (out[d] + piece[d] - 1) / piece[d]; }
+  int64_t items() const { return batches * groups * pieces(0) * pieces(1); }
+};
+
+// Chooses what follows from the rest; false where windows are too large for a cache: loop::is_direct says which are not.
+bool complete(DirectPlan& plan, const target::Target& target);
+
+struct DirectCode {
+  DirectTileFunction* tile = nullptr;
+  CopyRowsFunction* copy = nullptr;    // null where the target has none
+  StoreSumsFunction* store = nullptr;  // one of these two
+  EpilogueFunction* epilogue = nullptr;
+};
+
+// Buffers as make_convolution says.
+void run_direct(const DirectPlan& plan, const DirectCode& code, const ng_call& call);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/convolution/image_product.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "codegen/matmul/copy.h"
+#include "codegen/task/work_items.h"
+
+namespace npugraph::codegen {
+namespace {
+
+constexpr int64_t kMostSums = 512 * 32;            // of a work item
+constexpr int64_t kPackedBytes = 64 << 10;         // of a part of a panel
+constexpr int64_t kMostShared = 16;                // panels of a strip that are packed first
+constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, where one row of panels needs no more
+
+static_assert(kMostSums >= kMostShared * kAmxRows * 32, "a tile of each panel that a strip shares");
+
+class Run {
+ public:
+  Run(const ImageProductPlan& plan, const ImageProductCode& code, const ng_call& call)
+      : p_(plan),
+        code_(code),
+        call_(call),
+        weights_(static_cast<const char*>(call.buffers[0].data)),
+        weight_stride_(plan.k * size_of(plan.dtype)),
+        weights_of_group_(plan.m * weight_stride_),
+        planes_(static_cast<char*>(call.workspace) + plan.weight_bytes()),
+        packed_(planes_ + plan.strip_bytes()) {
+    for (uint32_t i = 2; i < call.num_buffers; ++i) ends_.push_back(call.buffers[i].data);
+    for (uint32_t i = 2; i + 1 < call.num_buffers && code.epilogue != nullptr; ++i) {
+      if (lies_as(call.buffers[i], call.buffers[call.num_buffers - 1])) read_with_result_.push_back(call.buffers[i]);
+    }
+  }
+
+  void run() {
+    if (p_.m == 0 || p_.n <= 0) return;
+    if (p_.copies_weights) copy_weights();
+    for (int64_t batch = 0; batch < p_.batches; ++batch) {
+      for (int64_t group = 0; group < p_.groups; ++group) {
+        for (int64_t panel = 0; panel < p_.panels(); panel += p_.strip_panels) run_strip(batch, group, panel);
+      }
+    }
+  }
+
+ private:
+  // Of an image and group of it.
+  struct Strip {
+    int64_t batch, group;
+    int64_t panel, panels;
+    int64_t row;  // of the result, where planes begin
+    const char* pixels;
+  };
+
+  void copy_weights() {
+    const int64_t rows = p_.weight_rows(), size = size_of(p_.dtype), row_bytes = p_.steps * 4;
+    auto* to = static_cast<char*>(call_.workspace);
+    for_items(*call_.host, p_.groups * rows, p_.k, [&](int64_t item) {
+      const int64_t row = std::min(item % rows, p_.m - 1);
+      const char* from = static_cast<const char*>(call_.buffers[0].data) + (item / rows * p_.m + row) * p_.k * size;
+      copy_elements(from, p_.dtype, size, p_.k, to + item * row_bytes, p_.dtype, row_bytes / size);
+    });
+    weights_ = to;
+    weight_stride_ = row_bytes;
+    weights_of_group_ = rows * row_bytes;
+  }
+
+  void run_strip(int64_t batch, int64_t group, int64_t panel) {
+    const char* image = static_cast<const char*>(call_.buffers[1].data) + batch * p_.batch_stride +
+                        group * p_.planes.channels * p_.planes.image.strides[0];
+    Strip strip{batch, group, panel, std::min(p_.strip_panels, p_.panels() - panel), 0, image};
+    if (!p_.planes.in_place) {
+      strip.row = panel * p_.shape.columns() / p_.out[1];
+      strip.pixels = planes_;
+      const int64_t channel = p_.planes.channel_bytes;
+      for_items(*call_.host, p_.planes.copied_channels(), channel,
+                [&](int64_t c) { copy_channel(p_.planes, image, c, strip.row, planes_ + c * channel, code_.copy); });
+    }
+    if (p_.shares_panels) pack_strip(strip);
+    // Threads work on the same panels at a time.
+    const int64_t items = p_.row_blocks() * divide_up(strip.panels, p_.block_panels);
+    const int64_t columns = p_.shape.columns() * p_.block_panels;
+    for_items_by_turns(*call_.host, items, std::min(p_.block_rows, p_.m) * p_.k * columns, [&](int64_t item) {
+      const int64_t row = item % p_.row_blocks() * p_.block_rows, panel = item / p_.row_blocks() * p_.block_panels;
+      multiply(strip, row, std::min(p_.block_rows, p_.m - row), panel, std::min(p_.block_panels, strip.panels - panel));
+    });
+  }
+
+  // A last panel of few columns has one vector a step.
+  int64_t columns_of(const Strip& strip, int64_t number) const {
+    const int64_t left = p_.n - (strip.panel + number) * p_.shape.columns();
+    return left <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
+  }
+
+  char* shared_panel(const Strip& strip, int64_t number, int64_t first) const {
+    return packed_ + number * p_.panel_bytes() + first * columns_of(strip, number) * 4;
+  }
+
+  void pack_strip(const Strip& strip) {
+    constexpr int64_t kSteps = 128;
+    const int64_t parts = divide_up(p_.steps, kSteps);
+    for_items(*call_.host, strip.panels * parts, 4 * kSteps * p_.shape.columns(), [&](int64_t item) {
+      const int64_t first = item % parts * kSteps, number = item / parts;
+      pack(strip, number, first, std::min(kSteps, p_.steps - first), shared_panel(strip, number, first));
+    });
+  }
+
+  void pack(const Strip& strip, int64_t number, int64_t first, int64_t steps, char* to) const {
+    const int64_t columns = columns_of(strip, number), column = (strip.panel + number) * p_.shape.columns();
+    const PanelPlace place{column - strip.row * p_.out[1], std::min(columns, p_.n - column), p_.out[1], columns};
+    if (p_.planes.image.taps() != 1 || p_.planes.pitch != p_.out[1])
+      return pack_panel(p_.planes, strip.pixels, place, p_.kind, first, steps, gather(columns), to);
+    // The pixels of a channel are a row of a matrix.
+    const bool pairs = p_.kind == TileKind::kBf16Pairs;
+    const int64_t size = size_of(p_.dtype), elements = pairs ? 2 : 1;
+    const char* from = strip.pixels + place.column * size;
+    if (place.count == p_.shape.columns() && (first + steps) * elements <= p_.k) {
+      return code_.interleave(from + first * elements * p_.planes.channel_bytes, p_.planes.channel_bytes, steps, to);
+    }
+    pack_columns(from, p_.dtype, p_.planes.channel_bytes, size, place.count, p_.k, first, steps, pairs, columns, to);
+  }
+
+  GatherPanelFunction* gather(int64_t columns) const {
+    return columns == p_.shape.columns() ? code_.gather : code_.narrow_gather;
+  }
+
+  // Panels from `number` of the strip on. sums: [panel][row][column].
+  void multiply(const Strip& strip, int64_t row, int64_t rows, int64_t number, int64_t panels) const {
+    const AmxScope scope(code_.amx);
+    alignas(64) float sums[kMostSums + 16];
+    alignas(64) char packed[kPackedBytes];
+    const int64_t sums_of_panel = round_up(rows, p_.shape.rows) * p_.shape.columns();
+    int64_t first = 0;
+    do {
+      const int64_t steps = std::min(p_.block_steps, p_.steps - first);
+      for (int64_t p = 0; p < panels; ++p) {
+        const char* panel = p_.shares_panels ? shared_panel(strip, number + p, first) : packed;
+        if (!p_.shares_panels) pack(strip, number + p, first, steps, packed);
+        const int64_t columns = columns_of(strip, number + p);
+        for (int64_t r = 0; r < rows; r += p_.shape.rows) {
+          const bool last = first + steps == p_.steps, more = r + p_.shape.rows < rows;
+          float* const of_tile = sums + p * sums_of_panel + r * columns;
+          const char* next = more ? weights(strip, row + r + p_.shape.rows, first) : weights(strip, row, first + steps);
+          // Memory works while tiles are multiplied: it fetches what this one is added to, and takes the one before.
+          if (last) fetch_tile(strip, row + r, number + p);
+          multiply_tile(weights(strip, row + r, first), next, p, steps, first > 0, panel, columns, of_tile);
+          if (last) write_tile(strip, row + r, rows - r, number + p, of_tile);
+        }
+      }
+      first += p_.block_steps;
+    } while (first < p_.steps);
+  }
+
+  // The last tile of all may start earlier, and computes rows again.
+  int64_t first_row(int64_t row) const { return std::min<int64_t>(row, p_.weight_rows() - p_.shape.rows); }
+
+  // Of a tile.
+  const char* weights(const Strip& strip, int64_t row, int64_t first) const {
+    return weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * 4;
+  }
+
+  // `next`: the weights that come next, of which panel `number` fetches a part.
+  void multiply_tile(const char* from, const char* next, int64_t number, int64_t steps, bool accumulate,
+                     const char* panel, int64_t columns, float* sums) const {
+    const int64_t parts = divide_up(p_.shape.rows, p_.shape.fetched_rows);
+    TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
+    tile(panel, from, weight_stride_, kCutBytes, steps, sums, accumulate,
+         next + number % parts * p_.shape.fetched_rows * weight_stride_, weight_stride_, kCutBytes);
+  }
+
+  static bool lies_as(const ng_buffer& a, const ng_buffer& b) {
+    return a.rank == b.rank && a.dtype == b.dtype && std::equal(a.sizes, a.sizes + a.rank, b.sizes) &&
+           std::equal(a.strides, a.strides + a.rank, b.strides);
+  }
+
+  void fetch_tile(const Strip& strip, int64_t row, int64_t number) const {
+    const int64_t size = size_of(p_.dtype), column = (strip.panel + number) * p_.shape.columns();
+    const int64_t at = ((strip.batch * p_.groups + strip.group) * p_.m + row) * p_.n + column;
+    const int64_t rows = std::min<int64_t>(p_.shape.rows, p_.m - row),
+                  bytes = std::min<int64_t>(p_.shape.columns(), p_.n - column) * size;
+    for (const ng_buffer& buffer : read_with_result_) {
+      const char* from = static_cast<const char*>(buffer.data) + at * size;
+      for (int64_t r = 0; r < rows; ++r, from += p_.n * size) {
+        for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(from + line);
+      }
+    }
+  }
+
+  // At most `rows` of a tile.
+  void write_tile(const Strip& strip, int64_t row, int64_t rows, int64_t number, float* sums) const {
+    const int64_t stride = columns_of(strip, number), column = (strip.panel + number) * p_.shape.columns();
+    const int64_t again = row - first_row(row);
+    write((strip.batch * p_.groups + strip.group) * p_.m + row, std::min(rows, p_.shape.rows - again), column,
+          std::min(stride, p_.n - column), sums + again * stride, stride);
+  }
+
+  // Rows count through images and channels.
+  void write(int64_t row, int64_t rows, int64_t column, int64_t columns, float* sums, int64_t stride) const {
+    if (code_.epilogue != nullptr)
+      return code_.epilogue(sums, stride, rows, columns, row, column, ends_.data(), call_.scalars);
+    if (p_.bias) add_bias(row, rows, sums, stride);
+    const int64_t size = size_of(p_.dtype);
+    char* to = static_cast<char*>(ends_.back()) + (row * p_.n + column) * size;
+    code_.store(sums, stride, rows, columns, to, p_.n * size);
+  }
+
+  void add_bias(int64_t row, int64_t rows, float* sums, int64_t columns) const {
+    const int64_t size = size_of(p_.dtype);
+    const auto* bias = static_cast<const char*>(ends_.front()) + row % (p_.groups * p_.m) * size;
+    for (int64_t r = 0; r < rows; ++r) {
+      float value = 0;
+      copy_elements(bias + r * size, p_.dtype, 0, 1, &value, DType::kF32, 1);
+      for (int64_t c = 0; c < columns; ++c) sums[r * columns + c] += value;
+    }
+  }
+
+  const ImageProductPlan& p_;
+  const ImageProductCode& code_;
+  const ng_call& call_;
+  const char* weights_;
+  int64_t weight_stride_, weights_of_group_;
+  char* planes_;
+  char* packed_;
+  std::vector<void*> ends_;
+  std::vector<ng_buffer> read_with_result_;  // operands of the epilogue, where the result has its elements
+};
+
+// Rows of the result under so many panels that begin anywhere.
+int64_t rows_under(const ImageProductPlan& plan, int64_t panels) {
+  return std::min(plan.out[0], (panels * plan.shape.columns() + plan.out[1] - 2) / plan.out[1] + 1);
+}
+
+void choose_strip(ImageProductPlan& plan, const Image& image, int64_t channels) {
+  const auto planes_of = [&](int64_t panels) {
+    return make_planes(image, plan.dtype, channels, rows_under(plan, panels));
+  };
+  plan.strip_panels = std::max<int64_t>(plan.panels(), 1);
+  plan.planes = planes_of(plan.strip_panels);
+  while (plan.planes.bytes() > kStripBytes && plan.strip_panels > kMostShared) {
+    plan.strip_panels = divide_up(plan.strip_panels, 2);
+    plan.planes = planes_of(plan.strip_panels);
+  }
+}
+
+// Panels of a strip, in equal parts, that stay in the second cache while rows of weights come by.
+int64_t panels_of_cache(const ImageProductPlan& plan, const target::Target& target) {
+  const int64_t most = std::max<int64_t>(target.l2_bytes * 5 / 8 / std::max<int64_t>(plan.panel_bytes(), 1), 1);
+  return divide_up(plan.strip_panels, divide_up(plan.strip_panels, most));
+}
+
+}  // namespace
+
+int64_t ImageProductPlan::weight_bytes() const {
+  return copies_weights ? round_up(groups * weight_rows() * steps * 4, 64) : 0;
+}
+
+int64_t ImageProductPlan::strip_bytes() const { return round_up(planes.bytes(), 64); }
+
+void complete(ImageProductPlan& plan, const Image& image, const target::Target& target) {
+  const bool pairs = plan.dtype == DType::kBF16;
+  plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
+  plan.shape = tile_shape(target, plan.kind);
+  plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
+  plan.copies_weights = (pairs && plan.k % 2 != 0) || plan.m < plan.shape.rows;
+  if (plan.m == 0 || plan.n <= 0) return;
+  choose_strip(plan, image, plan.k / image.taps());
+  plan.shares_panels = plan.strip_panels <= kMostShared && plan.panels() <= kMostShared;
+  plan.block_steps = 256;
+  plan.block_panels = plan.shares_panels ? panels_of_cache(plan, target) : 1;
+  const int64_t most_rows = kMostSums / plan.shape.columns() / plan.block_panels;
+  constexpr int64_t kFewTiles = 32;
+  const int64_t usual_shared = plan.m > kFewTiles * plan.shape.rows ? 2 * plan.shape.rows : plan.shape.rows;
+  const int64_t usual = plan.shares_panels ? usual_shared : most_rows;
+  const int64_t blocks = divide_up(plan.m, std::min(usual, most_rows) / plan.shape.rows * plan.shape.rows);
+  plan.block_rows = round_up(divide_up(plan.m, blocks), plan.shape.rows);
+}
+
+void run_image_product(const ImageProductPlan& plan, const ImageProductCode& code, const ng_call& call) {
+  Run(plan, code, call).run();
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/jit/build_count.h"
+
+#include "base/counters.h"
+
+namespace npugraph::codegen {
+namespace {
+
+thread_local BuildCount* innermost = nullptr;
+
+}  // namespace
+
+BuildCount::BuildCount() : outer_(innermost) { innermost = this; }
+BuildCount::~BuildCount() { innermost = outer_; }
+
+void count_build(int64_t nanoseconds) {
+  process_counters().at("kernel_builds").add();
+  process_counters().at("kernel_build_ns").add(nanoseconds);
+  if (innermost == nullptr) return;
+  ++innermost->builds_;
+  innermost->nanoseconds_ += nanoseconds;
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// exp and what follows from it. x = n log(2) + r; exp(x) = 2^n exp(r), and exp(r) is a polynomial.
+#include "codegen/math/coefficients.h"
+#include "codegen/math/functions.h"
+
+namespace npugraph::codegen {
+namespace {
+
+constexpr double kLog2E = 0x1.71547652b82fep+0;
+
+struct Constants {
+  double overflow;   // exp() is infinite from here on
+  double underflow;  // zero to here
+  double ln2_high;   // n times it is exact
+  double ln2_low;
+  double expm1_is_minus_1;  // to here
+  double tanh_is_1;         // from here on
+  double tiny;              // odd functions are the identity to here
+  std::span<const double> tail;
+};
+
+const Constants& constants(Real x) {
+  static constexpr Constants kF32 = {88.8, -104, 0x1.62e4p-1, 0x1.7f7d1cp-20, -18, 10, 0x1p-30, kExpTail};
+  static constexpr Constants kF64 = {709.8, -746,    0x1.62e42fefa0000p-1, 0x1.cf79abc9e3b3ap-40, -38,
+                                     20,    0x1p-60, kExpTailF64};
+  return x.is_f64() ? kF64 : kF32;
+}
+
+struct Reduced {
+  Rounded n;
+  Real r;
+};
+
+Reduced reduce(Real x) {
+  const Constants& c = constants(x);
+  const Rounded n = round_product(x, kLog2E);
+  return {n, fma(n.value, -c.ln2_low, fma(n.value, -c.ln2_high, x))};
+}
+
+Real exp_of_rest(Real r) { return fma(fma(polynomial(r, constants(r).tail), r, 1), r, 1); }
+
+// expm1(x) / 4 for x within the range of n: no overflow where expm1(x) / 2 has none.
+Real quarter_expm1(Real x) {
+  const auto [n, r] = reduce(x);
+  const Real rest = fma(r * r, polynomial(r, constants(x).tail), r);
+  const Real power = power_of_two(n, -2);
+  return fma(rest, power, power - 0.25);
+}
+
+}  // namespace
+
+Real emit_exp(Real x) {
+  const Constants& c = constants(x);
+  // What becomes 0 is not computed: processors take long to underflow, and masks are full of it.
+  const Mask vanishes = x < c.underflow;
+  const auto [n, r] = reduce(at_most(select(vanishes, 0.0, x), c.overflow));
+  return select(vanishes, 0.0, scale(exp_of_rest(r), n));
+}
+
+Real emit_exp2(Real x) {
+  const Real in_range = at_most(at_least(x, -151), 129);
+  const Rounded n = round_small(in_range);
+  const Real r = in_range - n.value;
+  return scale(fma(polynomial(r, kExp2Tail), r, 1), n);
+}
+
+// Of f32 up to 0, and NaN. What would be no normal number is 0.
+Real emit_exp2_to_one(Real x, std::span<const double> tail) {
+  const Rounded n = round_small(x);
+  const Real r = x - n.value;
+  return select(x < -126, 0.0, scale(fma(polynomial(r, tail), r, 1), n));
+}
+
+Real emit_expm1(Real x) {
+  const Constants& c = constants(x);
+  const Real quarter = quarter_expm1(at_most(at_least(x, c.expm1_is_minus_1), c.overflow));
+  return select(abs(x) < x.same(c.tiny), x, quarter * 4);
+}
+
+// t / (1 + t) or 1 / (1 + t) for t = exp(-|x|), which does not overflow, so that small results are right. As s - s q with
+// q = t / (1 + t), because the rounding of 1 + t then counts less.
+Real emit_sigmoid(Real x) {
+  const Real t = emit_exp(-abs(x));
+  const Real q = t / (t + 1);
+  const Real s = select(x < 0, t, 1.0);
+  return fused(-s, q, s);
+}
+
+// y / (y + 1) for y = expm1(2 |x|) / 2; small y as in emit_sigmoid().
+Real emit_tanh(Real x) {
+  const Real y = quarter_expm1(at_most(abs(x), constants(x).tanh_is_1) * 2) * 2;
+  const Real q = y / (y + 1);
+  const Real t = select(y < y.same(1), fused(-y, q, y), q);
+  return select(abs(x) < x.same(constants(x).tiny), x, flip_sign(t, sign_bit(x)));
+}
+
+// y - y q / 2 or (y + q) / 2, whichever is more precise, for y = expm1(|x|) and q = y / (y + 1), from a quarter of y.
+Real emit_sinh(Real x) {
+  const Constants& c = constants(x);
+  const Real quarter = quarter_expm1(at_most(abs(x), c.overflow + 0.7));
+  const Real q = quarter / (quarter + 0.25);
+  const Mask small = quarter < x.same(0.375);
+  const Real y = fused(select(small, quarter * -2, 0.5), q, quarter * select(small, 4, 2, x));
+  return select(abs(x) < x.same(c.tiny), x, flip_sign(y, sign_bit(x)));
+}
+
+// h + 1 / (4 h) for h = exp(|x|) / 2.
+Real emit_cosh(Real x) {
+  auto [n, r] = reduce(at_most(abs(x), constants(x).overflow + 0.7));
+  const Real half = exp_of_rest(r) * power_of_two(n, -2) * 2;
+  return half + 0.25 / half;
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logarithms. x = 2^e (1 + f) with small f; log(1 + f) is a polynomial.
+#include <limits>
+
+#include "codegen/math/coefficients.h"
+#include "codegen/math/functions.h"
+
+namespace npugraph::codegen {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Of a base: log(2) and 1 / log(base) in it, as sums. Multiples of ln2_high up to 2^8 are exact.
+struct Base {
+  double ln2_high, ln2_low, unit_high, unit_low;
+};
+constexpr Base kNatural = {0x1.62e4p-1, 0x1.7f7d1cp-20, 1, 0};
+constexpr Base kBinary = {1, 0, 0x1.715476p+0, 0x1.4ae0cp-26};
+constexpr Base kDecimal = {0x1.3440p-2, 0x1.3509f8p-18, 0x1.bcb7b2p-2, -0x1.5b235ep-27};
+
+struct Split {
+  Real e;
+  Real f;
+  Bits exponent_field;  // e in the place of an exponent
+};
+
+// Of normal x; 1 + f is in [2/3, 4/3).
+Split split(Real x) {
+  constexpr uint64_t kLow = 0x3f2aaaab;
+  const Bits shifted = x.bits() - kLow;
+  const Real m = real((shifted & 0x007fffff) + kLow);
+  return {to_real(arithmetic_shift_right(shifted, 23)), m - 1, shifted & 0xff800000};
+}
+
+// The same of denormal x too, without `exponent_field`.
+Split split_any(Real x) {
+  const Mask small = x < 0x1p-126;
+  Split s = split(select(small, x * 0x1p24, x));
+  s.e = select(small, s.e - 24, s.e);
+  return s;
+}
+
+Real combine(const Split& s, const Base& base) {
+  const Real tail = (s.f * s.f) * polynomial(s.f, kLogTail);
+  if (base.unit_high == 1) return fma(s.e, base.ln2_high, fma(s.e, base.ln2_low, tail) + s.f);
+  const Real low = fma(s.f, base.unit_low, fma(tail, base.unit_high, s.e * base.ln2_low));
+  return fma(s.e, base.ln2_high, fused(s.f, s.f.same(base.unit_high), low));
+}
+
+// `y`, but for arguments that have no finite logarithm.
+Real with_limits(Real x, Real y) {
+  y = select(x < kInfinity, y, x);
+  y = select(x == 0, -kInfinity, y);
+  return select(x < 0, kNaN, y);
+}
+
+Real log_f64(Real x) {
+  constexpr uint64_t kLow = 0x3fe6a09e667f3bcd;  // sqrt(1/2)
+  constexpr double kLn2High = 0x1.62e42fee00000p-1;
+  constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+  const Mask small = x < 0x1p-1022;
+  const Bits shifted = select(small, x * 0x1p54, x).bits() - kLow;
+  const Real exponent = to_real(arithmetic_shift_right(shifted, 52));
+  const Real e = select(small, exponent - 54, exponent);
+  const Real f = real((shifted & 0x000fffffffffffff) + kLow) - 1;
+
+  // log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + z P(z)), s = f / (2 + f)
+  const Real s = f / (f + 2);
+  const Real z = s * s;
+  const Real half_square = f * f * 0.5;
+  const Real rest = fma(s, fma(z, polynomial(z, kLogTailF64), half_square), e * kLn2Low);
+  return with_limits(x, fma(e, kLn2High, f - (half_square - rest)));
+}
+
+}  // namespace
+
+Real emit_log(Real x) { return x.is_f64() ? log_f64(x) : with_limits(x, combine(split_any(x), kNatural)); }
+Real emit_log2(Real x) { return with_limits(x, combine(split_any(x), kBinary)); }
+Real emit_log10(Real x) { return with_limits(x, combine(split_any(x), kDecimal)); }
+
+// Of 1 + x = 2^e (1 + f), where f comes from x itself. Large x, whose 2^-e may be denormal, lose nothing by adding 1.
+Real emit_log1p(Real x) {
+  const Real sum = x + 1;
+  Split s = split(sum);
+  const Real inverse = real(s.exponent_field.same(0x3f800000) - s.exponent_field);  // 2^-e
+  s.f = select(x < 0x1p26, fma(x, inverse, inverse - 1), s.f);
+  return select(x == 0, x, with_limits(sum, combine(s, kNatural)));
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/matmul/candidates.h"
+
+#include <algorithm>
+
+#include "codegen/matmul/amx_tile.h"
+#include "codegen/matmul/matvec.h"
+#include "codegen/task/work_items.h"
+#include "target/costs.h"
+
+namespace npugraph::codegen {
+namespace {
+
+// Parts of one size, each at most `most`, which is a multiple of 16; so are they, unless there is but one.
+int64_t part_of(int64_t whole, int64_t most) {
+  if (whole <= most) return std::max<int64_t>(whole, 1);
+  return round_up(divide_up(whole, divide_up(whole, most)), 16);
+}
+
+// Bytes of rows of A that a work item of AMX goes through for each tile or panel of B, and how many the second cache keeps.
+int64_t bytes_of_rows(const MatmulPlan& plan, int64_t rows) { return rows * plan.steps * 4; }
+int64_t kept_bytes(const target::Target& target) { return target.l2_bytes / 2; }
+
+// What follows from the form.
+MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
+  static_cast<MatmulBlocks&>(plan) = {.form = form, .tile_rows = plan.m};
+  // Tiles find i8 exact in bf16.
+  const bool as_bf16 = plan.b.dtype == DType::kBF16 || (plan.b.dtype == DType::kI8 && form == Form::kPackA);
+  const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && form != Form::kColumnsMatvec;
+  const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
+  plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
+  plan.shape = tile_shape(target, plan.kind);
+  plan.steps = divide_up(plan.k, plan.elements_of_step());
+  // The last step of an odd row lies partly outside of it.
+  const bool odd = plan.k % plan.elements_of_step() != 0;
+  plan.dense_a =
+      plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (plan.has_tiles() && odd);
+  plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
+  // What AMX reads lies one after the other: rows of B in the first cache, or A.
+  plan.cuts_a = plan.shape.amx && form == Form::kPackB;
+  plan.dense_a = plan.dense_a || plan.cuts_a;
+  plan.rows_last = plan.shape.amx && bytes_of_rows(plan, plan.m) > kept_bytes(target);
+  return plan;
+}
+
+using Plans = std::vector<MatmulPlan>;
+
+void add(Plans& plans, const MatmulPlan& plan) {
+  const auto is_it = [&](const MatmulPlan& known) { return known.blocks() == plan.blocks(); };
+  if (std::none_of(plans.begin(), plans.end(), is_it)) plans.push_back(plan);
+}
+
+void add_matvec(Plans& plans, MatmulPlan plan) {
+  plan.block_rows = std::max<int64_t>(plan.m, 1);
+  plan.block_columns = plan.form == Form::kRowsMatvec ? 16 : 64;
+  add(plans, plan);
+}
+
+// AMX: panels that each fetch a part of the rows that come next, and steps of copied rows.
+constexpr int kFetchingPanels = 4;
+constexpr int64_t kAmxSteps = 128;
+
+// Blocks of as many panels of A as sums have room for, down to one.
+void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
+  // Whole tiles, and whole vectors of C.
+  plan.block_columns = plan.shape.amx ? kAmxRows : kMostTileColumns;
+  const int64_t most_rows = plan.shape.amx ? kMostSums / kAmxRows : 128;
+  const int64_t of_cache = target.l2_bytes / 2 / (most_rows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
+  int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
+  const int64_t rows_of_panel = plan.shape.columns();
+  if (plan.shape.amx && plan.panels() >= kFetchingPanels) {
+    // Rows of B are copied to the first cache, which they share with a part of a panel.
+    plan.stage_b = true;
+    plan.shape.fetched_rows = plan.shape.rows / kFetchingPanels;
+    most = kAmxSteps;
+  }
+  for (const int64_t steps : {most, most / 2}) {
+    plan.block_steps = part_of(plan.steps, steps);
+    for (int64_t blocks = divide_up(plan.panels() * rows_of_panel, most_rows); blocks <= plan.panels(); ++blocks) {
+      plan.block_rows = divide_up(plan.panels(), blocks) * rows_of_panel;
+      add(plans, plan);
+    }
+  }
+}
+
+// The rows that fill no vector may be products of single rows.
+void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
+  const int64_t beyond = plan.m % plan.shape.lanes;
+  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m && !plan.widens_b()) {
+    plan.tile_rows = plan.m - beyond;
+    add_pack_a(plans, plan, target);
+    plan.tile_rows = plan.m;
+  }
+  add_pack_a(plans, plan, target);
+}
+
+constexpr int kFetchedLines = 4;  // of rows of B, by a tile
+
+// Rows of B are the longer the more panels are packed at once, and memory is the faster.
+void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
+  plan.shape.fetched_rows = kFetchedLines;
+  for (const int64_t panels : {4, 2, 1}) {
+    plan.block_columns = panels * plan.shape.columns();
+    const int64_t room = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows / panels);
+    const int64_t tiles = std::clamp<int64_t>(divide_up(plan.m, plan.shape.rows), 1, room);
+    // A part of a panel stays in the first cache.
+    const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps / panels;
+    for (const int64_t steps : {most_steps, most_steps / 2}) {
+      plan.block_steps = part_of(plan.steps, steps);
+      for (const int64_t blocks : {1, 2, 4}) {
+        plan.block_rows = divide_up(tiles, blocks) * plan.shape.rows;
+        add(plans, plan);
+      }
+    }
+  }
+}
+
+// Nanoseconds of multiplying, of one thread for all.
+double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
+  const double of_tiles = plan.shape.amx ? costs.amx_multiply : costs.multiply;
+  const auto lanes = static_cast<double>(plan.shape.lanes);
+  const auto n = static_cast<double>(plan.n), steps = static_cast<double>(plan.steps);
+  const auto matvec = [&](int64_t vectors, double factor) {
+    constexpr double kTotals = 6;  // of the lanes of each sum
+    // Processors with AMX multiply pairs of bf16 in vectors at half the speed of f32.
+    const double pairs = plan.shape.amx && plan.kind == TileKind::kBf16Pairs ? 2 : 1;
+    return static_cast<double>(vectors) * n * (pairs * factor * steps / lanes + kTotals) * costs.multiply;
+  };
+  switch (plan.form) {
+    case Form::kRowsMatvec: return matvec(plan.m, 1.3);
+    case Form::kColumnsMatvec: return matvec(plan.m, 2);
+    case Form::kPackA: {
+      // A tile with one vector a step loads as much as it multiplies.
+      constexpr double kNarrow = 1.2;
+      const int64_t count = divide_up(plan.tile_rows, plan.shape.lanes);
+      const double vectors = static_cast<double>(count) + (kNarrow - 1) * static_cast<double>(count % 2);
+      const auto whole_n = static_cast<double>(round_up(plan.n, plan.shape.rows));
+      const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
+      return vectors * whole_n * (steps + 4 * parts) * of_tiles + matvec(plan.last_rows(), 1.3);
+    }
+    case Form::kPackB: {
+      const int64_t last = plan.m - (plan.row_blocks() - 1) * plan.block_rows;
+      const int64_t rows = (plan.row_blocks() - 1) * plan.block_rows + round_up(last, plan.shape.rows);
+      const auto vectors = static_cast<double>(divide_up(plan.n, plan.shape.columns()) * plan.shape.vectors);
+      const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
+      return static_cast<double>(rows) * vectors * (steps + 4 * parts) * of_tiles;
+    }
+  }
+  return 0;
+}
+
+// Instructions that pack a vector of B.
+constexpr double kPacking = 5;
+
+// Ranges of the columns of a product whose rows of B lie across them, and bytes that follow each other in one of them.
+int64_t bytes_in_row(const MatmulPlan& plan) {
+  if (plan.form == Form::kPackB) return plan.block_columns * size_of(plan.b.dtype);
+  constexpr int64_t kRanges = 8, kMostColumns = 512;
+  const int64_t blocks = divide_up(plan.column_blocks(), kRanges);
+  return std::min(blocks * plan.block_columns, kMostColumns) * size_of(plan.b.dtype);
+}
+
+// AMX multiplies faster than rows of A come from the third cache.
+double rows_from_l3(const MatmulPlan& plan, const target::Target& target) {
+  if (!plan.shape.amx || !plan.has_tiles() || bytes_of_rows(plan, plan.block_rows) <= kept_bytes(target)) return 0;
+  const auto bytes = static_cast<double>(bytes_of_rows(plan, plan.tile_rows));
+  return bytes * static_cast<double>(plan.column_blocks()) * target::costs_of(target).l3_byte;
+}
+
+// What one thread for all moves from memory.
+double transfers(const MatmulPlan& plan, const target::Target& target) {
+  const target::Costs costs = target::costs_of(target);
+  const auto bytes = static_cast<double>(plan.n) * static_cast<double>(plan.k * size_of(plan.b.dtype));
+  // A single matrix are the weights of a layer, which come from memory.
+  const auto batches = static_cast<double>(plan.batches);
+  const double once = bytes * (batches == 1 ? costs.memory_byte : target::byte_cost(target, bytes * batches));
+  // What a panel takes to be packed, by each block of rows.
+  const double packing = kPacking * static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
+  const double again = static_cast<double>(plan.row_blocks() - 1 + (plan.last_rows() > 0 && plan.has_tiles() ? 1 : 0));
+  // Pieces of rows begin with what nothing was fetched for.
+  constexpr double kBegin = 256;
+  const bool in_pieces = plan.form == Form::kColumnsMatvec || plan.form == Form::kPackB;
+  const double pieces = in_pieces ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
+  const double packed = plan.form == Form::kPackB ? static_cast<double>(plan.row_blocks()) * packing : 0;
+  return once * pieces + again * bytes * costs.l2_byte + packed + rows_from_l3(plan, target);
+}
+
+// Tiles of A fetch the weights that come next while they multiply; matrix-vector products do so in part. Panels of B wait
+// for what is packed.
+double together(const MatmulPlan& plan, double busy, double waits) {
+  switch (plan.form) {
+    // Rows that AMX reads as they lie come slower.
+    case Form::kPackA: return std::max(busy, plan.shape.amx && !plan.stage_b ? 1.3 * waits : waits);
+    case Form::kPackB: return busy + waits;
+    default: return std::max(busy, waits + busy / 4);
+  }
+}
+
+}  // namespace
+
+Plans candidates_of(const MatmulPlan& plan, const target::Target& target) {
+  const bool k_is_dense = plan.b.column == size_of(plan.b.dtype);
+  const bool n_is_dense = plan.b.row == size_of(plan.b.dtype);
+  Plans plans;
+  if (plan.m <= kMostVectors && (k_is_dense || n_is_dense))
+    add_matvec(plans, with_form(plan, k_is_dense ? Form::kRowsMatvec : Form::kColumnsMatvec, target));
+  // Of one row, or none, there are no tiles.
+  if (plan.m <= 1 && !plans.empty()) return plans;
+  if (k_is_dense)
+    add_tiles_of_a(plans, with_form(plan, Form::kPackA, target), target);
+  else
+    add_tiles_of_b(plans, with_form(plan, Form::kPackB, target));
+  return plans;
+}
+
+double cost_of(const MatmulPlan& plan, const target::Target& target) {
+  const target::Costs costs = target::costs_of(target);
+  const int64_t items = std::max<int64_t>(plan.items(), 1);
+  const double share = target::share_of(items, 1) / static_cast<double>(items);
+  const auto batches = static_cast<double>(plan.batches);
+  const double busy = multiplications(plan, costs), waits = transfers(plan, target);
+  return batches * together(plan, busy, waits) * share;
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/matmul/copy.h"
+
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace npugraph::codegen {
+namespace {
+
+// An element of a type in memory, by its bits.
+struct F32 {
+  using Bits = uint32_t;
+  static float value(Bits bits) { return std::bit_cast<float>(bits); }
+};
+
+struct Bf16 {
+  using Bits = uint16_t;
+  static float value(Bits bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+};
+
+struct F16 {
+  using Bits = uint16_t;
+  static float value(Bits bits) {
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+    const uint32_t rest = bits & 0x7fff;
+    // The exponents of f16 scaled into those of f32: exact for denormals too, and beyond them infinities and NaN.
+    float scaled = std::bit_cast<float>(rest << 13) * 0x1p112f;
+    if (rest >= 0x7c00) scaled = std::bit_cast<float>((rest << 13) | 0x7f800000);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | sign);
+  }
+};
+
+struct I8 {
+  using Bits = int8_t;
+  static float value(Bits bits) { return bits; }
+};
+
+template <typename Body>
+void with_element(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kF32: return body(F32{});
+    case DType::kBF16: return body(Bf16{});
+    case DType::kF16: return body(F16{});
+    case DType::kI8: return body(I8{});
+    default: NG_CHECK(false, "no matrix element: ", name_of(dtype));
+  }
+}
+
+template <typename Element>
+typename Element::Bits bits_at(const char* at) {
+  typename Element::Bits bits;
+  std::memcpy(&bits, at, sizeof(bits));
+  return bits;
+}
+
+template <typename Element>
+void convert(const char* from, int64_t stride, int64_t count, float* to) {
+  constexpr int64_t kSize = sizeof(typename Element::Bits);
+  if (stride == kSize) {
+    for (int64_t i = 0; i < count; ++i) to[i] = Element::value(bits_at<Element>(from + i * kSize));
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = Element::value(bits_at<Element>(from + i * stride));
+  }
+}
+
+// As they are, then zeros up to `padded`.
+template <typename Element, typename Bits = typename Element::Bits>
+void copy_bits(const char* from, int64_t stride, int64_t count, Bits* to, int64_t padded) {
+  if (stride == sizeof(Bits)) {
+    std::memcpy(to, from, count * sizeof(Bits));
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = bits_at<Element>(from + i * stride);
+  }
+  for (int64_t i = count; i < padded; ++i) to[i] = 0;
+}
+
+// Rows a and b, element by element.
+void interleave(const char* a, const char* b, int64_t stride, int64_t count, uint16_t* to) {
+  if (stride == 2) {
+    for (int64_t c = 0; c < count; ++c) {
+      to[2 * c] = bits_at<Bf16>(a + c * 2);
+      to[2 * c + 1] = bits_at<Bf16>(b + c * 2);
+    }
+  } else {
+    for (int64_t c = 0; c < count; ++c) {
+      to[2 * c] = bits_at<Bf16>(a + c * stride);
+      to[2 * c + 1] = bits_at<Bf16>(b + c * stride);
+    }
+  }
+}
+
+}  // namespace
+
+void copy_elements(const char* from, DType from_type, int64_t stride, int64_t count, void* to, DType to_type,
+                   int64_t padded) {
+  if (to_type == DType::kBF16) return copy_bits<Bf16>(from, stride, count, static_cast<uint16_t*>(to), padded);
+  if (to_type == DType::kI8) return copy_bits<I8>(from, stride, count, static_cast<int8_t*>(to), padded);
+  auto* values = static_cast<float*>(to);
+  with_element(from_type, [&](auto element) { convert<decltype(element)>(from, stride, count, values); });
+  for (int64_t i = count; i < padded; ++i) values[i] = 0;
+}
+
+void pack_columns(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, int64_t count, int64_t k,
+                  int64_t first, int64_t steps, bool pairs, int64_t columns, void* panel) {
+  if (!pairs) {
+    auto* to = static_cast<float*>(panel);
+    for (int64_t s = first; s < first + steps; ++s, to += columns)
+      copy_elements(from + s * k_stride, from_type, column_stride, count, to, DType::kF32, columns);
+    return;
+  }
+  auto* to = static_cast<uint16_t*>(panel);
+  for (int64_t s = first; s < first + steps; ++s, to += 2 * columns) {
+    const char* even = from + 2 * s * k_stride;
+    const bool whole = 2 * s + 1 < k;
+    interleave(even, whole ? even + k_stride : even, column_stride, count, to);
+    if (!whole) {
+      for (int64_t c = 0; c < count; ++c) to[2 * c + 1] = 0;
+    }
+    for (int64_t i = 2 * count; i < 2 * columns; ++i) to[i] = 0;
+  }
+}
+
+}  // namespace npugraph::codegen

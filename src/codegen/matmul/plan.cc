@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/matmul/plan.h"
+
+#include <algorithm>
+
+#include "codegen/matmul/candidates.h"
+#include "codegen/task/work_items.h"
+
+namespace npugraph::codegen {
+namespace {
+
+// Of the cost of a plan, below which another one is taken instead: costs are rough.
+constexpr double kLeastGain = 0.97;
+
+// The dimension `from_last` from the end of a buffer, as a size and a stride in bytes; ones where it has none.
+struct Dimension {
+  int64_t size = 1;
+  int64_t stride = 0;
+};
+
+Dimension dimension(const ng_buffer& buffer, int from_last) {
+  const int d = buffer.rank - 1 - from_last;
+  if (d < 0) return {};
+  const int64_t size = buffer.sizes[d];
+  return {size, size == 1 ? 0 : buffer.strides[d] * size_of(static_cast<DType>(buffer.dtype))};
+}
+
+// The batch of A and B together, each of which may lack dimensions or repeat along them.
+bool find_batch(const ng_buffer& a, const ng_buffer& b, MatmulPlan& plan) {
+  for (int from_last = std::max(a.rank, b.rank) - 1; from_last >= 2; --from_last) {
+    const int64_t of_a = dimension(a, from_last).size, of_b = dimension(b, from_last).size;
+    if (of_a != of_b && of_a != 1 && of_b != 1) return false;
+    plan.batch_sizes.push_back(of_a == 1 ? of_b : of_a);
+  }
+  return true;
+}
+
+std::vector<int64_t> batch_strides(const ng_buffer& buffer, const MatmulPlan& plan) {
+  std::vector<int64_t> strides;
+  for (size_t d = plan.batch_sizes.size(); d-- > 0;)
+    strides.push_back(dimension(buffer, static_cast<int>(d) + 2).stride);
+  return strides;
+}
+
+bool place_a_and_b(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan) {
+  const ng_buffer& a = call.buffers[0];
+  const ng_buffer& b = call.buffers[plan.first_buffer];
+  if (a.rank < 2 || b.rank < 2 || static_cast<DType>(a.dtype) != spec.a || static_cast<DType>(b.dtype) != spec.b)
+    return false;
+  const Dimension a_m = dimension(a, 1), a_k = dimension(a, 0);
+  const Dimension b_n = dimension(b, spec.b_is_nk ? 1 : 0), b_k = dimension(b, spec.b_is_nk ? 0 : 1);
+  if (a_k.size != b_k.size || !find_batch(a, b, plan)) return false;
+  plan.m = a_m.size;
+  plan.n = b_n.size;
+  plan.k = a_k.size;
+  plan.a = {a_m.stride, plan.k == 1 ? size_of(spec.a) : a_k.stride, batch_strides(a, plan), spec.a};
+  plan.b = {b_n.stride, b_k.stride, batch_strides(b, plan), spec.b};
+  // A dimension of one element is contiguous.
+  if (plan.k == 1) plan.b.column = size_of(spec.b);
+  if (plan.n == 1 && plan.k != 1 && plan.b.column != size_of(spec.b)) plan.b.row = size_of(spec.b);
+  return true;
+}
+
+// C, where there is no epilogue that knows its place.
+bool place_c(const MatmulSpec& spec, const ng_buffer& c, MatmulPlan& plan) {
+  const int batch = static_cast<int>(plan.batch_sizes.size());
+  if (c.rank != batch + 2 || static_cast<DType>(c.dtype) != spec.c) return false;
+  for (int d = 0; d < batch; ++d) {
+    if (c.sizes[d] != plan.batch_sizes[d]) return false;
+  }
+  const Dimension row = dimension(c, 1), column = dimension(c, 0);
+  if (row.size != plan.m || column.size != plan.n) return false;
+  if (column.size > 1 && column.stride != size_of(spec.c)) return false;
+  plan.c = {row.stride, size_of(spec.c), batch_strides(c, plan), spec.c};
+  return true;
+}
+
+// Moves the inner batch dimensions that B does not have into the rows: [b, s, k] with weights is one product. Rows are
+// numbered alike before and after.
+void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
+  while (!plan.batch_sizes.empty()) {
+    const int64_t size = plan.batch_sizes.back();
+    if (plan.b.batch.back() != 0 && size != 1) return;
+    const auto more_rows = [&](const Place& place) {
+      return size == 1 || plan.m == 1 || place.batch.back() == place.row * plan.m;
+    };
+    if (!more_rows(plan.a) || (has_c && !more_rows(plan.c))) return;
+    for (Place* place : {&plan.a, &plan.c}) {
+      if (plan.m == 1 && size != 1 && !place->batch.empty()) place->row = place->batch.back();
+      if (!place->batch.empty()) place->batch.pop_back();
+    }
+    plan.b.batch.pop_back();
+    plan.batch_sizes.pop_back();
+    plan.m *= size;
+  }
+}
+
+size_t buffers_behind_a(const MatmulSpec& spec) {
+  // The sums, which are in no buffer of the task, are the first of an epilogue.
+  return spec.epilogue ? spec.epilogue->buffers.size() : 2;
+}
+
+// Completes a plan that knows its buffers.
+bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call, MatmulPlan& plan) {
+  if (!place_a_and_b(spec, call, plan)) return false;
+  const bool has_c = !spec.epilogue.has_value();
+  if (has_c && !place_c(spec, call.buffers[plan.first_buffer + 1], plan)) return false;
+  fold_batch_into_rows(plan, has_c);
+  for (const int64_t size : plan.batch_sizes) plan.batches *= size;
+  if (!complete(plan, target, spec.blocks)) return false;
+  return plan.kind != TileKind::kI8Quads || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
+}
+
+bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
+  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.cuts_a == y.cuts_a && x.m == y.m &&
+         x.tile_rows == y.tile_rows && x.batch_sizes == y.batch_sizes;
+}
+
+}  // namespace
+
+int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) const {
+  int64_t sum = 0;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    sum += batch_index % sizes[d] * batch[d];
+    batch_index /= sizes[d];
+  }
+  return sum;
+}
+
+int64_t MatmulPlan::dense_batch_bytes() const {
+  return cuts_a ? round_up(m, shape.rows) * round_up(steps, kCutSteps) * 4 : m * steps * 4;
+}
+
+int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? round_up(batches * dense_batch_bytes(), 64) : 0; }
+
+int64_t MatmulPlan::starts_bytes() const { return has_starts() ? divide_up(batches * m * 4, 64) * 64 : 0; }
+
+bool MatmulPlan::has_starts() const {
+  const bool with_sign = shape.amx && has_tiles() && last_rows() == 0;
+  return kind == TileKind::kI8Quads && !with_sign;
+}
+
+int64_t MatmulPlan::workspace() const {
+  const int64_t packed = form == Form::kPackA ? batches * panels() * panel_bytes() : 0;
+  return dense_a_bytes() + starts_bytes() + packed;
+}
+
+int64_t MatmulPlans::workspace() const {
+  int64_t most = 0;
+  for (const MatmulPlan& plan : plans) most = std::max(most, plan.workspace());
+  return most;
+}
+
+std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
+                                        const ng_call& call) {
+  MatmulPlans made;
+  size_t buffer = 1, scalar = 0;
+  for (const MatmulSpec& spec : specs) {
+    MatmulPlan plan;
+    plan.first_buffer = buffer;
+    plan.end_buffer = buffer + buffers_behind_a(spec);
+    plan.first_scalar = scalar;
+    if (call.num_buffers < plan.end_buffer || !plan_matmul(spec, target, call, plan)) return {};
+    buffer = plan.end_buffer;
+    if (spec.epilogue) scalar += spec.epilogue->scalars.size();
+    made.plans.push_back(std::move(plan));
+    made.share_a = made.share_a && uses_same_a(made.plans.front(), made.plans.back());
+  }
+  if (call.num_buffers != buffer) return {};
+  return made;
+}
+
+bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks) {
+  const MatmulPlan* best = nullptr;
+  double least = 0;
+  const std::vector<MatmulPlan> candidates = candidates_of(plan, target);
+  for (const MatmulPlan& candidate : candidates) {
+    const double cost = cost_of(candidate, target);
+    if (blocks ? candidate.blocks() != *blocks : best != nullptr && cost > least * kLeastGain) continue;
+    best = &candidate;
+    least = cost;
+  }
+  if (best != nullptr) plan = MatmulPlan(*best);
+  return best != nullptr;
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one product of given sizes and strides is computed: a function of those and of the target alone.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "codegen/matmul/matmul.h"
+#include "codegen/matmul/tile.h"
+
+namespace npugraph::codegen {
+
+// A batch of matrices in memory; strides in bytes.
+struct Place {
+  int64_t row = 0;
+  int64_t column = 0;
+  std::vector<int64_t> batch;
+  DType dtype = DType::kF32;
+
+  int64_t offset(int64_t batch_index, const std::vector<int64_t>& sizes) const;
+};
+
+// What the stacks of those who run a plan have room for.
+inline constexpr int64_t kMostSums = 256 * 32;     // kPackA: of a block,
+inline constexpr int64_t kMostTileColumns = 48;    // kPackA: of a block
+inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
+inline constexpr int64_t kMostTiles = 42;          // kPackB: of a block,
+inline constexpr int64_t kMostRowsOfTiles = 576;   // and their rows, of all panels
+inline constexpr int64_t kMostPanelSteps = 1024;   // of parts of all panels of B
+
+struct MatmulPlan : MatmulBlocks {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  std::vector<int64_t> batch_sizes;
+  int64_t batches = 1;
+  size_t first_buffer = 1;  // of the task: B, behind which are those of the end of the product
+  size_t end_buffer = 3;
+  size_t first_scalar = 0;  // of the epilogue
+  Place a;
+  Place b;  // row: along n
+  Place c;  // without an epilogue
+
+  TileKind kind = TileKind::kF32;
+  TileShape shape;
+  bool dense_a = false;    // A is first copied to dense rows of the type that is multiplied
+  bool cuts_a = false;     // which are cut (TileFunction), those of one tile after the other
+  bool stage_b = false;    // kPackA: rows of B are copied (and converted) before they are multiplied
+  bool rows_last = false;  // work items go through the columns first: what they read of A fits no cache
+  int64_t steps = 0;       // of the whole sum
+
+  const MatmulBlocks& blocks() const { return *this; }
+  bool has_tiles() const { return form == Form::kPackA || form == Form::kPackB; }
+  DType multiplied() const {
+    if (kind == TileKind::kI8Quads) return DType::kI8;
+    return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16;
+  }
+  // Whether B becomes bf16 for tiles, which products of single rows do not take.
+  bool widens_b() const { return kind == TileKind::kBf16Pairs && b.dtype == DType::kI8; }
+  int64_t elements_of_step() const { return 4 / size_of(multiplied()); }
+  int64_t last_rows() const { return m - tile_rows; }
+  int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }
+  int64_t column_blocks() const { return (n + block_columns - 1) / block_columns; }
+  int64_t items() const { return batches * row_blocks() * column_blocks(); }
+  int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
+  int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
+  int64_t dense_batch_bytes() const;                                   // of one matrix
+  int64_t dense_a_bytes() const;
+  // kI8Quads: what the sums of each row of A start from, i32.
+  int64_t starts_bytes() const;
+  bool has_starts() const;
+  int64_t workspace() const;
+};
+
+// Completes a plan whose sizes and places are known with these blocks, or with those that cost least. False where they are
+// none of its candidates (candidates.h).
+bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks);
+
+// Products of one A, as make_matmuls takes them.
+struct MatmulPlans {
+  std::vector<MatmulPlan> plans;
+  bool share_a = true;  // what is made of A before it is multiplied is the same for all of them
+
+  int64_t workspace() const;
+};
+
+// Nothing where the buffers do not fit each other or the specs, or the blocks of a spec do not fit them.
+std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
+                                        const ng_call& call);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/matmul/run.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <tuple>
+
+#include "codegen/matmul/candidates.h"
+#include "codegen/matmul/copy.h"
+#include "codegen/task/work_items.h"
+
+namespace npugraph::codegen {
+namespace {
+
+constexpr int64_t kMostColumns = 512;  // of a matrix-vector product
+constexpr int64_t kMostPanelColumns = 32;
+constexpr int64_t kLineBytes = 64;
+
+class Run {
+ public:
+  Run(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call)
+      : p_(plan),
+        code_(code),
+        call_(call),
+        a_(static_cast<const char*>(plan.dense_a ? call.workspace : call.buffers[0].data)),
+        b_(static_cast<const char*>(call.buffers[plan.first_buffer].data)),
+        starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
+        packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
+    for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
+  }
+
+  int64_t items() const { return p_.items(); }
+  int64_t multiplications_each() const { return std::min(p_.block_rows, p_.tile_rows) * p_.block_columns * p_.k; }
+
+  // What the items read in the workspace.
+  void prepare() {
+    if (items() == 0) return;
+    if (p_.dense_a) make_a_dense();
+    if (p_.has_starts()) sum_rows_of_a();
+    if (p_.form == Form::kPackA) pack_a();
+  }
+
+  void run_items(int64_t first, int64_t last) {
+    if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
+    const AmxScope scope(code_.amx);
+    for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
+  }
+
+ private:
+  // A part of C that one thread computes.
+  struct Block {
+    int64_t batch, row, rows, column, columns;
+  };
+
+  // Blocks of rows are the inner ones, so that a part of B is used while it is in a cache, or else those of columns.
+  Block block(int64_t item) const {
+    const int64_t rows = p_.row_blocks(), columns = p_.column_blocks();
+    const int64_t batch = item / (rows * columns);
+    item %= rows * columns;
+    const int64_t row = (p_.rows_last ? item / columns : item % rows) * p_.block_rows;
+    const int64_t column = (p_.rows_last ? item % columns : item / rows) * p_.block_columns;
+    return {batch, row, std::min(p_.block_rows, p_.tile_rows - row), column, std::min(p_.block_columns, p_.n - column)};
+  }
+
+  bool pairs() const { return p_.kind == TileKind::kBf16Pairs; }
+  bool quads() const { return p_.kind == TileKind::kI8Quads; }
+  int64_t elements(int64_t steps) const { return p_.elements_of_step() * steps; }
+  // Elements of a row from step `first` on, at most `steps` steps.
+  int64_t elements_from(int64_t first, int64_t steps) const {
+    return std::min(elements(steps), p_.k - elements(first));
+  }
+  int64_t dense_row_bytes() const { return p_.steps * 4; }
+
+  void make_a_dense() {
+    const auto* from = static_cast<const char*>(call_.buffers[0].data);
+    for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
+      const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
+      if (p_.cuts_a) return cut_row(row, item);
+      copy_elements(row, p_.a.dtype, p_.a.column, p_.k, static_cast<char*>(call_.workspace) + item * dense_row_bytes(),
+                    p_.multiplied(), elements(p_.steps));
+    });
+  }
+
+  void cut_row(const char* row, int64_t item) {
+    const int64_t number = item % p_.m, in_tile = number % p_.shape.rows;
+    char* to = static_cast<char*>(call_.workspace) + item / p_.m * p_.dense_batch_bytes() +
+               (number - in_tile) * cut_row_bytes() + in_tile * kCutBytes;
+    for (int64_t s = 0; s < p_.steps; s += kCutSteps, to += cut_stride())
+      copy_elements(row + elements(s) * p_.a.column, p_.a.dtype, p_.a.column, elements_from(s, kCutSteps), to,
+                    p_.multiplied(), elements(kCutSteps));
+  }
+
+  // What sums of products with B + 128 are too large by, taken off before they begin. They wrap.
+  void sum_rows_of_a() {
+    for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
+      const auto* row = reinterpret_cast<const int8_t*>(a_row(item / p_.m, item % p_.m));
+      uint32_t sum = 0;
+      for (int64_t i = 0; i < p_.k; ++i) sum += static_cast<uint32_t>(row[i]);
+      starts_[item] = static_cast<int32_t>(sum * uint32_t{0xffffff80});
+    });
+  }
+
+  int64_t a_row_stride() const { return p_.cuts_a ? kCutBytes : p_.dense_a ? dense_row_bytes() : p_.a.row; }
+  int64_t cut_row_bytes() const { return round_up(p_.steps, kCutSteps) * 4; }
+  // From 16 steps of a tile's rows to the next ones.
+  int64_t cut_stride() const { return p_.cuts_a ? p_.shape.rows * kCutBytes : kCutBytes; }
+  const char* a_row(int64_t batch, int64_t row) const {
+    const int64_t of_batch = p_.dense_a ? batch * p_.dense_batch_bytes() : p_.a.offset(batch, p_.batch_sizes);
+    return a_ + of_batch + row * (p_.cuts_a ? cut_row_bytes() : a_row_stride());
+  }
+  const char* b_at(int64_t batch, int64_t column, int64_t k) const {
+    return b_ + p_.b.offset(batch, p_.batch_sizes) + column * p_.b.row + k * p_.b.column;
+  }
+
+  char* panel(int64_t batch, int64_t panel) const { return packed_ + (batch * p_.panels() + panel) * p_.panel_bytes(); }
+  // The last panel may have one vector a step.
+  int64_t panel_columns(int64_t panel) const {
+    return p_.tile_rows - panel * p_.shape.columns() <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
+  }
+
+  void pack_a() {
+    constexpr int64_t kSteps = 256;
+    const int64_t parts = (p_.steps + kSteps - 1) / kSteps;
+    for_items(*call_.host, p_.batches * p_.panels() * parts, kSteps * p_.shape.columns(), [&](int64_t item) {
+      const int64_t first = item % parts * kSteps;
+      item /= parts;
+      pack_part(item / p_.panels(), item % p_.panels(), first, std::min(kSteps, p_.steps - first));
+    });
+  }
+
+  void pack_part(int64_t batch, int64_t number, int64_t first, int64_t steps) {
+    const int64_t lanes = p_.shape.lanes;
+    const int64_t columns = panel_columns(number);
+    const int64_t whole = steps / lanes * lanes;
+    for (int64_t at = 0; at < columns; at += lanes) {
+      const int64_t row = number * p_.shape.columns() + at;
+      const int64_t count = std::min(lanes, p_.tile_rows - row);
+      if (count <= 0) return;
+      const char* from = a_row(batch, row) + first * 4;
+      char* to = panel(batch, number) + (first * columns + at) * 4;
+      code_.transpose(from, a_row_stride(), count, whole, to, columns * 4);
+      for (int64_t s = whole; s < steps; ++s) {
+        for (int64_t r = 0; r < count; ++r)
+          std::memcpy(to + (s * columns + r) * 4, from + r * a_row_stride() + s * 4, 4);
+      }
+    }
+  }
+
+  // The first `count` of a tile's rows from `from` on, copied to `staged` as dense rows; rows that are missing repeat the
+  // last one.
+  void stage(const char* from, const Place& place, int64_t row_stride, int64_t count, int64_t first, int64_t steps,
+             char* staged) const {
+    if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
+      return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
+    for (int64_t r = 0; r < p_.shape.rows; ++r) {
+      const char* row = from + std::min(r, count - 1) * row_stride;
+      char* to = staged + r * steps * 4;
+      const int64_t known = elements_from(first, steps), bytes = size_of(p_.multiplied());
+      if (code_.widen != nullptr) {
+        code_.widen(row, known, to);
+        std::memset(to + known * bytes, 0, (elements(steps) - known) * bytes);
+      } else {
+        copy_elements(row, place.dtype, place.column, known, to, p_.multiplied(), elements(steps));
+      }
+    }
+  }
+
+  // acc: [panel][column of C][row of C].
+  void run_pack_a(const Block& block) {
+    alignas(64) float acc[kMostSums];
+    alignas(64) char staged[kStagedBytes];
+    const int64_t first_panel = block.row / p_.shape.columns();
+    const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
+    const int64_t panels = end_panel - first_panel;
+    const int64_t acc_of_panel = p_.block_columns * p_.shape.columns();
+    const bool started = quads() && !p_.shape.amx;
+    if (started) {
+      for (int64_t number = first_panel; number < end_panel; ++number)
+        start_sums(block.batch, number, acc + (number - first_panel) * acc_of_panel);
+    }
+    int64_t first = 0;
+    do {
+      const int64_t steps = std::min(p_.block_steps, p_.steps - first);
+      for (int64_t c = 0; c < block.columns; c += p_.shape.rows) {
+        const char* rows = b_at(block.batch, block.column + c, elements(first));
+        const char* next = next_rows(block, c, first);
+        int64_t row_stride = p_.b.row;
+        const int64_t count = std::min<int64_t>(p_.shape.rows, block.columns - c);
+        if (p_.stage_b || count < p_.shape.rows) {
+          stage(rows, p_.b, p_.b.row, count, first, steps, staged);
+          rows = staged;
+          row_stride = steps * 4;
+        }
+        for (int64_t number = first_panel; number < end_panel; ++number) {
+          const bool wide = panel_columns(number) == p_.shape.columns();
+          const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
+          float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
+          const int64_t part = number - first_panel;
+          const Ahead ahead = share_of_rows(next, steps, part, panels);
+          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, kCutBytes, steps, to, first > 0 || started,
+                                             ahead.from, ahead.stride, ahead.step);
+        }
+      }
+      first += p_.block_steps;
+    } while (first < p_.steps);
+    for (int64_t number = first_panel; number < end_panel; ++number)
+      write_transposed(block, number, acc + (number - first_panel) * acc_of_panel);
+    if (p_.last_rows() > 0 && block.row + block.rows == p_.tile_rows)
+      run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns});
+  }
+
+  // What a tile prefetches: TileFunction.
+  struct Ahead {
+    const char* from;
+    int64_t stride, step;
+  };
+
+  // The rows of B that a tile at column `c` of the block is followed by: those of the next tile, the next part, the next item.
+  const char* next_rows(const Block& block, int64_t c, int64_t first) const {
+    if (c + p_.shape.rows < block.columns) return b_at(block.batch, block.column + c + p_.shape.rows, elements(first));
+    if (first + p_.block_steps < p_.steps) return b_at(block.batch, block.column, elements(first + p_.block_steps));
+    return b_at(block.batch, block.column + block.columns, 0);
+  }
+
+  // What the tile of each panel fetches of them: some of the rows, or a part of all.
+  Ahead share_of_rows(const char* next, int64_t steps, int64_t part, int64_t panels) const {
+    const int64_t fetched = p_.shape.fetched_rows;
+    if (fetched == p_.shape.rows) return {next + part * steps * 4 / panels, p_.b.row, divide_up(64, panels)};
+    return {next + part * fetched % p_.shape.rows * p_.b.row, p_.b.row, 64};
+  }
+
+  void start_sums(int64_t batch, int64_t number, float* acc) const {
+    const int64_t columns = panel_columns(number), row = number * p_.shape.columns();
+    std::fill_n(acc, p_.block_columns * columns, 0.0F);
+    for (int64_t c = 0; c < p_.block_columns; ++c)
+      std::memcpy(acc + c * columns, starts_ + batch * p_.m + row, std::min(columns, p_.m - row) * 4);
+  }
+
+  void write_transposed(const Block& block, int64_t number, const float* acc) {
+    alignas(64) float rows[kMostPanelColumns * kMostTileColumns + 16];
+    const int64_t columns = panel_columns(number);
+    code_.transpose(acc, columns * 4, p_.block_columns, columns, rows, p_.block_columns * 4);
+    const int64_t row = number * p_.shape.columns();
+    write({block.batch, row, std::min(columns, p_.tile_rows - row), block.column, block.columns}, rows,
+          p_.block_columns);
+  }
+
+  // The rows of B that are packed next, a part of one for each 16 steps of a tile: those of the next part of these panels, or
+  // of the next ones.
+  Ahead ahead_of_panels(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
+    const bool last = first + steps >= p_.steps, moves = p_.rows_last || block.row + block.rows == p_.tile_rows;
+    const int64_t part = p_.shape.fetched_rows * kLineBytes, row_bytes = p_.block_columns * size_of(p_.b.dtype);
+    const int64_t parts = divide_up(row_bytes, part), column = block.column + (last ? block.columns : 0);
+    const int64_t next = last ? 0 : first + steps, row = tile / parts * (steps / kCutSteps);
+    if (column >= p_.n || (last && !moves) || row >= elements_from(next, p_.block_steps)) return {b_, 0, 0};
+    return {b_at(block.batch, column, elements(next) + row) + tile % parts * part, kLineBytes, p_.b.column};
+  }
+
+  // A few rows of all panels at a time: they follow each other.
+  void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
+    constexpr int64_t kSteps = 32;
+    const int64_t width = p_.shape.columns();
+    for (int64_t s = 0; s < steps; s += kSteps) {
+      char* to = packed + s * width * 4;
+      for (int64_t c = 0; c < block.columns; c += width, to += steps * width * 4) {
+        const int64_t columns = std::min(width, block.columns - c);
+        pack_panel(block.batch, block.column + c, columns, first + s, std::min(kSteps, steps - s), to);
+      }
+    }
+  }
+
+  void pack_panel(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t steps, char* to) const {
+    const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
+    if (dense && columns == p_.shape.columns() && elements_from(first, steps) == elements(steps))
+      return code_.interleave(b_at(batch, column, elements(first)), p_.b.column, steps, to);
+    pack_columns(b_at(batch, column, 0), p_.b.dtype, p_.b.column, p_.b.row, columns, p_.k, first, steps, pairs(),
+                 p_.shape.columns(), to);
+  }
+
+  // acc: [panel][row of tiles][column of C].
+  void run_pack_b(const Block& block) {
+    alignas(64) float acc[kMostRowsOfTiles * kMostPanelColumns + 16];
+    alignas(64) char packed[kMostPanelSteps * kMostPanelColumns * 4];
+    const int64_t columns = p_.shape.columns(), rows_of_tile = p_.shape.rows;
+    const int64_t panels = divide_up(block.columns, columns), tiles = divide_up(block.rows, rows_of_tile);
+    const auto sums = [&](int64_t tile) { return acc + tile * rows_of_tile * columns; };
+    int64_t first = 0;
+    do {
+      const int64_t steps = std::min(p_.block_steps, p_.steps - first);
+      pack_b(block, first, steps, packed);
+      for (int64_t tile = 0; tile < panels * tiles; ++tile) {
+        multiply_rows(block, tile_row(block, tile % tiles * rows_of_tile), first, steps,
+                      packed + tile / tiles * steps * columns * 4, sums(tile),
+                      ahead_of_panels(block, first, steps, tile));
+      }
+      first += p_.block_steps;
+    } while (first < p_.steps);
+    for (int64_t tile = 0; tile < panels * tiles; ++tile) {
+      const int64_t r = tile % tiles * rows_of_tile, again = r - tile_row(block, r), c = tile / tiles * columns;
+      write({block.batch, block.row + r, std::min(rows_of_tile, block.rows - r), block.column + c,
+             std::min(columns, block.columns - c)},
+            sums(tile) + again * columns, columns);
+    }
+  }
+
+  // A last tile that is not whole starts earlier, and computes rows again, if there are enough; one of cuts has room for more.
+  int64_t tile_row(const Block& block, int64_t r) const {
+    if (p_.cuts_a) return r;
+    return block.rows < p_.shape.rows ? 0 : std::min<int64_t>(r, block.rows - p_.shape.rows);
+  }
+
+  void multiply_rows(const Block& block, int64_t r, int64_t first, int64_t steps, const char* packed, float* acc,
+                     const Ahead& ahead) {
+    alignas(64) char staged[kStagedBytes];
+    const char* rows = a_row(block.batch, block.row + r) + first / kCutSteps * cut_stride();
+    int64_t row_stride = a_row_stride();
+    if (block.rows < p_.shape.rows && !p_.cuts_a) {
+      const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
+      stage(rows, dense, row_stride, block.rows, first, steps, staged);
+      rows = staged;
+      row_stride = steps * 4;
+    }
+    code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
+  }
+
+  // Neighbours in one go: an element's sum does not depend on which others are computed with it.
+  void run_matvecs(int64_t first, int64_t last) {
+    const int64_t most = kMostColumns / p_.block_columns;
+    while (first < last) {
+      const int64_t of_batch = p_.column_blocks() - first % p_.column_blocks();
+      const int64_t count = std::min({most, last - first, of_batch});
+      Block all = block(first);
+      all.columns = std::min(count * p_.block_columns, p_.n - all.column);
+      run_matvec(all);
+      first += count;
+    }
+  }
+
+  void run_matvec(const Block& block) {
+    alignas(64) float acc[kMostVectors * kMostColumns + 16];
+    const bool by_rows = p_.form != Form::kColumnsMatvec;
+    if (!by_rows) std::memset(acc, 0, sizeof(float) * p_.m * kMostColumns);
+    code_.matvec(b_at(block.batch, block.column, 0), by_rows ? p_.b.row : p_.b.column, block.columns,
+                 a_row(block.batch, block.row), a_row_stride(), p_.k, acc, kMostColumns);
+    for (int64_t r = 0; quads() && r < block.rows; ++r)
+      add_start(starts_[block.batch * p_.m + block.row + r], block.columns, acc + r * kMostColumns);
+    write(block, acc, kMostColumns);
+  }
+
+  static void add_start(int32_t start, int64_t count, float* sums) {
+    for (int64_t i = 0; i < count; ++i)
+      sums[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(sums[i]) + static_cast<uint32_t>(start));
+  }
+
+  void write(const Block& block, float* sums, int64_t stride) {
+    if (code_.epilogue != nullptr) {
+      code_.epilogue(sums, stride, block.rows, block.columns, block.batch * p_.m + block.row, block.column,
+                     ends_.data(), call_.scalars + p_.first_scalar);
+      return;
+    }
+    char* to = static_cast<char*>(ends_.back()) + p_.c.offset(block.batch, p_.batch_sizes) + block.row * p_.c.row +
+               block.column * p_.c.column;
+    code_.store(sums, stride, block.rows, block.columns, to, p_.c.row);
+  }
+
+  const MatmulPlan& p_;
+  const MatmulCode& code_;
+  const ng_call& call_;
+  const char* a_;
+  const char* b_;
+  int32_t* starts_;
+  char* packed_;
+  std::vector<void*> ends_;  // buffers behind B, where an epilogue finds its own
+};
+
+MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
+  if (plan.kind == TileKind::kI8Quads) return MatvecKind::kI8Dot;
+  if (plan.kind == TileKind::kBf16Pairs) return MatvecKind::kBf16Dot;
+  if (spec.b == DType::kF32) return MatvecKind::kF32;
+  if (spec.b == DType::kI8) return MatvecKind::kI8;
+  return spec.b == DType::kF16 ? MatvecKind::kF16 : MatvecKind::kBf16;
+}
+
+}  // namespace
+
+MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
+  MatmulCode code;
+  if (!spec.epilogue) code.store = store_sums_code(target, spec.c);
+  if (plan.has_tiles()) {
+    const int64_t beyond = plan.tile_rows % plan.shape.columns();
+    const bool narrowed = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
+    if (narrowed) code.narrow = tile_code(target, plan.kind, narrow(plan.shape));
+    if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
+    if (plan.form == Form::kPackA && plan.b.dtype == DType::kI8 && plan.multiplied() != DType::kI8)
+      code.widen = widen_code(target, plan.multiplied());
+    if (plan.form == Form::kPackA && plan.shape.amx && plan.b.dtype == plan.multiplied())
+      code.copy = copy_tile_rows_code(target, plan.shape);
+    if (plan.form == Form::kPackA)
+      code.transpose = transpose_code(target);
+    else
+      code.interleave = interleave_code(target, plan.kind);
+    code.amx = amx_code(target, plan.kind);
+  }
+  const int64_t vectors = plan.has_tiles() ? plan.last_rows() : std::max<int64_t>(plan.m, 1);
+  if (vectors > 0) {
+    const auto find = plan.form == Form::kColumnsMatvec ? columns_matvec_code : rows_matvec_code;
+    code.matvec = find(target, matvec_kind(spec, plan), static_cast<int>(vectors));
+  }
+  return code;
+}
+
+void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
+  // Each number of rows that matrix-vector products take, then narrow tiles, and wide ones.
+  const int64_t width = plan.shape.columns();
+  const int64_t tiles = (kMostVectors / width + 1) * width;
+  const auto make = [&](int64_t m) {
+    MatmulPlan other = plan;
+    other.m = m;
+    std::optional<std::tuple<Form, int64_t, int>> made;  // all that code depends on; equal ones are neighbours
+    for (const MatmulPlan& candidate : candidates_of(other, target)) {
+      const std::tuple pieces(candidate.form, candidate.tile_rows, candidate.shape.fetched_rows);
+      if (made != pieces) find_code(spec, target, candidate);
+      made = pieces;
+    }
+  };
+  for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
+  make(tiles);
+  make(tiles + plan.shape.lanes);
+  // Panels enough for all ways to fetch what comes next.
+  make(tiles + 8 * width);
+  make(tiles + 8 * width + plan.shape.lanes);
+}
+
+void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) {
+  Run run(plan, code, call);
+  run.prepare();
+  for_ranges(*call.host, run.items(), run.multiplications_each(),
+             [&](int64_t first, int64_t last) { run.run_items(first, last); });
+}
+
+void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
+  const size_t count = plans.plans.size();
+  if (count == 1 || !plans.share_a) {
+    for (size_t i = 0; i < count; ++i) run_matmul(plans.plans[i], codes[i], call);
+    return;
+  }
+  std::vector<Run> runs;
+  runs.reserve(count);
+  int64_t items = 0;
+  for (size_t i = 0; i < count; ++i) items += runs.emplace_back(plans.plans[i], codes[i], call).items();
+  // One of them that has items makes for all what they read.
+  const auto first_run = std::ranges::find_if(runs, [](const Run& run) { return run.items() > 0; });
+  if (first_run == runs.end()) return;
+  first_run->prepare();
+  // Items of the products one after the other.
+  for_ranges(*call.host, items, first_run->multiplications_each(), [&](int64_t first, int64_t last) {
+    for (Run& run : runs) {
+      if (first < run.items() && last > 0) run.run_items(std::max<int64_t>(first, 0), std::min(last, run.items()));
+      first -= run.items();
+      last -= run.items();
+    }
+  });
+}
+
+}  // namespace npugraph::codegen

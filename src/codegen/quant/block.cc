@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/quant/block.h"
+
+#include <numeric>
+#include <vector>
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "codegen/emit/casts.h"
+#include "codegen/matmul/element.h"
+
+namespace npugraph::codegen {
+namespace {
+
+using llvm::Value;
+
+// Keys of what is emitted once.
+enum Part : int { kBytes, kWord, kHalf, kScales, kOffsets, kScale, kOffset, kTable };
+
+Value* shifted(Ir& b, Value* value, int count) {
+  return count == 0 ? value : b.CreateLShr(value, static_cast<uint64_t>(count));
+}
+
+Value* one_lane(Ir& b, Value* vector, int index, int lanes) {
+  return b.CreateShuffleVector(vector, std::vector<int>(static_cast<size_t>(lanes), index));
+}
+
+}  // namespace
+
+Value* BlockReader::once(const Key& key, const std::function<Value*()>& emit) {
+  if (const auto known = emitted_.find(key); known != emitted_.end()) return known->second;
+  Value* value = emit();
+  emitted_.emplace(key, value);
+  return value;
+}
+
+Value* BlockReader::bytes(int at, int count) {
+  return once({kBytes, at, count}, [&] {
+    Value* from = b_.CreateConstGEP1_64(b_.getInt8Ty(), block_, static_cast<uint64_t>(at));
+    return b_.CreateAlignedLoad(in_lanes(b_.getInt8Ty(), count), from, llvm::Align(1));
+  });
+}
+
+Value* BlockReader::word(int at) {
+  return once({kWord, at}, [&] {
+    Value* from = b_.CreateConstGEP1_64(b_.getInt8Ty(), block_, static_cast<uint64_t>(at));
+    return b_.CreateAlignedLoad(b_.getInt32Ty(), from, llvm::Align(1));
+  });
+}
+
+// An f16 as f32, in all lanes.
+Value* BlockReader::half(int at, int lanes) {
+  return once({kHalf, at, lanes}, [&] {
+    Value* from = b_.CreateConstGEP1_64(b_.getInt8Ty(), block_, static_cast<uint64_t>(at));
+    Value* bits = b_.CreateAlignedLoad(b_.getInt16Ty(), from, llvm::Align(1));
+    return widen_float(b_, target_, splat(b_, bits, lanes), DType::kF16);
+  });
+}
+
+// 8 numbers of 6 bits: 4 in the low bits of a word; the other 4 have 4 bits in the last word, and 2 in the upper bits of that.
+Value* BlockReader::q4k_scales(bool offsets) {
+  Value* first = word(offsets ? 8 : 4);
+  Value* low = b_.CreateAnd(first, 0x3f3f3f3f);
+  Value* high = b_.CreateOr(b_.CreateAnd(shifted(b_, word(12), offsets ? 4 : 0), 0x0f0f0f0f),
+                            b_.CreateAnd(b_.CreateLShr(first, 2), 0x30303030));
+  Value* words = llvm::PoisonValue::get(in_lanes(b_.getInt32Ty(), 2));
+  words = b_.CreateInsertElement(b_.CreateInsertElement(words, low, b_.getInt64(0)), high, b_.getInt64(1));
+  Value* numbers = b_.CreateZExt(b_.CreateBitCast(words, in_lanes(b_.getInt8Ty(), 8)), in_lanes(b_.getInt32Ty(), 8));
+  Value* scaled = b_.CreateFMul(b_.CreateSIToFP(numbers, in_lanes(b_.getFloatTy(), 8)), half(offsets ? 2 : 0, 8));
+  return offsets ? b_.CreateFNeg(scaled) : scaled;
+}
+
+// Of all groups of a block of 256, beside each other.
+Value* BlockReader::shared_scales(bool offsets) {
+  return once({offsets ? kOffsets : kScales}, [&] {
+    if (type_ == BlockType::kQ4K) return q4k_scales(offsets);
+    Value* numbers = b_.CreateSExt(bytes(192, 16), in_lanes(b_.getInt32Ty(), 16));
+    return b_.CreateFMul(b_.CreateSIToFP(numbers, in_lanes(b_.getFloatTy(), 16)), half(format_.scale_byte, 16));
+  });
+}
+
+Value* BlockReader::scale(int group, int lanes) {
+  if (format_.elements == 32) return half(0, lanes);
+  return once({kScale, group, lanes}, [&] { return one_lane(b_, shared_scales(false), group, lanes); });
+}
+
+Value* BlockReader::offset(int group, int lanes) {
+  if (type_ == BlockType::kQ4_1) return half(2, lanes);
+  return once({kOffset, group, lanes}, [&] { return one_lane(b_, shared_scales(true), group, lanes); });
+}
+
+// Whether 4 bits find their value in a register with the 16 that there are. That permutation looks at no other bits.
+bool BlockReader::looks_up(int lanes) const {
+  return target_.masks && lanes == 16 && (format_.has_offsets || type_ == BlockType::kQ4_0);
+}
+
+// As i32, with anything above.
+Value* BlockReader::nibbles(int first, int lanes) {
+  const CodeBits bits = low_bits(type_, first);
+  return shifted(b_, b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes)), bits.shift);
+}
+
+Value* BlockReader::high_bits(int first, int lanes) {
+  const CodeBits bits = upper_bits(first);
+  Value* wide = b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes));
+  return b_.CreateShl(b_.CreateAnd(shifted(b_, wide, bits.shift), splat(b_, b_.getInt32(3), lanes)), 4);
+}
+
+Value* BlockReader::elements(int first, int lanes) {
+  const int group = first / format_.group;
+  llvm::Type* floats = in_lanes(b_.getFloatTy(), lanes);
+  llvm::Type* integers = in_lanes(b_.getInt32Ty(), lanes);
+  const auto value = [&](Value* codes) -> Value* {
+    if (!format_.has_offsets) return b_.CreateFMul(codes, scale(group, lanes));
+    return multiply_add(b_, codes, scale(group, lanes), offset(group, lanes), target_.fma);
+  };
+  if (type_ == BlockType::kQ8_0)
+    return value(b_.CreateSIToFP(b_.CreateSExt(bytes(low_bits(type_, first).byte, lanes), integers), floats));
+  Value* low = nibbles(first, lanes);
+  if (looks_up(lanes)) {
+    Value* table = once({kTable, group}, [&] {
+      std::vector<llvm::Constant*> all;
+      for (int code = 0; code < lanes; ++code)
+        all.push_back(llvm::ConstantFP::get(b_.getFloatTy(), format_.has_offsets ? code : code - format_.zero_code));
+      return value(llvm::ConstantVector::get(all));
+    });
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {table, low});
+  }
+  Value* codes = b_.CreateAnd(low, splat(b_, b_.getInt32(15), lanes));
+  if (type_ == BlockType::kQ6K) codes = b_.CreateOr(codes, high_bits(first, lanes));
+  if (!format_.has_offsets)
+    codes = b_.CreateSub(codes, splat(b_, b_.getInt32(static_cast<uint32_t>(format_.zero_code)), lanes));
+  return value(b_.CreateSIToFP(codes, floats));
+}
+
+Value* BlockReader::codes(int first) {
+  const auto all = [&](int code, int lanes) { return splat(b_, b_.getInt8(static_cast<uint8_t>(code)), lanes); };
+  const CodeBits bits = low_bits(type_, first);
+  if (type_ == BlockType::kQ8_0) return b_.CreateXor(bytes(bits.byte, 32), all(128, 32));
+  if (format_.elements == 32) {
+    Value* both = bytes(bits.byte, 16);
+    std::vector<int> in_order(32);
+    std::iota(in_order.begin(), in_order.end(), 0);
+    return b_.CreateShuffleVector(b_.CreateAnd(both, all(15, 16)), b_.CreateLShr(both, 4), in_order);
+  }
+  Value* low = b_.CreateAnd(shifted(b_, bytes(bits.byte, 32), bits.shift), all(15, 32));
+  if (type_ == BlockType::kQ4K) return low;
+  const CodeBits upper = upper_bits(first);
+  return b_.CreateOr(low, b_.CreateShl(b_.CreateAnd(shifted(b_, bytes(upper.byte, 32), upper.shift), all(3, 32)), 4));
+}
+
+Value* BlockReader::scales_of_quads(int first) {
+  const int group = first / format_.group;
+  if (type_ != BlockType::kQ6K) return scale(group, 8);
+  return b_.CreateShuffleVector(shared_scales(false),
+                                {group, group, group, group, group + 1, group + 1, group + 1, group + 1});
+}
+
+Value* BlockReader::offsets_of_quads(int first) { return offset(first / format_.group, 8); }
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors as factors of codes: in groups of 32 elements that share a scale, in digits of 8 bits with a sign.
+//
+// element = scale * (d0 + 256 d1 + 65536 d2) with three digits, rounded to 2^-24 of the largest magnitude of the group; with one
+// digit scale * d0, rounded to 1 / 127 of it. Products of codes with digits are whole numbers, and sums of them exact.
+#pragma once
+
+#include <cstdint>
+
+#include "codegen/quant/format.h"
+#include "target/target.h"
+
+namespace npugraph::codegen {
+
+inline constexpr int kGroup = 32;  // elements
+
+// A group in memory, in bytes. Digits, the highest first, and starts stand twice: once for each of two rows of codes.
+struct DigitLayout {
+  int digits = 1;
+  int starts = 0;  // vectors that sums of products begin with: minus what codes without sign are too large
+
+  static constexpr int kVector = 64;
+  int64_t digit(int i) const { return i * kVector; }
+  int64_t start(int i) const { return (digits + i) * kVector; }
+  int64_t scale() const { return (digits + starts) * kVector; }
+  int64_t sum() const { return scale() + 4; }  // of the elements
+  int64_t bytes() const { return (digits + starts + 1) * kVector; }
+  int64_t bytes_of(int64_t elements) const { return elements / kGroup * bytes(); }
+};
+
+// For codes of this type. Codes of 8 bits have starts of the highest digit and of the others together: their sums of three
+// digits do not fit 32 bits.
+DigitLayout digit_layout(BlockType type, int digits);
+
+// So many groups of f32, which lie one after the other. A group with a NaN has a scale that is NaN.
+using DigitsFunction = void(const float* elements, int64_t groups, void* to);
+
+// Takes Target::int8_dot. Made on first use, shared by the process. Thread-safe.
+DigitsFunction* digits_code(const target::Target& target, BlockType type, int digits);
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/quant/rows16.h"
+
+#include <vector>
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "codegen/emit/casts.h"
+
+namespace npugraph::codegen {
+namespace {
+
+using llvm::Align;
+using llvm::Value;
+
+// Keys of what is emitted once.
+enum Part : int { kWords, kHalves };
+
+llvm::Type* words_type(Ir& b) { return in_lanes(b.getInt32Ty(), kRowsAtOnce); }
+llvm::Type* floats_type(Ir& b) { return in_lanes(b.getFloatTy(), kRowsAtOnce); }
+
+Value* all(Ir& b, uint32_t number) { return splat(b, b.getInt32(number), kRowsAtOnce); }
+
+}  // namespace
+
+Value* Blocks16::once(const Key& key, const std::function<Value*()>& emit) {
+  if (const auto known = emitted_.find(key); known != emitted_.end()) return known->second;
+  Value* value = emit();
+  emitted_.emplace(key, value);
+  return value;
+}
+
+// The 4 bytes there of each row.
+Value* Blocks16::words(int byte) {
+  return once({kWords, byte}, [&] {
+    llvm::Constant* every = llvm::ConstantInt::getAllOnesValue(in_lanes(b_.getInt1Ty(), kRowsAtOnce));
+    return b_.CreateIntrinsic(
+        llvm::Intrinsic::x86_avx512_mask_gather_dpi_512, {},
+        {llvm::PoisonValue::get(words_type(b_)), rows_.row(0, byte), apart_, every, b_.getInt32(1)});
+  });
+}
+
+// The f16 there, as f32.
+Value* Blocks16::halves(int byte) {
+  return once({kHalves, byte}, [&] {
+    const bool upper = byte % 4 == 2 || byte + 4 > format_.bytes;
+    Value* both = words(upper ? byte - 2 : byte);
+    Value* half = b_.CreateTrunc(upper ? b_.CreateLShr(both, 16) : both, in_lanes(b_.getInt16Ty(), kRowsAtOnce));
+    return widen_float(b_, target_, half, DType::kF16);
+  });
+}
+
+Value* Blocks16::bits(Value* from, int first, int count) {
+  return b_.CreateAnd(b_.CreateLShr(from, all(b_, static_cast<uint32_t>(first))), all(b_, (1U << count) - 1));
+}
+
+// Of 6 bits: those of 4 groups are in the bytes of a word. Those of the other 4 have 4 bits in the last word, scales in the low
+// half of each byte, and 2 above what that word has.
+Value* Blocks16::number_of_q4k(int group, bool offset) {
+  Value* first = words(offset ? 8 : 4);
+  const int at = group % 4 * 8;
+  Value* number = group < 4
+                      ? bits(first, at, 6)
+                      : b_.CreateOr(bits(words(12), at + (offset ? 4 : 0), 4), b_.CreateShl(bits(first, at + 6, 2), 4));
+  return b_.CreateSIToFP(number, floats_type(b_));
+}
+
+Value* Blocks16::scales(int first) {
+  Value* of_block = halves(format_.scale_byte);
+  if (format_.elements == format_.group) return of_block;
+  const int group = first / format_.group;
+  if (type_ == BlockType::kQ4K) return b_.CreateFMul(number_of_q4k(group, false), of_block);
+  // Bytes with a sign.
+  Value* raised = b_.CreateShl(words(192 + group / 4 * 4), static_cast<uint64_t>(24 - group % 4 * 8));
+  return b_.CreateFMul(b_.CreateSIToFP(b_.CreateAShr(raised, 24), floats_type(b_)), of_block);
+}
+
+Value* Blocks16::offsets(int first) {
+  Value* of_block = halves(format_.scale_byte + 2);
+  if (type_ == BlockType::kQ4_1) return of_block;
+  return b_.CreateFNeg(b_.CreateFMul(number_of_q4k(first / format_.group, true), of_block));
+}
+
+// `count` bytes there of two rows, those of each row as often as they fit half a register.
+Value* Blocks16::both_rows(int pair, int byte, int count) {
+  const auto row = [&](int r) {
+    Value* part = b_.CreateAlignedLoad(in_lanes(b_.getInt32Ty(), count / 4), rows_.row(r, byte), Align(1));
+    std::vector<int> repeated;
+    for (int i = 0; i < kRowsAtOnce; ++i) repeated.push_back(i % (count / 4));
+    return b_.CreateShuffleVector(part, repeated);
+  };
+  std::vector<llvm::Constant*> is_upper;
+  for (int i = 0; i < kRowsAtOnce; ++i) is_upper.push_back(b_.getInt1(i >= kRowsAtOnce / 2));
+  return b_.CreateSelect(llvm::ConstantVector::get(is_upper), row(2 * pair + 1), row(2 * pair));
+}
+
+Value* Blocks16::codes(int pair, int first) {
+  const CodeBits low = low_bits(type_, first);
+  if (format_.wide) return b_.CreateXor(both_rows(pair, low.byte, 32), all(b_, 0x80808080));
+  constexpr uint32_t kLow4 = 0x0f0f0f0f;
+  if (format_.elements == kRowsAtOnce * 2) {
+    // Elements 16 to 31 are the high halves of the bytes of elements 0 to 15.
+    std::vector<uint32_t> shifts;
+    for (int i = 0; i < kRowsAtOnce; ++i) shifts.push_back(i / 4 % 2 * 4);
+    Value* bytes = both_rows(pair, low.byte, 16);
+    return b_.CreateAnd(b_.CreateLShr(bytes, llvm::ConstantDataVector::get(b_.getContext(), shifts)), all(b_, kLow4));
+  }
+  const auto shifted = [&](const CodeBits& place) {
+    return b_.CreateLShr(both_rows(pair, place.byte, 32), all(b_, static_cast<uint32_t>(place.shift)));
+  };
+  Value* codes = b_.CreateAnd(shifted(low), all(b_, kLow4));
+  if (type_ != BlockType::kQ6K) return codes;
+  Value* upper = b_.CreateAnd(shifted(upper_bits(first)), all(b_, 0x03030303));
+  return b_.CreateOr(codes, b_.CreateShl(upper, 4));
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads of one block of each of 16 rows: scales in a lane for each row, codes of two rows in a register of 512 bits.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+
+#include "codegen/emit/row_pointers.h"
+#include "codegen/emit/vectors.h"
+#include "codegen/quant/format.h"
+
+namespace npugraph::codegen {
+
+inline constexpr int kRowsAtOnce = 16;
+
+// Emits them. What several reads share is emitted by the first of them, so all must stand in one basic block.
+class Blocks16 {
+ public:
+  // `rows` are at the blocks; `apart` has their distances from the first one in bytes, as i32.
+  Blocks16(Ir& b, const target::Target& target, BlockType type, const RowPointers& rows, llvm::Value* apart)
+      : b_(b), target_(target), type_(type), format_(format_of(type)), rows_(rows), apart_(apart) {}
+
+  // <16 x float>: what codes [first, first + BlockFormat::group) of each row are multiplied with, and what is added.
+  llvm::Value* scales(int first);
+  llvm::Value* offsets(int first);
+  // <16 x i32>: codes [first, first + 32) of rows 2 * pair and 2 * pair + 1, as bytes without sign.
+  llvm::Value* codes(int pair, int first);
+
+ private:
+  using Key = std::array<int, 2>;
+  llvm::Value* once(const Key& key, const std::function<llvm::Value*()>& emit);
+  llvm::Value* words(int byte);
+  llvm::Value* halves(int byte);
+  llvm::Value* bits(llvm::Value* from, int first, int count);
+  llvm::Value* number_of_q4k(int group, bool offset);
+  llvm::Value* both_rows(int pair, int byte, int count);
+
+  Ir& b_;
+  const target::Target& target_;
+  BlockType type_;
+  const BlockFormat& format_;
+  const RowPointers& rows_;
+  llvm::Value* apart_;
+  std::map<Key, llvm::Value*> emitted_;
+};
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work cut into items, none of which depends on how many threads there are.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "abi/task.h"
+#include "codegen/task/slots.h"
+
+namespace npugraph::codegen {
+
+// Of numbers that are not negative.
+inline int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+inline int64_t round_up(int64_t x, int64_t to) { return divide_up(x, to) * to; }
+
+// Multiplications per thread, below which a second one costs more than it brings.
+inline constexpr int64_t kGrainMultiplications = 1 << 17;
+
+inline int64_t grain_of(int64_t multiplications_each) {
+  return std::max<int64_t>(kGrainMultiplications / std::max<int64_t>(multiplications_each, 1), 1);
+}
+
+// body(first, last) for ranges of at least `grain` items.
+template <typename Body>
+void for_grains(const ng_host& host, int64_t items, int64_t grain, Body body) {
+  if (items <= grain) return body(0, items);
+  host.parallel_for(
+      &host, 0, items, grain, [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); },
+      &body);
+}
+
+// body(first, last) for ranges of items.
+template <typename Body>
+void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  for_grains(host, items, grain_of(multiplications_each), body);
+}
+
+// Memory for `slots` ranges at a time, `bytes` each.
+struct Scratch {
+  char* memory = nullptr;
+  int64_t bytes = 0;
+  int slots = 1;
+};
+
+// body(first, last, memory) for ranges of items; nobody else has that memory meanwhile.
+template <typename Body>
+void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, const Scratch& scratch, Body body) {
+  Slots slots(scratch.slots);
+  const int64_t grain = grain_of(multiplications_each);
+  for_grains(host, items, grain_for(host, scratch.slots, items, grain), [&](int64_t first, int64_t last) {
+    const int slot = slots.take();
+    body(first, last, scratch.memory + slot * scratch.bytes);
+    slots.give_back(slot);
+  });
+}
+
+// body(item) for each.
+template <typename Body>
+void for_items(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  for_ranges(host, items, multiplications_each, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) body(i);
+  });
+}
+
+// body(item) for each; whoever is done takes the next one. For few and large items.
+template <typename Body>
+void for_items_by_turns(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
+  if (items * std::max<int64_t>(multiplications_each, 1) <= kGrainMultiplications || host.workers == 1)
+    return for_items(host, items, multiplications_each, body);
+  std::atomic<int64_t> next = 0;
+  const auto take = [&](int64_t, int64_t) {
+    for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < items;
+         i = next.fetch_add(1, std::memory_order_relaxed))
+      body(i);
+  };
+  for_ranges(host, host.workers, kGrainMultiplications, take);
+}
+
+}  // namespace npugraph::codegen

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways to cut products and to repeat bodies of loops: which there are, and which one is taken on a given processor.
+#include "codegen/matmul/candidates.h"
+
+#include <set>
+
+#include "codegen/kernel/vector_copies.h"
+#include "codegen/matmul/matmul_testing.h"
+#include "codegen/task/work_items.h"
+
+namespace npugraph::codegen {
+namespace {
+
+target::Target processor(int64_t l2_bytes) {
+  return {.level = target::Level::kX86V4,
+          .vector_bits = 512,
+          .vector_registers = 32,
+          .fma = true,
+          .f16c = true,
+          .masks = true,
+          .bf16_dot = true,
+          .l1_bytes = 48 << 10,
+          .l2_bytes = l2_bytes,
+          .l3_bytes = 32 << 20};
+}
+
+target::Target with_amx(target::Target target) {
+  target.level = target::Level::kX86V4Amx;
+  target.amx = true;
+  return target;
+}
+
+struct Sizes2 {
+  int64_t m, n, k;
+  bool b_is_nk;
+};
+
+MatmulPlan product(const Sizes2& x, DType dtype = DType::kF32) {
+  MatmulPlan plan;
+  plan.m = x.m;
+  plan.n = x.n;
+  plan.k = x.k;
+  const int64_t size = size_of(dtype);
+  plan.a = {x.k * size, size, {}, dtype};
+  plan.b = x.b_is_nk ? Place{x.k * size, size, {}, dtype} : Place{size, x.n * size, {}, dtype};
+  plan.c = {x.n * size, size, {}, dtype};
+  return plan;
+}
+
+constexpr Sizes2 kProducts[] = {{2, 192, 576, true},    {9, 768, 3072, true},  {33, 3072, 768, true},
+                                {512, 768, 5000, true}, {8, 2304, 768, false}, {128, 768, 5000, false},
+                                {700, 100, 64, false}};
+
+void expect_to_fit(const MatmulPlan& plan) {
+  SCOPED_TRACE(str(plan.blocks()));
+  EXPECT_LE(plan.block_steps * plan.shape.rows * 4, kStagedBytes);
+  EXPECT_EQ(plan.block_rows % (plan.form == Form::kPackA ? plan.shape.columns() : plan.shape.rows), 0);
+  if (plan.form == Form::kPackA) {
+    EXPECT_LE(plan.block_rows * plan.block_columns, kMostSums);
+    EXPECT_LE(plan.block_columns, kMostTileColumns);
+    EXPECT_GT(plan.tile_rows, 0);
+  } else {
+    EXPECT_LE(plan.block_steps, kMostPanelSteps);
+    EXPECT_LE(plan.block_rows, kMostTiles * plan.shape.rows);
+    EXPECT_LE(plan.block_rows, kMostRowsOfTiles);
+  }
+}
+
+TEST(MatmulCandidates, FitTheStacksOfThoseWhoRunThem) {
+  for (const int64_t l2_bytes : {int64_t{256} << 10, int64_t{1} << 20, int64_t{2} << 20, int64_t{16} << 20}) {
+    for (const target::Target& target : {processor(l2_bytes), with_amx(processor(l2_bytes))}) {
+      for (const Sizes2& x : kProducts) {
+        for (const DType dtype : {DType::kF32, DType::kBF16}) {
+          for (const MatmulPlan& plan : candidates_of(product(x, dtype), target)) {
+            if (plan.has_tiles()) expect_to_fit(plan);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MatmulCandidates, AreTilesOfAmxForHalfPrecisionAlone) {
+  const target::Target target = with_amx(processor(2 << 20));
+  for (const bool b_is_nk : {true, false}) {
+    for (const MatmulPlan& plan : candidates_of(product({128, 768, 768, b_is_nk}, DType::kBF16), target))
+      EXPECT_TRUE(plan.shape.amx) << str(plan.blocks());
+    for (const MatmulPlan& plan : candidates_of(product({128, 768, 768, b_is_nk}), target))
+      EXPECT_FALSE(plan.shape.amx) << str(plan.blocks());
+  }
+}
+
+// Few rows of activations wait for weights either way, and read them faster one after the other.
+TEST(MatmulPlan, LeavesFewRowsToMatrixVectorProductsOnAmx) {
+  MatmulPlan plan = product({4, 4096, 4096, true}, DType::kBF16);
+  ASSERT_TRUE(complete(plan, with_amx(processor(2 << 20)), {}));
+  EXPECT_EQ(plan.form, Form::kRowsMatvec);
+}
+
+TEST(MatmulCandidates, Differ) {
+  for (const Sizes2& x : kProducts) {
+    std::set<std::string> seen;
+    for (const MatmulPlan& plan : candidates_of(product(x), processor(1 << 20)))
+      EXPECT_TRUE(seen.insert(str(plan.blocks())).second) << str(plan.blocks());
+    EXPECT_GT(seen.size(), 1u);
+  }
+}
+
+TEST(MatmulCandidates, OfOneRowAreOneMatrixVectorProduct) {
+  for (const bool b_is_nk : {true, false}) {
+    const auto plans = candidates_of(product({1, 768, 768, b_is_nk}), processor(1 << 20));
+    ASSERT_EQ(plans.size(), 1u);
+    EXPECT_FALSE(plans.front().has_tiles());
+  }
+}
+
+TEST(MatmulPlan, TakesTheCheapestCandidate) {
+  const target::Target target = processor(1 << 20);
+  for (const Sizes2& x : kProducts) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      MatmulPlan plan = product(x, dtype);
+      ASSERT_TRUE(complete(plan, target, {}));
+      for (const MatmulPlan& other : candidates_of(product(x, dtype), target))
+        EXPECT_LE(0.97 * cost_of(plan, target), cost_of(other, target)) << str(other.blocks());
+    }
+  }
+}
+
+TEST(MatmulPlan, GivesBothThreadsWork) {
+  MatmulPlan plan = product({64, 192, 576, true});
+  ASSERT_TRUE(complete(plan, processor(1 << 20), {}));
+  EXPECT_GE(plan.items(), 8);
+}
+
+TEST(MatmulPlan, RefusesBlocksThatAreNoCandidate) {
+  MatmulPlan plan = product({64, 192, 576, true});
+  EXPECT_FALSE(complete(plan, processor(1 << 20), MatmulBlocks{.form = Form::kPackA, .block_rows = 1000}));
+}
+
+// As a caller gets at them.
+TEST(MatmulBlocks, ComputeTheSame) {
+  const target::Target& target = target::host_target();
+  for (const auto& [m, n, k, b_is_nk] :
+       {Sizes2{5, 50, 70, true}, {37, 100, 2100, true}, {7, 50, 70, false}, {60, 50, 1100, false}}) {
+    const Tensor a(DType::kF32, {m, k}, {k, 1}), c(DType::kF32, {m, n}, {n, 1});
+    const Sizes of_b = b_is_nk ? Sizes{n, k} : Sizes{k, n};
+    Tensor b(DType::kF32, of_b, {of_b[1], 1});
+    const_cast<Tensor&>(a).fill(1);
+    b.fill(2);
+    MatmulSpec spec{.b_is_nk = b_is_nk, .epilogue = {}};
+    std::vector<ng_buffer> buffers = {a.buffer(), b.buffer(), c.buffer()};
+    const ng_call call{.buffers = buffers.data(), .num_buffers = 3, .abi_version = NG_TASK_ABI_VERSION};
+    const std::vector<MatmulBlocks> blocks = matmul_blocks(spec, target, call);
+    ASSERT_GT(blocks.size(), 1u);
+    for (const MatmulBlocks& wanted : blocks) {
+      spec.blocks = wanted;
+      const_cast<Tensor&>(c).poison();
+      run_matmul_task(spec, target, {&a, &b, &c}, 2);
+      double exact = 0;
+      for (int64_t i = 0; i < k; ++i)
+        exact += a.value({m - 1, i}) * (b_is_nk ? b.value({n - 1, i}) : b.value({i, n - 1}));
+      EXPECT_NEAR(c.value({m - 1, n - 1}), exact, 1e-4) << str(wanted);
+    }
+  }
+}
+
+TEST(VectorCopies, FitTheLoop) {
+  EXPECT_EQ(copy_candidates({.statements = 3, .lanes = 16, .extent = {}}), (std::vector{1, 2, 4}));
+  EXPECT_EQ(copy_candidates({.statements = 3, .lanes = 16, .extent = 40}), (std::vector{1, 2}));
+  EXPECT_EQ(copy_candidates({.statements = 3, .lanes = 16, .extent = 0}), (std::vector{1}));
+}
+
+TEST(VectorCopies, AreManyOfSmallBodiesAndFewOfLargeOnes) {
+  const target::Target target = processor(1 << 20);
+  EXPECT_EQ(choose_copies({.statements = 3, .lanes = 16, .extent = {}}, target), 4);
+  EXPECT_EQ(choose_copies({.statements = 8, .lanes = 16, .extent = {}}, target), 2);
+  EXPECT_EQ(choose_copies({.statements = 40, .lanes = 16, .extent = {}}, target), 1);
+}
+
+// 48 elements are three whole vectors; of pairs of them, one is left over.
+TEST(VectorCopies, LeaveFewVectorsOver) {
+  const target::Target target = processor(1 << 20);
+  EXPECT_EQ(choose_copies({.statements = 8, .lanes = 16, .extent = 48}, target), 1);
+  EXPECT_EQ(choose_copies({.statements = 8, .lanes = 16, .extent = 64}, target), 2);
+}
+
+}  // namespace
+}  // namespace npugraph::codegen
