@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
-#include "codegen/math/math_case.h"
+#include "codegen/kernel/math_case.h"
 
 namespace npugraph::codegen {
 namespace {

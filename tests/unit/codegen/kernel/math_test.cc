@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/math/math_case.h"
+#include "codegen/kernel/math_case.h"
 
 namespace npugraph::codegen {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "codegen/math/math_case.h"
+#include "codegen/kernel/math_case.h"
 
 namespace npugraph::codegen {
 namespace {
