@@ -97,7 +97,7 @@ class Case {
     return [this](ir::ValueId id) { return graph_.value(id).tensor().strides; };
   }
   LoopNest streamed(LoopNest nest, const Cluster& cluster) const {
-    stream_large_results(nest, graph_, cluster.space, target::host_target());
+    stream_large_operands(nest, graph_, cluster.space, target::host_target());
     return nest;
   }
   LoopNest cheapest(const Cluster& cluster) const {

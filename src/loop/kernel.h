@@ -83,6 +83,7 @@ struct Load {
   Expr index;
   ValueId mask = kNone;
   ValueId otherwise = kNone;
+  bool ahead = false;  // a hint: what follows in memory is fetched meanwhile
 };
 
 struct Store {

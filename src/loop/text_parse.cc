@@ -224,10 +224,12 @@ Load Parser::parse_load(ValueId id) {
   load.id = id;
   load.buffer = buffer_index();
   load.index = bracketed_expr();
-  if (!lexer_.accept("where")) return load;
-  load.mask = use();
-  lexer_.expect("else");
-  load.otherwise = use();
+  if (lexer_.accept("where")) {
+    load.mask = use();
+    lexer_.expect("else");
+    load.otherwise = use();
+  }
+  load.ahead = lexer_.accept("ahead");
   return load;
 }
 

@@ -81,6 +81,7 @@ void Printer::print_stmt(const Load& load) {
   put_typed(load.id);
   add(" = load ", buffer(load.buffer).name, "[", load.index, "]");
   if (load.mask != kNone) add(" where %", load.mask, " else %", load.otherwise);
+  if (load.ahead) add(" ahead");
 }
 
 void Printer::print_stmt(const Store& store) {

@@ -366,7 +366,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
   const target::Target& target = target::host_target();
   const auto strides = [&](ir::ValueId id) { return strides_of(id); };
   LoopNest nest = make_cheapest_nest(graph_, terms, stored, strides, decisions_.generators(), target);
-  stream_large_results(nest, graph_, cluster.space, target);
+  stream_large_operands(nest, graph_, cluster.space, target);
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
 }
 

@@ -31,16 +31,40 @@ void mark_stores(std::vector<loop::Stmt>& statements, int32_t buffer, bool in_lo
   }
 }
 
+// Of several long loops over rows the last one fetches the next row: those before it are done soon and would wait for memory.
+void find_last_loads(std::vector<loop::Stmt>& statements, int32_t buffer, std::vector<loop::Load*>& found) {
+  for (loop::Stmt& statement : statements) {
+    auto* loop = std::get_if<loop::For>(&statement.node);
+    if (loop == nullptr) continue;
+    if (!is_long(*loop)) {
+      find_last_loads(loop->body, buffer, found);
+      continue;
+    }
+    std::vector<loop::Load*> here;
+    for (loop::Stmt& inner : loop->body) {
+      auto* load = std::get_if<loop::Load>(&inner.node);
+      if (load != nullptr && load->buffer == buffer && load->mask == loop::kNone) here.push_back(load);
+    }
+    if (!here.empty()) found = here;
+  }
+}
+
 }  // namespace
 
-void stream_large_results(LoopNest& nest, const ir::Graph& graph, std::span<const Expr> space,
-                          const target::Target& target) {
-  for (size_t w = 0; w < nest.writes.size(); ++w) {
-    const ir::TensorType& type = graph.value(nest.writes[w]).tensor();
+void stream_large_operands(LoopNest& nest, const ir::Graph& graph, std::span<const Expr> space,
+                           const target::Target& target) {
+  std::vector<ir::ValueId> operands = nest.reads;
+  operands.insert(operands.end(), nest.writes.begin(), nest.writes.end());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const ir::TensorType& type = graph.value(operands[i]).tensor();
     const int64_t elements = target.l3_bytes / size_of(type.dtype);
-    // What is written may be a small part of an operand, or one element of a large row.
-    if (is_more_than(space, elements) && is_more_than(type.sizes, elements))
-      mark_stores(nest.kernel.body, static_cast<int32_t>(nest.reads.size() + w), false);
+    // What is accessed may be a small part of an operand, or one element of a large row.
+    if (!is_more_than(space, elements) || !is_more_than(type.sizes, elements)) continue;
+    const auto buffer = static_cast<int32_t>(i);
+    mark_stores(nest.kernel.body, buffer, false);
+    std::vector<loop::Load*> loads;
+    find_last_loads(nest.kernel.body, buffer, loads);
+    for (loop::Load* load : loads) load->ahead = true;
   }
 }
 

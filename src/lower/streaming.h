@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results that no cache holds go past the caches: a plain store reads each line before it writes it.
+// Operands that no cache holds: results go past the caches, because a plain store reads each line before it writes it, and what
+// is read is fetched ahead.
 #pragma once
 
 #include <span>
@@ -10,8 +11,9 @@
 
 namespace npugraph::lower {
 
-// Marks the stores of a nest over `space` whose bytes are known to be more than the last cache of `target` holds.
-void stream_large_results(LoopNest& nest, const ir::Graph& graph, std::span<const Expr> space,
-                          const target::Target& target);
+// Marks the loads and stores of a nest over `space` of which the bytes are known to be more than the last cache of `target`
+// holds.
+void stream_large_operands(LoopNest& nest, const ir::Graph& graph, std::span<const Expr> space,
+                           const target::Target& target);
 
 }  // namespace npugraph::lower

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <thread>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -27,6 +28,9 @@ int64_t read_size(const std::string& path) {
   return unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size;
 }
 
+// Virtual machines report the whole cache of a processor of which they have a few cores.
+constexpr int64_t kMostL3PerCore = 16 << 20;
+
 void read_caches(Target& out) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = cat("/sys/devices/system/cpu/cpu0/cache/index", index, "/");
@@ -37,7 +41,7 @@ void read_caches(Target& out) {
     if (type == "Instruction") continue;
     if (level == 1) out.l1_bytes = size;
     if (level == 2) out.l2_bytes = size;
-    if (level == 3) out.l3_bytes = size;
+    if (level == 3) out.l3_bytes = std::min(size, kMostL3PerCore * std::max(1U, std::thread::hardware_concurrency()));
   }
 }
 

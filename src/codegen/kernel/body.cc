@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "codegen/emit/casts.h"
 #include "codegen/emit/operators.h"
+#include "codegen/emit/row_pointers.h"
 #include "loop/op.h"
 
 namespace npugraph::codegen {
@@ -101,7 +102,17 @@ void BodyEmitter::emit_statement(const Load& load) {
   const bool in_lanes = place.kind != Place::Kind::kUniform;
   Value* mask = mask_of(load.mask, in_lanes);
   Value* otherwise = load.mask == loop::kNone ? nullptr : argument(load.otherwise, in_lanes);
+  if (load.ahead && target_.fetch_streams && place.kind == Place::Kind::kUp && mask == nullptr)
+    fetch_ahead(load, place);
   define(load.id, emit_load(b_, dtype(load.id), place, lanes_, mask, otherwise));
+}
+
+// A page: processors do not look beyond by themselves.
+void BodyEmitter::fetch_ahead(const Load& load, const Place& place) {
+  constexpr int64_t kBytes = 4096;
+  const DType type = dtype(load.id);
+  Value* index = b_.CreateAdd(place.index, b_.getInt64(static_cast<uint64_t>(kBytes / size_of(type))));
+  emit_prefetch(b_, b_.CreateGEP(memory_type(b_.getContext(), type), place.base, index));
 }
 
 void BodyEmitter::emit_statement(const Store& store) {

@@ -74,6 +74,7 @@ class BodyEmitter {
 
   void emit_statement(const loop::Let& let);
   void emit_statement(const loop::Load& load);
+  void fetch_ahead(const loop::Load& load, const Place& place);
   void emit_statement(const loop::Store& store);
   void emit_statement(const loop::Check& check);
   void emit_statement(const loop::For& loop);

@@ -26,7 +26,7 @@ inline constexpr std::string_view kEverything = R"(npugraph.loop 1 @everything {
     check %4, "index % is out of range", %2
     check %4, "no value is shown"
     vector for j < n scan(%5 : f32 = sum %8, %6 : f32 = max %5) {
-      %7 : bf16 = load x[i*n + j]
+      %7 : bf16 = load x[i*n + j] ahead
       %8 : f32 = cast %7
       %9 : f32 = constant -inf
       %10 : f32 = load t[v2 + max(3, j)] where %4 else %9

@@ -50,6 +50,8 @@ TEST(LoopText, FieldsArriveWhereTheyBelong) {
   const auto& load = std::get<Load>(columns.body[3].node);
   EXPECT_EQ(load.mask, 4);
   EXPECT_EQ(load.otherwise, 9);
+  EXPECT_FALSE(load.ahead);
+  EXPECT_TRUE(std::get<Load>(columns.body[0].node).ahead);
   EXPECT_TRUE(std::get<Store>(columns.body[5].node).streaming);
   EXPECT_EQ(std::get<For>(rows.body[6].node).kind, For::Kind::kSerial);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which results go past the caches. No cache holds a row of 2^30 elements.
+// Which results go past the caches, and which operands are fetched ahead. No cache holds a row of 2^30 elements.
 #include <gtest/gtest.h>
 
 #include "lower/lower_testing.h"
@@ -7,14 +7,17 @@
 namespace npugraph::lower {
 namespace {
 
-int64_t streamed_stores(const std::string& body) {
+int64_t count_of(const std::string& word, const std::string& body) {
   const program::Program program = lowered(body, {.generate = true});
   EXPECT_EQ(program.tasks.size(), 1u) << tasks_of(program);
   const std::string& text = std::get<std::string>(program.tasks.at(0).args.at(0));
   int64_t count = 0;
-  for (size_t at = text.find(" streaming"); at != std::string::npos; at = text.find(" streaming", at + 1)) ++count;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
   return count;
 }
+
+int64_t streamed_stores(const std::string& body) { return count_of(" streaming", body); }
+int64_t loads_ahead(const std::string& body) { return count_of(" ahead", body); }
 
 std::string chain(const std::string& size) {
   return "input %x : f32[" + size + ", 16] user \"x\"\n%a : f32[" + size + ", 16] = aten.neg(%x)\n%b : f32[" + size +
@@ -29,6 +32,20 @@ TEST(Streaming, LargeResultsGoPastTheCaches) {
 TEST(Streaming, ResultsThatACacheMayHoldDoNot) {
   EXPECT_EQ(streamed_stores(chain("64") + "return %b"), 0);
   EXPECT_EQ(streamed_stores("symbol s0 : int\n" + chain("s0") + "return %b"), 0);
+}
+
+TEST(Streaming, LargeOperandsAreFetchedAhead) {
+  EXPECT_EQ(loads_ahead(chain("67108864") + "return %b"), 1);
+  EXPECT_EQ(loads_ahead(chain("64") + "return %b"), 0);
+  EXPECT_EQ(loads_ahead("symbol s0 : int\n" + chain("s0") + "return %b"), 0);
+}
+
+TEST(Streaming, TheLastLoopOverARowFetchesTheNextOne) {
+  EXPECT_EQ(loads_ahead(R"(
+    input %x : f32[65536, 16384] user "x"
+    %b : f32[65536, 16384] = aten._softmax(%x, -1, false)
+    return %b)"),
+            1);
 }
 
 TEST(Streaming, ShortRowsDoNot) {
