@@ -98,18 +98,22 @@ void NestWriter::write_epilogue() {
   });
 }
 
-// Nothing goes from one element to the next: rows may be cut.
+// Nothing goes from one element to the next: rows may be cut. What is read again for the last dimensions in front of the row is
+// so for each piece.
 void NestWriter::write_elements() {
   const Expr row = layout_.sizes.back();
   const Expr piece = plan_.shape.piece;
   const Expr pieces = ceil_div(row, piece);
   const bool is_whole = pieces.is_int(1);
-  const Expr rows = product(layout_.sizes, 0, layout_.sizes.size() - 1);
+  const Expr rows = product(layout_.sizes, 0, layout_.row);
+  const Expr reused = product(layout_.sizes, layout_.row - layout_.reused, layout_.row);
   parallel_for(rows * pieces, is_whole ? row : piece, [&](const Expr& i) {
-    place_.first = is_whole ? Expr(0) : Expr::make(ExprOp::kMod, {i, pieces}) * piece;
+    const Expr p = Expr::make(ExprOp::kMod, {Expr::make(ExprOp::kFloorDiv, {i, reused}), pieces});
+    place_.first = is_whole ? Expr(0) : p * piece;
     place_.length = is_whole ? row : Expr::make(ExprOp::kMin, {row - place_.first, piece});
-    const Expr element = is_whole ? i : Expr::make(ExprOp::kFloorDiv, {i, pieces});
-    place_.set_outer(layout_, element, layout_.sizes.size() - 1);
+    const Expr around = Expr::make(ExprOp::kFloorDiv, {i, reused * pieces});
+    const Expr element = is_whole ? i : around * reused + Expr::make(ExprOp::kMod, {i, reused});
+    place_.set_outer(layout_, element, layout_.row);
     walks_.write_row();
   });
 }

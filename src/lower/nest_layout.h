@@ -14,6 +14,7 @@ struct Layout {
   std::vector<std::vector<Expr>> strides;  // per access, in each of them
   std::vector<int> place;                  // per dimension of the space: which one it is; kNone where it has size 1
   size_t row = 0;                          // the first one of the row
+  size_t reused = 0;                       // how many of those in front of the row large accesses are broadcast over
 };
 
 struct LayoutRequest {
@@ -30,5 +31,9 @@ Expr ceil_div(const Expr& a, const Expr& b);
 
 // Merges dimensions that all accesses walk through as if they were one, and drops those of size 1.
 Layout collapse(const LayoutRequest& request);
+
+// Where an access that no cache holds is broadcast over dimensions in front of the row, these go inside the others: what one of
+// them read is read again at once. Sizes must be known.
+void put_reused_inside(Layout& layout);
 
 }  // namespace npugraph::lower

@@ -87,6 +87,7 @@ void lay_out(NestPlan& plan) {
                           .stay = stay,
                           .row_rank = row_rank,
                           .by_columns = terms.is_by_columns()});
+  if (!plan.is_epilogue() && !terms.is_by_columns() && !plan.shape.splits) put_reused_inside(plan.layout);
 }
 
 }  // namespace

@@ -15,12 +15,14 @@ bool is_more_than(std::span<const Expr> sizes, int64_t elements) {
   return count && *count > elements;
 }
 
-// A loop that streams has two more ends, up to the first whole line and behind the last one.
-constexpr int64_t kLeastIterations = 512;
+// A loop that streams has two more ends, up to the first whole line and behind the last one, which are empty where its rows are
+// whole lines: so many elements are, of each type.
+constexpr int64_t kLeastIterations = 512, kWholeLines = 64;
 
 bool is_long(const loop::For& loop) {
+  if (loop.kind != loop::For::Kind::kVector) return false;
   const std::optional<int64_t> extent = loop.extent.as_int();
-  return loop.kind == loop::For::Kind::kVector && (!extent || *extent >= kLeastIterations);
+  return !extent || *extent >= kLeastIterations || (*extent > 0 && *extent % kWholeLines == 0);
 }
 
 void mark_stores(std::vector<loop::Stmt>& statements, int32_t buffer, bool in_long_loop) {
@@ -57,11 +59,14 @@ void stream_large_operands(LoopNest& nest, const ir::Graph& graph, std::span<con
   operands.insert(operands.end(), nest.writes.begin(), nest.writes.end());
   for (size_t i = 0; i < operands.size(); ++i) {
     const ir::TensorType& type = graph.value(operands[i]).tensor();
-    const int64_t elements = target.l3_bytes / size_of(type.dtype);
     // What is accessed may be a small part of an operand, or one element of a large row.
-    if (!is_more_than(space, elements) || !is_more_than(type.sizes, elements)) continue;
+    const auto exceeds = [&](int64_t bytes) {
+      const int64_t elements = bytes / size_of(type.dtype);
+      return is_more_than(space, elements) && is_more_than(type.sizes, elements);
+    };
     const auto buffer = static_cast<int32_t>(i);
-    mark_stores(nest.kernel.body, buffer, false);
+    if (exceeds(target.l3_bytes)) mark_stores(nest.kernel.body, buffer, false);
+    if (!exceeds(target.l2_bytes)) continue;
     std::vector<loop::Load*> loads;
     find_last_loads(nest.kernel.body, buffer, loads);
     for (loop::Load* load : loads) load->ahead = true;

@@ -89,6 +89,11 @@ class Panels {
   }
 
  private:
+  struct Rows {
+    const char* first;
+    int64_t stride;
+  };
+
   const AttentionCode::Panels& code(const Panel& panel) const { return c_.code.panels[panel.width == width_ ? 0 : 1]; }
 
   void start(Panel& panel) {
@@ -170,11 +175,6 @@ class Panels {
                            next.first, next.stride, 64);
     }
   }
-
-  struct Rows {
-    const char* first;
-    int64_t stride;
-  };
 
   // What is fetched while a tile of keys is multiplied: by the first panel the values of the same keys, which come next, by
   // others keys of the next block.

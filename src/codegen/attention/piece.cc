@@ -2,6 +2,7 @@
 #include "codegen/attention/piece.h"
 
 #include <limits>
+#include <numbers>
 
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -18,8 +19,6 @@ namespace {
 
 using llvm::Align;
 using llvm::Value;
-
-constexpr double kLog2E = 0x1.71547652b82fep+0;
 
 class Emitter {
  public:
@@ -80,8 +79,8 @@ class PanelEmitter : Emitter {
       if (!rewritten()) largest[v] = b_.CreateFMul(largest[v], scale_);
       largest[v] = larger(largest[v], before);
       store(largest[v], at);
-      largest[v] = b_.CreateFMul(reference(largest[v]), all(kLog2E));
-      factors.push_back(power(before, all(kLog2E), largest[v]));
+      largest[v] = b_.CreateFMul(reference(largest[v]), all(std::numbers::log2e));
+      factors.push_back(power(before, all(std::numbers::log2e), largest[v]));
     }
     const Values totals = kind_.pairs ? write_pairs(largest) : write_probabilities(largest);
     for (int v = 0; v < kind_.vectors; ++v) {
@@ -106,8 +105,7 @@ class PanelEmitter : Emitter {
 
   // 2^(x * factor - largest).
   Value* power(Value* x, Value* factor, Value* largest) {
-    Value* exponent = target_.fma ? multiply_add(b_, x, factor, b_.CreateFNeg(largest), true)
-                                  : b_.CreateFSub(b_.CreateFMul(x, factor), largest);
+    Value* exponent = multiply_add(b_, x, factor, b_.CreateFNeg(largest), target_.fma);
     return emit_exp2_to_one(b_, target_, exponent, kind_.pairs);
   }
 
@@ -152,7 +150,7 @@ class PanelEmitter : Emitter {
 
   // `largest` is an exponent of 2.
   Value* probability(Value* key, int v, Value* largest) {
-    Value* factor = rewritten() ? all(kLog2E) : b_.CreateFMul(scale_, all(kLog2E));
+    Value* factor = rewritten() ? all(std::numbers::log2e) : b_.CreateFMul(scale_, all(std::numbers::log2e));
     return power(load(place(scores_, number(key, v))), factor, largest);
   }
 

@@ -23,9 +23,8 @@ struct PanelKind {
 };
 
 // One step of the softmax along keys, over the panel of keys [first_key, first_key + keys). `state` is a row with the largest
-// score and one with the sum of probabilities, so far (-infinity and 0 at first). Unless scores are limited or masked, `scale` is
-// at least 0. `sums` are those with values so far, in
-// `sum_rows` rows: they are scaled to the new maximum.
+// score and one with the sum of probabilities, so far (-infinity and 0 at first). `sums` are those with values so far, in
+// `sum_rows` rows: they are scaled to the new maximum. Unless scores are limited or masked, `scale` is at least 0.
 using SoftmaxPanelFunction = void(float* scores, int64_t keys, int64_t first_key, const int32_t* limits,
                                   const float* mask, float scale, float* state, float* sums, int64_t sum_rows);
 

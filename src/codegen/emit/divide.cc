@@ -80,4 +80,12 @@ Value* divide_floats(Ir& b, const target::Target& target, Op op, Value* x, Value
   return b.CreateSelect(b.CreateFCmpOEQ(y, number(0)), ratio, floored);
 }
 
+Value* divide_by_scalar(Ir& b, Value* x, Value* y) {
+  const int lanes = lanes_of(x);
+  Value* one = llvm::ConstantFP::get(b.getDoubleTy(), 1);
+  Value* reciprocal = splat(b, b.CreateFDiv(one, b.CreateFPExt(y, b.getDoubleTy())), lanes);
+  Value* wide = b.CreateFPExt(x, in_lanes(b.getDoubleTy(), lanes));
+  return b.CreateFPTrunc(b.CreateFMul(wide, reciprocal), x->getType());
+}
+
 }  // namespace npugraph::codegen

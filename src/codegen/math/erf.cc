@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The error function and its complement.
+#include <numbers>
+
 #include "codegen/math/coefficients.h"
 #include "codegen/math/functions.h"
 
@@ -22,9 +24,8 @@ Real emit_erf(Real x) {
 
 // exp(-x^2) P(1 / (|x| + 3)), or 2 minus that; in f64, as f32 has no bits to spare for the exponent.
 Real emit_erfc(Real x) {
-  constexpr double kLog2E = 0x1.71547652b82fep+0;
   const Real magnitude = at_most(to_f64(abs(x)), 10.3);
-  const Real exponent = magnitude * magnitude * -kLog2E;
+  const Real exponent = magnitude * magnitude * -std::numbers::log2e;
   const Rounded n = round_small(exponent);
   const Real power = polynomial(exponent - n.value, kExp2Wide) * power_of_two(n);
   const Real y = power * polynomial(1 / (magnitude + 3), kErfcWide);

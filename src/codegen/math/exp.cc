@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // exp and what follows from it. x = n log(2) + r; exp(x) = 2^n exp(r), and exp(r) is a polynomial.
+#include <numbers>
+
 #include "codegen/math/coefficients.h"
 #include "codegen/math/functions.h"
 
 namespace npugraph::codegen {
 namespace {
-
-constexpr double kLog2E = 0x1.71547652b82fep+0;
 
 struct Constants {
   double overflow;   // exp() is infinite from here on
@@ -33,7 +33,7 @@ struct Reduced {
 
 Reduced reduce(Real x) {
   const Constants& c = constants(x);
-  const Rounded n = round_product(x, kLog2E);
+  const Rounded n = round_product(x, std::numbers::log2e);
   return {n, fma(n.value, -c.ln2_low, fma(n.value, -c.ln2_high, x))};
 }
 

@@ -25,8 +25,8 @@ bool is_math(loop::Op op);
 llvm::Value* emit_math(llvm::IRBuilderBase& b, const target::Target& target, loop::Op op,
                        llvm::ArrayRef<llvm::Value*> args);
 
-// 2^x for f32 x up to 0, or NaN, of which less is computed: what would be no normal number is 0, and a `short_one` is good to
-// 22 bits.
+// 2^x for f32 x up to 0 (rounding may leave a little more), or NaN, of which less is computed: what would be no normal number
+// is 0, and a `short_one` is good to 22 bits.
 llvm::Value* emit_exp2_to_one(llvm::IRBuilderBase& b, const target::Target& target, llvm::Value* x, bool short_one);
 
 }  // namespace npugraph::codegen

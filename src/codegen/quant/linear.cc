@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few rows of x: matrix-vector products that stream the blocks; one row as digits where the target multiplies them. Many: tiles, for which some rows of blocks at a time become
-// f32 in the cache of who multiplies them.
+// Few rows of x: matrix-vector products that stream the blocks; one row as digits where the target multiplies them. Many:
+// tiles, for which some rows of blocks at a time become f32 in the cache of who multiplies them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -120,6 +120,33 @@ TEST(NestShapes, ComputeTheSame) {
   }
 }
 
+std::string product(const std::string& rows, const std::string& length) {
+  const std::string inner = rows.empty() ? length : rows + ", " + length;
+  return "input %x : f32[3, " + inner + "] user \"x\"\ninput %c : f32[" + inner + "] user \"c\"\ninput %w : f32[" +
+         length + "] user \"w\"\n%a : f32[3, " + inner + "] = aten.mul.Tensor(%x, %w)\n%s : f32[3, " + inner +
+         "] = aten.add.Tensor(%a, %c)\nreturn %s";
+}
+
+// Whether the three that share `c` follow each other.
+bool reads_again(const LoopNest& nest) { return loop::print(nest.kernel).find("mod(i0, 3)") != std::string::npos; }
+
+TEST(Nests, ReadLargeBroadcastOperandsOnce) {
+  for (const auto& [rows, length] : {std::pair{5000, 64}, std::pair{1, 300000}}) {
+    const Nest nest(product(rows == 1 ? "" : std::to_string(rows), std::to_string(length)));
+    const LoopNest made = nest.in({});
+    EXPECT_TRUE(reads_again(made)) << loop::print(made.kernel);
+    const std::vector<float> got = nest.run(made.kernel, made);
+    const auto input = [](int i) { return std::sin(static_cast<float>(i) * 0.7F); };
+    for (int i = 0; i < 3 * rows * length; ++i)
+      ASSERT_NEAR(got[i], input(i) * input(i % length) + input(i % (rows * length)), 1e-6) << i;
+  }
+}
+
+TEST(Nests, KeepTheirOrderWhereACacheHoldsWhatIsBroadcast) {
+  const Nest nest(product("50", "64"));
+  EXPECT_FALSE(reads_again(nest.in({}))) << loop::print(nest.in({}).kernel);
+}
+
 TEST(NestShapes, BeginWithTheUsualOne) {
   for (const std::string& body : {chain("f32[3, 5000]"), softmax("f32[3, 70]", "-1"), transposed("70", "90")})
     EXPECT_EQ(Nest(body).shapes().front(), NestShape());

@@ -36,6 +36,7 @@ TEST(Streaming, ResultsThatACacheMayHoldDoNot) {
 
 TEST(Streaming, LargeOperandsAreFetchedAhead) {
   EXPECT_EQ(loads_ahead(chain("67108864") + "return %b"), 1);
+  EXPECT_EQ(loads_ahead(chain("1048576") + "return %b"), 1);
   EXPECT_EQ(loads_ahead(chain("64") + "return %b"), 0);
   EXPECT_EQ(loads_ahead("symbol s0 : int\n" + chain("s0") + "return %b"), 0);
 }
@@ -55,6 +56,14 @@ TEST(Streaming, ShortRowsDoNot) {
     %b : f32[67108864, 16] = aten._softmax(%a, -1, false)
     return %b)"),
             0);
+}
+
+TEST(Streaming, ShortRowsOfWholeLinesDo) {
+  EXPECT_EQ(streamed_stores(R"(
+    input %x : f32[16777216, 64] user "x"
+    %b : f32[16777216, 64] = aten._softmax(%x, -1, false)
+    return %b)"),
+            1);
 }
 
 TEST(Streaming, ResultsOfRowsDoNot) {

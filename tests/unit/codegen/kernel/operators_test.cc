@@ -136,6 +136,36 @@ TEST(Bitcasts, KeepTheBits) {
   }
 }
 
+// Each x by each divisor, of any bits: quotients that are normal numbers, infinite, NaN or zero are those of a division.
+TEST(Division, ByOneDivisorIsExact) {
+  constexpr int64_t kElements = 3000;
+  Builder b("divide");
+  const loop::BufferId x = b.in("x", DType::kF32), d = b.in("d", DType::kF32), y = b.out("y", DType::kF32);
+  b.parallel_for(kElements, 1, [&](const Expr& i) {
+    const Value divisor = b.load(d, i);
+    b.vector_for(kElements,
+                 [&](const Expr& j) { b.store(y, i * kElements + j, binary(Op::kDiv, b.load(x, j), divisor)); });
+  });
+  std::vector<Array> arrays;
+  for (const uint64_t seed : {1, 2}) {
+    Array bits = values_of(DType::kF32, kElements, seed);
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    for (int64_t i = 1000; i < kElements; ++i) bits.data<uint32_t>()[i] = random();
+    arrays.push_back(std::move(bits));
+  }
+  arrays.push_back(zeros(DType::kF32, kElements * kElements));
+  ASSERT_EQ(run_generated(b.finish(), target::host_target(), arrays, {}), "");
+  for (int64_t i = 0; i < kElements * kElements; ++i) {
+    const float wanted = arrays[0].at<float>(i % kElements) / arrays[1].at<float>(i / kElements);
+    const float got = arrays[2].at<float>(i);
+    if (std::fpclassify(wanted) == FP_SUBNORMAL)
+      ASSERT_NEAR(got, wanted, std::numeric_limits<float>::denorm_min());
+    else
+      ASSERT_TRUE(std::isnan(wanted) ? std::isnan(got) : got == wanted && std::signbit(got) == std::signbit(wanted))
+          << got << " for " << wanted;
+  }
+}
+
 TEST(Division, RaisesOnAZeroDivisor) {
   Builder b("divide");
   const Expr n = b.scalar("n");
