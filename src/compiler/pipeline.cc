@@ -40,6 +40,7 @@ const std::vector<passes::Pass>& graph_passes() {
       // While everything is functional.
       passes::find_pass("expand_batch_norm"),
       passes::find_pass("straighten"),
+      passes::find_pass("drop_head_copies"),
       // A clone that still stands is a reader of the old value and keeps its source from being updated in place.
       passes::find_pass("remove_copies"),
       // An operator that updates a conversion or a concatenation in place would be bound to it.

@@ -7,6 +7,7 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/detach_creations.h"
+#include "passes/drop_head_copies.h"
 #include "passes/expand_batch_norm.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_conversions.h"
@@ -31,6 +32,7 @@ const std::vector<Pass>& all_passes() {
       {"cse", cse, "computes equal things once"},
       {"dce", dce, "removes what nobody can notice"},
       {"detach_creations", detach_creations, "lets tensors of one number read nothing"},
+      {"drop_head_copies", drop_head_copies, "lets attention read heads where products leave them"},
       {"expand_batch_norm", expand_batch_norm, "computes factors and summands of channels for batch normalisations"},
       {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
       {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves"},

@@ -46,10 +46,12 @@ class Straightener {
     return id != ir::kNone && static_cast<size_t>(id) < in_chain_.size() && in_chain_[id];
   }
 
-  // One fresh tensor, computed element by element.
+  // One fresh tensor, computed element by element; dropout that does nothing is a clone.
   bool is_elementwise(const ir::Node& node) const {
-    return is_pure(*node.op) && node.op->is(ir::Trait::kElementwise) && !node.op->is(ir::Trait::kCopyLike) &&
-           node.views.empty() && node.results.size() == 1 && tensor(node.results[0]) != nullptr;
+    static const ir::Op* kClone = row("aten.clone");
+    const bool is_one = node.op->is(ir::Trait::kElementwise) && !node.op->is(ir::Trait::kCopyLike);
+    return is_pure(*node.op) && (is_one || node.op == kClone) && node.views.empty() && node.results.size() == 1 &&
+           tensor(node.results[0]) != nullptr;
   }
   // Whatever the strides of `value`, it gives the same.
   bool is_normalisation(const ir::Node& node, ir::ValueId value) const {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/drop_head_copies.h"
+
+#include <algorithm>
+
+#include "passes/memory_trace.h"
+#include "passes/rewrite.h"
+#include "tensor/shape.h"
+
+namespace npugraph::passes {
+namespace {
+
+class Dropper {
+ public:
+  explicit Dropper(ir::Graph& graph) : graph_(graph), trace_(graph), uses_(ir::find_uses(graph)) {}
+
+  int run(PassContext& context) {
+    static const ir::Op* kFlash = row("aten._scaled_dot_product_flash_attention_for_cpu");
+    static const ir::Op* kAttention = row("npugraph.attention");
+    int hits = 0;
+    for (const ir::NodeId id : graph_.order()) {
+      const ir::Node& node = graph_.node(id);
+      if (node.dead || (node.op != kFlash && node.op != kAttention)) continue;
+      bool dropped = false;
+      for (const char* name : {"key", "value"}) dropped |= drop(id, name);
+      // The result is laid out as the queries are.
+      if (node.op == kFlash && may_move(node)) dropped |= drop(id, "query") && (move_result(node), true);
+      if (!dropped) continue;
+      context.remark(node, "reads heads without a copy");
+      ++hits;
+    }
+    return hits;
+  }
+
+ private:
+  const ir::TensorType* tensor(ir::ValueId id) const { return std::get_if<ir::TensorType>(&graph_.value(id).type); }
+  ir::TensorType& tensor(ir::ValueId id) { return std::get<ir::TensorType>(graph_.value(id).type); }
+
+  // Whether `type` is [b, h, s, d] with the heads of a row side by side, which may stand in longer rows.
+  static bool has_heads_in_rows(const ir::TensorType& type) {
+    return type.sizes.size() == 4 && type.strides[3].is_int(1) && type.strides[1] == type.sizes[3] &&
+           !type.sizes[1].is_int(1) && !type.sizes[2].is_int(1);
+  }
+  // The strides of such a tensor that is dense.
+  static std::vector<Expr> strides_of_rows(const std::vector<Expr>& sizes) {
+    const Expr row = sizes[1] * sizes[3];
+    return {sizes[2] * row, sizes[3], row, 1};
+  }
+
+  static bool makes_contiguous(const ir::Node& node) {
+    static const ir::Op* kClone = row("aten.clone");
+    return node.op == kClone && argument(node, "memory_format") == Attr(MemoryFormat::kContiguous);
+  }
+
+  // What attention may read instead of the operand `name`; kNone where there is no copy.
+  ir::ValueId original_of(ir::NodeId attention, const char* name) const {
+    const ir::ValueId copy = as_value(argument(graph_.node(attention), name));
+    const ir::NodeId copying = copy == ir::kNone ? ir::kNone : graph_.value(copy).def;
+    if (copying == ir::kNone || !makes_contiguous(graph_.node(copying))) return ir::kNone;
+    const ir::ValueId original = as_value(graph_.node(copying).args[0]);
+    if (tensor(original) == nullptr || !has_heads_in_rows(*tensor(original))) return ir::kNone;
+    const int32_t from = trace_.position(copying), to = trace_.position(attention);
+    const auto is_written = [&](ir::ValueId id, int32_t after) {
+      return trace_.is_accessed(id, after, to, MemoryTrace::Kind::kWrite);
+    };
+    return is_written(original, from) || is_written(copy, from) ? ir::kNone : original;
+  }
+
+  bool drop(ir::NodeId attention, const char* name) {
+    const ir::ValueId original = original_of(attention, name);
+    if (original != ir::kNone) argument(graph_.node(attention), name) = TensorRef{original};
+    return original != ir::kNone;
+  }
+
+  // Whether all that reads `value` are nodes of which `fits` is true.
+  template <typename Fits>
+  bool all_read(ir::ValueId value, const Fits& fits) const {
+    const auto& users = uses_.users[value];
+    return uses_.output_uses[value] == 0 && std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
+             return graph_.node(user).dead || fits(graph_.node(user));
+           });
+  }
+
+  // Whether the result is read through transposed views alone, and these by copies.
+  bool may_move(const ir::Node& attention) const {
+    static const ir::Op* kTranspose = row("aten.transpose.int");
+    return all_read(attention.results[0], [&](const ir::Node& view) {
+      const bool fits = view.op == kTranspose && as_int(view.args[1]) == 1 && as_int(view.args[2]) == 2;
+      return fits && all_read(view.results[0], makes_contiguous);
+    });
+  }
+
+  void move_result(const ir::Node& attention) {
+    ir::TensorType& type = tensor(attention.results[0]);
+    type.strides = strides_of_rows(type.sizes);
+    for (const ir::NodeId view : uses_.users[attention.results[0]]) {
+      std::vector<Expr> strides = type.strides;
+      std::swap(strides[1], strides[2]);
+      tensor(graph_.node(view).results[0]).strides = std::move(strides);
+    }
+  }
+
+  ir::Graph& graph_;
+  const MemoryTrace trace_;
+  const ir::Uses uses_;
+};
+
+}  // namespace
+
+int drop_head_copies(ir::Graph& graph, PassContext& context) { return Dropper(graph).run(context); }
+
+}  // namespace npugraph::passes
