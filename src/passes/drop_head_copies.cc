@@ -47,11 +47,6 @@ class Dropper {
     return {sizes[2] * row, sizes[3], row, 1};
   }
 
-  static bool makes_contiguous(const ir::Node& node) {
-    static const ir::Op* kClone = row("aten.clone");
-    return node.op == kClone && argument(node, "memory_format") == Attr(MemoryFormat::kContiguous);
-  }
-
   // What attention may read instead of the operand `name`; kNone where there is no copy.
   ir::ValueId original_of(ir::NodeId attention, const char* name) const {
     const ir::ValueId copy = as_value(argument(graph_.node(attention), name));

@@ -45,7 +45,7 @@ const std::vector<Pass>& all_passes() {
       {"reinplace_intermediates", reinplace_intermediates, "lets operators write into operands that die with them"},
       {"remove_copies", remove_copies, "removes copies that nobody can tell from the original"},
       {"sink_cat", sink_cat, "computes in the parts of a concatenation what would be computed of the whole"},
-      {"straighten", straighten, "keeps rows in order for normalisations that read chains of elementwise operators"},
+      {"straighten", straighten, "keeps rows in order in chains of elementwise operators that are read so"},
   };
   return passes;
 }

@@ -8,6 +8,11 @@
 
 namespace npugraph::passes {
 
+bool makes_contiguous(const ir::Node& node) {
+  static const ir::Op* kClone = row("aten.clone");
+  return node.op == kClone && argument(node, "memory_format") == Attr(MemoryFormat::kContiguous);
+}
+
 int32_t find_argument(const ir::Op& op, std::string_view name) {
   const auto& args = op.schema.args;
   for (size_t i = 0; i < args.size(); ++i) {

@@ -23,6 +23,9 @@ inline bool is_pure(const ir::Op& op) {
   return (op.traits & kImpure) == 0;
 }
 
+// Whether the node copies its operand into contiguous memory.
+bool makes_contiguous(const ir::Node& node);
+
 // Index of the schema argument `name`, or -1.
 int32_t find_argument(const ir::Op& op, std::string_view name);
 // The argument `name`. The schema must have it.

@@ -16,7 +16,7 @@ namespace {
 struct Chain {
   std::vector<ir::NodeId> nodes;  // in program order
   int transposed = 0;             // operands from outside
-  int normalisations = 0;         // that read it
+  int readers = 0;                // normalisations and copies that want rows
 };
 
 class Straightener {
@@ -30,8 +30,8 @@ class Straightener {
     find_members();
     int hits = 0;
     for (const auto& [root, chain] : find_chains()) {
-      if (chain.normalisations == 0 || chain.transposed > chain.normalisations) continue;
-      context.remark(graph_.node(chain.nodes.front()), "rows in order for normalisations");
+      if (chain.readers == 0 || chain.transposed > chain.readers) continue;
+      context.remark(graph_.node(chain.nodes.front()), "rows in order for those that read them");
       rewrite(chain);
       ++hits;
     }
@@ -53,14 +53,14 @@ class Straightener {
     return is_pure(*node.op) && (is_one || node.op == kClone) && node.views.empty() && node.results.size() == 1 &&
            tensor(node.results[0]) != nullptr;
   }
-  // Whatever the strides of `value`, it gives the same.
-  bool is_normalisation(const ir::Node& node, ir::ValueId value) const {
+  // Whatever the strides of `value`, it gives the same, and rows in order suit it best.
+  bool wants_rows(const ir::Node& node, ir::ValueId value) const {
     static const ir::Op* kLayerNorm = row("aten.native_layer_norm");
-    return node.op == kLayerNorm && as_value(node.args[0]) == value;
+    return (node.op == kLayerNorm || makes_contiguous(node)) && as_value(node.args[0]) == value;
   }
   bool allows(ir::NodeId user, ir::ValueId value) const {
     const ir::Node& node = graph_.node(user);
-    if (is_normalisation(node, value)) return true;
+    if (wants_rows(node, value)) return true;
     return is_elementwise(node) && (is_in_order(node.results[0]) || in_chain_[user]);
   }
 
@@ -100,7 +100,7 @@ class Straightener {
     const ir::Node& node = graph_.node(id);
     chain.nodes.push_back(id);
     for (const ir::NodeId user : uses_.users[node.results[0]])
-      chain.normalisations += is_normalisation(graph_.node(user), node.results[0]);
+      chain.readers += wants_rows(graph_.node(user), node.results[0]);
     for (const Attr& arg : node.args) chain.transposed += is_transposed(as_value(arg));
   }
 
