@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "codegen/emit/casts.h"
 #include "codegen/emit/loops.h"
+#include "codegen/emit/row_pointers.h"
 #include "codegen/emit/vectors.h"
 #include "codegen/jit/code_store.h"
 #include "codegen/math/math.h"
@@ -342,6 +343,9 @@ class MaskEmitter : Emitter {
 
  private:
   Values step(Value* key, Value* lanes, const Values& so_far) {
+    // Of the same row the next call takes the next block of keys; others lie between, which processors do not see through.
+    Value* next = b_.CreateGEP(memory_type(b_.getContext(), mask_), arg(0), b_.CreateAdd(key, arg(1)));
+    emit_prefetch(b_, next);
     Value* added = emit_load(b_, mask_, {Place::Kind::kUp, arg(0), key}, lanes_, lanes, nullptr);
     if (mask_ == DType::kBool)
       added = b_.CreateSelect(added, all(0), lowest());
