@@ -55,7 +55,8 @@ TEST(Driver, RefusesUnknownNamesAndListsTheKnownOnes) {
   EXPECT_THROW(run_passes(graph, {}, context, options), UserError);
   EXPECT_EQ(message_of([] { find_pass("ccse"); }),
             "unknown pass 'ccse'; the passes are bound_attention, canonicalise, cse, dce, detach_creations, "
-            "drop_head_copies, expand_batch_norm, fold_constants, fold_conversions, fold_dequantised, fold_repeat_kv, fuse_attention, hoist_copies, "
+            "drop_head_copies, expand_batch_norm, fold_constants, fold_conversions, fold_dequantised, fold_repeat_kv, "
+            "fuse_attention, hoist_copies, "
             "recompute_parts, reinplace_inputs, reinplace_intermediates, remove_copies, sink_cat, straighten");
 }
 
