@@ -75,6 +75,7 @@ class Result:
 
     ``foreign_load`` is the share of the machine that other processes used during the benchmark. ``limit_seconds`` is
     the least time that the machine's limit named ``limit`` (MFU: arithmetic, MBU: reading memory, ...) allows.
+    ``generated`` is the share of the time of our tasks that generated code takes, where that was measured.
     """
 
     benchmark: str
@@ -86,6 +87,7 @@ class Result:
     error_factor: float = ERROR_FACTOR
     limit: str = ""
     limit_seconds: float = 0.0
+    generated: float | None = None
 
     def share(self, side: SideResult) -> float:
         """Of the machine's limit that ``side`` reaches."""

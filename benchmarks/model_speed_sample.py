@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One sample of ``model_speed``: python -m benchmarks.model_speed_sample SIDE MODEL SIZE DTYPE REFERENCE SECONDS.
 
-Prints JSON: the median seconds of a call in steady state, and the largest relative error against REFERENCE, a file
-with the float64 outputs.
+Prints JSON: the median seconds of a call in steady state, the largest relative error against REFERENCE, a file
+with the float64 outputs, and of our side the share of the tasks' time that generated code takes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from benchmarks.models import CASES
 
 LEAST_CALLS = 5
 WARM_UP_CALLS = 3
+NOT_GENERATED = ("aten", "kernel", "python")  # kinds of tasks
 
 
 @torch.no_grad()
@@ -40,7 +41,21 @@ def main(side: str, name: str, size: str, dtype: str, reference: str, seconds: s
         start = time.perf_counter()
         call()
         taken.append(time.perf_counter() - start)
-    print(json.dumps({"seconds": statistics.median(taken), "first": first, "error": error}))
+    sample = {"seconds": statistics.median(taken), "first": first, "error": error}
+    if side == peers.OURS:
+        sample["generated"] = share_of_generated_code(call)
+    print(json.dumps(sample))
+
+
+def share_of_generated_code(call: peers.Call) -> float:
+    """Of the time of the tasks of some calls."""
+    import npugraph
+
+    with npugraph.task_log() as log:
+        for _ in range(LEAST_CALLS):
+            call()
+    times = [(record.kind not in NOT_GENERATED, record.end_ns - record.begin_ns) for record in log]
+    return sum(time for generated, time in times if generated) / sum(time for _, time in times)
 
 
 def max_error(outputs: list[torch.Tensor], reference: list[torch.Tensor]) -> float:

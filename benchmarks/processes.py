@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,15 +28,16 @@ def compare(
     take: Callable[[str], Sample],
     contenders: Contenders = lambda times: times,
 ) -> Result:
-    """``rounds`` samples of each side in turn. ``take(side)`` gives ``seconds`` (a call) and ``error``; a side whose
-    sample fails is left out, with its last words as a note. ``contenders`` is given the seconds of the first round, and
-    gives the sides that go on."""
+    """``rounds`` samples of each side in turn. ``take(side)`` gives ``seconds`` (a call), ``error`` and, of our side,
+    maybe ``generated``; a side whose sample fails is left out, with its last words as a note. ``contenders`` is given
+    the seconds of the first round, and gives the sides that go on."""
     taken, notes = take_turns(side_names, rounds, take, contenders)
     compared = [
         SideResult(side, [s["seconds"] for s in samples], max(s["error"] for s in samples))
         for side, samples in taken.items()
     ]
-    return Result(benchmark, case, compared, notes=notes)
+    generated = [s["generated"] for samples in taken.values() for s in samples if s.get("generated") is not None]
+    return Result(benchmark, case, compared, notes=notes, generated=statistics.median(generated) if generated else None)
 
 
 def take_turns(

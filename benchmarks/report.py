@@ -29,6 +29,8 @@ def lines(result: Result) -> str:
     notes = dict(result.notes)
     if result.limit:
         notes[result.limit] = ", ".join(f"{side.name} {result.share(side):.2f}" for side in result.sides)
+    if result.generated is not None:
+        notes["share of generated code"] = f"{result.generated:.3f}"
     return "\n".join(sides + [f"  {name}: {value}" for name, value in notes.items()])
 
 

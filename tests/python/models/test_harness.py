@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import model_speed, plots, processes, report
-from benchmarks.bars import Bar, GeometricBar, ShareBar
+from benchmarks.bars import Bar, GeneratedBar, GeometricBar, ShareBar
 from benchmarks.harness import Request, Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
 
@@ -49,6 +49,23 @@ def test_a_geometric_bar_compares_with_the_best_accurate_peer() -> None:
     assert bar.verdict([case("a float32", 1.0), case("b float32", 2.0)]).startswith("met")
     assert bar.verdict([case("a float32", 1.0), case("b float32", 2.0, error=1.0)]).startswith("NOT MET")
     assert bar.verdict([case("a bfloat16", 1.0)]) is None
+
+
+def test_a_geometric_bar_may_limit_how_many_cases_are_behind() -> None:
+    def case(name: str, own: float) -> Result:
+        return Result("speed", name, [EAGER, SideResult("npugraph_ex", [own], 1e-7)])
+
+    mixed = [case("a", 0.1), case("b", 9.0)]
+    assert GeometricBar("speed", "", 1.0, ("eager",), most_behind=1).verdict(mixed).startswith("met")
+    assert GeometricBar("speed", "", 1.0, ("eager",), most_behind=0).verdict(mixed).startswith("NOT MET")
+
+
+def test_a_generated_bar_takes_the_least_case_that_it_is_about() -> None:
+    bar = GeneratedBar("speed", 0.9, but=("resnet",))
+    cases = [Result("speed", name, [EAGER], generated=share) for name, share in (("bert", 0.95), ("resnet", 0.8))]
+    assert bar.verdict(cases) == "met      speed but resnet: share of generated code >= 0.9: 0.95 (bert)"
+    assert GeneratedBar("speed", 0.9).verdict(cases).startswith("NOT MET")
+    assert bar.verdict([Result("speed", "bert", [EAGER])]) is None
 
 
 def test_a_share_bar_takes_the_least_case_and_no_wrong_result() -> None:
