@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "codegen/matmul/matvec.h"
 #include "codegen/task/slots.h"
@@ -123,6 +124,38 @@ void choose_blocks(AttentionPlan& plan) {
   choose_chunks(plan, heads * plan.row_blocks(), plan.keys + 1, 1024);
 }
 
+// Of a set of the second cache, a line of which may stand in so many places.
+constexpr int64_t kWays = 16, kLine = 64;
+
+// Lines of the second cache of `bytes` that rows of `length` bytes, each `apart` from the one before it, can be in at a time.
+int64_t usable_lines(int64_t bytes, int64_t apart, int64_t length) {
+  const int64_t sets = std::max<int64_t>(bytes / kLine / kWays, 1);
+  const int64_t starts = sets / std::gcd(std::max<int64_t>(apart / kLine, 1), sets);
+  return std::min(starts * divide_up(length, kLine), sets) * kWays;
+}
+
+HeadsPlace dense_place(const AttentionPlan& plan, DType dtype, int64_t size) {
+  const int64_t row = size * size_of(dtype);
+  return {{plan.heads * plan.keys * row, plan.keys * row, row, size_of(dtype)}, dtype};
+}
+
+// Blocks of rows read all keys and values of a head one after the other.
+void choose_copies(AttentionPlan& plan, const target::Target& target) {
+  constexpr int64_t kLeastBlocks = 4;
+  if (plan.by_rows || plan.row_blocks() < kLeastBlocks || !plan.k.is_dense() || !plan.v.is_dense()) return;
+  const HeadsPlace k = dense_place(plan, plan.k.dtype, plan.key_size);
+  const HeadsPlace v = dense_place(plan, plan.v.dtype, plan.value_size);
+  const int64_t lines = plan.keys * (divide_up(k.row(), kLine) + divide_up(v.row(), kLine));
+  const int64_t usable = std::min(usable_lines(target.l2_bytes, plan.k.row(), k.row()),
+                                  usable_lines(target.l2_bytes, plan.v.row(), v.row()));
+  const bool stand_apart = plan.k.row() > k.row() || plan.v.row() > v.row();
+  if (!stand_apart || lines <= usable) return;
+  plan.given_k = plan.k;
+  plan.given_v = plan.v;
+  plan.k = k;
+  plan.v = v;
+}
+
 }  // namespace
 
 size_t number_of_buffers(const loop::Attention& attention) {
@@ -148,6 +181,7 @@ std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DT
   plan.shape = tile_shape(target, plan.kind());
   plan.value_rows = tile_shape(target, TileKind::kF32).rows;
   choose_blocks(plan);
+  choose_copies(plan, target);
   if (plan.items() == 0) return plan;
   plan.item_bytes = plan.by_rows ? bytes_of_rows(plan) : bytes_of_panels(plan);
   plan.slots = static_cast<int>(std::min<int64_t>(plan.items(), most_slots()));

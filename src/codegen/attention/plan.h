@@ -7,6 +7,7 @@
 
 #include "codegen/attention/attention.h"
 #include "codegen/matmul/tile.h"
+#include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
 
@@ -33,6 +34,9 @@ struct AttentionPlan {
   int64_t key_size = 0;
   int64_t value_size = 0;
   HeadsPlace q, k, v, mask, out, logsumexp;
+  // Where keys and values are given, if they are first copied to where `k` and `v` say, in the workspace: rows that stand apart
+  // may push each other out of the cache.
+  std::optional<HeadsPlace> given_k, given_v;
   float scale = 1;
   std::optional<int64_t> before;  // keys that a query sees from its position on
   std::optional<int64_t> after;
@@ -74,7 +78,11 @@ struct AttentionPlan {
   // What chunks leave: for each row its sums with values, its largest score and its sum of probabilities.
   int64_t part_floats() const { return value_size + 2; }
   int64_t part_bytes() const { return chunks == 1 ? 0 : (items() * block_rows * part_floats() * 4 + 63) / 64 * 64; }
-  int64_t workspace() const { return part_bytes() + slots * item_bytes; }
+  int64_t bytes_of_keys() const { return batches * heads * keys * key_size * size_of(k.dtype); }
+  int64_t bytes_of_values() const { return batches * heads * keys * value_size * size_of(v.dtype); }
+  int64_t copy_bytes() const { return given_k ? round_up(bytes_of_keys(), 64) + round_up(bytes_of_values(), 64) : 0; }
+  // What chunks leave, copies, scratch.
+  int64_t workspace() const { return part_bytes() + copy_bytes() + slots * item_bytes; }
 };
 
 // Scratch of an item, by either form.

@@ -2,6 +2,7 @@
 #include "codegen/attention/run.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "codegen/attention/item.h"
 #include "codegen/matmul/code.h"
@@ -45,6 +46,19 @@ void find_rows(const AttentionPlan& plan, const target::Target& target, int rows
   code.softmax_row = softmax_row_code(target, plan.masked);
 }
 
+// Rows of keys or of values that some query sees, one behind the other.
+void copy_heads(const AttentionCall& attention, const HeadsPlace& from, const void* source, const HeadsPlace& to,
+                char* target, const ng_call& call) {
+  const AttentionPlan& plan = attention.plan;
+  const int64_t first = attention.first(0), limit = attention.limit(plan.queries - 1);
+  for_items(*call.host, plan.batches * plan.heads, std::max<int64_t>(limit - first, 0) * to.row(), [&](int64_t item) {
+    const int64_t batch = item / plan.heads, head = item % plan.heads;
+    for (int64_t key = first; key < limit; ++key)
+      std::memcpy(target + to.offset(batch, head, key),
+                  static_cast<const char*>(source) + from.offset(batch, head, key), static_cast<size_t>(to.row()));
+  });
+}
+
 }  // namespace
 
 int64_t value_tiles(const AttentionPlan& plan) {
@@ -84,7 +98,13 @@ void make_code_for_queries(const AttentionPlan& plan, const target::Target& targ
 void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
   if (plan.items() == 0) return;
   const AttentionCall attention(plan, code, call);
-  const Scratch scratch{static_cast<char*>(call.workspace) + plan.part_bytes(), plan.item_bytes, plan.slots};
+  char* copies = static_cast<char*>(call.workspace) + plan.part_bytes();
+  if (plan.given_k) {
+    copy_heads(attention, *plan.given_k, call.buffers[1].data, plan.k, copies, call);
+    copy_heads(attention, *plan.given_v, call.buffers[2].data, plan.v, copies + round_up(plan.bytes_of_keys(), 64),
+               call);
+  }
+  const Scratch scratch{copies + plan.copy_bytes(), plan.item_bytes, plan.slots};
   const int64_t size = plan.key_size + plan.value_size;
   const int64_t reading = kCostOfByte * size_of(plan.k.dtype);
   const int64_t rows_at_once = std::max(std::min(plan.block_rows, plan.rows()), reading);

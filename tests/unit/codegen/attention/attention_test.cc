@@ -310,6 +310,32 @@ TEST(Attention, TakesAnyStrides) {
   }
 }
 
+void for_each_place(const Sizes& sizes, const std::function<void(const Sizes&)>& visit) {
+  for (int64_t b = 0; b < sizes[0]; ++b)
+    for (int64_t h = 0; h < sizes[1]; ++h)
+      for (int64_t row = 0; row < sizes[2]; ++row)
+        for (int64_t i = 0; i < sizes[3]; ++i) visit({b, h, row, i});
+}
+
+// Rows of keys that would share a few sets of the cache are copied first: results are those of rows side by side.
+TEST(Attention, GivesTheSameBitsWhereKeysStandFarApart) {
+  for (const auto position : {loop::AttentionPosition::kStart, loop::AttentionPosition::kEnd}) {
+    Case x{.heads = 16, .queries = 800, .keys = 1100, .size = 16, .after = 0, .position = position};
+    const Operands dense = make_operands(x);
+    x.heads_inside = true;
+    const Operands apart = make_operands(x);
+    for (const auto& [from, to] : {std::pair{&dense.q, &apart.q}, {&dense.k, &apart.k}, {&dense.v, &apart.v}})
+      for_each_place((*from)->sizes(), [&](const Sizes& at) { std::memcpy((*to)->at(at), (*from)->at(at), 4); });
+    run_attention_task(x, target::host_target(), apart, 3);
+    x.heads_inside = false;
+    run_attention_task(x, target::host_target(), dense, 3);
+    int64_t wrong = 0;
+    for_each_place(dense.out->sizes(),
+                   [&](const Sizes& at) { wrong += std::memcmp(dense.out->at(at), apart.out->at(at), 4) != 0; });
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
 TEST(Attention, TakesValuesOfAnotherSizeThanKeys) {
   for (const int64_t queries : {2, 40}) {
     for (const int64_t values : {0, 1, 13, 100})
