@@ -24,7 +24,10 @@ class Dropper {
       bool dropped = false;
       for (const char* name : {"key", "value"}) dropped |= drop(id, name);
       // The result is laid out as the queries are.
-      if (node.op == kFlash && may_move(node)) dropped |= drop(id, "query") && (move_result(node), true);
+      if (node.op == kFlash && may_move(node) && drop(id, "query")) {
+        move_result(node);
+        dropped = true;
+      }
       if (!dropped) continue;
       context.remark(node, "reads heads without a copy");
       ++hits;
@@ -40,11 +43,6 @@ class Dropper {
   static bool has_heads_in_rows(const ir::TensorType& type) {
     return type.sizes.size() == 4 && type.strides[3].is_int(1) && type.strides[1] == type.sizes[3] &&
            !type.sizes[1].is_int(1) && !type.sizes[2].is_int(1);
-  }
-  // The strides of such a tensor that is dense.
-  static std::vector<Expr> strides_of_rows(const std::vector<Expr>& sizes) {
-    const Expr row = sizes[1] * sizes[3];
-    return {sizes[2] * row, sizes[3], row, 1};
   }
 
   // What attention may read instead of the operand `name`; kNone where there is no copy.
@@ -71,9 +69,8 @@ class Dropper {
   template <typename Fits>
   bool all_read(ir::ValueId value, const Fits& fits) const {
     const auto& users = uses_.users[value];
-    return uses_.output_uses[value] == 0 && std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
-             return graph_.node(user).dead || fits(graph_.node(user));
-           });
+    return uses_.output_uses[value] == 0 &&
+           std::all_of(users.begin(), users.end(), [&](ir::NodeId user) { return fits(graph_.node(user)); });
   }
 
   // Whether the result is read through transposed views alone, and these by copies.
@@ -87,12 +84,13 @@ class Dropper {
 
   void move_result(const ir::Node& attention) {
     ir::TensorType& type = tensor(attention.results[0]);
-    type.strides = strides_of_rows(type.sizes);
-    for (const ir::NodeId view : uses_.users[attention.results[0]]) {
-      std::vector<Expr> strides = type.strides;
-      std::swap(strides[1], strides[2]);
-      tensor(graph_.node(view).results[0]).strides = std::move(strides);
-    }
+    std::vector<Expr> rows = type.sizes;
+    std::swap(rows[1], rows[2]);
+    const std::vector<Expr> strides = contiguous_strides(rows);
+    type.strides = strides;
+    std::swap(type.strides[1], type.strides[2]);
+    for (const ir::NodeId view : uses_.users[attention.results[0]])
+      tensor(graph_.node(view).results[0]).strides = strides;
   }
 
   ir::Graph& graph_;

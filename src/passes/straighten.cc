@@ -46,11 +46,17 @@ class Straightener {
     return id != ir::kNone && static_cast<size_t>(id) < in_chain_.size() && in_chain_[id];
   }
 
-  // One fresh tensor, computed element by element; dropout that does nothing is a clone.
-  bool is_elementwise(const ir::Node& node) const {
+  // A copy of any layout in the same one, as dropout leaves it where it does nothing.
+  static bool is_plain_clone(const ir::Node& node) {
     static const ir::Op* kClone = row("aten.clone");
-    const bool is_one = node.op->is(ir::Trait::kElementwise) && !node.op->is(ir::Trait::kCopyLike);
-    return is_pure(*node.op) && (is_one || node.op == kClone) && node.views.empty() && node.results.size() == 1 &&
+    if (node.op != kClone) return false;
+    const auto* format = std::get_if<MemoryFormat>(&argument(node, "memory_format"));
+    return format == nullptr || *format == MemoryFormat::kPreserve;
+  }
+  // One fresh tensor, computed element by element.
+  bool is_elementwise(const ir::Node& node) const {
+    const bool computes = node.op->is(ir::Trait::kElementwise) && !node.op->is(ir::Trait::kCopyLike);
+    return is_pure(*node.op) && (computes || is_plain_clone(node)) && node.views.empty() && node.results.size() == 1 &&
            tensor(node.results[0]) != nullptr;
   }
   // Whatever the strides of `value`, it gives the same, and rows in order suit it best.

@@ -41,10 +41,8 @@ AttentionCall::AttentionCall(const AttentionPlan& plan, const AttentionCode& cod
       k_(static_cast<const char*>(call.buffers[1].data)),
       v_(static_cast<const char*>(call.buffers[2].data)),
       parts_(static_cast<float*>(call.workspace)) {
-  if (plan.given_k) {
-    k_ = static_cast<const char*>(call.workspace) + plan.part_bytes();
-    v_ = k_ + round_up(plan.bytes_of_keys(), 64);
-  }
+  if (plan.given_k) k_ = static_cast<const char*>(call.workspace) + plan.keys_at();
+  if (plan.given_v) v_ = static_cast<const char*>(call.workspace) + plan.values_at();
   const ng_buffer* next = call.buffers + 3;
   if (plan.masked) mask_ = static_cast<const char*>((next++)->data);
   if (plan.position == loop::AttentionPosition::kGiven)

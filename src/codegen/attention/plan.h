@@ -80,9 +80,11 @@ struct AttentionPlan {
   int64_t part_bytes() const { return chunks == 1 ? 0 : (items() * block_rows * part_floats() * 4 + 63) / 64 * 64; }
   int64_t bytes_of_keys() const { return batches * heads * keys * key_size * size_of(k.dtype); }
   int64_t bytes_of_values() const { return batches * heads * keys * value_size * size_of(v.dtype); }
-  int64_t copy_bytes() const { return given_k ? round_up(bytes_of_keys(), 64) + round_up(bytes_of_values(), 64) : 0; }
-  // What chunks leave, copies, scratch.
-  int64_t workspace() const { return part_bytes() + copy_bytes() + slots * item_bytes; }
+  // Bytes of the workspace before copies of keys, before those of values, before scratch. What chunks leave is in front.
+  int64_t keys_at() const { return part_bytes(); }
+  int64_t values_at() const { return keys_at() + (given_k ? round_up(bytes_of_keys(), 64) : 0); }
+  int64_t scratch_at() const { return values_at() + (given_v ? round_up(bytes_of_values(), 64) : 0); }
+  int64_t workspace() const { return scratch_at() + slots * item_bytes; }
 };
 
 // Scratch of an item, by either form.

@@ -98,13 +98,12 @@ void make_code_for_queries(const AttentionPlan& plan, const target::Target& targ
 void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
   if (plan.items() == 0) return;
   const AttentionCall attention(plan, code, call);
-  char* copies = static_cast<char*>(call.workspace) + plan.part_bytes();
-  if (plan.given_k) {
-    copy_heads(attention, *plan.given_k, call.buffers[1].data, plan.k, copies, call);
-    copy_heads(attention, *plan.given_v, call.buffers[2].data, plan.v, copies + round_up(plan.bytes_of_keys(), 64),
-               call);
-  }
-  const Scratch scratch{copies + plan.copy_bytes(), plan.item_bytes, plan.slots};
+  auto* workspace = static_cast<char*>(call.workspace);
+  if (plan.given_k)
+    copy_heads(attention, *plan.given_k, call.buffers[1].data, plan.k, workspace + plan.keys_at(), call);
+  if (plan.given_v)
+    copy_heads(attention, *plan.given_v, call.buffers[2].data, plan.v, workspace + plan.values_at(), call);
+  const Scratch scratch{workspace + plan.scratch_at(), plan.item_bytes, plan.slots};
   const int64_t size = plan.key_size + plan.value_size;
   const int64_t reading = kCostOfByte * size_of(plan.k.dtype);
   const int64_t rows_at_once = std::max(std::min(plan.block_rows, plan.rows()), reading);

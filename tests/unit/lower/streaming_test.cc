@@ -24,6 +24,10 @@ std::string chain(const std::string& size) {
          ", 16] = aten.exp(%a)\n";
 }
 
+std::string softmax(const std::string& sizes) {
+  return "input %x : f32[" + sizes + "] user \"x\"\n%b : f32[" + sizes + "] = aten._softmax(%x, -1, false)\nreturn %b";
+}
+
 TEST(Streaming, LargeResultsGoPastTheCaches) {
   EXPECT_EQ(streamed_stores(chain("67108864") + "return %b"), 1);
   EXPECT_EQ(streamed_stores(chain("67108864") + "return %a, %b"), 2);
@@ -41,13 +45,7 @@ TEST(Streaming, LargeOperandsAreFetchedAhead) {
   EXPECT_EQ(loads_ahead("symbol s0 : int\n" + chain("s0") + "return %b"), 0);
 }
 
-TEST(Streaming, TheLastLoopOverARowFetchesTheNextOne) {
-  EXPECT_EQ(loads_ahead(R"(
-    input %x : f32[65536, 16384] user "x"
-    %b : f32[65536, 16384] = aten._softmax(%x, -1, false)
-    return %b)"),
-            1);
-}
+TEST(Streaming, TheLastLoopOverARowFetchesTheNextOne) { EXPECT_EQ(loads_ahead(softmax("65536, 16384")), 1); }
 
 TEST(Streaming, ShortRowsDoNot) {
   EXPECT_EQ(streamed_stores(R"(
@@ -58,13 +56,7 @@ TEST(Streaming, ShortRowsDoNot) {
             0);
 }
 
-TEST(Streaming, ShortRowsOfWholeLinesDo) {
-  EXPECT_EQ(streamed_stores(R"(
-    input %x : f32[16777216, 64] user "x"
-    %b : f32[16777216, 64] = aten._softmax(%x, -1, false)
-    return %b)"),
-            1);
-}
+TEST(Streaming, ShortRowsOfWholeLinesDo) { EXPECT_EQ(streamed_stores(softmax("16777216, 64")), 1); }
 
 TEST(Streaming, ResultsOfRowsDoNot) {
   EXPECT_EQ(streamed_stores(R"(
