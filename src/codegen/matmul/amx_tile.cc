@@ -51,6 +51,7 @@ class AmxEmitter {
     columns_ = shape.columns();
     vectors_ = shape.vectors;
     fetched_rows_ = shape.fetched_rows;
+    passing_ = shape.passing;
     Value* steps = t_->steps;
     emit_if(
         b_, b_.CreateICmpNE(t_->accumulate, b_.getInt64(0)), [&] { return load_sums(); }, [&] { return zero_sums(); });
@@ -112,17 +113,21 @@ class AmxEmitter {
         [&](Value* from, Value* to, Value* stride) { call(llvm::Intrinsic::x86_tilestored64, {from, to, stride}); });
   }
 
+  llvm::Intrinsic::ID load_of(Passing operand) const {
+    return operand == passing_ ? llvm::Intrinsic::x86_tileloaddt164 : llvm::Intrinsic::x86_tileloadd64;
+  }
+
   // As many steps as registers are configured for.
   void multiply(Value* step) {
     Value* stride = t_->row_stride;
     Value* rows = bytes(t_->rows, b_.CreateMul(b_.CreateUDiv(step, b_.getInt64(kCutSteps)), t_->cut_stride));
     Value* panel = bytes(t_->panel, times(step, columns_ * kStepBytes));
     for (int v = 0; v < vectors_; ++v)
-      call(llvm::Intrinsic::x86_tileloadd64,
+      call(load_of(Passing::kPanel),
            {number(kFirstColumns + v), bytes(panel, v * kSide * kStepBytes), b_.getInt64(columns_ * kStepBytes)});
     const auto product = kind_ == TileKind::kI8Quads ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbf16ps;
     for (int r = 0; r < kAmxRows / kSide; ++r) {
-      call(llvm::Intrinsic::x86_tileloadd64, {number(kFirstRows + r), rows, stride});
+      call(load_of(Passing::kRows), {number(kFirstRows + r), rows, stride});
       rows = bytes(rows, times(stride, kSide));
       for (int v = 0; v < vectors_; ++v)
         call(product, {number(2 * r + v), number(kFirstRows + r), number(kFirstColumns + v)});
@@ -152,6 +157,7 @@ class AmxEmitter {
   llvm::AllocaInst* config_;
   TileKind kind_ = TileKind::kBf16Pairs;
   int columns_ = 0, vectors_ = 0, fetched_rows_ = 0;
+  Passing passing_ = Passing::kNone;
   const TileArguments* t_ = nullptr;
 };
 

@@ -2,6 +2,7 @@
 #include "codegen/matmul/candidates.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "codegen/matmul/amx_tile.h"
 #include "codegen/matmul/matvec.h"
@@ -56,9 +57,16 @@ void add_matvec(Plans& plans, MatmulPlan plan) {
   add(plans, plan);
 }
 
-// AMX: panels that each fetch a part of the rows that come next, and steps of copied rows.
-constexpr int kFetchingPanels = 4;
-constexpr int64_t kAmxSteps = 128;
+// AMX, of rows that stay in the first cache. Where few panels pass, what comes next is nearer.
+int64_t amx_steps(int64_t panels) { return panels > kFewPanels ? 192 : 128; }
+// Rows so far apart push each other out of it unless they are copied.
+constexpr int64_t kFarApart = 4096;
+
+// The rows that come next are fetched once, by the tiles of the panels together.
+int rows_for_each(int64_t rows, int64_t panels) {
+  return static_cast<int>(
+      std::max<int64_t>(rows / static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(panels))), 2));
+}
 
 // Blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
@@ -68,16 +76,17 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   const int64_t of_cache = target.l2_bytes / 2 / (most_rows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
   int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
   const int64_t rows_of_panel = plan.shape.columns();
-  if (plan.shape.amx && plan.panels() >= kFetchingPanels) {
-    // Rows of B are copied to the first cache, which they share with a part of a panel.
-    plan.stage_b = true;
-    plan.shape.fetched_rows = plan.shape.rows / kFetchingPanels;
-    most = kAmxSteps;
+  if (plan.shape.amx) {
+    plan.stage_b = plan.stage_b || (plan.panels() > 1 && plan.b.row % kFarApart == 0);
+    if (plan.panels() > kFewPanels) plan.shape.passing = Passing::kPanel;
+    most = amx_steps(plan.panels());
   }
   for (const int64_t steps : {most, most / 2}) {
     plan.block_steps = part_of(plan.steps, steps);
     for (int64_t blocks = divide_up(plan.panels() * rows_of_panel, most_rows); blocks <= plan.panels(); ++blocks) {
-      plan.block_rows = divide_up(plan.panels(), blocks) * rows_of_panel;
+      const int64_t panels = divide_up(plan.panels(), blocks);
+      plan.block_rows = panels * rows_of_panel;
+      if (plan.shape.amx) plan.shape.fetched_rows = rows_for_each(plan.shape.rows, panels);
       add(plans, plan);
     }
   }
@@ -99,6 +108,7 @@ constexpr int kFetchedLines = 4;  // of rows of B, by a tile
 // Rows of B are the longer the more panels are packed at once, and memory is the faster.
 void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   plan.shape.fetched_rows = kFetchedLines;
+  if (plan.shape.amx) plan.shape.passing = Passing::kRows;
   for (const int64_t panels : {4, 2, 1}) {
     plan.block_columns = panels * plan.shape.columns();
     const int64_t room = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows / panels);

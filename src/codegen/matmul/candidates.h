@@ -8,6 +8,9 @@
 
 namespace npugraph::codegen {
 
+// AMX: more panels of A than so many pass the first cache, in which rows of B stay.
+inline constexpr int64_t kFewPanels = 4;
+
 // Complete plans of a product whose sizes and places are known, the usual one first.
 std::vector<MatmulPlan> candidates_of(const MatmulPlan& plan, const target::Target& target);
 

@@ -11,7 +11,8 @@
 namespace npugraph::codegen {
 
 TileFunction* tile_code(const target::Target& target, TileKind kind, const TileShape& shape) {
-  const std::string name = cat("matmul tile ", static_cast<int>(kind), " ", shape.vectors, " ", shape.fetched_rows);
+  const std::string name = cat("matmul tile ", static_cast<int>(kind), " ", shape.vectors, " ", shape.fetched_rows, " ",
+                               static_cast<int>(shape.passing));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     emit_tile(add_function(module, target, "tile", tile_type(module.getContext())), kind, shape);
   });

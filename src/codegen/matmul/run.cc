@@ -226,9 +226,10 @@ class Run {
 
   // What the tile of each panel fetches of them: some of the rows, or a part of all.
   Ahead share_of_rows(const char* next, int64_t steps, int64_t part, int64_t panels) const {
-    const int64_t fetched = p_.shape.fetched_rows;
-    if (fetched == p_.shape.rows) return {next + part * steps * 4 / panels, p_.b.row, divide_up(64, panels)};
-    return {next + part * fetched % p_.shape.rows * p_.b.row, p_.b.row, 64};
+    if (!p_.shape.amx) return {next + part * steps * 4 / panels, p_.b.row, divide_up(kLineBytes, panels)};
+    const int64_t row = part * p_.shape.fetched_rows;
+    if (row >= p_.shape.rows) return {next, 0, 0};
+    return {next + row * p_.b.row, p_.b.row, kLineBytes};
   }
 
   void start_sums(int64_t batch, int64_t number, float* acc) const {
@@ -414,23 +415,24 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
 void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
   // Each number of rows that matrix-vector products take, then narrow tiles, and wide ones.
   const int64_t width = plan.shape.columns();
-  const int64_t tiles = (kMostVectors / width + 1) * width;
   const auto make = [&](int64_t m) {
     MatmulPlan other = plan;
     other.m = m;
-    std::optional<std::tuple<Form, int64_t, int>> made;  // all that code depends on; equal ones are neighbours
+    // All that code depends on; equal ones are neighbours.
+    std::optional<std::tuple<Form, int64_t, int, Passing>> made;
     for (const MatmulPlan& candidate : candidates_of(other, target)) {
-      const std::tuple pieces(candidate.form, candidate.tile_rows, candidate.shape.fetched_rows);
+      const TileShape& shape = candidate.shape;
+      const std::tuple pieces(candidate.form, candidate.tile_rows, shape.fetched_rows, shape.passing);
       if (made != pieces) find_code(spec, target, candidate);
       made = pieces;
     }
   };
   for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
-  make(tiles);
-  make(tiles + plan.shape.lanes);
-  // Panels enough for all ways to fetch what comes next.
-  make(tiles + 8 * width);
-  make(tiles + 8 * width + plan.shape.lanes);
+  // Panels enough for all ways to fetch what comes next, while they stay in the first cache and while they pass it.
+  for (const int64_t panels : {int64_t{1}, kFewPanels, 2 * kFewPanels}) {
+    make(panels * width);
+    make(panels * width - plan.shape.lanes);
+  }
 }
 
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) {

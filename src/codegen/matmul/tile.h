@@ -21,12 +21,16 @@ namespace npugraph::codegen {
 
 enum class TileKind : uint8_t { kF32, kBf16Pairs, kI8Quads };
 
+// AMX: the operand that is read once while the other one stays in the first cache, which it is kept out of.
+enum class Passing : uint8_t { kNone, kPanel, kRows };
+
 struct TileShape {
   int lanes = 4;    // f32 in a vector
   int vectors = 2;  // in a step of a panel
   int rows = 6;
   bool fma = false;
-  bool amx = false;      // as amx_tile.h says
+  bool amx = false;  // as amx_tile.h says
+  Passing passing = Passing::kNone;
   int fetched_rows = 6;  // of those that come next, by a tile
   int columns() const { return lanes * vectors; }
 };

@@ -97,6 +97,24 @@ TEST(MatmulPlan, LeavesFewRowsToMatrixVectorProductsOnAmx) {
   EXPECT_EQ(plan.form, Form::kRowsMatvec);
 }
 
+// Rows of weights are fetched once, by the panels that they are multiplied with, and only where rows push each other out of
+// the first cache are they copied.
+TEST(MatmulCandidates, OfAmxFetchEachRowOnce) {
+  const target::Target target = with_amx(processor(2 << 20));
+  for (const int64_t m : {32, 64, 128, 197, 512, 1500}) {
+    for (const int64_t k : {768, 2048}) {
+      for (const MatmulPlan& plan : candidates_of(product({m, 3072, k, true}, DType::kBF16), target)) {
+        if (plan.form != Form::kPackA) continue;
+        const int64_t panels = plan.block_rows / plan.shape.columns();
+        EXPECT_GE(panels * plan.shape.fetched_rows, plan.shape.rows) << m << " " << str(plan.blocks());
+        EXPECT_LT(panels * plan.shape.fetched_rows, 2 * plan.shape.rows) << m << " " << str(plan.blocks());
+        EXPECT_EQ(plan.stage_b, k == 2048 && plan.panels() > 1) << m << " " << k;
+        EXPECT_EQ(plan.shape.passing == Passing::kPanel, plan.panels() > kFewPanels) << m;
+      }
+    }
+  }
+}
+
 TEST(MatmulCandidates, Differ) {
   for (const Sizes2& x : kProducts) {
     std::set<std::string> seen;
