@@ -332,10 +332,10 @@ void Lowering::generate(const Cluster& cluster) {
   }
   notes_.resize(program_.tasks.size(), {.node = cluster.anchor()});
   if (notes_.size() > first) notes_.back().saved_bytes = cluster.saved_bytes;
-  if (first > 0 && notes_.size() == first + 1 && merge_products(program_.tasks[first - 1], program_.tasks[first])) {
-    program_.tasks.pop_back();
+  if (notes_.size() != first + 1) return;
+  if (const std::optional<size_t> into = merge_product(program_.tasks)) {
     notes_.pop_back();
-    notes_.back().saved_bytes += cluster.saved_bytes;
+    notes_[*into].saved_bytes += cluster.saved_bytes;
   }
 }
 

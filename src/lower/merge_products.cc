@@ -34,15 +34,23 @@ bool writes_operand_of(const Task& writer, const Task& other) {
   });
 }
 
-}  // namespace
+bool touches_operand_of(const Task& first, const Task& second) {
+  return writes_operand_of(first, second) || writes_operand_of(second, first);
+}
 
-bool merge_products(Task& first, const Task& second) {
-  if (!is_plain(first) || !is_plain(second) || first.stream != second.stream) return false;
+// Whether a product may run before `other` instead of behind it.
+bool passes(const Task& product, const Task& other) {
+  return program::is_generated(other.kind) && other.stream == product.stream && other.defines.empty() &&
+         !touches_operand_of(product, other);
+}
+
+bool merge(Task& first, const Task& second) {
+  if (!is_plain(first) || first.stream != second.stream) return false;
   const Operand& a = first.operands.at(0);
   const Operand& same = second.operands.at(0);
   const bool shared = a.buffer == same.buffer && a.dtype == same.dtype && same_window(a, same);
   if (!shared || first.operands.at(1).dtype != second.operands.at(1).dtype) return false;
-  if (writes_operand_of(first, second) || writes_operand_of(second, first)) return false;
+  if (touches_operand_of(first, second)) return false;
 
   std::get<std::string>(first.args.front()) += *text_of(second);
   first.args.insert(first.args.end(), second.args.begin() + 1, second.args.end());
@@ -51,6 +59,24 @@ bool merge_products(Task& first, const Task& second) {
   first.name += second.name.substr(program::name_of(second.kind).size());
   first.origin += cat(first.origin.empty() ? "" : ", ", second.origin);
   return true;
+}
+
+// Results live longer for each task that is passed: over no more than a norm and a rotation of each of the others.
+constexpr size_t kMostPassed = 4;
+
+}  // namespace
+
+std::optional<size_t> merge_product(std::vector<Task>& tasks) {
+  if (tasks.empty() || !is_plain(tasks.back())) return {};
+  const size_t last = tasks.size() - 1;
+  for (size_t at = last; at-- > 0 && last - at <= kMostPassed + 1;) {
+    if (merge(tasks[at], tasks[last])) {
+      tasks.pop_back();
+      return at;
+    }
+    if (!passes(tasks[last], tasks[at])) return {};
+  }
+  return {};
 }
 
 }  // namespace npugraph::lower

@@ -4,15 +4,18 @@
 //   q = matmul(x, wq)        q, k = matmul(x, wq, wk)
 //   k = matmul(x, wk)
 //
-// Weights stay where they are. Nothing moves over another task: only neighbours are merged.
+// Weights stay where they are. A product moves up over a few generated tasks that neither read nor write what it does.
 #pragma once
+
+#include <optional>
+#include <vector>
 
 #include "program/program.h"
 
 namespace npugraph::lower {
 
-// Merges `second`, which stands behind `first`, into it; false, with nothing done, where they are no such products, where one
-// of them writes what the other one reads or writes, or where a result may take the memory of an operand.
-bool merge_products(program::Task& first, const program::Task& second);
+// Merges the last of `tasks` into an earlier one, and says which; nothing is done where none is such a product, where one of
+// them, or a task in between, writes what another one reads or writes, or where a result may take the memory of an operand.
+std::optional<size_t> merge_product(std::vector<program::Task>& tasks);
 
 }  // namespace npugraph::lower

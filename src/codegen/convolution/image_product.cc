@@ -250,6 +250,16 @@ int64_t panels_of_cache(const ImageProductPlan& plan, const target::Target& targ
   return divide_up(plan.strip_panels, divide_up(plan.strip_panels, most));
 }
 
+// AMX: weights stay in the first cache while the panels that share them pass it. Else a panel stays there, and weights are those
+// that the panel before it had, in the second cache.
+void choose_amx_tile(ImageProductPlan& plan) {
+  const bool shared = plan.shares_panels && plan.block_panels > 1;
+  plan.shape.fetched_rows = rows_for_each(plan.shape.rows, shared ? plan.block_panels : 4);
+  if (!shared) return;
+  plan.shape.passing = Passing::kPanel;
+  plan.block_steps = kAmxSteps;
+}
+
 }  // namespace
 
 int64_t ImageProductPlan::weight_bytes() const {
@@ -269,6 +279,7 @@ void complete(ImageProductPlan& plan, const Image& image, const target::Target& 
   plan.shares_panels = plan.strip_panels <= kMostShared && plan.panels() <= kMostShared;
   plan.block_steps = 256;
   plan.block_panels = plan.shares_panels ? panels_of_cache(plan, target) : 1;
+  if (plan.shape.amx) choose_amx_tile(plan);
   const int64_t most_rows = kMostSums / plan.shape.columns() / plan.block_panels;
   constexpr int64_t kFewTiles = 32;
   const int64_t usual_shared = plan.m > kFewTiles * plan.shape.rows ? 2 * plan.shape.rows : plan.shape.rows;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/matmul/amx_tile.h"
 
+#include <algorithm>
+#include <bit>
+
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "codegen/emit/row_pointers.h"
@@ -162,6 +165,11 @@ class AmxEmitter {
 };
 
 }  // namespace
+
+int rows_for_each(int64_t rows, int64_t panels) {
+  const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(panels)));
+  return static_cast<int>(std::max<int64_t>(rows / whole, 2));
+}
 
 AmxCode amx_code(const target::Target& target, TileKind kind) {
   if (!tile_shape(target, kind).amx) return {};

@@ -34,6 +34,10 @@ class AmxScope {
 };
 
 inline constexpr int kAmxRows = 32;  // of a tile: two registers
+// Steps of a tile's rows that stay in the first cache while many panels pass it.
+inline constexpr int64_t kAmxSteps = 192;
+// Rows that come next are fetched once, by the tiles of the panels together: so many of them by each.
+int rows_for_each(int64_t rows, int64_t panels);
 
 // Fills in the body of a TileFunction. Sums of i8 are those of numbers with sign: nothing is to be taken off.
 void emit_amx_tile(llvm::Function* function, TileKind kind, const TileShape& shape);

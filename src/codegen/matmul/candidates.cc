@@ -2,7 +2,6 @@
 #include "codegen/matmul/candidates.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "codegen/matmul/amx_tile.h"
 #include "codegen/matmul/matvec.h"
@@ -58,15 +57,9 @@ void add_matvec(Plans& plans, MatmulPlan plan) {
 }
 
 // AMX, of rows that stay in the first cache. Where few panels pass, what comes next is nearer.
-int64_t amx_steps(int64_t panels) { return panels > kFewPanels ? 192 : 128; }
+int64_t amx_steps(int64_t panels) { return panels > kFewPanels ? kAmxSteps : 128; }
 // Rows so far apart push each other out of it unless they are copied.
 constexpr int64_t kFarApart = 4096;
-
-// The rows that come next are fetched once, by the tiles of the panels together.
-int rows_for_each(int64_t rows, int64_t panels) {
-  return static_cast<int>(
-      std::max<int64_t>(rows / static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(panels))), 2));
-}
 
 // Blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {

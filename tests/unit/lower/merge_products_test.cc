@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/merge_products.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "loop/text.h"
 #include "lower/lower_testing.h"
 
@@ -13,6 +16,7 @@ constexpr const char* kFactors = R"(
     input %w : f32[256, 512] user "w"
     input %v : f32[256, 64] user "v"
     input %b : f32[512] user "b"
+    input %o : f32[256, 256] user "o"
     )";
 
 program::Program program_of(const std::string& body) {
@@ -83,13 +87,34 @@ TEST(MergeProducts, NotWhereOneReadsTheOther) {
             "matmul.mm matmul.mm.silu.mul");
 }
 
-TEST(MergeProducts, NotOverOtherTasks) {
+// As query, key and value whose norms stand between them.
+TEST(MergeProducts, OverTasksThatTouchNoneOfTheirs) {
   EXPECT_EQ(tasks(R"(
     %p : f32[128, 512] = aten.mm(%x, %w)
     %s : f32[128, 512] = aten._softmax(%p, -1, false)
-    %q : f32[128, 64] = aten.mm(%x, %v)
-    return %s, %q)"),
+    %n : f32[128, 512] = aten.mm(%x, %w)
+    %t : f32[128, 512] = aten._softmax(%n, -1, false)
+    %r : f32[128, 64] = aten.mm(%x, %v)
+    return %s, %t, %r)"),
+            "matmul.mm.mm.mm loop._softmax loop._softmax");
+}
+
+TEST(MergeProducts, NotOverWhatMakesTheirWeights) {
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 512] = aten.mm(%x, %w)
+    %u : f32[256, 512] = aten._softmax(%w, -1, false)
+    %q : f32[128, 512] = aten.mm(%x, %u)
+    return %p, %q)"),
             "matmul.mm loop._softmax matmul.mm");
+}
+
+TEST(MergeProducts, NotOverManyTasks) {
+  std::string between;
+  for (int i = 0; i < 9; ++i)
+    between += cat("    %s", i, " : f32[128, 256] = aten.mm(%", i == 0 ? "z" : cat("s", i - 1), ", %o)\n");
+  const std::string found = tasks("    %p : f32[128, 512] = aten.mm(%x, %w)\n" + between +
+                                  "    %q : f32[128, 64] = aten.mm(%x, %v)\n    return %p, %s8, %q");
+  EXPECT_EQ(std::ranges::count(found, ' '), 10) << found;
 }
 
 TEST(MergeProducts, NotWhereTheFactorIsWrittenInBetween) {
