@@ -24,7 +24,7 @@ test: build  ## what CI runs; ARGS go to pytest
 	@scripts/test -m 'not long' $(ARGS)
 
 long: build  ## the tests that are too slow for `make test`
-	@$(PYTHON) -m pytest -m long -o faulthandler_timeout=0 $(ARGS)
+	@OMP_WAIT_POLICY=PASSIVE $(PYTHON) -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0 $(ARGS)
 	@.venv/bin/ctest --test-dir build/release -C long -R exhaustive --output-on-failure --no-tests=error
 
 bench: build  ## all benchmarks: a table; make bench ARGS="--json FILE" for JSON too
