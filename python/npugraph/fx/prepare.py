@@ -112,6 +112,7 @@ def _call(graph: fx.Graph, like: fx.Node, function: Callable[..., object], *args
 
 # The result has the strides and the storage offset of the first argument, even where the fake one is said to be at 0.
 _COPIES_WITH_PLACE = {
+    aten.copy.default,
     aten.slice_scatter.default,
     aten.select_scatter.default,
     aten.diagonal_scatter.default,

@@ -69,6 +69,18 @@ def test_inputs_that_lie_elsewhere_in_their_storage(dynamic: bool) -> None:
     assert counters["npugraph_ex"]["shifted_inputs"] > 0
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_returned_views_of_an_overwritten_window(dynamic: bool) -> None:
+    def fn(x):
+        turned = x.reshape(x.shape[-1], -1)
+        return x.copy_(x + x).view(-1), turned
+
+    def rows(n: int) -> Callable[[], tuple[torch.Tensor]]:
+        return lambda: (torch.arange(3.0 * (n + 1)).view(n + 1, 3)[1:],)
+
+    check(fn, rows(5), rows(3), dynamic=dynamic)
+
+
 def test_a_storage_that_ends_before_the_named_place() -> None:
     compiled = compile_ex(lambda x: x.as_strided((8,), (1,), 0) + 0)
     compiled(*window(0, 4, 8)())
