@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import fx
+from torch import _prims_common, fx
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
@@ -57,6 +57,8 @@ def correct_values(nodes: Iterable[fx.Node]) -> None:
             changed |= _correct_norm(node, norm)
         elif node.target is aten.roll.default:
             changed |= _correct_roll(node)
+        elif node.target is aten.index.Tensor:
+            changed |= _correct_index(node)
         elif _has_quantized_results(node):
             node.meta["val"] = pytree.tree_map_only(
                 torch.Tensor, lambda _: _C.Opaque("quantized"), node.meta.get("val")
@@ -95,6 +97,31 @@ def _correct_roll(node: fx.Node) -> set[fx.Node]:
     if value.stride() == node.meta["val"].stride():
         return set()
     node.meta["val"] = value
+    return {node}
+
+
+def _correct_index(node: fx.Node) -> set[fx.Node]:
+    """Its strides follow those of its indices, too, as TensorIterator orders the dimensions of all its operands."""
+    value, indices = fx.map_arg(node.args, lambda n: n.meta["val"])
+    positions = [i for i, index in enumerate(indices) if index is not None]
+    given = torch.broadcast_tensors(*(indices[i] for i in positions))
+    if any(index.dtype in (torch.bool, torch.uint8) for index in given):
+        return set()
+    before = positions[0]
+    if positions[-1] - before + 1 != len(positions):
+        value, before = value.movedim(positions, list(range(len(positions)))), 0
+    behind = before + len(positions)
+    after = value.dim() - behind
+    result = node.meta["val"]
+    strides = [*value.stride()[:before], *[0] * given[0].dim(), *value.stride()[behind:]]
+    operands = [value.as_strided(result.shape, strides)]
+    operands += [index[(None,) * before + (...,) + (None,) * after].expand(result.shape) for index in given]
+    order, _ = _prims_common.compute_elementwise_output_logical_to_physical_perm(*operands)
+    dense = _prims_common.make_contiguous_strides_for(_prims_common.apply_perm(result.shape, order))
+    strides = _prims_common.apply_perm(dense, _prims_common.invert_perm(order))
+    if tuple(strides) == result.stride():
+        return set()
+    node.meta["val"] = result.new_empty_strided(result.shape, strides)
     return {node}
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -81,6 +83,18 @@ def creations(x):
 @pytest.mark.parametrize("fn", [elementwise, layouts, reductions, joins, creations])
 def test_layouts(fn, dynamic) -> None:
     check(fn, image, channels_last, transposed, sliced, rounds=1, exact=False, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_turned_indices(dynamic: bool) -> None:
+    def fn(x):
+        i = x % 3
+        return x[i], x[:, i], x[i[:2]][..., None], x[i, i]
+
+    def turned(n: int) -> Callable[[], tuple[torch.Tensor]]:
+        return lambda: (torch.arange(3 * n).view(3, n).t(),)
+
+    check(fn, turned(4), turned(5), dynamic=dynamic)
 
 
 def test_convolutions() -> None:
