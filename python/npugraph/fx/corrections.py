@@ -57,14 +57,15 @@ def correct_values(nodes: Iterable[fx.Node]) -> None:
             changed |= _correct_norm(node, norm)
         elif node.target is aten.roll.default:
             changed |= _correct_roll(node)
-        elif node.target is aten.index.Tensor:
-            changed |= _correct_index(node)
         elif _has_quantized_results(node):
             node.meta["val"] = pytree.tree_map_only(
                 torch.Tensor, lambda _: _C.Opaque("quantized"), node.meta.get("val")
             )
-        elif not changed.isdisjoint(node.all_input_nodes) and _compute_again(node):
-            changed.add(node)
+        else:
+            if not changed.isdisjoint(node.all_input_nodes) and _compute_again(node):
+                changed.add(node)
+            if node.target is aten.index.Tensor:
+                changed |= _correct_index(node)
 
 
 def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
@@ -104,9 +105,10 @@ def _correct_index(node: fx.Node) -> set[fx.Node]:
     """Its strides follow those of its indices, too, as TensorIterator orders the dimensions of all its operands."""
     value, indices = fx.map_arg(node.args, lambda n: n.meta["val"])
     positions = [i for i, index in enumerate(indices) if index is not None]
-    given = torch.broadcast_tensors(*(indices[i] for i in positions))
-    if any(index.dtype in (torch.bool, torch.uint8) for index in given):
+    masks = (torch.bool, torch.uint8)  # which stand for as many indices as they have dimensions
+    if not positions or any(indices[i].dtype in masks for i in positions):
         return set()
+    given = torch.broadcast_tensors(*(indices[i] for i in positions))
     before = positions[0]
     if positions[-1] - before + 1 != len(positions):
         value, before = value.movedim(positions, list(range(len(positions)))), 0

@@ -97,6 +97,15 @@ def test_turned_indices(dynamic: bool) -> None:
     check(fn, turned(4), turned(5), dynamic=dynamic)
 
 
+def test_masks_beside_indices() -> None:
+    mask = torch.tensor([[True, False], [False, True], [True, False]])
+
+    def fn(x, i):
+        return x[mask, i]
+
+    check(fn, lambda: (torch.randn(3, 2, 4), torch.tensor([2])))
+
+
 def test_convolutions() -> None:
     conv = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
     norm = torch.nn.BatchNorm2d(4).eval()
