@@ -304,9 +304,9 @@ void Lowering::finish_generated(Task task, const LoopNest& nest, const std::vect
   const ir::NodeId anchor = nodes.back();
   task.args = {head + loop::print(nest.kernel)};
   task.args.insert(task.args.end(), nest.symbols.begin(), nest.symbols.end());
-  for (const auto& [written, read] : nest.may_share) {
-    task.may_share.push_back({static_cast<int32_t>(nest.reads.size() + written), static_cast<int32_t>(read)});
-  }
+  const size_t reads = task.operands.size(), writes = reads + nest.reads.size();
+  for (const auto& [written, read] : nest.may_share)
+    task.may_share.push_back({static_cast<int32_t>(writes + written), static_cast<int32_t>(reads + read)});
   const std::vector<ir::ValueId> kept = ir::written_operands(graph_.node(anchor));
   for (const ir::ValueId id : nest.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
   for (const ir::ValueId id : nest.writes) {

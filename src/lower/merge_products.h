@@ -4,7 +4,12 @@
 //   q = matmul(x, wq)        q, k = matmul(x, wq, wk)
 //   k = matmul(x, wk)
 //
-// Weights stay where they are. A product moves up over a few generated tasks that neither read nor write what it does.
+// Weights stay where they are. A product moves up over a few generated tasks that neither read nor write what it does. A gate
+// and what it is multiplied with go in step (codegen::Order::kInStep): the end of the second one reads the result of the first
+// one, element by element.
+//
+//   g = matmul(x, wg)                   g, u = matmul(x, wg, wu, silu(g) * u)
+//   u = silu(g) * matmul(x, wu)
 #pragma once
 
 #include <optional>
@@ -14,8 +19,8 @@
 
 namespace npugraph::lower {
 
-// Merges the last of `tasks` into an earlier one, and says which; nothing is done where none is such a product, where one of
-// them, or a task in between, writes what another one reads or writes, or where a result may take the memory of an operand.
+// Merges the last of `tasks` into an earlier one, and says which; nothing is done where none is such a product, or where one of
+// them, or a task in between, writes what another one reads or writes, but in step.
 std::optional<size_t> merge_product(std::vector<program::Task>& tasks);
 
 }  // namespace npugraph::lower

@@ -126,7 +126,7 @@ bool NestPlan::has_work(int level) const {
 
 std::vector<std::pair<size_t, size_t>> NestPlan::shares() const {
   std::vector<std::pair<size_t, size_t>> found;
-  if (is_epilogue() || last_level > 0) return found;
+  if (last_level > 0) return found;
   const auto is_same_place = [&](ir::ValueId value, const TermAccess& store) {
     bool same = true;
     for (int t = 0; t < terms.size(); ++t) {

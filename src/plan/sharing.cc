@@ -16,10 +16,12 @@ using program::Program;
 using program::Task;
 
 // Windows may interleave inside one buffer: an operand besides the two that are declared to share would not be covered by the
-// declaration.
-bool touched_once(const Task& task, int32_t buffer) {
-  return std::count_if(task.operands.begin(), task.operands.end(),
-                       [&](const Operand& o) { return o.buffer == buffer; }) == 1;
+// declaration, but for the same elements, which the task itself has put there.
+bool covered(const Task& task, const Operand& declared) {
+  return std::ranges::all_of(task.operands, [&](const Operand& o) {
+    return &o == &declared || o.buffer != declared.buffer ||
+           (declared.access == Access::kRead && o.access == Access::kWrite && same_elements(o, declared));
+  });
 }
 
 bool can_share(const Program& program, int32_t task_index, const program::Share& share) {
@@ -31,8 +33,8 @@ bool can_share(const Program& program, int32_t task_index, const program::Share&
   return written.access == Access::kWrite && read.access == Access::kRead &&      //
          fresh.cls == BufferClass::kArena && dying.cls == BufferClass::kArena &&  //
          fresh.first_task == task_index && dying.last_task == task_index &&       //
-         fresh.bytes == dying.bytes && same_window(written, read) &&              //
-         touched_once(task, written.buffer) && touched_once(task, read.buffer);
+         fresh.bytes == dying.bytes && same_elements(written, read) &&            //
+         covered(task, written) && covered(task, read);
 }
 
 }  // namespace

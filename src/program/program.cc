@@ -25,6 +25,30 @@ bool same_window(const Operand& a, const Operand& b) {
          a.strides == b.strides;
 }
 
+namespace {
+
+// Without dimensions of one element, and with those that continue each other as one.
+std::vector<std::pair<Dim, Dim>> folded(const Operand& operand) {
+  std::vector<std::pair<Dim, Dim>> dims;
+  for (size_t d = 0; d < operand.sizes.size(); ++d) {
+    const Dim size = operand.sizes[d], stride = operand.strides[d];
+    if (size == Dim{1}) continue;
+    const bool known = size.is_constant() && stride.is_constant() && !dims.empty() && dims.back().first.is_constant() &&
+                       dims.back().second.is_constant();
+    if (known && dims.back().second.constant == size.constant * stride.constant)
+      dims.back() = {Dim{dims.back().first.constant * size.constant}, stride};
+    else
+      dims.emplace_back(size, stride);
+  }
+  return dims;
+}
+
+}  // namespace
+
+bool same_elements(const Operand& a, const Operand& b) {
+  return size_of(a.dtype) == size_of(b.dtype) && a.byte_offset == b.byte_offset && folded(a) == folded(b);
+}
+
 std::vector<int32_t> defining_tasks(const Program& program) {
   std::unordered_map<std::string_view, int32_t> task_of;
   for (const Symbol& symbol : program.symbols) task_of.emplace(symbol.name, symbol.task);

@@ -73,8 +73,11 @@ struct Operand {
   std::vector<Dim> strides;
 };
 
-// Whether windows into one buffer, or into two that become one, are the same elements.
+// Whether windows into one buffer, or into two that become one, are the same elements in the same dimensions.
 bool same_window(const Operand& a, const Operand& b);
+// Whether they are the same elements in the same order, though dimensions of one element, or parts of others, be cut
+// differently; only constant sizes are compared across such cuts.
+bool same_elements(const Operand& a, const Operand& b);
 
 // Open set: what matters to the runtime is the ABI; the kind is for builders and reports.
 enum class TaskKind : uint8_t { kKernel, kAten, kPython, kLoop, kMatmul, kAttention, kConvolution };
@@ -91,8 +94,8 @@ struct Defined {
   int32_t result = kNone;   // which stands there among the returns of its schema
 };
 
-// The task is right when operand `written` is the memory of operand `read`, in one and the same window: each element is read
-// before it is overwritten. Lowering says so for elementwise operators; plan() uses it.
+// The task is right when operand `written` is the memory of operand `read`, and both are the same elements: each is read before
+// it is overwritten. Lowering says so where results lie as what they are made of; plan() uses it.
 struct Share {
   int32_t written = kNone;
   int32_t read = kNone;

@@ -15,8 +15,9 @@ struct Planner {
   std::vector<MatmulSpec> specs;
   std::vector<std::shared_ptr<const EpilogueCode>> ends;  // nullptr: none
   target::Target target;
+  Order order = Order::kApart;
 
-  std::optional<MatmulPlans> plan(const ng_call& call) const { return plan_matmuls(specs, target, call); }
+  std::optional<MatmulPlans> plan(const ng_call& call) const { return plan_matmuls(specs, target, call, order); }
   std::vector<MatmulCode> code(const MatmulPlans& plans) const {
     std::vector<MatmulCode> codes;
     for (size_t i = 0; i < specs.size(); ++i) {
@@ -68,8 +69,8 @@ std::string str(const MatmulBlocks& blocks) {
 
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) { return make_matmuls({spec}, target); }
 
-ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target, RowCount rows) {
-  Planner planner{.specs = specs, .ends = {}, .target = target};
+ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target, RowCount rows, Order order) {
+  Planner planner{.specs = specs, .ends = {}, .target = target, .order = order};
   for (const MatmulSpec& spec : specs) {
     check(spec, target);
     planner.ends.push_back(spec.epilogue ? epilogue_code(target, *spec.epilogue, sums_type(spec)) : nullptr);

@@ -47,9 +47,14 @@ std::vector<MatmulBlocks> matmul_blocks(const MatmulSpec& spec, const target::Ta
 // UserError where the spec cannot be generated.
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target);
 
-// Products of one A as one task: A, then the other buffers of each; the scalars of each. None may store what another one
-// reads. What each computes is what it would compute by itself.
+// How products of one A follow each other. Apart, none may store what another one reads. In step, their B are alike, and the
+// epilogue of one may read what those before it store, at each place of the sums what they store for that place, and overwrite
+// it there.
+enum class Order : uint8_t { kApart, kInStep };
+
+// Products of one A as one task: A, then the other buffers of each; the scalars of each. What each computes is what it would
+// compute by itself.
 ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
-                     RowCount rows = RowCount::kFixed);
+                     RowCount rows = RowCount::kFixed, Order order = Order::kApart);
 
 }  // namespace npugraph::codegen

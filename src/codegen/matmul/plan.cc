@@ -2,6 +2,7 @@
 #include "codegen/matmul/plan.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "codegen/matmul/candidates.h"
 #include "codegen/task/work_items.h"
@@ -116,6 +117,10 @@ bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
          x.tile_rows == y.tile_rows && x.batch_sizes == y.batch_sizes;
 }
 
+bool has_same_items(const MatmulPlan& x, const MatmulPlan& y) {
+  return x.blocks() == y.blocks() && x.n == y.n && x.rows_last == y.rows_last;
+}
+
 }  // namespace
 
 int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) const {
@@ -152,8 +157,8 @@ int64_t MatmulPlans::workspace() const {
 }
 
 std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
-                                        const ng_call& call) {
-  MatmulPlans made;
+                                        const ng_call& call, Order order) {
+  MatmulPlans made{.plans = {}, .order = order};
   size_t buffer = 1, scalar = 0;
   for (const MatmulSpec& spec : specs) {
     MatmulPlan plan;
@@ -164,7 +169,8 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
     buffer = plan.end_buffer;
     if (spec.epilogue) scalar += spec.epilogue->scalars.size();
     made.plans.push_back(std::move(plan));
-    made.share_a = made.share_a && uses_same_a(made.plans.front(), made.plans.back());
+    const auto& [x, y] = std::tie(made.plans.front(), made.plans.back());
+    made.as_one = made.as_one && uses_same_a(x, y) && (order == Order::kApart || has_same_items(x, y));
   }
   if (call.num_buffers != buffer) return {};
   return made;

@@ -79,13 +79,16 @@ bool complete(MatmulPlan& plan, const target::Target& target, const std::optiona
 // Products of one A, as make_matmuls takes them.
 struct MatmulPlans {
   std::vector<MatmulPlan> plans;
-  bool share_a = true;  // what is made of A before it is multiplied is the same for all of them
+  Order order = Order::kApart;
+  // Whether their items run as those of one product: what is made of A is the same for all of them and, in step, items are
+  // the same parts of C. Else one product is followed by the next one.
+  bool as_one = true;
 
   int64_t workspace() const;
 };
 
 // Nothing where the buffers do not fit each other or the specs, or the blocks of a spec do not fit them.
 std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
-                                        const ng_call& call);
+                                        const ng_call& call, Order order = Order::kApart);
 
 }  // namespace npugraph::codegen

@@ -42,8 +42,10 @@ class Run {
     if (p_.form == Form::kPackA) pack_a();
   }
 
+  bool has_tiles() const { return p_.has_tiles(); }
+
   void run_items(int64_t first, int64_t last) {
-    if (p_.form == Form::kRowsMatvec || p_.form == Form::kColumnsMatvec) return run_matvecs(first, last);
+    if (!p_.has_tiles()) return run_matvecs(first, last);
     const AmxScope scope(code_.amx);
     for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
   }
@@ -442,28 +444,48 @@ void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& c
              [&](int64_t first, int64_t last) { run.run_items(first, last); });
 }
 
-void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
-  const size_t count = plans.plans.size();
-  if (count == 1 || !plans.share_a) {
-    for (size_t i = 0; i < count; ++i) run_matmul(plans.plans[i], codes[i], call);
-    return;
-  }
-  std::vector<Run> runs;
-  runs.reserve(count);
+namespace {
+
+// Items of the products one after the other.
+void run_apart(std::vector<Run>& runs, const ng_host& host) {
   int64_t items = 0;
-  for (size_t i = 0; i < count; ++i) items += runs.emplace_back(plans.plans[i], codes[i], call).items();
-  // One of them that has items makes for all what they read.
-  const auto first_run = std::ranges::find_if(runs, [](const Run& run) { return run.items() > 0; });
-  if (first_run == runs.end()) return;
-  first_run->prepare();
-  // Items of the products one after the other.
-  for_ranges(*call.host, items, first_run->multiplications_each(), [&](int64_t first, int64_t last) {
+  for (const Run& run : runs) items += run.items();
+  for_ranges(host, items, runs.front().multiplications_each(), [&](int64_t first, int64_t last) {
     for (Run& run : runs) {
       if (first < run.items() && last > 0) run.run_items(std::max<int64_t>(first, 0), std::min(last, run.items()));
       first -= run.items();
       last -= run.items();
     }
   });
+}
+
+// An item of each product, then the next ones; of products of single vectors, whose results are short, all of a thread.
+void run_in_step(std::vector<Run>& runs, const ng_host& host) {
+  const int64_t each = runs.front().multiplications_each() * std::ssize(runs);
+  for_ranges(host, runs.front().items(), each, [&](int64_t first, int64_t last) {
+    const int64_t step = runs.front().has_tiles() ? 1 : last - first;
+    for (int64_t item = first; item < last; item += step) {
+      for (Run& run : runs) run.run_items(item, item + step);
+    }
+  });
+}
+
+}  // namespace
+
+void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
+  const size_t count = plans.plans.size();
+  if (count == 1 || !plans.as_one) {
+    for (size_t i = 0; i < count; ++i) run_matmul(plans.plans[i], codes[i], call);
+    return;
+  }
+  std::vector<Run> runs;
+  runs.reserve(count);
+  for (size_t i = 0; i < count; ++i) runs.emplace_back(plans.plans[i], codes[i], call);
+  // One of them that has items makes for all what they read.
+  const auto first_run = std::ranges::find_if(runs, [](const Run& run) { return run.items() > 0; });
+  if (first_run == runs.end()) return;
+  first_run->prepare();
+  plans.order == Order::kInStep ? run_in_step(runs, *call.host) : run_apart(runs, *call.host);
 }
 
 }  // namespace npugraph::codegen

@@ -82,3 +82,34 @@ def test_an_input_that_changes_between_products_is_read_twice():
     assert tasks().count("matmul.mm") == 2
     for a, b in zip(got, want, strict=True):
         torch.testing.assert_close(a, b)
+
+
+class FeedForward(torch.nn.Module):
+    """down(silu(gate(x)) * up(x)), as in Llama."""
+
+    def __init__(self, size: int, hidden: int) -> None:
+        super().__init__()
+        self.gate = torch.nn.Linear(size, hidden, bias=False)
+        self.up = torch.nn.Linear(size, hidden, bias=False)
+        self.down = torch.nn.Linear(hidden, size, bias=False)
+
+    def forward(self, x):
+        return (x + self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x)),)
+
+
+@pytest.mark.parametrize("sizes", [[1], [50], [50, 197, 20, 7]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_gate_and_what_it_scales_are_one_task(dtype, sizes):
+    module = FeedForward(96, 224).to(dtype)
+    compiled = compile_ex(module, options={"generate_code": True}, dynamic=len(sizes) > 1)
+    for rows in sizes:
+        check(compiled, module, torch.randn(1, rows, 96, dtype=dtype))
+    assert tasks() == ["matmul.mm.mm.silu.mul", "matmul.mm.add"]
+
+
+def test_a_gate_is_replaced_where_it_is():
+    module = FeedForward(64, 256)
+    x = torch.randn(1, 32, 64)
+    check(compile_ex(module, options={"generate_code": True}), module, x)
+    (artifact,) = npugraph.artifacts()
+    assert artifact.memory["arena_bytes"] == 32 * 256 * 4

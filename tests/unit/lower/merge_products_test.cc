@@ -17,6 +17,7 @@ constexpr const char* kFactors = R"(
     input %v : f32[256, 64] user "v"
     input %b : f32[512] user "b"
     input %o : f32[256, 256] user "o"
+    input %d : f32[512, 256] user "d"
     )";
 
 program::Program program_of(const std::string& body) {
@@ -77,14 +78,66 @@ TEST(MergeProducts, NotOfDifferentFactors) {
             "matmul.mm matmul.mm");
 }
 
-TEST(MergeProducts, NotWhereOneReadsTheOther) {
-  EXPECT_EQ(tasks(R"(
+// As the gate of a feed-forward network and what it is multiplied with.
+TEST(MergeProducts, GateGoesInStepWithWhatItIsMultipliedWith) {
+  const program::Program program = program_of(R"(
     %p : f32[128, 512] = aten.mm(%x, %w)
     %q : f32[128, 512] = aten.mm(%x, %w)
     %s : f32[128, 512] = aten.silu(%p)
     %m : f32[128, 512] = aten.mul.Tensor(%s, %q)
+    %r : f32[128, 256] = aten.mm(%m, %d)
+    return %r)");
+  ASSERT_EQ(tasks_of(program), "matmul.mm.mm.silu.mul matmul.mm");
+  const program::Task& task = program.tasks[0];
+  // x; w, p; w, p, m.
+  ASSERT_EQ(task.operands.size(), 6u);
+  EXPECT_EQ(task.operands[2].access, program::Access::kWrite);
+  EXPECT_EQ(task.operands[4].access, program::Access::kRead);
+  EXPECT_EQ(task.operands[4].buffer, task.operands[2].buffer);
+  ASSERT_EQ(task.may_share.size(), 1u);
+  EXPECT_EQ(task.may_share[0].written, 5);
+  EXPECT_EQ(task.may_share[0].read, 4);
+}
+
+TEST(MergeProducts, NotWhereOneReadsTheOtherElsewhere) {
+  // Other columns of it.
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 512] = aten.mm(%x, %w)
+    %q : f32[128, 64] = aten.mm(%x, %v)
+    %f : f32[128, 64] = aten.slice.Tensor(%p, 1, 64, 128) view(256)
+    %m : f32[128, 64] = aten.mul.Tensor(%f, %q)
+    %r : f32[128, 64] = aten.relu(%m)
+    return %r)"),
+            "matmul.mm matmul.mm.mul.relu");
+  // One column of it.
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 512] = aten.mm(%x, %w)
+    %q : f32[128, 512] = aten.mm(%x, %w)
+    %f : f32[128, 1] = aten.slice.Tensor(%p, 1, 64, 65) view(256)
+    %m : f32[128, 512] = aten.mul.Tensor(%f, %q)
     return %m)"),
-            "matmul.mm matmul.mm.silu.mul");
+            "matmul.mm matmul.mm.mul");
+  // Another product of it.
+  EXPECT_EQ(tasks(R"(
+    %p : f32[128, 256] = aten.mm(%x, %o)
+    %q : f32[128, 256] = aten.mm(%p, %o)
+    %m : f32[128, 256] = aten.mul.Tensor(%p, %q)
+    return %m)"),
+            "matmul.mm matmul.mm.mul");
+}
+
+TEST(MergeProducts, OneMayStillOverwriteItsResidual) {
+  const program::Program program = program_of(R"(
+    %p : f32[128, 256] = aten.mm(%x, %o)
+    %q : f32[128, 256] = aten.mm(%x, %o)
+    %m : f32[128, 256] = aten.add.Tensor(%z, %q)
+    return %p, %m)");
+  ASSERT_EQ(tasks_of(program), "matmul.mm.mm.add");
+  // x; o, p; o, z, m.
+  const program::Task& task = program.tasks[0];
+  ASSERT_EQ(task.may_share.size(), 1u);
+  EXPECT_EQ(task.may_share[0].written, 5);
+  EXPECT_EQ(task.may_share[0].read, 4);
 }
 
 // As query, key and value whose norms stand between them.

@@ -231,6 +231,42 @@ TEST(Plan, MemoryIsNotShared) {
       shared([](Builder& b, int32_t, int32_t) { b.program().tasks[1].operands[1].access = Access::kReadWrite; }));
 }
 
+TEST(Plan, MemoryIsSharedThoughDimensionsAreCutDifferently) {
+  const auto shared_with = [](std::vector<Dim> sizes, std::vector<Dim> strides) {
+    Builder b;
+    const int32_t x = b.input(8), from = b.buffer(BufferClass::kArena, 8), to = b.buffer(BufferClass::kArena, 8);
+    const int32_t y = b.buffer(BufferClass::kOutput, 8);
+    b.task({x}, {from});
+    program::Task& task = b.task({from}, {to}, true);
+    task.operands[0].sizes = std::move(sizes);
+    task.operands[0].strides = std::move(strides);
+    b.task({to}, {y});
+    b.output(y);
+    return b.planned().tasks[1].operands[1].buffer == from;
+  };
+  EXPECT_TRUE(shared_with({{1}, {8}, {1}}, {{8}, {1}, {1}}));
+  EXPECT_TRUE(shared_with({{2}, {4}}, {{4}, {1}}));
+  EXPECT_FALSE(shared_with({{4}, {2}}, {{1}, {4}})) << "another order";
+  EXPECT_FALSE(shared_with({{2}, {4}}, {{0}, {1}}));
+}
+
+// As a gate.
+TEST(Plan, AResultTakesTheMemoryOfWhatItsOwnTaskMade) {
+  Builder b;
+  const int32_t x = b.input(8), gate = b.buffer(BufferClass::kArena, 8), to = b.buffer(BufferClass::kArena, 8);
+  const int32_t y = b.buffer(BufferClass::kOutput, 8);
+  program::Task& task = b.task({x}, {gate});
+  task.operands.push_back(b.window(gate, Access::kRead));
+  task.operands.push_back(b.window(to, Access::kWrite));
+  task.may_share = {{.written = 3, .read = 2}};
+  b.task({to}, {y});
+  b.output(y);
+  const Program& program = b.planned();
+  EXPECT_EQ(program.tasks[0].operands[3].buffer, gate);
+  EXPECT_EQ(program.tasks[1].operands[0].buffer, gate);
+  EXPECT_EQ(life(program, gate), Life(0, 1));
+}
+
 TEST(Plan, PlanningTwiceChangesNothing) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     Program program = program::testing::random_unplanned_program(seed);

@@ -413,6 +413,45 @@ TEST(Matmul, ProductsOfOneFactorHaveEpiloguesOfTheirOwn) {
   }
 }
 
+// c = a b; y = c + a d, where c was, though sums end at different times, and weights that lie differently follow each other.
+TEST(Matmul, InStepOneReadsWhatTheOtherHasStored) {
+  const auto text = [](bool adds) {
+    loop::Builder b("end");
+    const Expr rows = b.scalar("rows"), n = b.scalar("n");
+    const auto sums = b.in("sums", DType::kF32);
+    const auto gate = adds ? std::optional(b.in("gate", DType::kF32)) : std::nullopt;
+    const auto y = b.out("y", DType::kF32);
+    b.serial_for(rows, [&](const Expr& r) {
+      b.vector_for(n, [&](const Expr& c) {
+        const Expr at = r * n + c;
+        const auto sum = b.load(sums, at);
+        b.store(y, at, gate ? b.apply(loop::Op::kAdd, {b.load(*gate, at), sum}) : sum);
+      });
+    });
+    return b.finish();
+  };
+  for (const target::Target& target : target::host_targets()) {
+    for (const bool alike : {true, false}) {
+      for (const int64_t m : {1, 3, 20, 37, 150}) {
+        for (const int64_t n : {7, 200}) {
+          const Case x{.m = m, .n = n, .k = 67}, other{.m = m, .n = n, .k = 67, .b_is_nk = alike};
+          const Operands o = make_operands(x), p = make_operands(other);
+          MatmulSpec first = spec_of(x), second = spec_of(other);
+          first.epilogue = text(false);
+          second.epilogue = text(true);
+          const std::vector<ng_scalar> sizes = {{.i = m}, {.i = n}, {.i = m}, {.i = n}};
+          const std::vector<const Tensor*> tensors = {o.a.get(), o.b.get(), o.c.get(), p.b.get(), o.c.get(), o.c.get()};
+          run_task(make_matmuls({first, second}, target, RowCount::kFixed, Order::kInStep), tensors, 3, sizes);
+          for_elements(o.c->sizes(), [&](const Sizes& i) {
+            const double exact = exact_product(x, *o.a, *o.b, i) + exact_product(other, *o.a, *p.b, i);
+            ASSERT_NEAR(o.c->value(i), exact, 1e-5) << name_of(target.level) << " m" << m << " n" << n;
+          });
+        }
+      }
+    }
+  }
+}
+
 TEST(Matmul, RefusesOtherEpilogues) {
   loop::Builder b("sum_of_rows");
   const Expr n = b.scalar("n");
