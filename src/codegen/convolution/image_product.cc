@@ -164,7 +164,7 @@ class Run {
   // `next`: the weights that come next, of which panel `number` fetches a part.
   void multiply_tile(const char* from, const char* next, int64_t number, int64_t steps, bool accumulate,
                      const char* panel, int64_t columns, float* sums) const {
-    const int64_t parts = divide_up(p_.shape.rows, p_.shape.fetched_rows);
+    const int64_t parts = divide_up(p_.shape.rows, std::max(p_.shape.fetched_rows, 1));
     TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
     tile(panel, from, weight_stride_, kCutBytes, steps, sums, accumulate,
          next + number % parts * p_.shape.fetched_rows * weight_stride_, weight_stride_, kCutBytes);
@@ -251,10 +251,10 @@ int64_t panels_of_cache(const ImageProductPlan& plan, const target::Target& targ
 }
 
 // AMX: weights stay in the first cache while the panels that share them pass it. Else a panel stays there, and weights are those
-// that the panel before it had, in the second cache.
+// that the panel before it had, in the second cache: nothing is to be fetched.
 void choose_amx_tile(ImageProductPlan& plan) {
   const bool shared = plan.shares_panels && plan.block_panels > 1;
-  plan.shape.fetched_rows = rows_for_each(plan.shape.rows, shared ? plan.block_panels : 4);
+  plan.shape.fetched_rows = shared ? rows_for_each(plan.shape.rows, plan.block_panels) : 0;
   if (!shared) return;
   plan.shape.passing = Passing::kPanel;
   plan.block_steps = kAmxSteps;
