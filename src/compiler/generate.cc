@@ -25,16 +25,15 @@ codegen::RowCount rows_of(const program::Operand& operand) {
   return fixed ? codegen::RowCount::kFixed : codegen::RowCount::kVaries;
 }
 
-// In step where one of the products reads what another one writes.
-codegen::Order order_of(const program::Task& task, size_t products) {
-  const auto is_read = [&](const program::Operand& written) {
-    return written.access == program::Access::kWrite &&
-           std::ranges::any_of(task.operands, [&](const program::Operand& x) {
-             return x.access == program::Access::kRead && x.buffer == written.buffer;
-           });
-  };
-  const bool in_step = products > 1 && std::ranges::any_of(task.operands, is_read);
-  return in_step ? codegen::Order::kInStep : codegen::Order::kApart;
+// In step where one of the products reads what one before it writes.
+codegen::Order order_of(const program::Task& task) {
+  std::vector<int32_t> written;
+  for (const program::Operand& operand : task.operands) {
+    if (operand.access == program::Access::kWrite) written.push_back(operand.buffer);
+    if (operand.access == program::Access::kRead && std::ranges::count(written, operand.buffer) > 0)
+      return codegen::Order::kInStep;
+  }
+  return codegen::Order::kApart;
 }
 
 // The products that lowering writes: factors of one type, of which they share the first, sums through epilogues.
@@ -48,7 +47,7 @@ ng_task make_products(const program::Task& task, std::string_view text) {
     spec.b_is_nk = false;
     spec.epilogue = std::move(epilogue);
   }
-  return codegen::make_matmuls(specs, target::host_target(), rows_of(task.operands[0]), order_of(task, specs.size()));
+  return codegen::make_matmuls(specs, target::host_target(), rows_of(task.operands[0]), order_of(task));
 }
 
 // Of queries, whose type the others have.

@@ -45,7 +45,7 @@ bool passes(const Task& product, const Task& other) {
          !touches_operand_of(product, other);
 }
 
-// Where the kernel of a product reads or writes a buffer, each time with the loops around it; empty where a place is computed.
+// Where the kernel of a product reads or writes a buffer, each time with the loops around it; not known where that is computed.
 class Places {
  public:
   Places(const loop::Kernel& kernel, int32_t buffer) : buffer_(buffer) { find(kernel.body); }

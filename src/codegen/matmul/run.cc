@@ -447,10 +447,10 @@ void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& c
 namespace {
 
 // Items of the products one after the other.
-void run_apart(std::vector<Run>& runs, const ng_host& host) {
+void run_apart(std::vector<Run>& runs, int64_t multiplications_each, const ng_host& host) {
   int64_t items = 0;
   for (const Run& run : runs) items += run.items();
-  for_ranges(host, items, runs.front().multiplications_each(), [&](int64_t first, int64_t last) {
+  for_ranges(host, items, multiplications_each, [&](int64_t first, int64_t last) {
     for (Run& run : runs) {
       if (first < run.items() && last > 0) run.run_items(std::max<int64_t>(first, 0), std::min(last, run.items()));
       first -= run.items();
@@ -485,7 +485,8 @@ void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes,
   const auto first_run = std::ranges::find_if(runs, [](const Run& run) { return run.items() > 0; });
   if (first_run == runs.end()) return;
   first_run->prepare();
-  plans.order == Order::kInStep ? run_in_step(runs, *call.host) : run_apart(runs, *call.host);
+  if (plans.order == Order::kInStep) return run_in_step(runs, *call.host);
+  run_apart(runs, first_run->multiplications_each(), *call.host);
 }
 
 }  // namespace npugraph::codegen
