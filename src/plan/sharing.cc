@@ -16,11 +16,12 @@ using program::Program;
 using program::Task;
 
 // Windows may interleave inside one buffer: an operand besides the two that are declared to share would not be covered by the
-// declaration, but for the same elements, which the task itself has put there.
+// declaration, but for the same elements, which the task itself has put there before it reads them.
 bool covered(const Task& task, const Operand& declared) {
   return std::ranges::all_of(task.operands, [&](const Operand& o) {
     return &o == &declared || o.buffer != declared.buffer ||
-           (declared.access == Access::kRead && o.access == Access::kWrite && same_elements(o, declared));
+           (&o < &declared && declared.access == Access::kRead && o.access == Access::kWrite &&
+            same_elements(o, declared));
   });
 }
 

@@ -2,7 +2,6 @@
 #include "codegen/matmul/plan.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "codegen/matmul/candidates.h"
 #include "codegen/task/work_items.h"
@@ -169,7 +168,7 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
     buffer = plan.end_buffer;
     if (spec.epilogue) scalar += spec.epilogue->scalars.size();
     made.plans.push_back(std::move(plan));
-    const auto& [x, y] = std::tie(made.plans.front(), made.plans.back());
+    const MatmulPlan &x = made.plans.front(), &y = made.plans.back();
     made.as_one = made.as_one && uses_same_a(x, y) && (order == Order::kApart || has_same_items(x, y));
   }
   if (call.num_buffers != buffer) return {};

@@ -26,6 +26,12 @@ program::Program program_of(const std::string& body) {
 
 std::string tasks(const std::string& body) { return tasks_of(program_of(body)); }
 
+void expect_only_share(const program::Task& task, program::Share share) {
+  ASSERT_EQ(task.may_share.size(), 1u);
+  EXPECT_EQ(task.may_share[0].written, share.written);
+  EXPECT_EQ(task.may_share[0].read, share.read);
+}
+
 TEST(MergeProducts, OfOneFirstFactorAreOneTask) {
   const program::Program program = program_of(R"(
     %p : f32[128, 512] = aten.addmm(%b, %x, %w)
@@ -94,9 +100,7 @@ TEST(MergeProducts, GateGoesInStepWithWhatItIsMultipliedWith) {
   EXPECT_EQ(task.operands[2].access, program::Access::kWrite);
   EXPECT_EQ(task.operands[4].access, program::Access::kRead);
   EXPECT_EQ(task.operands[4].buffer, task.operands[2].buffer);
-  ASSERT_EQ(task.may_share.size(), 1u);
-  EXPECT_EQ(task.may_share[0].written, 5);
-  EXPECT_EQ(task.may_share[0].read, 4);
+  expect_only_share(task, {.written = 5, .read = 4});
 }
 
 TEST(MergeProducts, NotWhereOneReadsTheOtherElsewhere) {
@@ -135,9 +139,7 @@ TEST(MergeProducts, OneMayStillOverwriteItsResidual) {
   ASSERT_EQ(tasks_of(program), "matmul.mm.mm.add");
   // x; o, p; o, z, m.
   const program::Task& task = program.tasks[0];
-  ASSERT_EQ(task.may_share.size(), 1u);
-  EXPECT_EQ(task.may_share[0].written, 5);
-  EXPECT_EQ(task.may_share[0].read, 4);
+  expect_only_share(task, {.written = 5, .read = 4});
 }
 
 // As query, key and value whose norms stand between them.

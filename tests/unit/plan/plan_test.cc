@@ -231,6 +231,19 @@ TEST(Plan, MemoryIsNotShared) {
       shared([](Builder& b, int32_t, int32_t) { b.program().tasks[1].operands[1].access = Access::kReadWrite; }));
 }
 
+// Also not where nobody reads the first one.
+TEST(Plan, TwoResultsDoNotTakeTheSameMemory) {
+  Builder b;
+  const int32_t x = b.input(8), from = b.buffer(BufferClass::kArena, 8), unread = b.buffer(BufferClass::kArena, 8);
+  const int32_t to = b.buffer(BufferClass::kArena, 8), y = b.buffer(BufferClass::kOutput, 8);
+  b.task({x}, {from});
+  b.task({from}, {unread, to}).may_share = {{.written = 1, .read = 0}, {.written = 2, .read = 0}};
+  b.task({to}, {y});
+  b.output(y);
+  const program::Task& task = b.planned().tasks[1];
+  EXPECT_NE(task.operands[1].buffer, task.operands[2].buffer);
+}
+
 TEST(Plan, MemoryIsSharedThoughDimensionsAreCutDifferently) {
   const auto shared_with = [](std::vector<Dim> sizes, std::vector<Dim> strides) {
     Builder b;
