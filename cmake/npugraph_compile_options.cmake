@@ -33,6 +33,8 @@ if(NPUGRAPH_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 add_link_options(-Wl,--as-needed)
+# Names what was linked; generated code on disk is of one build (codegen/jit/object_cache.h).
+add_link_options(-Wl,--build-id=sha1)
 
 # Own code only: what npugraph_layer() makes links this, headers of others come as SYSTEM.
 add_library(npugraph_options INTERFACE)

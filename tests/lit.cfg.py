@@ -24,6 +24,7 @@ config.environment["PATH"] = os.pathsep.join(  # noqa: F821
     [tools, str(Path(sys.executable).parent), os.environ["PATH"]]
 )
 config.substitutions.append((r"\bFileCheck\b", str(Path(sys.executable).parent / "filecheck")))  # noqa: F821
+config.environment["NPUGRAPH_CACHE"] = "0"  # noqa: F821
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]  # noqa: F821

@@ -37,6 +37,10 @@ void AtomicFile::write(std::span<const std::byte> data) {
 
 void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail();
+  commit_unsynced();
+}
+
+void AtomicFile::commit_unsynced() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
   exists_ = false;

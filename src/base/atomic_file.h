@@ -19,6 +19,8 @@ class AtomicFile {
 
   void write(std::span<const std::byte> data);
   void commit();
+  // The same without waiting for the disk: if the machine stops, the file may hold anything.
+  void commit_unsynced();
 
  private:
   [[noreturn]] void fail() const;

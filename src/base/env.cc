@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
+#include <filesystem>
 
 #include <unistd.h>
 
@@ -65,6 +67,15 @@ constexpr std::array kTable = {
     EnvironmentVariable{"NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-amx or neon", "native",
                         "The processor that code is generated for; a level that the host lacks has no effect.",
                         parse_target},
+    EnvironmentVariable{
+        "NPUGRAPH_CACHE", "a directory, or 0", "`$XDG_CACHE_HOME/npugraph`, else `~/.cache/npugraph`",
+        "Where generated machine code is kept between processes; 0, or an empty value, keeps none. A directory of "
+        "another user, or that others may write to, is not used.",
+        [](std::string_view value, Environment& out) {
+          out.cache = value;
+          return true;
+        },
+        /*takes_empty=*/true},
 };
 
 std::string known_names() {
@@ -96,7 +107,7 @@ ParsedEnvironment parse_environment(std::span<const std::pair<std::string, std::
     auto row = std::find_if(kTable.begin(), kTable.end(), [&](const auto& known) { return known.name == name; });
     if (row == kTable.end()) {
       unknown += cat(unknown.empty() ? "" : ", ", name);
-    } else if (!value.empty() && !row->parse(value, out.values)) {
+    } else if ((!value.empty() || row->takes_empty) && !row->parse(value, out.values)) {
       out.warnings.push_back(
           cat(name, "=", value, " is ignored: allowed is ", row->type, "; the default is ", row->default_value));
     }
@@ -116,6 +127,21 @@ const Environment& environment() {
   }();
   return values;
 }
+
+std::string cache_directory(const Environment& values) {
+  if (values.cache) {
+    if (values.cache->empty() || *values.cache == "0") return "";
+    return std::filesystem::absolute(*values.cache).string();
+  }
+  // Relative paths in these variables have no meaning.
+  for (const auto& [variable, below] : {std::pair{"XDG_CACHE_HOME", "/npugraph"}, {"HOME", "/.cache/npugraph"}}) {
+    const char* base = std::getenv(variable);
+    if (base != nullptr && base[0] == '/') return cat(base, below);
+  }
+  return "";
+}
+
+std::string cache_directory() { return cache_directory(parse_environment(process_variables()).values); }
 
 std::string environment_document() {
   std::string text =

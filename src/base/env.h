@@ -2,6 +2,7 @@
 // Every environment variable that the project reads, parsed once. docs/env_vars.md is generated from environment_table().
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +18,9 @@ struct Environment {
   bool verify = false;
   int threads = 0;  // 0: follow the host
   bool poison = false;
-  std::string report_dir;  // empty: the current directory
-  std::string target;      // empty: native
+  std::string report_dir;            // empty: the current directory
+  std::string target;                // empty: native
+  std::optional<std::string> cache;  // empty or "0": none; not set: cache_directory() says
 };
 
 // The environment of the process, read at the first call; later changes of variables have no effect. Thread-safe.
@@ -33,6 +35,7 @@ struct EnvironmentVariable {
   std::string_view meaning;        // a sentence
   // Puts `value` into `out`; false if it is not allowed.
   bool (*parse)(std::string_view value, Environment& out);
+  bool takes_empty = false;  // an empty value is one too, not the default
 };
 
 std::span<const EnvironmentVariable> environment_table();
@@ -42,8 +45,14 @@ struct ParsedEnvironment {
   std::vector<std::string> warnings;
 };
 
-// Parses (name, value) pairs; names that do not start with NPUGRAPH_ are passed over, empty values mean the default.
+// Parses (name, value) pairs; names that do not start with NPUGRAPH_ are passed over, most empty values mean the default.
 ParsedEnvironment parse_environment(std::span<const std::pair<std::string, std::string>> variables);
+
+// The absolute path of the directory where generated code is kept between processes, whether or not it is there; empty if
+// nothing is to be kept. As NPUGRAPH_CACHE of `values` says, else as the XDG base directories do.
+std::string cache_directory(const Environment& values);
+// The same by the variables of the process as they are now.
+std::string cache_directory();
 
 // The text of docs/env_vars.md.
 std::string environment_document();

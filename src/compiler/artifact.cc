@@ -39,7 +39,7 @@ Artifact::Artifact(ir::Graph graph, CompileOptions options, CompileHost host, ru
   }
   for (const auto& [count, value] : compile_counters()) {
     // Code counts itself when it is made, which may be as late as the first run.
-    if (!count.starts_with("kernel_build")) process_counters().at(count).add(value);
+    if (!count.starts_with("kernel_build") && count != "kernel_loads") process_counters().at(count).add(value);
   }
 }
 
@@ -52,6 +52,7 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   refused_ = std::move(result.refused);
   kernel_builds_ = result.kernel_builds;
   kernel_build_ns_ = result.kernel_build_ns;
+  kernel_loads_ = result.kernel_loads;
   phases_.insert(phases_.end(), result.phases.begin(), result.phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result.program));
   const auto take = [generated = std::move(result.generated), program = program_](const program::Task& task) {
@@ -137,10 +138,12 @@ std::map<std::string, int64_t> Artifact::compile_counters() const {
   const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(), [](const program::Task& task) {
     return task.kind == program::TaskKind::kKernel || program::is_generated(task.kind);
   });
+  const int64_t made = kernel_builds_ + kernel_loads_;
   std::map<std::string, int64_t> counters = {{"compiles", 1},
                                              {"kernel_builds", kernel_builds_},
                                              {"kernel_build_ns", kernel_build_ns_},
-                                             {"kernel_hits", std::max<int64_t>(kernels - kernel_builds_, 0)}};
+                                             {"kernel_loads", kernel_loads_},
+                                             {"kernel_hits", std::max<int64_t>(kernels - made, 0)}};
   for (const passes::PassRecord& pass : passes_) counters["pass." + pass.name] += pass.hits;
   return counters;
 }

@@ -60,7 +60,8 @@ class Artifact {
   const std::vector<Partition>& partitions() const { return partitions_; }
   // "compiles", "captures", "replays", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", and of the
   // kernels of its tasks those that LLVM made for this compile, "kernel_builds", in "kernel_build_ns" summed over threads,
-  // and those that were there already, "kernel_hits": of equal tasks, of earlier compiles, precompiled.
+  // those that an earlier process left on disk, "kernel_loads", and those that were there already, "kernel_hits": of equal
+  // tasks, of earlier compiles, precompiled.
   std::map<std::string, int64_t> counters() const;
   std::vector<PhaseTime> phases() const { return phases_; }
   const std::vector<passes::PassRecord>& passes() const { return passes_; }
@@ -86,6 +87,7 @@ class Artifact {
   lower::Refusals refused_;
   int64_t kernel_builds_ = 0;
   int64_t kernel_build_ns_ = 0;
+  int64_t kernel_loads_ = 0;
   std::vector<PhaseTime> phases_;
   std::vector<Partition> partitions_;
   std::shared_ptr<const program::Program> program_;

@@ -20,6 +20,7 @@ struct Job {
   std::string refusal;
   int64_t builds = 0;
   int64_t build_ns = 0;
+  int64_t loads = 0;
 };
 
 std::vector<Job> list_jobs(const program::Program& program) {
@@ -46,6 +47,7 @@ void run_job(const program::Program& program, const Generator& generate, Job& jo
   }
   job.builds = count.builds();
   job.build_ns = count.nanoseconds();
+  job.loads = count.loads();
 }
 
 void destroy(const ng_task& task) {
@@ -69,6 +71,7 @@ GeneratedTasks::GeneratedTasks(const program::Program& program, const Generator&
   for (const Job& job : jobs) {
     builds_ += job.builds;
     build_ns_ += job.build_ns;
+    loads_ += job.loads;
     for (size_t i = 0; i < job.entries.size(); ++i) {
       if (i < job.tasks.size()) tasks_.emplace(job.entries[i], job.tasks[i]);
       if (!job.refusal.empty()) refused_.emplace(job.entries[i], job.refusal);

@@ -29,12 +29,15 @@ class GeneratedTasks {
   // Pieces of code that LLVM made for them, and its time, summed over threads.
   int64_t builds() const { return builds_; }
   int64_t build_ns() const { return build_ns_; }
+  // Pieces of code that were read from disk for them.
+  int64_t loads() const { return loads_; }
 
  private:
   std::map<size_t, ng_task> tasks_;
   std::map<size_t, std::string> refused_;
   int64_t builds_ = 0;
   int64_t build_ns_ = 0;
+  int64_t loads_ = 0;
 };
 
 }  // namespace npugraph::compiler

@@ -111,6 +111,7 @@ void generate_tasks(const ir::Graph& graph, const CompileOptions& options, const
     result.generated = std::make_shared<GeneratedTasks>(result.program, host.generate);
     result.kernel_builds += result.generated->builds();
     result.kernel_build_ns += result.generated->build_ns();
+    result.kernel_loads += result.generated->loads();
     if (result.generated->refused().empty()) return;
     for (const auto& [task, reason] : result.generated->refused()) {
       const bool is_new = result.refused.emplace(result.notes[task].node, lower::refusal(reason)).second;

@@ -35,6 +35,7 @@ struct CompileResult {
   std::shared_ptr<GeneratedTasks> generated;  // of the Program
   int64_t kernel_builds = 0;                  // pieces of code that LLVM made
   int64_t kernel_build_ns = 0;                // its time, summed over threads
+  int64_t kernel_loads = 0;                   // pieces of code that were read from disk
   std::vector<passes::PassRecord> passes;
   std::vector<passes::Remark> remarks;
   std::vector<PhaseTime> phases;

@@ -21,4 +21,9 @@ void count_build(int64_t nanoseconds) {
   innermost->nanoseconds_ += nanoseconds;
 }
 
+void count_load() {
+  process_counters().at("kernel_loads").add();
+  if (innermost != nullptr) ++innermost->loads_;
+}
+
 }  // namespace npugraph::codegen

@@ -4,9 +4,8 @@
 #include <map>
 #include <mutex>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "codegen/jit/build_count.h"
+#include "codegen/jit/make_code.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -37,11 +36,11 @@ const MachineCode& stored_code(const target::Target& target, std::string_view na
                                const std::function<void(llvm::Module&)>& fill) {
   Piece& piece = find_piece(cat(target.cpu, " ", target.features, " ", name));
   std::call_once(piece.made, [&] {
-    const int64_t start = now_ns();
-    IrModule ir = make_ir_module(name, target);
-    fill(*ir.module);
-    piece.code = compile(std::move(ir), target);
-    count_build(now_ns() - start);
+    piece.code = make_code(target, cat("piece ", name), [&] {
+      IrModule ir = make_ir_module(name, target);
+      fill(*ir.module);
+      return ir;
+    });
   });
   return *piece.code;
 }

@@ -86,7 +86,7 @@ void BodyEmitter::emit_statement(const Let& let) {
   llvm::SmallVector<Value*, 4> args;
   for (ValueId arg : let.args) args.push_back(argument(arg, lanes));
   const DType from = dtype(let.args.front());
-  if (divides_integers(let.op, from)) emit_check(b_.CreateIsNotNull(args[1]), "ZeroDivisionError", nullptr, from);
+  if (divides_integers(let.op, from)) emit_check(b_.CreateIsNotNull(args[1]), kZeroDivision, nullptr, from);
   define(let.id, emit_operator(b_, target_, let.op, args, from, type));
 }
 

@@ -30,6 +30,9 @@ struct BodyHooks {
   std::function<void(llvm::Value*)> iteration;
 };
 
+// What an integer division by zero fails with.
+inline constexpr const char* kZeroDivision = "ZeroDivisionError";
+
 class BodyEmitter {
  public:
   // `copies` of the body in an iteration of a vector loop, where it may have them, instead of those that cost least.

@@ -41,6 +41,14 @@ std::vector<ValueId> defined_by(const Stmt& stmt) {
   return out;
 }
 
+void add_messages(const std::vector<Stmt>& statements, std::vector<std::string>& out) {
+  for (const Stmt& stmt : statements) {
+    if (const auto* loop = std::get_if<For>(&stmt.node)) add_messages(loop->body, out);
+    const auto* check = std::get_if<loop::Check>(&stmt.node);
+    if (check != nullptr && std::ranges::find(out, check->message) == out.end()) out.push_back(check->message);
+  }
+}
+
 // One function of the module, from its head to the place where statements go.
 class FunctionEmitter {
  public:
@@ -86,9 +94,9 @@ class FunctionEmitter {
   }
 
   void fail(const std::string& message, Value* shown) {
-    std::vector<std::string>& messages = module_.messages;
-    const auto number = static_cast<uint64_t>(std::find(messages.begin(), messages.end(), message) - messages.begin());
-    if (number == messages.size()) messages.push_back(message);
+    const std::vector<std::string>& messages = module_.messages;
+    const auto number = static_cast<uint64_t>(std::ranges::find(messages, message) - messages.begin());
+    NG_CHECK(number < messages.size(), "no check says ", message);
     auto* type = llvm::FunctionType::get(b_.getVoidTy(),
                                          {b_.getPtrTy(), b_.getInt64Ty(), b_.getInt64Ty(), b_.getInt64Ty()}, false);
     b_.CreateCall(
@@ -139,6 +147,7 @@ class KernelEmitter {
   KernelEmitter(const loop::Kernel& kernel, const Target& target, std::optional<int> copies)
       : kernel_(kernel), target_(target), copies_(copies) {
     module_.ir = make_ir_module(kernel.name, target);
+    module_.messages = check_messages(kernel);
   }
 
   KernelModule emit() {
@@ -216,6 +225,12 @@ class KernelEmitter {
 const For* sole_parallel_loop(const loop::Kernel& kernel) {
   const For* loop = kernel.body.size() == 1 ? std::get_if<For>(&kernel.body.front().node) : nullptr;
   return loop != nullptr && loop->kind == For::Kind::kParallel ? loop : nullptr;
+}
+
+std::vector<std::string> check_messages(const loop::Kernel& kernel) {
+  std::vector<std::string> out = {kZeroDivision};
+  add_messages(kernel.body, out);
+  return out;
 }
 
 KernelModule emit_kernel(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {

@@ -14,8 +14,11 @@ namespace npugraph::codegen {
 
 struct KernelModule {
   IrModule ir;
-  std::vector<std::string> messages;  // of checks, by the number that they fail with
+  std::vector<std::string> messages;  // check_messages()
 };
+
+// Those of the checks of a kernel, and of its divisions, by the number that they fail with.
+std::vector<std::string> check_messages(const loop::Kernel& kernel);
 
 // The parallel loop that the kernel is, null if there is more in it.
 const loop::For* sole_parallel_loop(const loop::Kernel& kernel);

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "codegen/jit/build_count.h"
 #include "codegen/jit/code_cache.h"
+#include "codegen/jit/make_code.h"
 #include "codegen/kernel/emit.h"
 #include "codegen/kernel/frame.h"
 #include "loop/message.h"
@@ -26,24 +25,21 @@ struct KernelCode {
 };
 using SharedCode = CodeCache<KernelCode>::Shared;
 
-KernelCode build(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
-  const int64_t start = now_ns();
-  KernelModule module = emit_kernel(kernel, target, copies);
+KernelCode make(const loop::Kernel& kernel, const Target& target, std::optional<int> copies, std::string_view text) {
   KernelCode out;
-  out.messages = std::move(module.messages);
-  out.code = compile(std::move(module.ir), target);
+  out.messages = check_messages(kernel);
+  out.code = make_code(target, text, [&] { return emit_kernel(kernel, target, copies).ir; });
   if (sole_parallel_loop(kernel) != nullptr)
     out.chunk = out.code->function<ChunkFunction>("chunk");
   else
     out.main = out.code->function<MainFunction>("main");
-  count_build(now_ns() - start);
   return out;
 }
 
 SharedCode code_of(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
   static auto* cache = new CodeCache<KernelCode>;
-  return cache->get(target, cat(copies.value_or(0), "\n", loop::print(kernel)),
-                    [&] { return build(kernel, target, copies); });
+  const std::string text = cat("kernel ", copies.value_or(0), "\n", loop::print(kernel));
+  return cache->get(target, text, [&] { return make(kernel, target, copies, text); });
 }
 
 // What depends on sizes alone.

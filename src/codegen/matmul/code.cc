@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/matmul/code.h"
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "codegen/jit/build_count.h"
 #include "codegen/jit/code_cache.h"
 #include "codegen/jit/code_store.h"
+#include "codegen/jit/make_code.h"
 #include "loop/text.h"
 
 namespace npugraph::codegen {
@@ -79,14 +78,16 @@ StoreSumsFunction* store_sums_code(const target::Target& target, DType c) {
 std::shared_ptr<const EpilogueCode> epilogue_code(const target::Target& target, const loop::Kernel& epilogue,
                                                   DType sums) {
   static auto* cache = new CodeCache<EpilogueCode>;
-  return cache->get(target, cat(name_of(sums), "\n", loop::print(epilogue)), [&] {
-    const int64_t start = now_ns();
+  const std::string text = cat("epilogue ", name_of(sums), "\n", loop::print(epilogue));
+  const auto emit = [&] {
     IrModule ir = make_ir_module("epilogue", target);
     emit_epilogue(add_function(*ir.module, target, "epilogue", epilogue_type(ir.module->getContext())), epilogue, sums,
                   target);
-    EpilogueCode made{.code = compile(std::move(ir), target)};
+    return ir;
+  };
+  return cache->get(target, text, [&] {
+    EpilogueCode made{.code = make_code(target, text, emit)};
     made.function = made.code->function<EpilogueFunction>("epilogue");
-    count_build(now_ns() - start);
     return made;
   });
 }

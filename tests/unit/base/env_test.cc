@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/env.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -18,19 +20,25 @@ TEST(Env, NothingSetMeansDefaults) {
   EXPECT_EQ(parsed.values.threads, 0);
   EXPECT_FALSE(parsed.values.poison);
   EXPECT_EQ(parsed.values.report_dir, "");
+  EXPECT_FALSE(parsed.values.cache.has_value());
   EXPECT_TRUE(parsed.warnings.empty());
 }
 
 TEST(Env, EveryVariableIsRead) {
-  const Variables variables = {{"NPUGRAPH_LOG", "debug"},           {"NPUGRAPH_VERIFY", "1"},
-                               {"NPUGRAPH_THREADS", "3"},           {"NPUGRAPH_POISON", "1"},
-                               {"NPUGRAPH_REPORT_DIR", "/reports"}, {"HOME", "/root"}};
+  const Variables variables = {{"NPUGRAPH_LOG", "debug"},
+                               {"NPUGRAPH_VERIFY", "1"},
+                               {"NPUGRAPH_THREADS", "3"},
+                               {"NPUGRAPH_POISON", "1"},
+                               {"NPUGRAPH_REPORT_DIR", "/reports"},
+                               {"NPUGRAPH_CACHE", "/cache"},
+                               {"HOME", "/root"}};
   const ParsedEnvironment parsed = parse_environment(variables);
   EXPECT_EQ(parsed.values.log_level, LogLevel::kDebug);
   EXPECT_TRUE(parsed.values.verify);
   EXPECT_EQ(parsed.values.threads, 3);
   EXPECT_TRUE(parsed.values.poison);
   EXPECT_EQ(parsed.values.report_dir, "/reports");
+  EXPECT_EQ(parsed.values.cache, "/cache");
   EXPECT_TRUE(parsed.warnings.empty());
 }
 
@@ -65,7 +73,24 @@ TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
   ASSERT_EQ(parsed.warnings.size(), 1u);
   EXPECT_EQ(parsed.warnings[0],
             "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
-            "NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET");
+            "NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, NPUGRAPH_CACHE");
+}
+
+TEST(Env, TheCacheIsWhereItsVariableSaysElseWhereTheUserKeepsCaches) {
+  const auto directory = [](std::optional<std::string> value) { return cache_directory({.cache = std::move(value)}); };
+  EXPECT_EQ(directory("/some/where"), "/some/where");
+  EXPECT_EQ(directory("here"), std::filesystem::current_path() / "here");
+  EXPECT_EQ(directory("0"), "");
+  EXPECT_EQ(directory(""), "");
+  EXPECT_EQ(parse_environment(Variables{{"NPUGRAPH_CACHE", ""}}).values.cache, "");
+  ::setenv("HOME", "/home/me", 1);
+  ::setenv("XDG_CACHE_HOME", "/caches", 1);
+  EXPECT_EQ(directory({}), "/caches/npugraph");
+  ::setenv("XDG_CACHE_HOME", "caches", 1);
+  EXPECT_EQ(directory({}), "/home/me/.cache/npugraph");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::unsetenv("HOME");
+  EXPECT_EQ(directory({}), "");
 }
 
 TEST(Env, ProcessEnvironmentIsReadOnce) { EXPECT_EQ(&environment(), &environment()); }

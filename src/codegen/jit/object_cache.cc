@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/jit/object_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/BLAKE3.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/atomic_file.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "codegen/jit/build_id.h"
+
+namespace npugraph::codegen {
+namespace {
+
+constexpr std::string_view kMagic = "NGOBJ001";
+constexpr std::string_view kSuffix = ".o";
+constexpr int64_t kMostObjectBytes = int64_t{64} << 20;
+constexpr time_t kDay = 24 * 60 * 60;
+constexpr time_t kAbandoned = 60 * 60;  // a file that somebody writes is finished long before
+
+using Digest = llvm::BLAKE3Result<>;
+constexpr size_t kNameBytes = 2 * sizeof(Digest) + kSuffix.size();
+
+struct Header {
+  std::array<char, kMagic.size()> magic;
+  Digest digest;  // of key and object
+};
+static_assert(sizeof(Header) == kMagic.size() + sizeof(Digest));
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// Everything: a new member of Target does not compile until it is here.
+std::string describe(const target::Target& target) {
+  const auto& [arch, level, vector_bits, vector_registers, fma, f16c, masks, bf16_dot, int8_dot, amx, fetch_streams,
+               cpu, features, l1_bytes, l2_bytes, l3_bytes] = target;
+  return cat(static_cast<int>(arch), " ", static_cast<int>(level), " ", vector_bits, " ", vector_registers, " ", fma,
+             f16c, masks, bf16_dot, int8_dot, amx, fetch_streams, " ", cpu, " ", features, " ", l1_bytes, " ", l2_bytes,
+             " ", l3_bytes);
+}
+
+// Each part with its length before it, so that no two lists of parts are one text.
+Digest hash(std::initializer_list<std::string_view> parts) {
+  llvm::BLAKE3 hasher;
+  for (const std::string_view part : parts) {
+    const uint64_t size = part.size();
+    hasher.update({reinterpret_cast<const uint8_t*>(&size), sizeof(size)});
+    hasher.update({reinterpret_cast<const uint8_t*>(part.data()), part.size()});
+  }
+  return hasher.final();
+}
+
+std::string_view bytes_of(const Digest& digest) { return {reinterpret_cast<const char*>(&digest), sizeof(digest)}; }
+
+std::string file_name(const Digest& key) { return cat(llvm::toHex(key, /*LowerCase=*/true), kSuffix); }
+
+// Also one that is being written, "<name>.XXXXXX".
+bool is_file_name(std::string_view name) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return name.size() >= kNameBytes && name.find_first_not_of(kDigits) == 2 * sizeof(Digest) &&
+         name.substr(2 * sizeof(Digest), kSuffix.size()) == kSuffix;
+}
+
+void make_directories(const std::string& path) {
+  for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
+    ::mkdir(path.substr(0, end).c_str(), S_IRWXU);
+  ::mkdir(path.c_str(), S_IRWXU);
+}
+
+struct File {
+  std::string name;
+  int64_t bytes;
+  timespec used;
+};
+
+std::vector<File> list_files(int directory) {
+  std::vector<File> files;
+  const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* stream = own < 0 ? nullptr : ::fdopendir(own);
+  if (stream == nullptr) return files;
+  while (const dirent* entry = ::readdir(stream)) {
+    struct stat status;
+    if (!is_file_name(entry->d_name) || ::fstatat(own, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    files.push_back({entry->d_name, status.st_size, status.st_mtim});
+  }
+  ::closedir(stream);
+  return files;
+}
+
+// Down to three quarters, so that it is not soon due again.
+void drop_oldest(int directory, int64_t most_bytes) {
+  std::vector<File> files = list_files(directory);
+  std::ranges::sort(files, {}, [](const File& file) { return std::pair(file.used.tv_sec, file.used.tv_nsec); });
+  int64_t bytes = 0;
+  for (const File& file : files) bytes += file.bytes;
+  const int64_t allowed = bytes > most_bytes ? most_bytes / 4 * 3 : most_bytes;
+  const time_t now = ::time(nullptr);
+  for (const File& file : files) {
+    const bool abandoned = file.name.size() > kNameBytes && now - file.used.tv_sec > kAbandoned;
+    if (!abandoned && bytes <= allowed) continue;
+    if (::unlinkat(directory, file.name.c_str(), 0) == 0) bytes -= file.bytes;
+  }
+}
+
+// Whether to look what all files take: after about every sixteenth of what is allowed, by the hash, which is as good as a
+// throw of dice and new for each new file.
+bool is_sweep_due(const Digest& key, int64_t bytes, int64_t most_bytes) {
+  uint64_t dice;
+  std::memcpy(&dice, &key, sizeof(dice));
+  return dice % static_cast<uint64_t>(std::max<int64_t>(most_bytes / 16, 1)) < static_cast<uint64_t>(bytes);
+}
+
+}  // namespace
+
+std::optional<std::vector<char>> ObjectCache::find(const target::Target& target, std::string_view text) const {
+  if (!is_on()) return {};
+  const Descriptor directory(open_directory());
+  if (directory.get() < 0) return {};
+  const Digest key = hash({options_.build, describe(target), text});
+  const std::string name = file_name(key);
+  const Descriptor file(::openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (!is_trusted(file.get(), cat(options_.directory, "/", name))) return {};
+  const int64_t bytes = status.st_size - static_cast<int64_t>(sizeof(Header));
+  if (bytes < 0 || bytes > kMostObjectBytes) return {};
+  Header header;
+  std::vector<char> object(static_cast<size_t>(bytes));
+  const std::array<iovec, 2> pieces = {iovec{&header, sizeof(header)}, iovec{object.data(), object.size()}};
+  if (::readv(file.get(), pieces.data(), pieces.size()) != status.st_size) return {};
+  const bool whole = std::string_view(header.magic.data(), header.magic.size()) == kMagic &&
+                     header.digest == hash({bytes_of(key), {object.data(), object.size()}});
+  if (!whole) return {};
+  // Files that are used are young, to a day.
+  if (::time(nullptr) - status.st_mtime > kDay) ::futimens(file.get(), nullptr);
+  return object;
+}
+
+void ObjectCache::store(const target::Target& target, std::string_view text, const std::vector<char>& object) const {
+  if (!is_on() || static_cast<int64_t>(object.size()) > kMostObjectBytes) return;
+  if (::access(options_.directory.c_str(), F_OK) != 0) make_directories(options_.directory);
+  const Descriptor directory(open_directory());
+  if (directory.get() < 0) return;
+  const Digest key = hash({options_.build, describe(target), text});
+  Header header;
+  std::ranges::copy(kMagic, header.magic.begin());
+  header.digest = hash({bytes_of(key), {object.data(), object.size()}});
+  try {
+    AtomicFile file(cat(options_.directory, "/", file_name(key)), "generated code");
+    file.write(std::as_bytes(std::span(&header, 1)));
+    file.write(std::as_bytes(std::span(object)));
+    file.commit_unsynced();
+  } catch (const UserError& error) {
+    if (!failed_.exchange(true)) log_debug(error.what());
+    return;
+  }
+  const auto bytes = static_cast<int64_t>(sizeof(header) + object.size());
+  if (is_sweep_due(key, bytes, options_.most_bytes)) drop_oldest(directory.get(), options_.most_bytes);
+}
+
+int ObjectCache::open_directory() const {
+  const int directory = ::open(options_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 || is_trusted(directory, options_.directory)) return directory;
+  ::close(directory);
+  return -1;
+}
+
+bool ObjectCache::is_trusted(int descriptor, const std::string& path) const {
+  struct stat status;
+  if (::fstat(descriptor, &status) != 0) return false;
+  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return true;
+  if (!warned_.exchange(true))
+    log_warning("generated code is not read from ", path, ": it belongs to another user, or others may write to it");
+  return false;
+}
+
+const ObjectCache& object_cache() {
+  // Never destroyed: threads may compile while the process ends.
+  static const auto* instance = new ObjectCache({.directory = cache_directory(), .build = build_id()});
+  return *instance;
+}
+
+}  // namespace npugraph::codegen

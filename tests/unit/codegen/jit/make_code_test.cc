@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/jit/make_code.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <llvm/IR/IRBuilder.h>
+
+#include "base/error.h"
+#include "codegen/jit/build_count.h"
+
+namespace npugraph::codegen {
+namespace {
+
+class MakeCodeTest : public testing::Test {
+ protected:
+  MakeCodeTest() {
+    std::string name = std::filesystem::temp_directory_path() / "make_code_test.XXXXXX";
+    NG_CHECK(::mkdtemp(name.data()) != nullptr, "no directory");
+    directory_ = name;
+  }
+  ~MakeCodeTest() override { std::filesystem::remove_all(directory_); }
+
+  // int f() of this value, through a cache of its own.
+  int run(const std::string& text, int value) {
+    const target::Target& target = target::host_target();
+    const ObjectCache objects({.directory = directory_, .build = "build"});
+    const auto emit = [&] {
+      IrModule ir = make_ir_module("sample", target);
+      llvm::IRBuilder<> b(*ir.context);
+      auto* f = add_function(*ir.module, target, "f", llvm::FunctionType::get(b.getInt32Ty(), false));
+      b.SetInsertPoint(llvm::BasicBlock::Create(*ir.context, "", f));
+      b.CreateRet(b.getInt32(static_cast<uint32_t>(value)));
+      return ir;
+    };
+    return make_code(target, text, emit, objects)->function<int()>("f")();
+  }
+
+  std::string directory_;
+};
+
+TEST_F(MakeCodeTest, MakesWhatIsNotOnDiskAndLoadsTheRest) {
+  const BuildCount count;
+  EXPECT_EQ(run("a", 1), 1);
+  EXPECT_EQ(run("b", 2), 2);
+  EXPECT_EQ(count.builds(), 2);
+  EXPECT_EQ(count.loads(), 0);
+  EXPECT_GT(count.nanoseconds(), 0);
+  EXPECT_EQ(run("a", 3), 1);  // the text says what it is
+  EXPECT_EQ(run("b", 4), 2);
+  EXPECT_EQ(count.builds(), 2);
+  EXPECT_EQ(count.loads(), 2);
+}
+
+TEST_F(MakeCodeTest, AnObjectThatCannotBeLoadedIsMadeAgain) {
+  const ObjectCache objects({.directory = directory_, .build = "build"});
+  objects.store(target::host_target(), "a", {'x', 'y'});
+  const BuildCount count;
+  EXPECT_EQ(run("a", 1), 1);
+  EXPECT_EQ(run("a", 1), 1);
+  EXPECT_EQ(count.builds(), 1);
+  EXPECT_EQ(count.loads(), 1);
+}
+
+}  // namespace
+}  // namespace npugraph::codegen
