@@ -14,10 +14,14 @@ import torch._dynamo
 
 from benchmarks import (
     call_overhead,
+    changing_sizes,
     cold_start,
     cost_model_regret,
     fused_loops,
+    kv_cache,
+    lifecycle,
     machine,
+    memory,
     model_speed,
     peers,
     replay_overhead,
@@ -37,6 +41,10 @@ BENCHMARKS = {
         fused_loops,
         model_speed,
         cold_start,
+        changing_sizes,
+        memory,
+        kv_cache,
+        lifecycle,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5

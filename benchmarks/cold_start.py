@@ -1,44 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls 1 to 5 of BERT-base (1 x 128, fp32) in a fresh process with empty caches and an empty home directory.
+"""Calls 1 to 5 of base-size models (fp32, batch 1) in a fresh process with empty caches and an empty home directory.
 
-Imports and building the model do not count. Sides take turns, a process for each sample.
+Imports and building the model do not count; what a side does before its first call does. Sides take turns, a process
+for each sample. ``dynamo`` is what no backend can avoid, so ratios are to it.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from benchmarks import processes
+import torch
+
+from benchmarks import peers, processes, sides
+from benchmarks.cold_start_sample import MODELS
 from benchmarks.harness import Request, Result, SideResult
+from benchmarks.model_case import reference64
 
 NAME = "cold_start"
-MODEL = "bert"
+NAMES, QUICK_NAMES = ("bert", "smollm2 decode", "vit", "t5"), ("bert", "smollm2 decode")
+SIDES = (*sides.DEFAULT_SIDES, *peers.FOREIGN)
 CALLS = 5
+STEADY = "call 2 over call 5"
 MOST_SAMPLES = 3
+LEAST_PHASE = 0.01  # of the compile; shorter ones are not shown
 CACHE_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "XDG_", "NPUGRAPH_CACHE")
 
 
 def run(request: Request) -> Iterator[Result]:
-    size = "tiny" if request.quick else "base"
-    cases = [f"{MODEL} {size} call {call + 1}" for call in range(CALLS)]
-    wanted = [(call, case) for call, case in enumerate(cases) if request.wants(NAME, case)]
-    if not wanted:
-        return
+    side_names = list(dict.fromkeys(("dynamo", *(side for side in request.sides if side in SIDES))))
     rounds = 1 if request.quick else min(request.samples, MOST_SAMPLES)
-    taken, notes = processes.take_turns(request.sides, rounds, lambda side: take_sample(side, size))
-    for call, case in wanted:
+    for name in QUICK_NAMES if request.quick and request.cases == ("*",) else NAMES:
+        cases = [f"{name} call {call + 1}" for call in range(CALLS)]
+        if any(request.wants(NAME, case) for case in cases):
+            compared = compare(name, cases, side_names, rounds)
+            yield from (result for result in compared if request.wants(NAME, result.case))
+
+
+def compare(name: str, cases: Sequence[str], side_names: Sequence[str], rounds: int) -> Iterator[Result]:
+    """A result for each call."""
+    with tempfile.TemporaryDirectory() as folder:
+        reference = Path(folder) / "reference.pt"
+        torch.save(reference64(MODELS[name], size="base")[:1], reference)
+        taken, notes = processes.take_turns(side_names, rounds, lambda side: take_sample(side, name, reference))
+    ours = taken.get(sides.OURS)
+    for call, case in enumerate(cases):
         compared = [
             SideResult(side, [s["seconds"][call] for s in samples], max(s["error"] for s in samples))
             for side, samples in taken.items()
         ]
-        yield Result(NAME, case, compared, notes=dict(notes))
+        result = Result(NAME, case, compared, baseline="dynamo", notes=dict(notes))
+        if ours and call == 0:
+            result.notes["phases"] = phases(ours[-1])
+        if ours and call == 1:
+            result.figures[STEADY] = statistics.median(s["seconds"][1] / s["seconds"][4] for s in ours)
+        yield result
 
 
-def take_sample(side: str, size: str) -> processes.Sample:
+def take_sample(side: str, name: str, reference: Path) -> processes.Sample:
     """Runs ``cold_start_sample`` in a process that sees no cache of an earlier one."""
     with tempfile.TemporaryDirectory() as home:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(CACHE_VARIABLES)}
         environment |= {"HOME": home, "TMPDIR": home}
-        return processes.run_module("benchmarks.cold_start_sample", (side, MODEL, size, CALLS), environment=environment)
+        arguments = (side, name, reference, CALLS)
+        return processes.run_module(
+            "benchmarks.cold_start_sample", arguments, peers.interpreter(side), environment=environment
+        )
+
+
+def phases(sample: processes.Sample) -> str:
+    """Of our compile, in ms; those that took some time."""
+    total = sum(time for _, time in sample["phases"])
+    return ", ".join(f"{name} {time:.0f}" for name, time in sample["phases"] if time >= LEAST_PHASE * total) + " ms"

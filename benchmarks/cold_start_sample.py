@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``cold_start``: python -m benchmarks.cold_start_sample SIDE MODEL SIZE CALLS, prints JSON."""
+"""One sample of ``cold_start``: python -m benchmarks.cold_start_sample SIDE MODEL REFERENCE CALLS.
+
+Prints JSON: the seconds of each call, the error of the first one's main output against REFERENCE, a file with the
+float64 outputs, and of our side the phases of the compile.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +14,36 @@ import time
 
 import torch
 
-from benchmarks import sides
-from benchmarks.model_case import flatten_outputs, reference64, relative_errors
+from benchmarks import peers, sides
+from benchmarks.model_case import relative_error
 from benchmarks.models import CASES
+from benchmarks.special_models import SPECIAL
+
+MODELS = CASES | SPECIAL
 
 
 @torch.no_grad()
-def main(side: str, name: str, size: str, calls: int) -> None:
+def main(side: str, name: str, reference: str, calls: str) -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
-    case = CASES[name]
-    model, inputs = case.build(size), case.inputs(size=size)
+    case = MODELS[name]
+    model, inputs = case.build("base"), case.inputs(size="base")
     sides.import_all(side)
-    seconds = []
-    prepared = sides.prepare(side, model)
-    for _ in range(calls):
-        start = time.perf_counter()
-        output = prepared(**inputs)
-        seconds.append(time.perf_counter() - start)
-    error = max(relative_errors(flatten_outputs(output), reference64(case, size=size)))
-    print(json.dumps({"seconds": seconds, "error": error}))
+    starts = [time.perf_counter()]
+    call = peers.prepare(side, model, inputs, torch.float32)
+    first = call()[0].clone()
+    ends = [time.perf_counter()]
+    for _ in range(int(calls) - 1):
+        starts.append(time.perf_counter())
+        call()
+        ends.append(time.perf_counter())
+    sample = {"seconds": [end - start for start, end in zip(starts, ends, strict=True)]}
+    sample["error"] = relative_error(first, torch.load(reference)[0])
+    if side == sides.OURS:
+        import npugraph
+
+        sample["phases"] = [phase for artifact in npugraph.artifacts() for phase in artifact.phases]
+    print(json.dumps(sample))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(*sys.argv[1:])

@@ -75,7 +75,8 @@ class Result:
 
     ``foreign_load`` is the share of the machine that other processes used during the benchmark. ``limit_seconds`` is
     the least time that the machine's limit named ``limit`` (MFU: arithmetic, MBU: reading memory, ...) allows.
-    ``generated`` is the share of the time of our tasks that generated code takes, where that was measured.
+    ``generated`` is the share of the time of our tasks that generated code takes, where that was measured. ``figures``
+    is what was counted of our side instead of timed, or is a quotient of such counts.
     """
 
     benchmark: str
@@ -88,6 +89,7 @@ class Result:
     limit: str = ""
     limit_seconds: float = 0.0
     generated: float | None = None
+    figures: dict[str, float] = field(default_factory=dict)
 
     def share(self, side: SideResult) -> float:
         """Of the machine's limit that ``side`` reaches."""

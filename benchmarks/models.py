@@ -100,6 +100,7 @@ def llama_like(layers: int, hidden: int, heads: int, kv_heads: int, ffn: int, vo
 
 
 TINY_LLAMA = llama_like(2, 64, 4, 2, 160, 128)
+BASE_LLAMA = llama_like(30, 576, 9, 3, 1536, 49152)  # SmolLM2-135M
 
 ENCODERS = [
     row("albert", "AlbertModel", text,  # albert-base-v2
@@ -123,8 +124,7 @@ DECODERS = [
         {"vocab_size": 50304, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
          "intermediate_size": 3072},
         TINY_FFN),
-    row("llama", "LlamaForCausalLM", text,  # SmolLM2-135M
-        llama_like(30, 576, 9, 3, 1536, 49152), TINY_LLAMA),
+    row("llama", "LlamaForCausalLM", text, BASE_LLAMA, TINY_LLAMA),
     row("mistral", "MistralForCausalLM", text,  # the layers of Mistral-7B at a quarter of its width
         llama_like(12, 1024, 16, 4, 3584, 32000, sliding_window=64), TINY_LLAMA | {"sliding_window": 8}),
     row("opt", "OPTForCausalLM", text, {},  # opt-125m

@@ -31,6 +31,7 @@ def lines(result: Result) -> str:
         notes[result.limit] = ", ".join(f"{side.name} {result.share(side):.2f}" for side in result.sides)
     if result.generated is not None:
         notes["share of generated code"] = f"{result.generated:.3f}"
+    notes |= {name: f"{value:.6g}" for name, value in result.figures.items()}
     return "\n".join(sides + [f"  {name}: {value}" for name, value in notes.items()])
 
 

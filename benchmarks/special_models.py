@@ -10,6 +10,7 @@ import torch
 import transformers
 
 from benchmarks.model_case import Inputs, ModelCase
+from benchmarks.models import BASE_LLAMA, CASES, TINY_LLAMA
 from npugraph.demo import packages
 
 CACHE_LENGTH = 128
@@ -63,8 +64,20 @@ def decoder28_model(size: str) -> torch.nn.Module:
 
 
 def decoder28_inputs(batch: int, size: str) -> Inputs:
+    return decode_inputs(decoder28_config(28 if size == "base" else 2), batch)
+
+
+def smollm2_decode_model(size: str) -> torch.nn.Module:
+    """The shape of SmolLM2-135M with random weights."""
+    return StaticDecodeStep(CASES["llama"].make_model(size))
+
+
+def smollm2_decode_inputs(batch: int, size: str) -> Inputs:
+    return decode_inputs(transformers.LlamaConfig(**(TINY_LLAMA if size == "tiny" else BASE_LLAMA)), batch)
+
+
+def decode_inputs(config: Any, batch: int) -> Inputs:
     """One token and an empty cache of 128 positions."""
-    config = decoder28_config(28 if size == "base" else 2)
     cache = transformers.StaticCache(config=config, max_cache_len=CACHE_LENGTH)
     shape = (batch, config.num_key_value_heads, config.head_dim)
     cache.early_initialization(*shape, torch.float32, torch.device("cpu"))
@@ -109,6 +122,7 @@ SPECIAL: dict[str, ModelCase] = {
     for case in (
         ModelCase("mlp64", lambda size: Mlp(), mlp_inputs),
         ModelCase("decoder28", decoder28_model, decoder28_inputs),
+        ModelCase("smollm2 decode", smollm2_decode_model, smollm2_decode_inputs),
         ModelCase("minilm", real(load_minilm), sentences, random_weights=False),
         ModelCase("smollm2", real(load_smollm2), smollm2_inputs, random_weights=False),
     )

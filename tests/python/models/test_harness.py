@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import model_speed, plots, processes, report
-from benchmarks.bars import Bar, GeneratedBar, GeometricBar, ShareBar
+from benchmarks import changing_sizes, memory, model_speed, plots, processes, report, sides
+from benchmarks.bar_kinds import Bar, DifferenceBar, EachBar, FigureBar, GeneratedBar, GeometricBar, ShareBar
 from benchmarks.harness import Request, Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
 
@@ -80,6 +80,65 @@ def test_a_share_bar_takes_the_least_case_and_no_wrong_result() -> None:
     assert bar.verdict([good, wrong]).startswith("NOT MET")
     assert bar.verdict([case("a bfloat16", 1.0)]) is None
     assert "MFU: eager 0.25, npugraph_ex 0.80" in report.lines(good)
+
+
+def test_a_bar_for_each_case_takes_the_worst_and_no_wrong_result() -> None:
+    def case(name: str, own: float, error: float = 1e-7) -> Result:
+        return Result("sizes", name, [EAGER, SideResult("npugraph_ex", [own] * 3, error)])
+
+    bar = EachBar("sizes", "steady", limit=0.5)
+    good, bad, wrong = case("a steady", 1.0), case("b steady", 3.0), case("b steady", 1.0, error=1.0)
+    assert bar.verdict([good]) == "met      sizes steady: npugraph_ex / eager <= 0.5 in each: 0.25 (a steady)"
+    assert bar.verdict([good, bad]).startswith("NOT MET")
+    assert bar.verdict([good, wrong]).endswith("wrong results (b steady)")
+    assert bar.verdict([case("a first", 9.0)]) is None
+
+
+def test_a_difference_bar_is_about_medians() -> None:
+    compared = Result("overhead", "model", [EAGER, SideResult("npugraph_ex", [4.5, 5.0, 9.0], 1e-7)])
+    assert DifferenceBar("overhead", "model", 1.5, other="eager").verdict([compared]).startswith("met")
+    assert DifferenceBar("overhead", "model", 0.5, other="eager").verdict([compared]).startswith("NOT MET")
+    assert DifferenceBar("overhead", "model", 1.5).verdict([compared]) is None
+
+
+def test_a_figure_bar_takes_the_largest_figure() -> None:
+    def case(name: str, faults: float, error: float = 1e-7) -> Result:
+        return Result("memory", name, [EAGER, SideResult("npugraph_ex", [1.0], error)], figures={"faults": faults})
+
+    bar = FigureBar("memory", "faults", 0)
+    assert bar.verdict([case("a", 0.0)]).startswith("met")
+    assert bar.verdict([case("a", 0.0), case("b", 2.0)]).endswith("2 (b; 1 of 2 cases over)")
+    assert bar.verdict([case("a", 0.0, error=1.0)]).startswith("NOT MET")
+    assert FigureBar("memory", "copies", 0).verdict([case("a", 0.0)]) is None
+    assert "faults: 2" in report.lines(case("b", 2.0))
+
+
+def test_requests_of_changing_sizes() -> None:
+    sizes = changing_sizes.sizes()
+    assert len(sizes) == 64 and sizes == changing_sizes.sizes()
+    assert len({length for _, length in sizes}) == 40
+    assert {rows for rows, _ in sizes} == {1, 2, 3, 4}
+    tokens = [rows * length for rows, length in (sizes[i] for i in changing_sizes.sampled(sizes))]
+    assert (tokens[0], tokens[-1]) == (min(a * b for a, b in sizes), max(a * b for a, b in sizes))
+
+
+def test_scratch_is_above_what_is_needed_least() -> None:
+    sizes = {"arena_bytes": 6, "lower_bound_bytes": 5, "heap_bytes": 5, "scratch_bytes": 4}
+    assert memory.planned_over_least(sizes) == 1.5
+    assert memory.planned_over_least(dict.fromkeys(sizes, 0)) == 1.0
+
+
+def test_the_floor_computes_once() -> None:
+    calls = []
+
+    def count(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        return x + 1
+
+    graph = torch.fx.symbolic_trace(lambda x: x)
+    graph.forward = count
+    floor = sides.empty_backend(graph, [torch.zeros(1)])
+    assert floor(torch.ones(1)) is floor(torch.ones(1)) and len(calls) == 1
 
 
 def test_sides_in_processes_take_turns_and_one_that_fails_is_named() -> None:

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of bars: promises that the results of benchmarks meet or do not meet."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from benchmarks.harness import Result
+
+
+def line(met: bool, promise: str) -> str:
+    return f"{'met' if met else 'NOT MET':<8} {promise}"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Time of ``side`` over time of ``other`` must be at most ``limit``."""
+
+    benchmark: str
+    case: str
+    limit: float
+    side: str = "npugraph_ex"
+    other: str = "eager"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        """A line that says met or not met; None when ``results`` do not hold the comparison."""
+        for result in results:
+            ratio = result.ratio(self.side, self.other)
+            if (result.benchmark, result.case) == (self.benchmark, self.case) and ratio:
+                met = ratio.accurate and ratio.value <= self.limit
+                measured = f"{ratio.value:.2f}" if ratio.accurate else "wrong results"
+                return line(met, f"{self.describe()}: {measured}")
+        return None
+
+    def describe(self) -> str:
+        return f"{self.benchmark} {self.case}: {self.side} / {self.other} <= {self.limit:g}"
+
+
+@dataclass(frozen=True)
+class GeometricBar:
+    """Over the cases of ``benchmark`` that end in ``ending``: the geometric mean of the time of the fastest accurate
+    side among ``others`` over the time of ``side`` must be at least ``limit``, and be below 1 in no more than
+    ``most_behind`` of them. Cases that lack one do not count."""
+
+    benchmark: str
+    ending: str
+    limit: float
+    others: tuple[str, ...]
+    side: str = "npugraph_ex"
+    most_behind: int | None = None
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        gains = [
+            gain
+            for result in results
+            if result.benchmark == self.benchmark and result.case.endswith(self.ending)
+            for gain in (self.gain(result),)
+            if gain is not None
+        ]
+        if not gains:
+            return None
+        mean = statistics.geometric_mean(gains)
+        behind = sum(gain < 1 for gain in gains)
+        promise = f"{self.benchmark} {self.ending}: best of {'/'.join(self.others)} over {self.side} >= {self.limit:g}"
+        if self.most_behind is not None:
+            promise += f", {self.most_behind} cases behind at most"
+        met = mean >= self.limit and (self.most_behind is None or behind <= self.most_behind)
+        return line(met, f"{promise}: {mean:.2f} ({behind} of {len(gains)} cases behind)")
+
+    def gain(self, result: Result) -> float | None:
+        own = result.side(self.side)
+        times = [side.median for side in result.sides if side.name in self.others and result.accurate(side)]
+        if own is None or not times:
+            return None
+        # A wrong result is not fast.
+        return min(times) / own.median if result.accurate(own) else 0.01
+
+
+@dataclass(frozen=True)
+class ShareBar:
+    """In every case of ``benchmark`` that ends in ``ending``, ``side`` reaches at least ``limit`` of what the machine
+    can do (MFU, MBU, copy speed)."""
+
+    benchmark: str
+    ending: str
+    limit: float
+    side: str = "npugraph_ex"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        shares = {
+            result.case: (result.share(side) if result.accurate(side) else 0.0, result.limit)
+            for result in results
+            if result.benchmark == self.benchmark and result.case.endswith(self.ending) and result.limit
+            for side in (result.side(self.side),)
+            if side is not None
+        }
+        if not shares:
+            return None
+        case, (least, limit) = min(shares.items(), key=lambda item: item[1][0])
+        where = "" if case == self.ending else f" ({case})"
+        promise = f"{self.benchmark} {self.ending}: {limit} of {self.side} >= {self.limit:g}"
+        return line(least >= self.limit, f"{promise}: {least:.2f}{where}")
+
+
+@dataclass(frozen=True)
+class GeneratedBar:
+    """In every case of ``benchmark`` that begins with none of ``but``, generated code takes at least ``limit`` of the
+    time of our tasks."""
+
+    benchmark: str
+    limit: float
+    but: tuple[str, ...] = ()
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        shares = {
+            result.case: result.generated
+            for result in results
+            if result.benchmark == self.benchmark and result.generated is not None
+            if not result.case.startswith(self.but)
+        }
+        if not shares:
+            return None
+        case, least = min(shares.items(), key=lambda item: item[1])
+        but = f" but {', '.join(self.but)}" if self.but else ""
+        promise = f"{self.benchmark}{but}: share of generated code >= {self.limit:g}"
+        return line(least >= self.limit, f"{promise}: {least:.2f} ({case})")
+
+
+@dataclass(frozen=True)
+class RegretBar:
+    """Over the cases of ``benchmark``: time of ``side`` over time of ``other`` must be at most ``mean`` in the
+    geometric mean, and at most ``worst`` in each."""
+
+    benchmark: str
+    mean: float
+    worst: float
+    side: str = "chosen"
+    other: str = "best"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        ratios = {
+            result.case: ratio.value
+            for result in results
+            if result.benchmark == self.benchmark
+            for ratio in (result.ratio(self.side, self.other),)
+            if ratio is not None
+        }
+        if not ratios:
+            return None
+        mean = statistics.geometric_mean(ratios.values())
+        case, worst = max(ratios.items(), key=lambda item: item[1])
+        promise = (
+            f"{self.benchmark}: {self.side} / {self.other} <= {self.mean:g} in the geometric mean, "
+            f"<= {self.worst:g} in each"
+        )
+        return line(mean <= self.mean and worst <= self.worst, f"{promise}: {mean:.3f}, {worst:.2f} ({case})")
+
+
+@dataclass(frozen=True)
+class EachBar:
+    """In every case of ``benchmark`` that ends in ``ending``: time of ``side`` over time of ``other`` must be at most
+    ``limit``."""
+
+    benchmark: str
+    ending: str
+    limit: float
+    side: str = "npugraph_ex"
+    other: str = "eager"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        ratios = {
+            result.case: ratio.value if ratio.accurate else math.inf
+            for result in results
+            if result.benchmark == self.benchmark and result.case.endswith(self.ending)
+            for ratio in (result.ratio(self.side, self.other),)
+            if ratio is not None
+        }
+        if not ratios:
+            return None
+        case, worst = max(ratios.items(), key=lambda item: item[1])
+        promise = f"{self.benchmark} {self.ending}: {self.side} / {self.other} <= {self.limit:g} in each"
+        measured = "wrong results" if worst == math.inf else f"{worst:.3g}"
+        return line(worst <= self.limit, f"{promise}: {measured} ({case})")
+
+
+@dataclass(frozen=True)
+class DifferenceBar:
+    """Time of ``side`` minus time of ``other``, of medians, must be at most ``seconds``."""
+
+    benchmark: str
+    case: str
+    seconds: float
+    side: str = "npugraph_ex"
+    other: str = "floor"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        for result in results:
+            ratio = result.ratio(self.side, self.other)
+            if (result.benchmark, result.case) == (self.benchmark, self.case) and ratio:
+                difference = result.side(self.side).median - result.side(self.other).median
+                measured = f"{difference * 1e6:.2f} us" if ratio.accurate else "wrong results"
+                promise = f"{self.benchmark} {self.case}: {self.side} - {self.other} <= {self.seconds * 1e6:g} us"
+                return line(ratio.accurate and difference <= self.seconds, f"{promise}: {measured}")
+        return None
+
+
+@dataclass(frozen=True)
+class FigureBar:
+    """In every case of ``benchmark`` that ends in ``ending``, the figure ``figure`` must be at most ``limit``, and the
+    results of our side right."""
+
+    benchmark: str
+    figure: str
+    limit: float
+    ending: str = ""
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        figures = {
+            result.case: value if self.right(result) else math.inf
+            for result in results
+            if result.benchmark == self.benchmark and result.case.endswith(self.ending)
+            for value in (result.figures.get(self.figure),)
+            if value is not None
+        }
+        if not figures:
+            return None
+        case, worst = max(figures.items(), key=lambda item: item[1])
+        over = sum(value > self.limit for value in figures.values())
+        promise = f"{' '.join(filter(None, (self.benchmark, self.ending)))}: {self.figure} <= {self.limit:g}"
+        measured = "wrong results" if worst == math.inf else f"{worst:.4g}"
+        return line(not over, f"{promise}: {measured} ({case}; {over} of {len(figures)} cases over)")
+
+    @staticmethod
+    def right(result: Result) -> bool:
+        own = result.side("npugraph_ex")
+        return own is None or result.accurate(own)

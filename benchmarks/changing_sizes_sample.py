@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample of ``changing_sizes``: python -m benchmarks.changing_sizes_sample SIDE DYNAMIC MODEL SIZE FOLDER.
+
+DYNAMIC is what torch.compile gets; with False only the sampled requests run, each compiled for itself. FOLDER holds
+``requests.pt``. Prints JSON: the seconds of all requests and the number of compiles, the median seconds of a
+call in steady state of each sampled request, and the largest error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+
+from benchmarks import sides
+from benchmarks.model_case import Inputs, flatten_outputs, relative_error
+from benchmarks.models import CASES
+
+LEAST_CALLS, SECONDS = 7, 0.3  # of timed calls in steady state
+WARM_UP_CALLS = 3
+Function = Callable[..., Any]
+
+
+@torch.no_grad()
+def main(side: str, dynamic: str, model_name: str, size: str, folder: str) -> None:
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    requests, references, sampled = torch.load(Path(folder) / "requests.pt")
+    model = CASES[model_name].build(size)
+    sides.import_all(side)
+    prepared = sides.prepare(side, model, dynamic={"True": True, "False": False, "None": None}[dynamic])
+    errors, seconds, steady = [], 0.0, []
+    if dynamic != "False":
+        for inputs, reference in zip(requests, references, strict=True):
+            start = time.perf_counter()
+            output = prepared(**inputs)
+            seconds += time.perf_counter() - start
+            errors.append(relative_error(flatten_outputs(output)[0], reference))
+    compiles = count_compiles(side)
+    for index in sampled:
+        if dynamic == "False":
+            torch._dynamo.reset()
+            errors.append(relative_error(flatten_outputs(prepared(**requests[index]))[0], references[index]))
+        steady.append(steady_seconds(prepared, requests[index]))
+    print(json.dumps({"seconds": seconds, "compiles": compiles, "steady": steady, "error": max(errors)}))
+
+
+def count_compiles(side: str) -> int:
+    """Graphs of Dynamo, or compiles of our backend where it was entered more often."""
+    return max(counters["stats"]["unique_graphs"], counters[side]["compiles"])
+
+
+def steady_seconds(prepared: Function, inputs: Inputs) -> float:
+    for _ in range(WARM_UP_CALLS):
+        prepared(**inputs)
+    taken: list[float] = []
+    end = time.perf_counter() + SECONDS
+    while len(taken) < LEAST_CALLS or time.perf_counter() < end:
+        start = time.perf_counter()
+        prepared(**inputs)
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

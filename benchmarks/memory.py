@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of the base-size models over their weights, fp32, batch 1, texts of 512 tokens, each side a fresh process.
+
+``extra`` is the peak of resident memory during the compile and the first calls minus what was resident once the model
+was there: packed copies of weights, what compiling takes and what it leaves behind are in it. ``extra of calls`` has
+the peak of later calls instead, with only what compiling leaves behind. Page faults are those of a call in steady
+state. ``planned`` is arena, heap and scratch bytes over the least that they can be: the most arena bytes alive at once
+(``lower_bound_bytes``) and the heap bytes, which are outputs above all and which no plan can change. Scratch, what our
+tasks need besides, counts in full.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks import processes, sides
+from benchmarks.harness import Request, Result
+from benchmarks.model_case import reference64
+from benchmarks.models import CASES
+
+NAME = "memory"
+QUICK = ("bert", "llama")
+SIZE = "long"
+SIDES = sides.DEFAULT_SIDES
+EXTRA, EXTRA_OF_CALLS = "extra over eager's", "extra of calls over eager's"
+FAULTS, PLANNED = "page faults per call", "planned over least"
+MB = 1e6
+
+
+def run(request: Request) -> Iterator[Result]:
+    side_names = [side for side in request.sides if side in SIDES]
+    for name in QUICK if request.quick and request.cases == ("*",) else CASES:
+        if request.wants(NAME, name):
+            yield compare(name, side_names)
+
+
+def compare(name: str, side_names: Sequence[str]) -> Result:
+    """One sample of each side: bytes do not vary."""
+    taken: dict[str, processes.Sample] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        reference = Path(folder) / "reference.pt"
+        torch.save(reference64(CASES[name], size=SIZE)[:1], reference)
+
+        def take(side: str) -> processes.Sample:
+            taken[side] = processes.run_module("benchmarks.memory_sample", (side, name, SIZE, reference))
+            return taken[side]
+
+        result = processes.compare(NAME, name, side_names, 1, take)
+    for what in ("extra", "extra_of_calls"):
+        result.notes[f"{what.replace('_', ' ')}, MB"] = listed(taken, what, MB)
+    result.notes["page faults"] = listed(taken, "faults", 1)
+    ours, eager = taken.get(sides.OURS), taken.get("eager")
+    if ours:
+        result.notes["weights, MB"] = f"{ours['weights'] / MB:.0f}"
+        result.notes["planned, MB"] = ", ".join(f"{key} {value / MB:.2f}" for key, value in ours["memory"].items())
+        result.figures[FAULTS] = ours["faults"]
+        result.figures[PLANNED] = planned_over_least(ours["memory"])
+    if ours and eager:
+        result.figures[EXTRA] = ours["extra"] / eager["extra"]
+        result.figures[EXTRA_OF_CALLS] = ours["extra_of_calls"] / eager["extra_of_calls"]
+    return result
+
+
+def listed(taken: dict[str, processes.Sample], key: str, unit: float) -> str:
+    return ", ".join(f"{side} {sample[key] / unit:.4g}" for side, sample in taken.items())
+
+
+def planned_over_least(memory: dict[str, int]) -> float:
+    least = memory["lower_bound_bytes"] + memory["heap_bytes"]
+    return (memory["arena_bytes"] + memory["heap_bytes"] + memory["scratch_bytes"]) / least if least else 1.0

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample of ``memory``: python -m benchmarks.memory_sample SIDE MODEL SIZE REFERENCE.
+
+Prints JSON: the bytes and page faults that ``memory`` describes, of our side also what the artifacts say, the median
+seconds of a call, and the error of the main output against REFERENCE, a file with the float64 outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from typing import Any
+
+import torch
+
+from benchmarks import process_memory, sides
+from benchmarks.model_case import flatten_outputs, relative_error
+from benchmarks.models import CASES
+
+FIRST_CALLS, CALLS = 3, 10
+
+
+@torch.no_grad()
+def main(side: str, name: str, size: str, reference: str) -> None:
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    case = CASES[name]
+    model, inputs = case.build(size), case.inputs(size=size)
+    sides.import_all(side)
+    loaded = process_memory.resident()
+    process_memory.reset_peak()
+    prepared = sides.prepare(side, model)
+    for _ in range(FIRST_CALLS):
+        output = prepared(**inputs)
+    sample: dict[str, Any] = {"extra": process_memory.peak() - loaded}
+    sample["error"] = relative_error(flatten_outputs(output)[0], torch.load(reference)[0])
+    del output
+    process_memory.resident()  # gives back what compiling does not hold any more
+    for _ in range(FIRST_CALLS):  # fetches what of that the calls need
+        prepared(**inputs)
+    process_memory.reset_peak()
+    seconds = []
+    faults = process_memory.page_faults()
+    for _ in range(CALLS):
+        start = time.perf_counter()
+        prepared(**inputs)
+        seconds.append(time.perf_counter() - start)
+    sample["faults"] = (process_memory.page_faults() - faults) / CALLS
+    sample["extra_of_calls"] = process_memory.peak() - loaded
+    sample["seconds"] = statistics.median(seconds)
+    sample["weights"] = sum(tensor.nbytes for tensor in model.state_dict().values())
+    if side == sides.OURS:
+        sample["memory"] = planned()
+    print(json.dumps(sample))
+
+
+def planned() -> dict[str, int]:
+    """Of all artifacts together."""
+    import npugraph
+
+    names = ("arena_bytes", "lower_bound_bytes", "heap_bytes", "scratch_bytes", "derived_constant_bytes")
+    return {name: sum(artifact.memory[name] for artifact in npugraph.artifacts()) for name in names}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
