@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import gc
 import inspect
+import logging
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,11 +20,14 @@ from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
-from npugraph import _C, counters, guards
+from npugraph import _C, counters, guards, serialize
 from npugraph.artifact import Artifact, Owners, registry
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
+from npugraph.fx.record import NotRecorded, record
 from npugraph.options import Options
+
+_log = logging.getLogger("npugraph")
 
 
 class NpugraphWarning(UserWarning):
@@ -30,6 +36,23 @@ class NpugraphWarning(UserWarning):
 
 class DefectWarning(NpugraphWarning):
     """A graph could not be compiled because of a defect of ours, and runs as torch made it. Please report it."""
+
+
+class Route(enum.Enum):
+    """How a graph came here, which says what its compiled function is."""
+
+    RECORDED = enum.auto()  # by us, for inference: a function of the inputs
+    INFERENCE = enum.auto()  # through AOTAutograd, as the others: a boxed function
+    FORWARD = enum.auto()
+    BACKWARD = enum.auto()
+
+    @property
+    def training(self) -> bool:
+        return self in (Route.FORWARD, Route.BACKWARD)
+
+    @property
+    def front_end(self) -> str:
+        return "record" if self is Route.RECORDED else "aot_autograd"
 
 
 class OptionValueError(ShortenTraceback, ValueError):
@@ -60,7 +83,18 @@ def npugraph_ex(
         kind = OptionTypeError if isinstance(error, TypeError) else OptionValueError
         raise kind(str(error), first_useful_frame=inspect.currentframe()) from None
     guards.install()
-    compile_ = _Compile(gm, checked)
+    with _garbage_left_alone():
+        return _compile(gm, example_inputs, checked)
+
+
+def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Callable[..., Any]:
+    compile_ = _Compile(gm, options)
+    try:
+        recorded = record(gm)
+    except NotRecorded as reason:
+        _log.debug("%s goes through AOTAutograd: %s", compile_.name, reason)
+    else:
+        return compile_.recorded(recorded)
     compiled = aot_autograd(
         fw_compiler=compile_.forward,
         bw_compiler=compile_.backward,
@@ -72,6 +106,18 @@ def npugraph_ex(
     return _with_eager_fallback(compiled, gm, _shared_storages(example_inputs))
 
 
+@contextlib.contextmanager
+def _garbage_left_alone() -> Iterator[None]:
+    """A compile makes many objects that stay, so collections of garbage in it find little: a tenth of its time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _reset() -> None:
     registry.clear()
     counters.forget()
@@ -79,6 +125,7 @@ def _reset() -> None:
 
 npugraph_ex.reset = _reset
 counters.install()
+serialize.install()
 
 
 def reset() -> None:
@@ -90,28 +137,33 @@ def reset() -> None:
 
 
 class _Compile:
-    """One entry of the backend: the graphs that AOTAutograd makes of one Dynamo graph."""
+    """One entry of the backend: the graphs that become of one Dynamo graph."""
 
     def __init__(self, gm: fx.GraphModule, options: Options) -> None:
         self.options = options
         self.started = time.perf_counter()
+        self.gm = gm
         self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         self.name = options.name or registry.unique_name(_name_of(gm))
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
 
+    def recorded(self, gm: fx.GraphModule) -> Callable[..., Any]:
+        """Of the operators of the whole graph: a function of Dynamo's inputs, not of one list."""
+        return self.compile(gm, self.name, self.describe_inputs(gm), Route.RECORDED)
+
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return self.compile(gm, self.name, self.describe_inputs(gm), training=False, watch=True)
+        return self.compile(gm, self.name, self.describe_inputs(gm), Route.INFERENCE)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # The backward graph does not reuse what was saved for it, so that it may run again (retain_graph=True).
         torch._guards.TracingContext.get().fw_metadata.bw_donated_idxs = []
-        return self.compile(gm, f"{self.name}.forward", self.describe_inputs(gm), training=True, watch=True)
+        return self.compile(gm, f"{self.name}.forward", self.describe_inputs(gm), Route.FORWARD)
 
     def backward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self.started = time.perf_counter()
         infos = [InputInfo("user", node.name) for node in gm.graph.nodes if node.op == "placeholder"]
-        run = self.compile(gm, f"{self.name}.backward", infos, training=True)
+        run = self.compile(gm, f"{self.name}.backward", infos, Route.BACKWARD)
 
         # AOTAutograd wraps what it gets here, and the wrapper copies attributes of Python functions only.
         def call(args: list[Any]) -> Any:
@@ -120,41 +172,52 @@ class _Compile:
         call._boxed_call = True
         return call
 
-    def compile(
-        self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], *, training: bool, watch: bool = False
-    ) -> Callable[..., Any]:
+    def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], route: Route) -> Callable[..., Any]:
         entered = time.perf_counter()
         try:
             # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
             with _disable_current_modes():
                 imported = import_graph(prepare(gm), name, inputs)
-                core = self.compile_imported(imported, name, training, entered)
+                core = self.compile_imported(imported, name, route, entered)
         except TorchDynamoException:
             raise  # asks the front end to start again
         except Exception as error:
-            return _run_as_it_is(gm, name, error)
+            _report_defect(name, error)
+            return gm.forward if route is Route.RECORDED else make_boxed_func(gm.forward)
         artifact = Artifact(core, self.options.as_dict(), imported.callables)
         registry.add(artifact)
-        self.depends_on_places |= core.writes_inputs() or imported.names_places
         _warn_partitions(imported.partitions)
-        run = core.callable()
+        positional = route is Route.RECORDED and imported.objects is None
+        run = core.callable(boxed=not positional)
         run.owner = artifact
         self.owners.add(artifact)
+        if route is not Route.BACKWARD:
+            self.watch_model(run, inputs, imported)
+        if core.writes_inputs() or imported.names_places:
+            self.depends_on_places = True
+            if positional:
+                run.fall_back_on(_eagerly(self.gm))
+        if imported.objects is None:
+            return run
+        boxed = _with_objects(run, imported)
+        return (lambda *args: boxed(list(args))) if route is Route.RECORDED else boxed
+
+    def watch_model(self, run: Any, inputs: Sequence[InputInfo], imported: Imported) -> None:
+        """Puts the artifacts to sleep when the model is gone that ``run`` last ran with."""
         kinds = [info.kind for i, info in enumerate(inputs) if i not in dict(imported.object_inputs)]
         # A cache with static addresses may outlive the model, so what is not a parameter counts only where none is.
         of_model = _positions(kinds, "parameter") or _positions(kinds, "static")
-        if watch and of_model:
+        if of_model:
             self.owners.watch(run, of_model)
-        return run if imported.objects is None else _with_objects(run, imported)
 
-    def compile_imported(self, imported: Imported, name: str, training: bool, entered: float) -> Any:
+    def compile_imported(self, imported: Imported, name: str, route: Route, entered: float) -> Any:
         front_end = [
-            ("aot_autograd", (entered - self.started) * 1e3),
+            (route.front_end, (entered - self.started) * 1e3),
             ("import", (time.perf_counter() - entered) * 1e3),
         ]
         try:
             return _C.Artifact.compile(
-                imported.graph, self.core_options(name, training), imported.partitions, front_end
+                imported.graph, self.core_options(name, route.training), imported.partitions, front_end
             )
         finally:
             # Tasks hold their callables themselves.
@@ -177,21 +240,19 @@ class _Compile:
         """Kinds and sources of a forward graph's placeholders. AOTAutograd may put effect tokens in front and, for
         aliased inputs, replace some by their base: then the sources are the placeholders' own names."""
         nodes = [node for node in gm.graph.nodes if node.op == "placeholder"]
-        context = torch._guards.TracingContext.try_get()
-        metadata = context.fw_metadata if context is not None else None
-        static = set(metadata.static_input_indices or ()) if metadata is not None else set()
         if len(nodes) != len(self.placeholders):
-            return [InputInfo("static" if i in static else "user", node.name) for i, node in enumerate(nodes)]
-        return [_describe_input(node, i in static) for i, node in enumerate(self.placeholders)]
+            return [InputInfo("user", node.name) for node in nodes]
+        return [_describe_input(node) for node in self.placeholders]
 
 
-def _describe_input(node: fx.Node, is_static: bool) -> InputInfo:
+def _describe_input(node: fx.Node) -> InputInfo:
     source = getattr(node, "_dynamo_source", None)
     name = getattr(source, "name", None)
     text = name() if callable(name) else (name or node.name)
-    value = node.meta.get("example_value")
-    if isinstance(value, torch.nn.Parameter):
+    if isinstance(node.meta.get("example_value"), torch.nn.Parameter):
         return InputInfo("parameter", text)
+    # Dynamo marks the tensors whose address it takes for fixed: those of modules, and caches with static addresses.
+    is_static = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
     return InputInfo("static" if is_static else "user", text)
 
 
@@ -226,7 +287,7 @@ def _warn_partitions(partitions: Sequence[Any]) -> None:
     )
 
 
-def _run_as_it_is(gm: fx.GraphModule, name: str, error: Exception) -> Callable[..., Any]:
+def _report_defect(name: str, error: Exception) -> None:
     _C.count("fallbacks")
     warnings.warn(
         f"npugraph_ex: {name} runs uncaptured, operator by operator, because compiling it failed. Please report this: "
@@ -234,7 +295,6 @@ def _run_as_it_is(gm: fx.GraphModule, name: str, error: Exception) -> Callable[.
         DefectWarning,
         stacklevel=2,
     )
-    return make_boxed_func(gm.forward)
 
 
 def _with_objects(run: Any, imported: Imported) -> Callable[..., Any]:
@@ -286,12 +346,23 @@ def _lies_as(inputs: Sequence[Any], shared: Sequence[_Shared]) -> bool:
     )
 
 
+def _eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
+    """Runs the graph as it was written, for inputs that are written and overlap others in a way that nobody saw at
+    compile time, that no longer overlap as they did, or that lie elsewhere in a storage of which the graph names
+    places."""
+    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs lie in memory as they did not before")
+
+    def call(reason: str, *args: Any) -> Any:
+        _C.count(reason)
+        return eager(*args)
+
+    return call
+
+
 def _with_eager_fallback(
     compiled: Callable[..., Any], gm: fx.GraphModule, shared: Sequence[_Shared]
 ) -> Callable[..., Any]:
-    """Inputs that are written and overlap others in a way that nobody saw at compile time, that no longer overlap as
-    they did, or that lie elsewhere in a storage of which the graph names places: run the graph as it was written."""
-    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs lie in memory as they did not before")
+    eagerly = _eagerly(gm)
 
     def call(*args: Any) -> Any:
         reason = "overlapping_inputs"
@@ -302,7 +373,6 @@ def _with_eager_fallback(
                 pass
             except _C.InputElsewhere:  # nor here
                 reason = "shifted_inputs"
-        _C.count(reason)
-        return eager(*args)
+        return eagerly(reason, *args)
 
     return torch._dynamo.disable(call, reason="do not trace compiled graphs")

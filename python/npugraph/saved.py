@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from npugraph import _C
+from npugraph.fx import sources
 
 
 class SavedProgram:
     """A function: it takes the list of the Program's inputs, in order, and returns the tuple of its outputs."""
 
-    def __init__(self, path: str) -> None:
-        self._name, self._inputs, self._run = _C.load_program(path)
+    def __init__(self, program: Any) -> None:
+        self._name = program.name
+        self._inputs = [text for text, _ in program.inputs()]
+        self._run = program.callable(boxed=True)
 
     @property
     def name(self) -> str:
@@ -45,7 +48,35 @@ class SavedProgram:
         return f"<npugraph.SavedProgram {self._name}: {', '.join(self._inputs)}>"
 
 
-def load(path: str) -> SavedProgram:
-    """Loads what ``Artifact.save`` wrote. ``ValueError`` when the file is no Program, is damaged, or was made with
-    another torch or for other schemas of its operators."""
-    return SavedProgram(str(path))
+def load(path: str, model: Any = None) -> SavedProgram | Callable[..., tuple[Any, ...]]:
+    """Loads what ``Artifact.save`` wrote.
+
+    Without ``model``, a function of the list of the Program's inputs. With the model that was compiled, or another one
+    of the same classes and sizes, a function of the other arguments of the compiled function, by position or by name:
+    it finds parameters, buffers and the tensors of caches itself, also when they are replaced, and checks devices,
+    dtypes, sizes and strides, all in C++. Neither uses Dynamo. Results are the tuple of the graph's outputs.
+
+    ``ValueError`` when the file is no Program, is damaged, or was made with another torch or for other schemas of its
+    operators, or when ``model`` lacks an input of the Program.
+    """
+    program = _C.LoadedProgram(str(path))
+    return SavedProgram(program) if model is None else _bind(program, model)
+
+
+def _bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:
+    try:
+        paths = [sources.parse(source) for _, source in program.inputs()]
+    except ValueError as error:
+        raise ValueError(f"{program.name} takes inputs that no argument leads to: {error}") from None
+    for path, (text, _) in zip(paths, program.inputs(), strict=True):
+        if path.argument == sources.MODEL:
+            try:
+                path.find(model)
+            except (AttributeError, KeyError, IndexError, TypeError) as error:
+                raise ValueError(f"the model has no {text}, which {program.name} takes ({error!r})") from None
+    names = [name for name in dict.fromkeys(path.argument for path in paths) if name != sources.MODEL]
+    numbers = {name: i for i, name in enumerate(names)} | {sources.MODEL: -1}
+    run = program.bind(names, [(numbers[path.argument], path.steps, path.query) for path in paths], model)
+    run.__name__ = program.name
+    run.arguments = tuple(names)
+    return run

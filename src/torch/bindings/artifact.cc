@@ -74,15 +74,49 @@ std::string describe(const program::Program& program, const program::Input& inpu
              input.mutated ? ", written" : "");
 }
 
-// Name, descriptions of the inputs, and the function.
-py::tuple load_program(const std::string& path) {
-  auto program = std::make_shared<const program::Program>(program::load(path, bridge::torch_facts()).program);
-  std::vector<std::string> inputs;
-  for (const program::Input& input : program->inputs) inputs.push_back(describe(*program, input));
-  auto function = py::reinterpret_steal<py::object>(make_callable(std::make_shared<runtime::Executable>(
-      program, bridge::TorchHost::instance(), runtime::Options{.generate = compiler::generate}, program->name)));
-  return py::make_tuple(program->name, std::move(inputs), std::move(function));
-}
+// A Program that was read from a file, ready to run.
+class LoadedProgram {
+ public:
+  explicit LoadedProgram(const std::string& path) {
+    auto program = std::make_shared<const program::Program>(program::load(path, bridge::torch_facts()).program);
+    executable_ = std::make_shared<runtime::Executable>(
+        program, bridge::TorchHost::instance(), runtime::Options{.generate = compiler::generate}, program->name);
+  }
+
+  const std::string& name() const { return program().name; }
+
+  // Description and source of each input.
+  std::vector<std::pair<std::string, std::string>> inputs() const {
+    std::vector<std::pair<std::string, std::string>> inputs;
+    for (const program::Input& input : program().inputs) inputs.emplace_back(describe(program(), input), input.source);
+    return inputs;
+  }
+
+  py::object callable(bool boxed) const {
+    const Arguments arguments = boxed ? Arguments::kBoxed : Arguments::kPositional;
+    return py::reinterpret_steal<py::object>(make_callable(executable_, arguments));
+  }
+
+  // A function of the arguments `names`. Each path is (root, [(is_attribute, key), ...], query).
+  py::object bind(std::vector<std::string> names, const py::list& paths, py::object model) const {
+    std::vector<InputPath> read;
+    for (const py::handle item : paths) {
+      const auto path = py::reinterpret_borrow<py::tuple>(item);
+      InputPath& made = read.emplace_back(InputPath{.root = path[0].cast<int64_t>()});
+      for (const py::handle step : path[1]) {
+        const auto pair = py::reinterpret_borrow<py::tuple>(step);
+        made.steps.push_back({pair[0].cast<bool>(), py::object(pair[1])});
+      }
+      if (!path[2].is_none()) made.query = path[2].cast<std::pair<std::string, int64_t>>();
+    }
+    auto inputs = std::make_unique<InputTemplate>(name(), std::move(names), std::move(read), std::move(model));
+    return py::reinterpret_steal<py::object>(make_callable(executable_, Arguments::kNamed, std::move(inputs)));
+  }
+
+ private:
+  const program::Program& program() const { return executable_->program(); }
+  std::shared_ptr<runtime::Executable> executable_;
+};
 
 std::string repr(const compiler::TaskInfo& task) {
   return cat("<npugraph.TaskInfo ", task.name, ": ", task.kind, task.source.empty() ? "" : " at ", task.source, ", ",
@@ -157,10 +191,19 @@ void init_artifact(py::module_& module) {
       .def("writes_inputs", &writes_inputs)
       .def("save", &Artifact::save)
       .def("refresh", &Artifact::refresh)
-      .def("callable", [](const std::shared_ptr<Artifact>& a) {
-        return py::reinterpret_steal<py::object>(make_callable(a->executable()));
-      });
-  module.def("load_program", &load_program);
+      .def(
+          "callable",
+          [](const std::shared_ptr<Artifact>& a, bool boxed) {
+            const Arguments arguments = boxed ? Arguments::kBoxed : Arguments::kPositional;
+            return py::reinterpret_steal<py::object>(make_callable(a->executable(), arguments));
+          },
+          py::kw_only(), py::arg("boxed"));
+  py::class_<LoadedProgram>(module, "LoadedProgram")
+      .def(py::init<const std::string&>())
+      .def_property_readonly("name", &LoadedProgram::name)
+      .def("inputs", &LoadedProgram::inputs)
+      .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))
+      .def("bind", &LoadedProgram::bind);
   module.def("drop_unused_code", &compiler::drop_unused_code);
 }
 

@@ -75,18 +75,27 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
   strides = known_dims(input.strides);
 }
 
-void CallInputs::take(PyObject* list, const std::vector<InputSpec>& specs) {
-  const auto count = static_cast<size_t>(PyList_GET_SIZE(list));
-  if (count != specs.size()) throw UserError(cat("got ", count, " inputs; the graph was compiled for ", specs.size()));
-  bound_.resize(count);
-  objects_.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    PyObject* object = PyList_GET_ITEM(list, i);
-    Py_INCREF(object);
-    objects_.push_back(object);
-  }
+void CallInputs::hold(std::span<PyObject* const> items, size_t wanted) {
+  if (items.size() != wanted)
+    throw UserError(cat("got ", items.size(), " inputs; the graph was compiled for ", wanted));
+  objects_.assign(items.begin(), items.end());
+  for (PyObject* object : objects_) Py_INCREF(object);
+}
+
+void CallInputs::take_out_of(PyObject* list, const std::vector<InputSpec>& specs) {
+  hold({PySequence_Fast_ITEMS(list), static_cast<size_t>(PyList_GET_SIZE(list))}, specs.size());
   if (PyList_SetSlice(list, 0, PY_SSIZE_T_MAX, nullptr) != 0) throw python_error();
-  for (size_t i = 0; i < count; ++i) bind(i, specs[i]);
+  bind(specs);
+}
+
+void CallInputs::take(std::span<PyObject* const> arguments, const std::vector<InputSpec>& specs) {
+  hold(arguments, specs.size());
+  bind(specs);
+}
+
+void CallInputs::bind(const std::vector<InputSpec>& specs) {
+  bound_.resize(specs.size());
+  for (size_t i = 0; i < specs.size(); ++i) bind(i, specs[i]);
 }
 
 void CallInputs::clear() {

@@ -40,7 +40,9 @@ class CallInputs {
   ~CallInputs() { clear(); }
 
   // Takes the items out of `list` and binds them. UserError that names the first input that does not fit.
-  void take(PyObject* list, const std::vector<InputSpec>& specs);
+  void take_out_of(PyObject* list, const std::vector<InputSpec>& specs);
+  // Binds the arguments of a call. UserError as above.
+  void take(std::span<PyObject* const> arguments, const std::vector<InputSpec>& specs);
   // Gives the references back; the bound inputs are meaningless from here.
   void clear();
 
@@ -48,6 +50,7 @@ class CallInputs {
   // Bytes that were copied to make the bound inputs.
   int64_t staged_bytes() const { return staged_bytes_; }
   PyObject* object(size_t index) const { return objects_[index]; }
+  std::span<PyObject* const> objects() const { return objects_; }
   // The tensor whose memory is bound for a tensor input.
   const at::Tensor& memory(size_t index) const;
 
@@ -56,6 +59,8 @@ class CallInputs {
     size_t index = 0;
     at::Tensor tensor;
   };
+  void hold(std::span<PyObject* const> items, size_t wanted);
+  void bind(const std::vector<InputSpec>& specs);
   void bind(size_t index, const InputSpec& spec);
   void bind_tensor(size_t index, const InputSpec& spec);
   void bind_memory(const c10::TensorImpl& tensor, const InputSpec& spec, runtime::BoundInput& bound);

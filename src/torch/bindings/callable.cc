@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,19 +51,21 @@ bool may_call_python(const program::Program& program) {
 // Everything behind a Callable. Used under the GIL, except for `executable`.
 class Call {
  public:
-  explicit Call(std::shared_ptr<runtime::Executable> executable);
+  Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments, std::unique_ptr<InputTemplate> inputs);
 
-  // A new reference.
-  PyObject* run(PyObject* list);
-  // From the next call on, `hook` gets the list of inputs at the start of a call whenever input `index` is not the object that
+  // A new reference. Vectorcall's arguments.
+  PyObject* run(PyObject* const* arguments, size_t positional, PyObject* names);
+  // From the next call on, `hook` gets a list of the inputs at the start of a call whenever input `index` is not the object that
   // it was in the call before.
   void watch(Py_ssize_t index, pybind11::object hook) {
     watched_index_ = index;
     watched_ = nullptr;
     hook_ = std::move(hook);
   }
-  const pybind11::object& hook() const { return hook_; }
+  // Where inputs lie in memory as they must not, `fallback(reason, *inputs)` is called instead of raising.
+  void fall_back_on(pybind11::object fallback) { fallback_ = std::move(fallback); }
   const std::string& name() const { return program_.name; }
+  int traverse(visitproc visit, void* arg) const;
 
  private:
   // What a call needs while it runs; calls that overlap have one each.
@@ -73,15 +76,23 @@ class Call {
   };
   class FrameLease;
 
-  void look_at(PyObject* list);
+  void look_at(std::span<PyObject* const> inputs);
+  PyObject* run_boxed(PyObject* list, Frame& frame);
+  PyObject* run_taken(Frame& frame);
+  PyObject* misplaced(RunStatus status, const CallInputs& inputs) const;
+  void count_writes(const CallInputs& inputs) const;
   RunResult run_executable(Frame& frame);
   [[noreturn]] void fail(const RunResult& result) const;
 
   std::shared_ptr<runtime::Executable> executable_;
   const program::Program& program_;
+  const Arguments arguments_;
+  const std::unique_ptr<InputTemplate> inputs_;  // of named arguments
   std::vector<InputSpec> specs_;
+  std::vector<size_t> written_;  // inputs
   std::unique_ptr<Frame> spare_;
   pybind11::object hook_;
+  pybind11::object fallback_;
   Py_ssize_t watched_index_ = 0;
   PyObject* watched_ = nullptr;  // borrowed, only compared
   const bool may_call_python_;
@@ -109,11 +120,16 @@ class Call::FrameLease {
   std::unique_ptr<Frame> frame_;
 };
 
-Call::Call(std::shared_ptr<runtime::Executable> executable)
+Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments, std::unique_ptr<InputTemplate> inputs)
     : executable_(std::move(executable)),
       program_(executable_->program()),
+      arguments_(arguments),
+      inputs_(std::move(inputs)),
       may_call_python_(may_call_python(program_)) {
-  for (size_t i = 0; i < program_.inputs.size(); ++i) specs_.emplace_back(program_, program_.inputs[i], i);
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    specs_.emplace_back(program_, program_.inputs[i], i);
+    if (specs_.back().mutated) written_.push_back(i);
+  }
 }
 
 // The pool has as many threads as torch would use in the calling thread.
@@ -154,37 +170,89 @@ void Call::fail(const RunResult& result) const {
   throw std::runtime_error(result.error + where);
 }
 
-void Call::look_at(PyObject* list) {
-  PyObject* object = watched_index_ < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, watched_index_) : nullptr;
+void Call::look_at(std::span<PyObject* const> inputs) {
+  const auto index = static_cast<size_t>(watched_index_);
+  PyObject* object = index < inputs.size() ? inputs[index] : nullptr;
   if (object == watched_) return;
   watched_ = object;
+  pybind11::list list;
+  for (PyObject* input : inputs) list.append(pybind11::handle(input));
   const pybind11::object hook = hook_;  // it may set another one
-  hook(pybind11::handle(list));
+  hook(list);
 }
 
-PyObject* Call::run(PyObject* list) {
-  if (!PyList_Check(list))
-    throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
+PyObject* Call::run(PyObject* const* arguments, size_t positional, PyObject* names) {
   ensure_counters();
-  if (hook_) look_at(list);
   const FrameLease lease(*this);
   Frame& frame = *lease;
-  frame.inputs.take(list, specs_);
+  if (inputs_) {
+    frame.inputs.take(inputs_->find({arguments, positional}, arguments + positional, names), specs_);
+    inputs_->release();
+    return run_taken(frame);
+  }
+  if (names != nullptr) throw pybind11::type_error("a graph takes no keyword arguments");
+  if (arguments_ == Arguments::kBoxed) {
+    if (positional != 1) throw pybind11::type_error("a graph takes one positional argument, the list of its inputs");
+    return run_boxed(arguments[0], frame);
+  }
+  if (hook_) look_at({arguments, positional});
+  frame.inputs.take({arguments, positional}, specs_);
+  return run_taken(frame);
+}
+
+PyObject* Call::run_boxed(PyObject* list, Frame& frame) {
+  if (!PyList_Check(list))
+    throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
+  if (hook_) look_at({PySequence_Fast_ITEMS(list), static_cast<size_t>(PyList_GET_SIZE(list))});
+  frame.inputs.take_out_of(list, specs_);
+  return run_taken(frame);
+}
+
+PyObject* Call::run_taken(Frame& frame) {
   const RunResult result = run_executable(frame);
   switch (result.status) {
-    case RunStatus::kOk: return wrap_outputs(program_, frame.outputs, frame.inputs);
+    case RunStatus::kOk:
+      if (arguments_ != Arguments::kBoxed) count_writes(frame.inputs);
+      return wrap_outputs(program_, frame.outputs, frame.inputs);
     case RunStatus::kInputsOverlap:
-      PyErr_SetString(inputs_overlap_error,
-                      "a written input overlaps another input in a way that was not seen at compile time");
-      return nullptr;
-    case RunStatus::kInputElsewhere:
-      PyErr_SetString(input_elsewhere_error,
-                      "an input of which the graph names places lies elsewhere in its storage than at compile time");
-      return nullptr;
+    case RunStatus::kInputElsewhere: return misplaced(result.status, frame.inputs);
     case RunStatus::kInputRefused: throw UserError(result.error);
     case RunStatus::kTaskFailed: break;
   }
   fail(result);
+}
+
+// Nothing has run.
+PyObject* Call::misplaced(RunStatus status, const CallInputs& inputs) const {
+  const bool overlap = status == RunStatus::kInputsOverlap;
+  if (fallback_) {
+    const pybind11::str reason(overlap ? "overlapping_inputs" : "shifted_inputs");
+    std::vector<PyObject*> arguments = {reason.ptr()};
+    arguments.insert(arguments.end(), inputs.objects().begin(), inputs.objects().end());
+    return PyObject_Vectorcall(fallback_.ptr(), arguments.data(), arguments.size(), nullptr);
+  }
+  if (overlap) {
+    PyErr_SetString(inputs_overlap_error,
+                    "a written input overlaps another input in a way that was not seen at compile time");
+  } else {
+    PyErr_SetString(input_elsewhere_error,
+                    "an input of which the graph names places lies elsewhere in its storage than at compile time");
+  }
+  return nullptr;
+}
+
+// As autograd counts them, so that it notices when what it saved was written.
+void Call::count_writes(const CallInputs& inputs) const {
+  for (const size_t index : written_) {
+    const at::Tensor& tensor = THPVariable_Unpack(inputs.object(index));
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+int Call::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(hook_.ptr());
+  Py_VISIT(fallback_.ptr());
+  return inputs_ ? inputs_->traverse(visit, arg) : 0;
 }
 
 struct CallableObject {
@@ -196,16 +264,15 @@ struct CallableObject {
 
 PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
   HANDLE_TH_ERRORS
-  if (PyVectorcall_NARGS(flags) != 1 || names != nullptr) {
-    PyErr_SetString(PyExc_TypeError, "a graph takes one positional argument, the list of its inputs");
-    return nullptr;
-  }
   try {
     // A callable may drop the last reference to itself.
     const THPObjectPtr keep(Py_NewRef(self));
-    return reinterpret_cast<CallableObject*>(self)->call->run(args[0]);
+    return reinterpret_cast<CallableObject*>(self)->call->run(args, PyVectorcall_NARGS(flags), names);
   } catch (const UserError& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
+    return nullptr;
+  } catch (const pybind11::builtin_exception& error) {
+    error.set_error();
     return nullptr;
   }
   END_HANDLE_TH_ERRORS
@@ -214,13 +281,13 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObje
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(reinterpret_cast<CallableObject*>(self)->attributes);
-  Py_VISIT(reinterpret_cast<CallableObject*>(self)->call->hook().ptr());
-  return 0;
+  return reinterpret_cast<CallableObject*>(self)->call->traverse(visit, arg);
 }
 
 int clear(PyObject* self) {
   Py_CLEAR(reinterpret_cast<CallableObject*>(self)->attributes);
   reinterpret_cast<CallableObject*>(self)->call->watch(0, {});
+  reinterpret_cast<CallableObject*>(self)->call->fall_back_on({});
   return 0;
 }
 
@@ -247,6 +314,11 @@ PyObject* watch(PyObject* self, PyObject* args) {
   return Py_NewRef(Py_None);
 }
 
+PyObject* fall_back_on(PyObject* self, PyObject* fallback) {
+  reinterpret_cast<CallableObject*>(self)->call->fall_back_on(pybind11::reinterpret_borrow<pybind11::object>(fallback));
+  return Py_NewRef(Py_None);
+}
+
 PyObject* repr(PyObject* self) {
   return PyUnicode_FromString(
       cat("<npugraph.Callable of ", reinterpret_cast<CallableObject*>(self)->call->name(), ">").c_str());
@@ -256,6 +328,8 @@ PyMethodDef methods[] = {
     {"watch", watch, METH_VARARGS,
      "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
      "object than in the call before."},
+    {"fall_back_on", fall_back_on, METH_O,
+     "fall_back_on(function)\n\nCalls function(reason, *inputs) where inputs lie in memory as they must not."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
@@ -277,7 +351,9 @@ PyType_Slot slots[] = {
     {Py_tp_members, members},
     {Py_tp_getset, properties},
     {Py_tp_doc,
-     const_cast<char*>("callable(args: list) -> tuple\n\nRuns a compiled graph. Empties `args`. Takes attributes.")},
+     const_cast<char*>(
+         "Runs a compiled graph: boxed, f([inputs]), which empties the list; positional, f(*inputs); or "
+         "with the arguments in which it finds its inputs. Gives the tuple of its outputs. Takes attributes.")},
     {0, nullptr}};
 
 PyType_Spec spec = {
@@ -286,16 +362,23 @@ PyType_Spec spec = {
 
 }  // namespace
 
-PyObject* make_callable(std::shared_ptr<runtime::Executable> executable) {
-  auto call = std::make_unique<Call>(std::move(executable));
+PyObject* make_callable(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
+                        std::unique_ptr<InputTemplate> inputs) {
+  auto call = std::make_unique<Call>(std::move(executable), arguments, std::move(inputs));
   auto* object = PyObject_GC_New(CallableObject, callable_type);
   if (object == nullptr) throw pybind11::error_already_set();
   object->vectorcall = vectorcall;
   object->weak_references = nullptr;
   object->attributes = nullptr;
   object->call = call.release();
-  PyObject_GC_Track(reinterpret_cast<PyObject*>(object));
-  return reinterpret_cast<PyObject*>(object);
+  auto* made = reinterpret_cast<PyObject*>(object);
+  PyObject_GC_Track(made);
+  PyObject* boxed = arguments == Arguments::kBoxed ? Py_True : Py_False;
+  if (PyObject_SetAttrString(made, "_boxed_call", boxed) != 0) {
+    Py_DECREF(made);
+    throw pybind11::error_already_set();
+  }
+  return made;
 }
 
 void init_callable(pybind11::module_& module) {
@@ -309,7 +392,6 @@ void init_callable(pybind11::module_& module) {
   PyObject* type = PyType_FromSpec(&spec);
   if (inputs_overlap_error == nullptr || input_elsewhere_error == nullptr || type == nullptr)
     throw pybind11::error_already_set();
-  if (PyObject_SetAttrString(type, "_boxed_call", Py_True) != 0) throw pybind11::error_already_set();
   callable_type = reinterpret_cast<PyTypeObject*>(type);
   module.attr("InputsOverlap") = pybind11::handle(inputs_overlap_error);
   module.attr("InputElsewhere") = pybind11::handle(input_elsewhere_error);

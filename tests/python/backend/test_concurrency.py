@@ -136,7 +136,7 @@ def test_long_runs_let_other_threads_of_python_run(no_forced_switches) -> None:
     x = torch.randn(512, 512)
     with torch.no_grad():
         compile_ex(fn)(x)
-    run = npugraph.artifacts()[0]._core.callable()
+    run = npugraph.artifacts()[0]._core.callable(boxed=True)
     gate, ran = threading.Lock(), threading.Event()
 
     def other() -> None:

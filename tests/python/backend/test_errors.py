@@ -266,7 +266,7 @@ def test_storage_that_was_shrunk_under_a_window_of_symbolic_size() -> None:
 
 def test_other_dtypes_and_devices_behind_the_guards() -> None:
     compile_ex(lambda x: x.sin())(torch.ones(2, 3))
-    run = artifacts()[0]._core.callable()
+    run = artifacts()[0]._core.callable(boxed=True)
     with pytest.raises(ValueError, match=r"input 0 \(L\['x'\]\) has dtype double; the graph was compiled for float"):
         run([torch.ones(2, 3, dtype=torch.float64)])
     with pytest.raises(ValueError, match="has device meta; the graph was compiled for cpu"):

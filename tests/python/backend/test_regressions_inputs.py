@@ -117,7 +117,7 @@ def test_training_with_inputs_that_lie_elsewhere() -> None:
 def test_sizes_that_contradict_each_other_are_refused() -> None:
     compiled = compile_ex(lambda x, y: x + y, dynamic=True)
     compiled(torch.ones(6), torch.ones(6))
-    run = npugraph.artifacts()[-1]._core.callable()
+    run = npugraph.artifacts()[-1]._core.callable(boxed=True)
     (x_plus_y,) = run([6, torch.ones(6), torch.ones(6)])
     assert torch.equal(x_plus_y, torch.full((6,), 2.0))
     with pytest.raises(ValueError, match=r"needs 24 bytes of memory; its storage has 12"):
@@ -138,7 +138,7 @@ def test_returned_views_of_lazily_conjugated_inputs() -> None:
         view, total = compiled(x)
         assert torch.equal(view.resolve_conj(), x.view(2, 3)[1].resolve_conj())
         torch.testing.assert_close(total, x.sum())
-    run = npugraph.artifacts()[-1]._core.callable()
+    run = npugraph.artifacts()[-1]._core.callable(boxed=True)
     x = make()
     for result in run([x]):
         assert 0 <= result.storage_offset() <= 6
@@ -150,7 +150,7 @@ def test_returned_views_of_lazily_conjugated_inputs() -> None:
 def test_calls_inside_of_the_making_of_results() -> None:
     def graph_of(fn: Callable[..., object], x: torch.Tensor) -> Callable[..., tuple[torch.Tensor, ...]]:
         compile_ex(fn, dynamic=False)(x)
-        return npugraph.artifacts()[-1]._core.callable()
+        return npugraph.artifacts()[-1]._core.callable(boxed=True)
 
     small, large = torch.randn(7), torch.randn(9, 8)
     inner = graph_of(lambda x: tuple(x[i:].clone() for i in range(6)), small)
@@ -232,7 +232,7 @@ def run_traced(fn: Callable[..., object], *args: torch.Tensor) -> tuple[list[tor
     gm, infos = traced(fn, *args)
     imported = import_graph(prepare(gm), "traced", infos)
     core = _C.Artifact.compile(imported.graph, _C.CompileOptions(), imported.partitions, [])
-    return list(core.callable()(list(args))), [partition.target for partition in imported.partitions]
+    return list(core.callable(boxed=True)(list(args))), [partition.target for partition in imported.partitions]
 
 
 def test_operators_that_may_return_their_argument() -> None:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where Dynamo found the inputs of a graph: the texts of its sources, read as paths from the function's arguments."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from typing import Any
+
+MODEL = "self"
+_QUERIES = ("size", "stride")
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """``L['cache'].layers[0].keys``: the argument, attributes (True) and items (False) on the way, and, for a number,
+    what it is of the tensor at the end, such as ``("size", 0)``. The model is the argument ``self``."""
+
+    argument: str
+    steps: tuple[tuple[bool, str | int], ...]
+    query: tuple[str, int] | None = None
+
+    def find(self, value: Any) -> Any:
+        """What is at the end of the path from ``value``. Raises what Python raises where there is no such thing."""
+        for is_attribute, key in self.steps:
+            value = getattr(value, str(key)) if is_attribute else value[key]
+        return value
+
+
+def parse(source: str) -> Path:
+    """The path that ``source`` says. ``ValueError`` for a source of another kind (a call, a global variable)."""
+    try:
+        return _parse(ast.parse(source, mode="eval").body)
+    except (SyntaxError, ValueError):
+        raise ValueError(f"{source} is no path from an argument") from None
+
+
+def _parse(node: ast.expr) -> Path:
+    query = _query(node)
+    if query is not None:
+        node, name, dim = query
+        path = _parse(node)
+        return dataclasses.replace(path, query=(name, dim))
+    steps: list[tuple[bool, str | int]] = []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            steps.append((True, node.attr))
+            node = node.value
+        elif isinstance(node, ast.Subscript):
+            steps.append((False, _key(node.slice)))
+            node = node.value
+        else:
+            raise ValueError
+    if node.id != "L" or not steps:
+        raise ValueError
+    steps.reverse()
+    argument = steps.pop(0)[1]
+    # What wraps a module's forward takes its arguments as a tuple and a dict.
+    if argument in ("args", "kwargs") and steps and not steps[0][0]:
+        key = steps.pop(0)[1]
+        argument = f"argument_{key}" if isinstance(key, int) else key
+    return Path(str(argument), tuple(steps))
+
+
+def _query(node: ast.expr) -> tuple[ast.expr, str, int] | None:
+    """``x.size()[0]`` -> x, "size", 0."""
+    dim = 0
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+        dim, node = int(_key(node.slice)), node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        if node.func.attr in _QUERIES or node.func.attr == "storage_offset":
+            return node.func.value, node.func.attr, dim
+        raise ValueError
+    return None
+
+
+def _key(node: ast.expr) -> str | int:
+    value = ast.literal_eval(node)
+    if not isinstance(value, (str, int)):
+        raise ValueError
+    return value

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled functions as bytes, for ``torch.compile(fn, backend="npugraph_ex", fullgraph=True).aot_compile(...)``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from torch._dynamo.aot_compile_types import SerializableCallable
+
+from npugraph import _C
+
+
+def serialize(compiled: Any) -> bytes:
+    """The saved Program of a compiled function. ``ValueError`` when it cannot be saved, see ``Artifact.save``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program"
+        compiled.owner.save(str(path))
+        return path.read_bytes()
+
+
+def deserialize(data: bytes) -> Any:
+    """The function that ``serialize`` took. ``ValueError`` as of ``npugraph.load``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program"
+        path.write_bytes(data)
+        return _C.LoadedProgram(str(path)).callable(boxed=False)
+
+
+def install() -> None:
+    """Makes compiled functions what ``aot_compile`` takes."""
+    _C.Callable.serialize_compile_artifacts = staticmethod(serialize)
+    _C.Callable.deserialize_compile_artifacts = staticmethod(deserialize)
+    SerializableCallable.register(_C.Callable)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Saved Programs that are called with the model and the arguments of the compiled function, without Dynamo."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import npugraph
+from npugraph.fx import sources
+from tests.python.backend.checks import assert_same, compile_ex
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+class Layer:
+    """A cache of one layer."""
+
+    def __init__(self) -> None:
+        self.keys = torch.zeros(2, 32, 4)
+        self.length = torch.zeros((), dtype=torch.int64)
+
+
+class Cache:
+    def __init__(self, layers: int = 2) -> None:
+        self.layers = [Layer() for _ in range(layers)]
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.projections = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(2))
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x: torch.Tensor, cache: Any) -> torch.Tensor:
+        for projection, layer in zip(self.projections, cache.layers, strict=True):
+            x = projection(x) * self.scale
+            layer.keys.index_copy_(1, layer.length[None], x[:, None])
+            x = x + layer.keys.sum(1)
+            layer.length.add_(1)
+        return x
+
+
+def loaded(folder: Path, model: torch.nn.Module, *args: Any, **options: Any) -> Any:
+    path = folder / "program"
+    compile_ex(model, **options)(*args)
+    npugraph.artifacts()[-1].save(path)
+    return npugraph.load(path, model)
+
+
+def step(model: Model, seed: int, cache: Cache) -> torch.Tensor:
+    return model(token(seed), cache)
+
+
+def token(seed: int) -> torch.Tensor:
+    return torch.randn(2, 4, generator=torch.Generator().manual_seed(seed))
+
+
+def assert_equal_steps(run: Any, model: Model, ours: Cache, eagers: Cache, steps: int = 3) -> None:
+    for seed in range(steps):
+        assert_same(run(token(seed), ours), (step(model, seed, eagers),), exact=False)
+    assert_same([vars(layer) for layer in ours.layers], [vars(layer) for layer in eagers.layers], exact=False)
+
+
+def test_steps_on_a_cache(tmp_path) -> None:
+    model = Model()
+    run = loaded(tmp_path, model, token(0), Cache())
+    assert run.arguments == ("x", "cache")
+    ours, eagers = Cache(), Cache()
+    assert_equal_steps(run, model, ours, eagers)
+    assert_same(run(cache=ours, x=token(5)), (step(model, 5, eagers),), exact=False)
+
+
+def test_what_is_replaced_is_seen(tmp_path) -> None:
+    model = Model()
+    run = loaded(tmp_path, model, token(0), Cache())
+    ours, eagers = Cache(), Cache()
+    assert_equal_steps(run, model, ours, eagers)
+    model.projections[0].weight = torch.nn.Parameter(torch.randn(4, 4))
+    assert_equal_steps(run, model, ours, eagers)
+    model.projections[1] = torch.nn.Linear(4, 4)
+    assert_equal_steps(run, model, ours, eagers)
+    model.scale = torch.tensor(0.5)
+    model.projections[0].bias.data = torch.randn(4)
+    assert_equal_steps(run, model, ours, eagers)
+    ours.layers[1], eagers.layers[1] = Layer(), Layer()
+    assert_equal_steps(run, model, ours, eagers)
+    ours.layers[0].keys, eagers.layers[0].keys = torch.ones(2, 32, 4), torch.ones(2, 32, 4)
+    ours.layers[0].length.zero_(), eagers.layers[0].length.zero_()
+    assert_equal_steps(run, model, ours, eagers)
+    assert_equal_steps(run, model, Cache(), Cache())
+
+
+def test_caches_that_compute_their_tensors(tmp_path) -> None:
+    class Computing(Cache):
+        @property
+        def layers(self) -> list[Layer]:
+            return self.kept
+
+        @layers.setter
+        def layers(self, layers: list[Layer]) -> None:
+            self.kept = layers
+
+    model = Model()
+    run = loaded(tmp_path, model, token(0), Cache())
+    ours, eagers = Computing(), Computing()
+    assert_equal_steps(run, model, ours, eagers)
+    ours.layers, eagers.layers = Cache().layers, Cache().layers
+    assert_equal_steps(run, model, ours, eagers)
+
+
+def test_arguments_are_not_kept(tmp_path) -> None:
+    model = Model()
+    run = loaded(tmp_path, model, token(0), Cache())
+    cache, x = Cache(), token(0)
+    run(x, cache)
+    refs = [weakref.ref(cache), weakref.ref(cache.layers[0].keys), weakref.ref(x)]
+    del cache, x
+    assert [ref() for ref in refs] == [None] * 3
+    ref = weakref.ref(run)
+    model.run = run  # a cycle through the model
+    del run, model
+    gc.collect()
+    assert ref() is None
+
+
+def test_sizes_and_numbers(tmp_path) -> None:
+    class Scaled(torch.nn.Linear):
+        def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            return super().forward(x) * x.shape[0] + n
+
+    model = Scaled(4, 3)
+    x = torch.randn(5, 4)
+    run = loaded(tmp_path, model, x, 7, dynamic=True)
+    for rows, n in ((5, 7), (2, 9), (9, 3)):
+        x = torch.randn(rows, 4)
+        assert_same(run(x, n), (model(x, n),), exact=False)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "error", "words"),
+    [
+        ((), {}, TypeError, "misses 'x'"),
+        ((1, 2, 3), {}, TypeError, "takes 2 arguments, got 3"),
+        ((token(0),), {"x": 1}, TypeError, "got 'x' twice"),
+        ((token(0),), {"y": 1}, TypeError, "has no argument 'y'"),
+        ((token(0)[:, :3],), {"cache": Cache()}, ValueError, "sizes"),
+        ((token(0).double(),), {"cache": Cache()}, ValueError, "dtype"),
+        ((token(0), Cache(1)), {}, IndexError, "index"),
+        ((token(0), None), {}, AttributeError, "layers"),
+    ],
+)
+def test_wrong_arguments(tmp_path, args: Any, kwargs: Any, error: type[Exception], words: str) -> None:
+    model = Model()
+    run = loaded(tmp_path, model, token(0), Cache())
+    with pytest.raises(error, match=words):
+        run(*args, **kwargs)
+    assert_equal_steps(run, model, Cache(), Cache())
+
+
+def test_wrong_models(tmp_path) -> None:
+    loaded(tmp_path, Model(), token(0), Cache())
+    with pytest.raises(ValueError, match=r"the model has no L\['self'\]"):
+        npugraph.load(tmp_path / "program", torch.nn.Linear(4, 4))
+    other = Model()
+    other.projections[0] = torch.nn.Linear(4, 5)
+    with pytest.raises(ValueError, match="sizes"):
+        npugraph.load(tmp_path / "program", other)(token(0), Cache())
+
+
+def test_what_a_function_reads_around_it_is_an_argument(tmp_path) -> None:
+    layer = torch.nn.Linear(4, 4)
+    run = loaded(tmp_path, lambda x: layer(x), token(0))
+    assert_same(run(x=token(1), layer=layer), (layer(token(1)),), exact=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("L['x']", sources.Path("x", ())),
+        ("L['self']._modules['0'].w", sources.Path("self", ((True, "_modules"), (False, "0"), (True, "w")))),
+        ("L['kwargs']['ids']", sources.Path("ids", ())),
+        ("L['args'][1][0]", sources.Path("argument_1", ((False, 0),))),
+        ("L['x'].size()[1]", sources.Path("x", (), ("size", 1))),
+        ("L['x'].a[-1].storage_offset()", sources.Path("x", ((True, "a"), (False, -1)), ("storage_offset", 0))),
+    ],
+)  # fmt: skip
+def test_sources(text: str, path: sources.Path) -> None:
+    assert sources.parse(text) == path
+
+
+@pytest.mark.parametrize("text", ["G['x']", "L", "L['x'](1)", "L['x'].item()", "___from_numpy(L['x'])", "L['x", "1"])
+def test_sources_that_are_no_paths(text: str) -> None:
+    with pytest.raises(ValueError, match="no path from an argument"):
+        sources.parse(text)
+
+
+LOADS = """
+import sys, torch
+torch.set_grad_enabled(False)
+with open(sys.argv[1], "rb") as file:
+    loaded = torch.compiler.load_compiled_function(file)
+loaded.disable_guard_check()
+print(loaded(torch.arange(6.0).view(2, 3)).tolist())
+"""
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 + 1
+
+
+def test_aot_compile(tmp_path) -> None:
+    compiled = compile_ex(doubled).aot_compile(((torch.ones(2, 3),), {}))
+    assert_same(compiled(torch.ones(2, 3)), torch.full((2, 3), 3.0))
+    compiled.save_compiled_function(str(tmp_path / "function"))
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, str(tmp_path / "function")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[[1.0, 3.0, 5.0], [7.0, 9.0, 11.0]]"
