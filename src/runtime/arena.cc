@@ -12,16 +12,10 @@
 namespace npugraph::runtime {
 namespace {
 
-constexpr int64_t kPage = 4096;
-
 int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // What is as large as a huge page is worth aligning to one.
 int64_t alignment_of(int64_t bytes) { return bytes >= kHugePage ? kHugePage : program::kArenaAlignment; }
-
-void touch_pages(std::byte* data, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += kPage) data[at] = std::byte{0};
-}
 
 }  // namespace
 
@@ -49,7 +43,7 @@ void Arena::reserve(int64_t bytes) {
   if (data_ == nullptr) throw std::bad_alloc();
   capacity_ = capacity;
   prefer_huge_pages(data_, capacity);
-  touch_pages(data_, capacity);
+  populate_pages(data_, capacity);
   record_->report("grow", capacity_);
 }
 

@@ -10,8 +10,6 @@
 namespace npugraph::runtime {
 namespace {
 
-constexpr size_t kHistory = 256;  // events kept per pool, see PoolInfo::history
-
 constexpr int kPoolsRank = 2;  // who makes pools, or reports to them, holds a mutex of its own
 
 struct Registry {
@@ -28,10 +26,8 @@ Registry& registry() {
 
 }  // namespace
 
-PoolRecord::PoolRecord(std::string name, std::string owner) {
-  info_.name = std::move(name);
-  info_.owners.push_back(std::move(owner));
-  info_.history.push_back({now_ns(), "lease", 0});
+PoolRecord::PoolRecord(std::string name, std::string owner) : name_(std::move(name)), owner_(std::move(owner)) {
+  add("lease", 0);
   std::lock_guard lock(registry().mutex);
   registry().records.push_back(this);
 }
@@ -43,16 +39,29 @@ PoolRecord::~PoolRecord() {
 
 void PoolRecord::report(const char* what, int64_t bytes) {
   std::lock_guard lock(registry().mutex);
-  info_.live_bytes = bytes;
-  info_.peak_bytes = std::max(info_.peak_bytes, bytes);
-  if (info_.history.size() == kHistory) info_.history.erase(info_.history.begin());
-  info_.history.push_back({now_ns(), what, bytes});
+  add(what, bytes);
+}
+
+void PoolRecord::add(const char* what, int64_t bytes) {
+  peak_bytes_ = std::max(peak_bytes_, bytes);
+  events_[event_count_++ % kHistory] = {now_ns(), what, bytes};
+}
+
+PoolInfo PoolRecord::info() const {
+  PoolInfo info{.name = name_, .owners = {owner_}, .live_bytes = 0, .peak_bytes = peak_bytes_, .history = {}};
+  const size_t kept = std::min(event_count_, kHistory);
+  for (size_t i = event_count_ - kept; i < event_count_; ++i) {
+    const Event& event = events_[i % kHistory];
+    info.history.push_back({event.ns, event.what, event.bytes});
+  }
+  info.live_bytes = info.history.back().bytes;
+  return info;
 }
 
 std::vector<PoolInfo> pools() {
   std::lock_guard lock(registry().mutex);
   std::vector<PoolInfo> result;
-  for (const PoolRecord* record : registry().records) result.push_back(record->info_);
+  for (const PoolRecord* record : registry().records) result.push_back(record->info());
   return result;
 }
 

@@ -2,6 +2,8 @@
 // The registry behind pools(): every memory pool of the process reports its size here. Thread-safe.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,12 +18,26 @@ class PoolRecord {
   PoolRecord(const PoolRecord&) = delete;
   PoolRecord& operator=(const PoolRecord&) = delete;
 
-  // The pool now holds `bytes`, because of `what` (PoolEvent::what).
+  // The pool now holds `bytes`, because of `what` (PoolEvent::what), which outlives the record. Cheap: calls do it.
   void report(const char* what, int64_t bytes);
 
  private:
   friend std::vector<PoolInfo> pools();
-  PoolInfo info_;
+  static constexpr size_t kHistory = 256;  // see PoolInfo::history
+
+  struct Event {
+    int64_t ns;
+    const char* what;
+    int64_t bytes;
+  };
+  void add(const char* what, int64_t bytes);
+  PoolInfo info() const;
+
+  const std::string name_;
+  const std::string owner_;
+  int64_t peak_bytes_ = 0;
+  std::array<Event, kHistory> events_;  // in turn
+  size_t event_count_ = 0;              // so far
 };
 
 }  // namespace npugraph::runtime

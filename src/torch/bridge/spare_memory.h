@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large blocks of memory that results gave back, kept for the next call: fresh pages cost more than most kernels that fill
+// Blocks of memory that results gave back, kept for the next call: fresh pages cost more than most kernels that fill
 // them. Torch's CPU allocator makes the blocks. Thread-safe.
 #pragma once
 
@@ -20,8 +20,9 @@ class SpareMemory {
  public:
   static SpareMemory& instance();
 
-  // Smaller blocks come and go as torch's allocator has them: malloc itself keeps those.
-  static constexpr size_t kLeastBytes = 1 << 20;
+  // Smaller blocks come and go as torch's allocator has them: malloc keeps those. Of larger ones it gives the pages back to
+  // the system, each block by itself or what is free at the end of its memory.
+  static constexpr size_t kLeastBytes = 32 << 10;
 
   // 64-byte aligned memory of at least `bytes`, whose content is anything.
   c10::DataPtr allocate(size_t bytes);
