@@ -95,7 +95,8 @@ void Instance::make_blocks(const ng_host* service) {
                  .state = nullptr,
                  .call = &calls_[t],
                  .prepares = !blueprint_.allocated_by_task[t].empty() || !blueprint_.adopted_by_task[t].empty(),
-                 .finishes = !blueprint_.adopted_by_task[t].empty() || !task.releases.empty()};
+                 .finishes = !blueprint_.adopted_by_task[t].empty() || !task.releases.empty(),
+                 .hosts = task.kind == program::TaskKind::kAten || task.kind == program::TaskKind::kPython};
   }
 }
 

@@ -29,6 +29,7 @@ struct Step {
   ng_call* call = nullptr;
   bool prepares = false;  // memory is to be allocated or cleared before the task
   bool finishes = false;  // memory is to be adopted or released after it
+  bool hosts = false;     // runs what is the host's, which may use the threads of its team itself
 };
 
 class Instance {
@@ -66,6 +67,7 @@ class Instance {
 
   int64_t captures = 0;
   int64_t replays = 0;
+  uint64_t regions = 0;  // parallel ones, in the last replay
 
  private:
   struct TensorInput {

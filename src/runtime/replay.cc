@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <cstring>
+#include <exception>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
 #include "runtime/observer.h"
 #include "runtime/task_error.h"
+#include "runtime/worker_pool.h"
 
 namespace npugraph::runtime {
 
@@ -36,16 +39,52 @@ Replay::~Replay() {
 
 void Replay::run(Observer* observer) {
   const program::Program& program = *blueprint_.program;
+  const uint64_t regions_before = WorkerPool::instance().regions();
   int32_t begin = 0;
   for (size_t s = 0; s < program.segments.size(); ++s) {
     const int32_t end = program.segments[s];
-    if (observer == nullptr) {
-      run_tasks<false>(begin, end, nullptr);
-    } else {
-      run_tasks<true>(begin, end, observer);
-    }
+    run_segment(begin, end, observer);
     if (!blueprint_.stages[s + 1].symbols.empty()) rebound_ |= instance_.enter_stage(s + 1, lease_.scratch);
     begin = end;
+  }
+  instance_.regions = WorkerPool::instance().regions() - regions_before;
+}
+
+// To gather the team pays from the second parallel region on. Tasks of the host do not run while it stands by.
+void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
+  if (instance_.regions < 2) return run_tasks(begin, end, observer);
+  const std::span<const Step> steps = instance_.steps();
+  while (begin < end) {
+    int32_t stop = begin + 1;
+    while (stop < end && steps[stop].hosts == steps[begin].hosts) ++stop;
+    if (steps[begin].hosts || stop == begin + 1) {
+      run_tasks(begin, stop, observer);
+    } else {
+      run_with_team(begin, stop, observer);
+    }
+    begin = stop;
+  }
+}
+
+void Replay::run_with_team(int32_t begin, int32_t end, Observer* observer) {
+  std::exception_ptr error;  // none may leave the team
+  auto body = [&] {
+    try {
+      run_tasks(begin, end, observer);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  const auto call = [](void* opaque) { (*static_cast<decltype(body)*>(opaque))(); };
+  WorkerPool::instance().with_team(call, &body);
+  if (error) std::rethrow_exception(error);
+}
+
+void Replay::run_tasks(int32_t begin, int32_t end, Observer* observer) {
+  if (observer == nullptr) {
+    run_tasks<false>(begin, end, nullptr);
+  } else {
+    run_tasks<true>(begin, end, observer);
   }
 }
 

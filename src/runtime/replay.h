@@ -35,6 +35,9 @@ class Replay {
   bool rebound() const { return rebound_; }  // a symbol that a task defines differed from the last replay
 
  private:
+  void run_segment(int32_t begin, int32_t end, Observer* observer);
+  void run_with_team(int32_t begin, int32_t end, Observer* observer);
+  void run_tasks(int32_t begin, int32_t end, Observer* observer);
   template <bool kObserved>
   void run_tasks(int32_t begin, int32_t end, Observer* observer);
   void prepare(int32_t task);

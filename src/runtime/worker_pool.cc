@@ -74,7 +74,8 @@ struct WorkerPool::Impl {
   void run(const Region& next, uint32_t ranges);
   void start_workers();
   void work(int32_t id);
-  void await_work(int32_t id);
+  bool await_work(int32_t id, const std::atomic<bool>& over);
+  void serve(const std::atomic<bool>& over);
   bool has_work(int32_t id) const;
   void take_ranges(int32_t id);
   void take_ranges_in_team();
@@ -83,6 +84,7 @@ struct WorkerPool::Impl {
   Team team;                                   // of the host; none: threads of our own
   std::atomic<int32_t> wanted;                 // threads, the caller included
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;  // one region at a time
+  std::atomic<bool> standing_by{false};        // threads of the team are in serve()
   std::atomic<int32_t> replays{0};
 
   // `region` is written only while no ticket is valid and no range is open, and read only by who holds a valid ticket.
@@ -121,7 +123,7 @@ void WorkerPool::Impl::run(const Region& next, uint32_t ranges) {
   done.store(0, std::memory_order_relaxed);
   // Ordered against the count of parked workers: either they see the ticket or we see them.
   ticket.store(Ticket::first_of(ranges), std::memory_order_seq_cst);
-  if (team.run != nullptr) {
+  if (team.run != nullptr && !standing_by.load(std::memory_order_relaxed)) {
     const auto body = [](void* self) { static_cast<Impl*>(self)->take_ranges_in_team(); };
     return team.run(body, this, std::min<uint32_t>(ranges, wanted.load(std::memory_order_relaxed)));
   }
@@ -168,10 +170,18 @@ void WorkerPool::Impl::start_workers() {
 void WorkerPool::Impl::work(int32_t id) {
   trace::set_thread_name("npugraph worker " + std::to_string(id));
   inside_region = true;
-  for (;;) {
-    await_work(id);
-    take_ranges(id);
-  }
+  const std::atomic<bool> over{false};
+  while (await_work(id, over)) take_ranges(id);
+}
+
+// A thread of the team, until the caller's work is over.
+void WorkerPool::Impl::serve(const std::atomic<bool>& over) {
+  const uint64_t own_fp_control = fp_control();
+  const int32_t id = team.thread();
+  inside_region = true;
+  while (await_work(id, over)) take_ranges(id);
+  inside_region = false;
+  if (fp_control() != own_fp_control) set_fp_control(own_fp_control);
 }
 
 bool WorkerPool::Impl::has_work(int32_t id) const {
@@ -179,11 +189,13 @@ bool WorkerPool::Impl::has_work(int32_t id) const {
   return valid && id < wanted.load(std::memory_order_relaxed);  // a pool made smaller keeps its last workers idle
 }
 
-void WorkerPool::Impl::await_work(int32_t id) {
+// False when it is over instead.
+bool WorkerPool::Impl::await_work(int32_t id, const std::atomic<bool>& over) {
   const int64_t start = now_ns();
   for (;;) {
     for (int i = 0; i < 64; ++i) {
-      if (has_work(id)) return;
+      if (has_work(id)) return true;
+      if (over.load(std::memory_order_acquire)) return false;
       pause_cpu();
     }
     const int64_t limit = replays.load(std::memory_order_relaxed) > 0 ? kSpinInReplayNs : kSpinOutsideNs;
@@ -191,8 +203,9 @@ void WorkerPool::Impl::await_work(int32_t id) {
   }
   std::unique_lock lock(mutex);
   parked.fetch_add(1, std::memory_order_seq_cst);
-  work_came.wait(lock, [&] { return has_work(id); });
+  work_came.wait(lock, [&] { return has_work(id) || over.load(std::memory_order_seq_cst); });
   parked.fetch_sub(1, std::memory_order_relaxed);
+  return has_work(id) || !over.load(std::memory_order_relaxed);
 }
 
 WorkerPool::WorkerPool() {
@@ -237,6 +250,30 @@ void WorkerPool::parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBo
   impl.regions.store(number, std::memory_order_relaxed);
   impl.run({body, arg, begin, end, length, fp_control(), number}, ranges);
   impl.in_use.clear(std::memory_order_release);
+}
+
+void WorkerPool::with_team(void (*body)(void* arg), void* arg) {
+  struct Session {
+    Impl& impl;
+    void (*body)(void*);
+    void* arg;
+    std::atomic<bool> over{false};
+  };
+  Impl& impl = *impl_;
+  const int32_t threads = size();
+  if (impl.team.run == nullptr || threads == 1 || inside_region || impl.standing_by.exchange(true)) return body(arg);
+  if (impl.workers.load(std::memory_order_relaxed) < threads - 1) impl.start_workers();
+  Session session{impl, body, arg};
+  const auto take_part = [](void* opaque) {
+    auto& own = *static_cast<Session*>(opaque);
+    if (own.impl.team.thread() != 0) return own.impl.serve(own.over);
+    own.body(own.arg);
+    own.impl.standing_by.store(false);
+    // Ordered against the count of parked workers, as the ticket of a region is.
+    own.over.store(true, std::memory_order_seq_cst);
+    if (own.impl.parked.load(std::memory_order_seq_cst) > 0) own.impl.wake();
+  };
+  impl.team.run(take_part, &session, threads);
 }
 
 void WorkerPool::begin_replay() {

@@ -40,6 +40,11 @@ class WorkerPool {
   // independently. The floating-point control word of the caller (denormals) holds in workers.
   void parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBody body, void* arg);
 
+  // Runs body(arg) in the calling thread while the threads of the host's team stand by, so that regions begin and end without
+  // the team's own barriers: those wait for every thread, also for one that has lost its processor before it could take part.
+  // body must neither throw nor use the team in other ways. Without a team, or where it stands by already, just calls it.
+  void with_team(void (*body)(void* arg), void* arg);
+
   // Between the two, workers that have had work spin for more. Calls nest.
   void begin_replay();
   void end_replay();

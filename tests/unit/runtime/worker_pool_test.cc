@@ -128,8 +128,9 @@ TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
   if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
   pool.set_team(team_of_two());
   const uint64_t regions = pool.regions();
+  const int teams = teams_run;
   const auto ranges = ranges_of(0, 9999, 10);
-  EXPECT_EQ(teams_run, 1);
+  EXPECT_EQ(teams_run, teams + 1);
   EXPECT_EQ(pool.regions(), regions + 1);
   for (const int32_t id : pool.workers_since(regions)) EXPECT_TRUE(id == 0 || id == 1) << id;
   std::atomic<int64_t> nested{0};
@@ -137,7 +138,7 @@ TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
     for (int64_t i = first; i < last; ++i) parallel_for(0, 100, 1, [&](int64_t a, int64_t b) { nested += b - a; });
   });
   EXPECT_EQ(nested, 800);
-  EXPECT_EQ(teams_run, 2);
+  EXPECT_EQ(teams_run, teams + 2);
 #if defined(__x86_64__)
   const uint64_t before = fp_control();
   set_fp_control(before | 0x8000);
@@ -146,6 +147,47 @@ TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
 #endif
   pool.set_team({});
   EXPECT_EQ(ranges_of(0, 9999, 10), ranges);
+  pool.set_size(size);
+}
+
+template <typename Body>
+void with_team(Body body) {
+  WorkerPool::instance().with_team([](void* arg) { (*static_cast<Body*>(arg))(); }, &body);
+}
+
+TEST(WorkerPool, ATeamThatStandsByRunsManyRegions) {
+  WorkerPool& pool = WorkerPool::instance();
+  const int32_t size = pool.size();
+  pool.set_size(2);
+  if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
+  const auto ranges = ranges_of(0, 9999, 10);
+  pool.set_team(team_of_two());
+  const int teams = teams_run;
+  const uint64_t regions = pool.regions();
+  bool nested_ran = false;
+  const std::thread::id caller = std::this_thread::get_id();
+  with_team([&] {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(ranges_of(0, 9999, 10), ranges);
+    with_team([&] { nested_ran = ranges_of(0, 9999, 10) == ranges; });
+    std::thread other([&] { EXPECT_EQ(ranges_of(0, 9999, 10), ranges); });
+    other.join();
+    // A region in which one range takes until the others are done: whoever else is there must take them.
+    std::atomic<int> done{0};
+    parallel_for(0, 8, 1, [&](int64_t first, int64_t) {
+      if (first == 0)
+        while (done.load() < 4) std::this_thread::yield();
+      ++done;
+    });
+  });
+  EXPECT_TRUE(nested_ran);
+  EXPECT_EQ(teams_run, teams + 1);
+  EXPECT_EQ(pool.regions(), regions + 203);
+  for (const int32_t id : pool.workers_since(regions)) EXPECT_TRUE(id == 0 || id == 1) << id;
+  pool.set_team({});
+  bool ran = false;
+  with_team([&] { ran = true; });
+  EXPECT_TRUE(ran);
   pool.set_size(size);
 }
 
