@@ -2,8 +2,7 @@
 """Models compiled, called and deleted in one process, one after the other: what of their memory does not come back.
 
 The models are those of the model set in size ``tiny``, again and again. The start is after a few of them, when what
-the process needs once is there; all of them were built, without a compile, before. ``dynamo`` shows what torch itself
-keeps.
+the process needs once is there; all of them ran, without a compile, before. ``dynamo`` shows what torch itself keeps.
 """
 
 from __future__ import annotations
