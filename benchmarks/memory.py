@@ -4,9 +4,9 @@
 ``extra`` is the peak of resident memory during the compile and the first calls minus what was resident once the model
 was there: packed copies of weights, what compiling takes and what it leaves behind are in it. ``extra of calls`` has
 the peak of later calls instead, with only what compiling leaves behind. Page faults are those of a call in steady
-state, of all timed calls but the worst. ``planned`` is arena, heap and scratch bytes over the least that they can be: the most arena bytes alive at once
-(``lower_bound_bytes``) and the heap bytes, which are outputs above all and which no plan can change. Scratch, what our
-tasks need besides, counts in full.
+state, of all timed calls but the worst. ``planned`` is arena, heap and scratch bytes over the least that they can be:
+the most arena bytes alive at once (``lower_bound_bytes``) and the heap bytes, which are outputs above all and which no
+plan can change. Scratch, what our tasks need besides, counts in full.
 """
 
 from __future__ import annotations
