@@ -76,6 +76,9 @@ class Artifact {
   // Those that stand when the compile ends.
   std::map<std::string, int64_t> compile_counters() const;
   std::string title() const;
+  void print_memory(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
+  void print_peak(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
+  int64_t weight_bytes() const;
   void print_generated(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   CompileOptions options_;
   CompileHost host_;

@@ -123,6 +123,7 @@ void print_passes(std::ostringstream& out, const std::vector<passes::PassRecord>
 constexpr size_t kMostLines = 20;
 constexpr size_t kMostConflicts = 8;
 constexpr size_t kSlowest = 5;
+constexpr size_t kMostLive = 8;
 
 // What could have been one loop and is not, most first; equal pairs are one line.
 void print_left_apart(std::ostringstream& out, const std::vector<lower::LeftApart>& pairs) {
@@ -178,6 +179,56 @@ std::string Artifact::title() const {
              ", run ", counted(run.replays, "time"), "\n");
 }
 
+// Of inputs that belong to the model, as far as their sizes are known.
+int64_t Artifact::weight_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < std::min(program_->inputs.size(), imported_.inputs.size()); ++i) {
+    const program::Input& input = program_->inputs[i];
+    if (imported_.inputs[i].kind == ir::InputKind::kUser || input.buffer == program::kNone) continue;
+    int64_t elements = 1;
+    for (const program::Dim& size : input.sizes) elements *= size.is_constant() ? size.constant : 0;
+    bytes += elements * size_of(input.dtype);
+  }
+  return bytes;
+}
+
+void Artifact::print_memory(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
+  const runtime::MemoryInfo memory = executable_->memory();
+  out << "  arena " << human_bytes(memory.arena_bytes) << " (no plan can need less than "
+      << human_bytes(memory.lower_bound_bytes) << "), heap " << human_bytes(memory.heap_bytes) << ", scratch "
+      << human_bytes(memory.scratch_bytes) << ", derived constants " << human_bytes(memory.derived_constant_bytes)
+      << "\n";
+  out << "  copied per replay " << human_bytes(memory.copied_bytes_per_replay) << ", bound per call "
+      << human_bytes(memory.bound_bytes_per_call) << ", of the model " << human_bytes(weight_bytes()) << "\n";
+  print_peak(out, tasks);
+}
+
+// What lives when most does, the largest first.
+void Artifact::print_peak(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
+  const runtime::LivePeak peak = executable_->live_peak();
+  if (peak.bytes == 0) return;
+  const auto place = [&](int32_t task) {
+    return cat(tasks[task].name, tasks[task].source.empty() ? "" : cat(" at ", tasks[task].source));
+  };
+  out << "  at most " << human_bytes(peak.bytes) << " live at once, "
+      << (peak.task < std::ssize(tasks) ? cat("in ", place(peak.task)) : "when all has run") << ":\n";
+  int64_t others = 0;
+  for (size_t i = 0; i < peak.buffers.size(); ++i) {
+    const program::Buffer& buffer = program_->buffers[peak.buffers[i].buffer];
+    if (i >= kMostLive) {
+      others += peak.buffers[i].bytes;
+      continue;
+    }
+    const bool returned = buffer.cls == program::BufferClass::kOutput;
+    out << std::setw(12) << human_bytes(peak.buffers[i].bytes) << (returned ? "  result" : "");
+    if (buffer.first_task != program::kNone) out << "  made by " << place(buffer.first_task);
+    if (!returned && buffer.last_task != program::kNone) out << ", last used by " << place(buffer.last_task);
+    out << "\n";
+  }
+  if (peak.buffers.size() > kMostLive)
+    out << "  ... and " << peak.buffers.size() - kMostLive << " more, " << human_bytes(others) << "\n";
+}
+
 std::string Artifact::explain() const {
   std::ostringstream out;
   const std::vector<TaskInfo> infos = tasks();
@@ -205,13 +256,7 @@ std::string Artifact::explain() const {
   print_reasons(out, infos, kMostLines);
 
   out << "\nMemory\n";
-  const runtime::MemoryInfo memory = executable_->memory();
-  out << "  arena " << human_bytes(memory.arena_bytes) << " (no plan can need less than "
-      << human_bytes(memory.lower_bound_bytes) << "), heap " << human_bytes(memory.heap_bytes) << ", scratch "
-      << human_bytes(memory.scratch_bytes) << ", derived constants " << human_bytes(memory.derived_constant_bytes)
-      << "\n";
-  out << "  copied per replay " << human_bytes(memory.copied_bytes_per_replay) << ", bound per call "
-      << human_bytes(memory.bound_bytes_per_call) << "\n";
+  print_memory(out, infos);
 
   if (!partitions_.empty()) out << "\nNot captured\n";
   for (const Partition& part : partitions_) {

@@ -357,6 +357,13 @@ MemoryInfo Executable::memory() const {
   return info;
 }
 
+LivePeak Executable::live_peak() const {
+  const State& state = *state_;
+  std::lock_guard lock(state.mutex);
+  if (!state.latest_symbols) return {};
+  return live_peak_of(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
+}
+
 Counters Executable::counters() const {
   std::lock_guard lock(state_->mutex);
   return state_->counters;

@@ -87,6 +87,19 @@ struct MemoryInfo {
   int64_t bound_bytes_per_call = 0;     // bytes of the inputs bound by the last call
 };
 
+// A buffer of the Program at work: arena, heap or result.
+struct LiveBuffer {
+  int32_t buffer = -1;
+  int64_t bytes = 0;
+};
+
+// The task at which most bytes of such buffers live.
+struct LivePeak {
+  int32_t task = -1;  // none while no call was made; as many as there are tasks: when results are handed out
+  int64_t bytes = 0;
+  std::vector<LiveBuffer> buffers;  // largest first
+};
+
 struct TaskTraffic {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
@@ -135,6 +148,8 @@ class Executable {
   const program::Program& program() const;
   std::vector<InstanceInfo> instances() const;
   MemoryInfo memory() const;
+  // Under the sizes of the latest call.
+  LivePeak live_peak() const;
   Counters counters() const;
   // Bytes per task under the most recent Instance; zeros before the first call.
   std::vector<TaskTraffic> traffic() const;

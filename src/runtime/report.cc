@@ -2,6 +2,7 @@
 #include "runtime/report.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "tensor/shape.h"
 
@@ -25,7 +26,7 @@ int64_t window_bytes(const Blueprint& blueprint, const Sizes& sizes, int32_t w) 
 
 int64_t buffer_bytes(const Blueprint& blueprint, const Sizes& sizes, int32_t b) {
   const program::Buffer& buffer = blueprint.program->buffers[b];
-  if (buffer.cls == BufferClass::kOutput || buffer.preallocated) return sizes.bytes(b);
+  if (buffer.cls != BufferClass::kHeap || buffer.preallocated) return sizes.bytes(b);
   if (buffer.opaque) return 0;
   int64_t bytes = 0;
   for (const int32_t w : blueprint.windows_of_buffer[b]) {
@@ -33,6 +34,54 @@ int64_t buffer_bytes(const Blueprint& blueprint, const Sizes& sizes, int32_t b) 
     bytes = std::max(bytes, extent == 0 ? 0 : sizes.offset(w) + extent);
   }
   return bytes;
+}
+
+// Bytes that live from one task to another one, inclusive; as many as there are tasks: when results are handed out.
+struct Life {
+  int32_t buffer;
+  int64_t bytes;
+  int64_t first;
+  int64_t last;
+};
+
+// Of arena, heap and results that `wanted` says.
+template <typename Wanted>
+std::vector<Life> lives_of(const Blueprint& blueprint, const Sizes& sizes, Wanted wanted) {
+  const program::Program& program = *blueprint.program;
+  const auto end = std::ssize(program.tasks);
+  std::vector<bool> returned(program.buffers.size());
+  for (const OutputPlan& output : blueprint.outputs)
+    if (output.window != kNone) returned[blueprint.windows[output.window].operand->buffer] = true;
+  std::vector<Life> lives;
+  for (int32_t b = 0; b < std::ssize(program.buffers); ++b) {
+    const program::Buffer& buffer = program.buffers[b];
+    const bool lasts = buffer.cls == BufferClass::kOutput || returned[b] || buffer.last_task == kNone;
+    const bool arena = buffer.cls == BufferClass::kArena;
+    const bool at_work =
+        arena ? buffer.first_task != kNone : (buffer.cls == BufferClass::kOutput || buffer.cls == BufferClass::kHeap);
+    if (!at_work || !wanted(buffer)) continue;
+    lives.push_back({.buffer = b,
+                     .bytes = buffer_bytes(blueprint, sizes, b),
+                     .first = buffer.first_task == kNone ? end : buffer.first_task,
+                     .last = lasts ? end : buffer.last_task});
+  }
+  return lives;
+}
+
+// The first task at which most bytes live, without its buffers.
+LivePeak peak_of(const std::vector<Life>& lives, int64_t tasks) {
+  std::vector<int64_t> change(static_cast<size_t>(tasks) + 2, 0);  // of the live bytes, before each task
+  for (const Life& life : lives) {
+    change[static_cast<size_t>(life.first)] += life.bytes;
+    change[static_cast<size_t>(life.last) + 1] -= life.bytes;
+  }
+  LivePeak peak;
+  int64_t live = 0;
+  for (int64_t task = 0; task <= tasks; ++task) {
+    live += change[static_cast<size_t>(task)];
+    if (live > peak.bytes) peak = {.task = static_cast<int32_t>(task), .bytes = live, .buffers = {}};
+  }
+  return peak;
 }
 
 }  // namespace
@@ -50,22 +99,17 @@ std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& s
 }
 
 int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes) {
-  const program::Program& program = *blueprint.program;
-  const size_t tasks = program.tasks.size();
-  std::vector<int64_t> change(tasks + 1, 0);  // of the live bytes, before each task
-  for (const int32_t b : blueprint.owned_buffers) {
-    const program::Buffer& buffer = program.buffers[b];
-    const int64_t bytes = buffer_bytes(blueprint, sizes, b);
-    change[buffer.first_task == kNone ? tasks : buffer.first_task] += bytes;
-    const auto returned = [&](const OutputPlan& o) {
-      return o.window != kNone && blueprint.windows[o.window].operand->buffer == b;
-    };
-    const bool dies = buffer.cls == BufferClass::kHeap && buffer.last_task != kNone;
-    if (dies && std::ranges::none_of(blueprint.outputs, returned)) change[buffer.last_task + 1] -= bytes;
-  }
-  int64_t live = 0;
-  int64_t peak = 0;
-  for (const int64_t bytes : change) peak = std::max(peak, live += bytes);
+  return peak_of(lives_of(blueprint, sizes, [](const program::Buffer& b) { return b.cls != BufferClass::kArena; }),
+                 std::ssize(blueprint.program->tasks))
+      .bytes;
+}
+
+LivePeak live_peak_of(const Blueprint& blueprint, const Sizes& sizes) {
+  const std::vector<Life> lives = lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
+  LivePeak peak = peak_of(lives, std::ssize(blueprint.program->tasks));
+  for (const Life& life : lives)
+    if (life.first <= peak.task && peak.task <= life.last) peak.buffers.push_back({life.buffer, life.bytes});
+  std::ranges::stable_sort(peak.buffers, std::greater(), &LiveBuffer::bytes);
   return peak;
 }
 

@@ -47,6 +47,34 @@ TEST(Artifact, NamesTheStagesForAWrongOne) {
             "after \"plan\" doubles is a Program and no graph any more; the last graph is that of \"recompute_parts\"");
 }
 
+TEST(Artifact, ExplainsWhatLivesWhenMostDoes) {
+  const NoCatalog catalog;
+  const auto artifact = compile_text(R"(npugraph.graph 1 @chain {
+    input %x : f32[400] user "x"
+    input %w : f32[2, 400] parameter "w"
+    %a : f32[400] = aten.abs(%x)
+    %b : f32[2, 400] = aten.mul.Tensor(%a, %w)
+    return %b
+  })",
+                                     catalog);
+  EXPECT_EQ(artifact->explain().find("live at once"), std::string::npos);
+  std::vector<float> x(400), w(800);
+  const int64_t sizes_of_x[] = {400}, sizes_of_w[] = {2, 400};
+  const std::vector<runtime::BoundInput> inputs = {{.data = x.data(), .object = &x, .sizes = sizes_of_x},
+                                                   {.data = w.data(), .object = &w, .sizes = sizes_of_w}};
+  std::vector<runtime::BoundOutput> outputs(1);
+  std::vector<int64_t> dims;
+  ASSERT_EQ(artifact->executable()->run(inputs, outputs, dims).status, runtime::RunStatus::kOk);
+  runtime::MallocHost().release(outputs[0].object);
+  const std::string page = artifact->explain();
+  EXPECT_NE(page.find("bound per call 4.7 KiB, of the model 3.1 KiB\n"
+                      "  at most 4.7 KiB live at once, in kernel.binary_mul:\n"
+                      "     3.1 KiB  result  made by kernel.binary_mul\n"
+                      "     1.6 KiB  made by kernel.unary_abs, last used by kernel.binary_mul\n"),
+            std::string::npos)
+      << page;
+}
+
 const trace::Event& find(const std::vector<trace::Event>& events, const std::string& name) {
   const auto at = std::find_if(events.begin(), events.end(), [&](const auto& event) { return event.name == name; });
   EXPECT_NE(at, events.end()) << name;
