@@ -11,15 +11,37 @@ function another default or another value in a closure. Here all of that is seen
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import torch
 from torch._dynamo import config
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
+from torch._dynamo.types import GuardFilterEntry
 from torch._guards import Guard, TracingContext
 
 from npugraph import _C
 
 FEWEST_MODULES = 16  # fewer are checked one by one as quickly
+
+# An argument of the compiled function, or of a function that wraps it; not the module itself.
+_ARGUMENT = re.compile(r"(?!self\b)\w+(\['\w+'\]|\[\d+\])?")
+
+
+def arguments_only(entries: Sequence[GuardFilterEntry]) -> list[bool]:
+    """For ``torch.compile(..., options={"guard_filter_fn": npugraph.guards.arguments_only})``: which guards to keep.
+
+    Kept are those of the arguments themselves (types, dtypes, sizes, strides, values of numbers) and of torch's state.
+    Devices, dtypes, sizes and strides of parameters, buffers and the tensors of caches are checked in C++ in any case.
+    What is given up: a later change of anything else, such as an attribute of the model or of a cache, the number of
+    its layers, a hook, a global variable or a default, is not seen; ``torch._dynamo.reset()`` makes it seen.
+    """
+    return [not entry.name or (not entry.is_global and _is_argument(entry.name)) for entry in entries]
+
+
+def _is_argument(name: str) -> bool:
+    return _ARGUMENT.fullmatch(name) is not None
 
 
 def install() -> None:

@@ -68,14 +68,15 @@ def _bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:
         paths = [sources.parse(source) for _, source in program.inputs()]
     except ValueError as error:
         raise ValueError(f"{program.name} takes inputs that no argument leads to: {error}") from None
+    of_model = sources.model_among(paths)
     for path, (text, _) in zip(paths, program.inputs(), strict=True):
-        if path.argument == sources.MODEL:
+        if path.argument == of_model:
             try:
                 path.find(model)
             except (AttributeError, KeyError, IndexError, TypeError) as error:
                 raise ValueError(f"the model has no {text}, which {program.name} takes ({error!r})") from None
-    names = [name for name in dict.fromkeys(path.argument for path in paths) if name != sources.MODEL]
-    numbers = {name: i for i, name in enumerate(names)} | {sources.MODEL: -1}
+    names = [name for name in dict.fromkeys(path.argument for path in paths) if name != of_model]
+    numbers = {name: i for i, name in enumerate(names)} | {of_model: -1}
     run = program.bind(names, [(numbers[path.argument], path.steps, path.query) for path in paths], model)
     run.__name__ = program.name
     run.arguments = tuple(names)

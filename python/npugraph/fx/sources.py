@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
-MODEL = "self"
+_OF_MODULES = ("_modules", "_parameters", "_buffers")
 _QUERIES = ("size", "stride")
 
 
 @dataclasses.dataclass(frozen=True)
 class Path:
     """``L['cache'].layers[0].keys``: the argument, attributes (True) and items (False) on the way, and, for a number,
-    what it is of the tensor at the end, such as ``("size", 0)``. The model is the argument ``self``."""
+    what it is of the tensor at the end, such as ``("size", 0)``."""
 
     argument: str
     steps: tuple[tuple[bool, str | int], ...]
@@ -25,6 +26,14 @@ class Path:
         for is_attribute, key in self.steps:
             value = getattr(value, str(key)) if is_attribute else value[key]
         return value
+
+
+def model_among(paths: Iterable[Path]) -> str | None:
+    """The argument that is the model: ``self``, or else the only module among them."""
+    modules = {path.argument for path in paths if path.steps and path.steps[0][1] in _OF_MODULES}
+    if "self" in modules:
+        return "self"
+    return modules.pop() if len(modules) == 1 else None
 
 
 def parse(source: str) -> Path:

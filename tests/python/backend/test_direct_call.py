@@ -181,8 +181,17 @@ def test_wrong_models(tmp_path) -> None:
 
 def test_what_a_function_reads_around_it_is_an_argument(tmp_path) -> None:
     layer = torch.nn.Linear(4, 4)
-    run = loaded(tmp_path, lambda x: layer(x), token(0))
-    assert_same(run(x=token(1), layer=layer), (layer(token(1)),), exact=False)
+    factor = torch.tensor(2.0)
+    compile_ex(lambda x: layer(x) * factor)(token(0))
+    npugraph.artifacts()[-1].save(tmp_path / "program")
+    run = npugraph.load(tmp_path / "program", layer)
+    assert_same(run(x=token(1), factor=factor), (layer(token(1)) * 2,), exact=False)
+
+
+def test_modules_of_torch(tmp_path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    run = loaded(tmp_path, model, token(0))
+    assert_same(run(token(1)), (model(token(1)),), exact=False)
 
 
 @pytest.mark.parametrize(

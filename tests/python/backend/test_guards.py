@@ -217,3 +217,39 @@ def test_values_of_parameters_need_no_compile() -> None:
     for _ in range(2):
         assert_same(compiled(x), chain(x), exact=False)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before
+
+
+def test_guards_of_arguments_only() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.factor = 2
+
+        def forward(self, x, n):
+            return self.linear(x) * self.factor + n
+
+    model = Scaled()
+    kept: list[str] = []
+
+    def keep(entries):
+        flags = guards.arguments_only(entries)
+        kept.extend(entry.name for entry, flag in zip(entries, flags, strict=True) if flag)
+        return flags
+
+    with torch.no_grad():
+        compiled = compile_ex(model, options={"guard_filter_fn": keep}, dynamic=False)
+        x = torch.randn(2, 4)
+        assert_same(compiled(x, 3), model(x, 3), exact=False)
+        assert {"x", "n"} <= set(kept)
+        assert not any("self" in name for name in kept)
+        # Of arguments everything is seen, and of parameters what they hold.
+        model.linear.weight = nn.Parameter(torch.randn(4, 4))
+        assert_same(compiled(x, 5), model(x, 5), exact=False)
+        assert_same(compiled(torch.randn(3, 4).double().float(), 5).shape, (3, 4))
+        # Of the model nothing else.
+        want = model(x, 5)
+        model.factor = 7
+        assert_same(compiled(x, 5), want, exact=False)
+        torch._dynamo.reset()
+        assert_same(compiled(x, 5), model(x, 5), exact=False)
