@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/canonicalise.h"
 
+#include <algorithm>
 #include <bit>
 #include <unordered_map>
 
@@ -65,18 +66,39 @@ class Canonicaliser {
   }
 
  private:
-  // The operand that an arithmetic node gives back, when its result may be that memory.
+  // The operand that an arithmetic node or a concatenation gives back, when its result may be that memory.
   ir::ValueId find_unchanged_operand(ir::NodeId id) const {
     const ir::Node& node = graph_.node(id);
+    const ir::ValueId operand =
+        node.op == row("aten.cat") ? only_operand_with_elements(node) : unchanged_by_scalar(node);
+    if (operand == ir::kNone || graph_.value(operand).type != graph_.value(node.results[0]).type) return ir::kNone;
+    if (epilogue_sources_.would_become(node.results[0], operand)) return ir::kNone;
+    return can_share(trace_, operand, node.results[0], trace_.position(id)) ? operand : ir::kNone;
+  }
+
+  ir::ValueId unchanged_by_scalar(const ir::Node& node) const {
     const Neutral* neutral = find_neutral(node.op);
     if (neutral == nullptr || !has_unit_alpha(node)) return ir::kNone;
     const auto* scalar = std::get_if<Expr>(&node.args[1]);
     const ir::ValueId operand = as_value(node.args[0]);
     if (scalar == nullptr || !scalar->is_constant() || !neutral->is_neutral(scalar->value())) return ir::kNone;
-    if (operand == ir::kNone || graph_.value(operand).type != graph_.value(node.results[0]).type) return ir::kNone;
-    if (neutral->only_integers && !is_integral(graph_.value(operand).tensor().dtype)) return ir::kNone;
-    if (epilogue_sources_.would_become(node.results[0], operand)) return ir::kNone;
-    return can_share(trace_, operand, node.results[0], trace_.position(id)) ? operand : ir::kNone;
+    if (operand == ir::kNone || !graph_.value(operand).is_tensor()) return ir::kNone;
+    const bool applies = !neutral->only_integers || is_integral(graph_.value(operand).tensor().dtype);
+    return applies ? operand : ir::kNone;
+  }
+
+  // Of a concatenation. Empty caches are concatenated with what is put into them.
+  ir::ValueId only_operand_with_elements(const ir::Node& node) const {
+    ir::ValueId found = ir::kNone;
+    for (const ir::ValueId operand : ir::operands(node)) {
+      const auto* type = std::get_if<ir::TensorType>(&graph_.value(operand).type);
+      if (type == nullptr) return ir::kNone;
+      const auto is_zero_size = [](const Expr& size) { return size.is_constant() && size.value().i == 0; };
+      if (std::ranges::any_of(type->sizes, is_zero_size)) continue;
+      if (found != ir::kNone) return ir::kNone;
+      found = operand;
+    }
+    return found;
   }
 
   bool replace(ir::NodeId id, ir::ValueId by) {

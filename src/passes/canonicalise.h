@@ -14,7 +14,8 @@
 //   it; a view of a view reads the first base;
 // - operands of commutative operators: a constant stands second;
 // - x * 1, x / 1, x - 0 and, for integers, x + 0 are x, where dtype, strides and memory allow it. x + 0.0 is not: it
-//   makes 0.0 of -0.0.
+//   makes 0.0 of -0.0;
+// - a concatenation of one tensor with others that have no elements is that tensor, by the same conditions.
 //
 // Guarantees: types, places of views and values to the bit (NaN payloads aside). What the graph returns is never
 // replaced.
