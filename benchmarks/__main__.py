@@ -28,6 +28,7 @@ from benchmarks import (
     report,
     sides,
     smollm2_decode,
+    warm_start,
 )
 from benchmarks.harness import Request, Result
 
@@ -41,6 +42,7 @@ BENCHMARKS = {
         fused_loops,
         model_speed,
         cold_start,
+        warm_start,
         changing_sizes,
         memory,
         kv_cache,

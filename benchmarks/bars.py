@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
-from benchmarks import changing_sizes, cold_start, kv_cache, lifecycle, memory, peers
+from benchmarks import (
+    call_overhead,
+    changing_sizes,
+    cold_start,
+    kv_cache,
+    lifecycle,
+    memory,
+    peers,
+    warm_start,
+)
 from benchmarks.bar_kinds import Bar, DifferenceBar, EachBar, FigureBar, GeneratedBar, GeometricBar, RegretBar, ShareBar
 
 INDUCTOR = tuple(peers.INDUCTOR)
@@ -16,6 +25,8 @@ BARS = (
     DifferenceBar("call_overhead", "mlp64", 1.5e-6),
     Bar("call_overhead", "decoder28", limit=1 / 5),
     Bar("call_overhead", "decoder28", limit=1 / 2, other="inductor"),
+    FigureBar("call_overhead", call_overhead.BINDING, 2, ending="mlp64"),
+    FigureBar("call_overhead", call_overhead.BINDING, 20, ending="decoder28"),
     GeometricBar("model_speed", "float32", 2.2, INDUCTOR),
     GeometricBar("model_speed", "float32", 1.0, ("zentorch",)),
     GeometricBar("model_speed", "float32", 1.0, (*INDUCTOR, *peers.FOREIGN), most_behind=4),
@@ -42,6 +53,7 @@ BARS = (
     EachBar("cold_start", "call 1", 1 / 8, other="inductor"),
     EachBar("cold_start", "call 1", 1 / 2, other="openvino"),
     FigureBar("cold_start", cold_start.STEADY, 1.15),
+    FigureBar("warm_start", warm_start.FIRST_TASK, 60),
     FigureBar("changing_sizes", changing_sizes.COMPILES, 2),
     FigureBar("changing_sizes", changing_sizes.MORE_COMPILES, 1),
     EachBar("changing_sizes", "base requests", 1 / 8, other="inductor"),

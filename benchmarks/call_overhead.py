@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 
-from benchmarks import sides
+from benchmarks import program_alone, sides
 from benchmarks.harness import Request, Result, Side, measure
 from benchmarks.model_case import ModelCase, flatten_outputs, relative_errors
 from benchmarks.model_case import reference64 as float64_reference
 from benchmarks.special_models import CACHE_LENGTH, SPECIAL
 
 NAME = "call_overhead"
+BINDING = "us of a direct call beside its Program, least times"
 Function = Callable[..., Any]
 
 
@@ -40,6 +41,8 @@ def run(request: Request) -> Iterator[Result]:
     for function in (no_op, ten_operators):
         if request.wants(NAME, function.__name__):
             yield compare_function(function, all_sides, request.samples)
+    if sides.OURS in request.sides:
+        all_sides += [sides.FILTERED, sides.DIRECT]
     for model, slow in (("mlp64", ()), ("decoder28", ("inductor",))):
         if request.wants(NAME, model):
             chosen = [side for side in all_sides if not (request.quick and side in slow)]
@@ -68,12 +71,20 @@ def compare_model(case: ModelCase, side_names: Sequence[str], samples: int) -> R
     model = case.build("base")
     reference = float64_reference(case, size="base")
     compared = [model_side(case, model, name, reference) for name in side_names]
-    return measure(NAME, case.name, compared, samples, most_calls=CACHE_LENGTH - 1)
+    result = measure(NAME, case.name, compared, samples, most_calls=CACHE_LENGTH - 1)
+    direct = result.side(sides.DIRECT)
+    if direct is not None:
+        inputs = case.inputs(size="base")
+        alone = min(program_alone.microseconds(model, inputs, CACHE_LENGTH - 1) for _ in range(samples))
+        result.figures[BINDING] = 1e6 * min(direct.seconds) - alone
+    return result
 
 
 def model_side(case: ModelCase, model: torch.nn.Module, name: str, reference: list[torch.Tensor]) -> Side:
     prepared = sides.prepare(name, model)
     inputs = case.inputs(size="base")
     error = max(relative_errors(flatten_outputs(prepared(**inputs)), reference))
+    if name == sides.DIRECT:
+        prepared = sides.without_dynamo(model)
     cache = inputs.get("cache")
     return Side(name, bind(prepared, **inputs), before=cache.reset if cache else None, error=error)

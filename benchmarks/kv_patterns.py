@@ -171,10 +171,13 @@ def rewind_growing(inputs: Inputs) -> None:
     inputs["cache"] = transformers.DynamicCache(past, config=CONFIG)
 
 
+TOKEN_BYTES = 2 * LAYERS * KEY_HEADS * HEAD_SIZE * 4
+
+
 def copied_by_cat(position: int) -> int:
-    """All keys and values before ``position``: the step's results are tensors of their own, and the old ones still
+    """All keys and values up to ``position``: the step's results are tensors of their own, and the old ones still
     belong to the caller while it runs."""
-    return 2 * LAYERS * KEY_HEADS * HEAD_SIZE * 4 * position
+    return TOKEN_BYTES * (position + 1)
 
 
 def llama() -> torch.nn.Module:
@@ -185,7 +188,12 @@ PATTERNS = (
     Pattern("StaticCache", llama, static_inputs, rewind_static, cloned=True),
     Pattern("index_put", lambda: Step(write_index_put), step_inputs),
     Pattern("slice + index_put", lambda: Step(write_index_put), stacked_inputs, cloned=True),
-    Pattern("slice", lambda: Step(write_slice), lambda length: step_inputs(length, as_number=True)),
+    Pattern(
+        "slice",
+        lambda: Step(write_slice),
+        lambda length: step_inputs(length, as_number=True),
+        forced=lambda _: TOKEN_BYTES,  # the program says to copy the token
+    ),
     Pattern("view + index_put", lambda: Step(write_view), lambda length: step_inputs(length, by_token=True)),
     Pattern("index_copy", lambda: Step(write_index_copy), step_inputs),
     Pattern("custom operator", lambda: Step(write_custom), step_inputs),

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import importlib
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +16,8 @@ OURS = "npugraph_ex"
 DEFAULT_SIDES = ("eager", "dynamo", "inductor", OURS)
 QUICK_SIDES = ("eager", "dynamo", OURS)
 FLOOR = "floor"
+FILTERED = f"{OURS} filtered"  # with the guards of arguments alone
+DIRECT = f"{OURS} direct"  # saved and loaded, without Dynamo
 
 IMPORTS = {  # what a side loads on first use, so that cold starts can leave it out
     "eager": (),
@@ -27,11 +31,29 @@ IMPORTS = {  # what a side loads on first use, so that cold starts can leave it 
 def prepare(side: str, function: Callable[..., Any], **arguments: Any) -> Callable[..., Any]:
     """``function`` the way ``side`` runs it: ``eager`` as it is, ``dynamo`` with Dynamo's guards alone around it,
     ``floor`` with nothing behind them, any other name through that torch.compile backend. ``arguments`` are further
-    ones of torch.compile."""
+    ones of torch.compile. After the first call of ``DIRECT``, ``without_dynamo`` gives what is to be measured."""
     if side == "eager":
         return function
+    if side in (FILTERED, DIRECT):
+        from npugraph import guards
+
+        # With other options Dynamo takes it for another backend, and compiles again.
+        options = {"name": side.replace(" ", "_")} | (
+            {"guard_filter_fn": guards.arguments_only} if side == FILTERED else {}
+        )
+        return torch.compile(function, backend=OURS, options=options, **arguments)
     backend = {"dynamo": "eager", FLOOR: empty_backend}.get(side, side)
     return torch.compile(function, backend=backend, **arguments)
+
+
+def without_dynamo(model: torch.nn.Module) -> Callable[..., Any]:
+    """The latest Program of ours, which was compiled for ``model``, as a function of the model's arguments."""
+    import npugraph
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "program")
+        npugraph.artifacts()[-1].save(path)
+        return npugraph.load(path, model)
 
 
 def empty_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
