@@ -91,17 +91,18 @@ class Reader {
     return id;
   }
 
-  // The last two dimensions are equal, and outer ones of `from` are one element.
+  // The last two dimensions are equal, and outer ones of `from` are one element. A vector counts as one row.
   static bool has_same_end(const ir::TensorType& from, const ir::TensorType& to) {
     const size_t rank = from.sizes.size();
-    if (rank < 2 || to.sizes.size() < 2 || from.dtype != to.dtype) return false;
+    if (rank < 1 || to.sizes.size() < 2 || from.dtype != to.dtype) return false;
     for (size_t d = 0; d + 2 < rank; ++d) {
       if (!is_one(from.sizes[d])) return false;
     }
     for (size_t d = 1; d <= 2; ++d) {
-      const Expr &size = from.sizes[rank - d], &other = to.sizes[to.sizes.size() - d];
-      if (size != other) return false;
-      if (!is_one(size) && from.strides[rank - d] != to.strides[to.sizes.size() - d]) return false;
+      const Expr& other = to.sizes[to.sizes.size() - d];
+      if (d > rank) return is_one(other);
+      if (from.sizes[rank - d] != other) return false;
+      if (!is_one(other) && from.strides[rank - d] != to.strides[to.sizes.size() - d]) return false;
     }
     return true;
   }
