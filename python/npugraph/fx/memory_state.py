@@ -85,7 +85,8 @@ class MemoryState:
 
     def __init__(self, add: Callable[..., fx.Node]) -> None:
         self._add = add
-        self._tracked: dict[int, Tracked] = {}  # by id; a Tracked keeps its tensor
+        self._tracked: dict[int, Tracked] = {}  # by id of tensors that live as long as this
+        self._renamed: list[torch.Tensor] = []
         self._storages: set[int] = set()
         self.written: dict[int, Tracked] = {}  # first tensors of a memory that a write has changed, by id
 
@@ -108,6 +109,7 @@ class MemoryState:
 
     def rename(self, tensor: torch.Tensor, same: Tracked) -> None:
         """``tensor`` is another object for what ``same`` is."""
+        self._renamed.append(tensor)
         self._tracked[id(tensor)] = same
 
     def node(self, tracked: Tracked) -> fx.Node:
