@@ -8,6 +8,7 @@ inverse of the view (``slice`` by ``slice_scatter``); views of that memory are t
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -118,7 +119,7 @@ class MemoryState:
             view = tracked.view
             base = self.node(view.base)
             node = self._add(view.operator, base, *view.rest, **view.keywords)
-            tracked.node = node if view.item is None else self._add("item", node, view.item)
+            tracked.node = node if view.item is None else self._add(operator.getitem, node, view.item)
             tracked.state = tracked.memory.state
         return tracked.node
 

@@ -77,6 +77,7 @@ class Call {
   class FrameLease;
 
   void look_at(std::span<PyObject* const> inputs);
+  void take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names, Frame& frame);
   PyObject* run_boxed(PyObject* list, Frame& frame);
   PyObject* run_taken(Frame& frame);
   PyObject* misplaced(RunStatus status, const CallInputs& inputs) const;
@@ -186,8 +187,7 @@ PyObject* Call::run(PyObject* const* arguments, size_t positional, PyObject* nam
   const FrameLease lease(*this);
   Frame& frame = *lease;
   if (inputs_) {
-    frame.inputs.take(inputs_->find({arguments, positional}, arguments + positional, names), specs_);
-    inputs_->release();
+    take_named({arguments, positional}, arguments + positional, names, frame);
     return run_taken(frame);
   }
   if (names != nullptr) throw pybind11::type_error("a graph takes no keyword arguments");
@@ -198,6 +198,12 @@ PyObject* Call::run(PyObject* const* arguments, size_t positional, PyObject* nam
   if (hook_) look_at({arguments, positional});
   frame.inputs.take({arguments, positional}, specs_);
   return run_taken(frame);
+}
+
+void Call::take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names, Frame& frame) {
+  const auto release = [](InputTemplate* inputs) { inputs->release(); };
+  const std::unique_ptr<InputTemplate, decltype(release)> found(inputs_.get(), release);
+  frame.inputs.take(found->find(positional, named, names), specs_);
 }
 
 PyObject* Call::run_boxed(PyObject* list, Frame& frame) {

@@ -113,7 +113,7 @@ void InputTemplate::refuse(const std::string& what) const {
 }
 
 bool InputTemplate::unchanged(const Root& root) const {
-  if (!root.known) return false;
+  if (!root.known || root.object == nullptr) return false;
   if (&root != &roots_.back() && PyWeakref_GET_OBJECT(root.alive.ptr()) != root.object) return false;
   return std::ranges::all_of(root.seen, [](const Seen& seen) {
     if (seen.dict.dict != nullptr) {
@@ -127,7 +127,7 @@ bool InputTemplate::unchanged(const Root& root) const {
 
 void InputTemplate::walk(Root& root, PyObject* object) {
   root.seen.clear();
-  root.object = object;
+  root.object = nullptr;  // until every path was walked: one may raise
   root.known = kDictsCountVersions;
   if (&root != &roots_.back()) {
     root.alive = py::reinterpret_steal<py::object>(PyWeakref_NewRef(object, nullptr));
@@ -137,6 +137,7 @@ void InputTemplate::walk(Root& root, PyObject* object) {
     }
   }
   for (const size_t input : root.inputs) walk_input(root, input, object);
+  root.object = object;
 }
 
 void InputTemplate::walk_input(Root& root, size_t input, PyObject* object) {

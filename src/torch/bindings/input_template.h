@@ -67,7 +67,7 @@ class InputTemplate {
   struct Root {
     std::vector<size_t> inputs;  // with steps
     pybind11::object alive;      // a weak reference to the object seen last, or the model
-    PyObject* object = nullptr;
+    PyObject* object = nullptr;  // null while a walk has not come to its end
     std::vector<Seen> seen;
     bool known = false;  // `seen` says it all
   };

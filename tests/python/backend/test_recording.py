@@ -100,6 +100,12 @@ def reads_an_older_view(x):
     return part + 1, whole * 2
 
 
+def reads_older_parts(x):
+    first, second = x.split(2, 1)
+    x.mul_(2)
+    return first + 1, second.exp()
+
+
 def writes_an_intermediate(x):
     y = x * 2
     y[0].zero_()
@@ -147,6 +153,7 @@ CASES: list[tuple[Callable[..., Any], Make]] = [
     (writes_columns, lambda: (normal(3, 4), normal(3, 2))),
     (writes_through_turned_views, lambda: (normal(3, 4),)),
     (reads_an_older_view, lambda: (normal(3, 4),)),
+    (reads_older_parts, lambda: (normal(3, 4),)),
     (writes_an_intermediate, lambda: (normal(3, 4),)),
     (writes_on_the_diagonal, lambda: (normal(4, 4),)),
     (puts_at_indices, lambda: (normal(5, 4), torch.tensor([3, 1]), normal(2, 4))),
