@@ -5,14 +5,28 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.harness import Result
+from benchmarks.harness import Ratio, Result
 
 
 def line(met: bool, promise: str) -> str:
     return f"{'met' if met else 'NOT MET':<8} {promise}"
+
+
+def cases(results: Iterable[Result], benchmark: str, ending: str = "") -> Iterator[Result]:
+    """Those of ``benchmark`` whose case ends in ``ending``."""
+    return (result for result in results if result.benchmark == benchmark and result.case.endswith(ending))
+
+
+def find_ratio(bar: Bar | DifferenceBar, results: Iterable[Result]) -> tuple[Result, Ratio] | None:
+    """The result of the bar's case, and the ratio of its sides; None when ``results`` do not hold the comparison."""
+    for result in cases(results, bar.benchmark):
+        ratio = result.ratio(bar.side, bar.other)
+        if result.case == bar.case and ratio:
+            return result, ratio
+    return None
 
 
 @dataclass(frozen=True)
@@ -27,13 +41,12 @@ class Bar:
 
     def verdict(self, results: Iterable[Result]) -> str | None:
         """A line that says met or not met; None when ``results`` do not hold the comparison."""
-        for result in results:
-            ratio = result.ratio(self.side, self.other)
-            if (result.benchmark, result.case) == (self.benchmark, self.case) and ratio:
-                met = ratio.accurate and ratio.value <= self.limit
-                measured = f"{ratio.value:.2f}" if ratio.accurate else "wrong results"
-                return line(met, f"{self.describe()}: {measured}")
-        return None
+        found = find_ratio(self, results)
+        if found is None:
+            return None
+        ratio = found[1]
+        measured = f"{ratio.value:.2f}" if ratio.accurate else "wrong results"
+        return line(ratio.accurate and ratio.value <= self.limit, f"{self.describe()}: {measured}")
 
     def describe(self) -> str:
         return f"{self.benchmark} {self.case}: {self.side} / {self.other} <= {self.limit:g}"
@@ -55,8 +68,7 @@ class GeometricBar:
     def verdict(self, results: Iterable[Result]) -> str | None:
         gains = [
             gain
-            for result in results
-            if result.benchmark == self.benchmark and result.case.endswith(self.ending)
+            for result in cases(results, self.benchmark, self.ending)
             for gain in (self.gain(result),)
             if gain is not None
         ]
@@ -92,8 +104,8 @@ class ShareBar:
     def verdict(self, results: Iterable[Result]) -> str | None:
         shares = {
             result.case: (result.share(side) if result.accurate(side) else 0.0, result.limit)
-            for result in results
-            if result.benchmark == self.benchmark and result.case.endswith(self.ending) and result.limit
+            for result in cases(results, self.benchmark, self.ending)
+            if result.limit
             for side in (result.side(self.side),)
             if side is not None
         }
@@ -117,9 +129,8 @@ class GeneratedBar:
     def verdict(self, results: Iterable[Result]) -> str | None:
         shares = {
             result.case: result.generated
-            for result in results
-            if result.benchmark == self.benchmark and result.generated is not None
-            if not result.case.startswith(self.but)
+            for result in cases(results, self.benchmark)
+            if result.generated is not None and not result.case.startswith(self.but)
         }
         if not shares:
             return None
@@ -143,8 +154,7 @@ class RegretBar:
     def verdict(self, results: Iterable[Result]) -> str | None:
         ratios = {
             result.case: ratio.value
-            for result in results
-            if result.benchmark == self.benchmark
+            for result in cases(results, self.benchmark)
             for ratio in (result.ratio(self.side, self.other),)
             if ratio is not None
         }
@@ -173,8 +183,7 @@ class EachBar:
     def verdict(self, results: Iterable[Result]) -> str | None:
         ratios = {
             result.case: ratio.value if ratio.accurate else math.inf
-            for result in results
-            if result.benchmark == self.benchmark and result.case.endswith(self.ending)
+            for result in cases(results, self.benchmark, self.ending)
             for ratio in (result.ratio(self.side, self.other),)
             if ratio is not None
         }
@@ -197,14 +206,14 @@ class DifferenceBar:
     other: str = "floor"
 
     def verdict(self, results: Iterable[Result]) -> str | None:
-        for result in results:
-            ratio = result.ratio(self.side, self.other)
-            if (result.benchmark, result.case) == (self.benchmark, self.case) and ratio:
-                difference = result.side(self.side).median - result.side(self.other).median
-                measured = f"{difference * 1e6:.2f} us" if ratio.accurate else "wrong results"
-                promise = f"{self.benchmark} {self.case}: {self.side} - {self.other} <= {self.seconds * 1e6:g} us"
-                return line(ratio.accurate and difference <= self.seconds, f"{promise}: {measured}")
-        return None
+        found = find_ratio(self, results)
+        if found is None:
+            return None
+        result, ratio = found
+        difference = result.side(self.side).median - result.side(self.other).median
+        measured = f"{difference * 1e6:.2f} us" if ratio.accurate else "wrong results"
+        promise = f"{self.benchmark} {self.case}: {self.side} - {self.other} <= {self.seconds * 1e6:g} us"
+        return line(ratio.accurate and difference <= self.seconds, f"{promise}: {measured}")
 
 
 @dataclass(frozen=True)
@@ -220,8 +229,7 @@ class FigureBar:
     def verdict(self, results: Iterable[Result]) -> str | None:
         figures = {
             result.case: value if self.right(result) else math.inf
-            for result in results
-            if result.benchmark == self.benchmark and result.case.endswith(self.ending)
+            for result in cases(results, self.benchmark, self.ending)
             for value in (result.figures.get(self.figure),)
             if value is not None
         }

@@ -9,7 +9,6 @@ call in steady state of each sampled request, and the largest error.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from benchmarks import sides
+from benchmarks import machine, sides
 from benchmarks.model_case import Inputs, flatten_outputs, relative_error
 from benchmarks.models import CASES
 
@@ -31,7 +30,7 @@ Function = Callable[..., Any]
 
 @torch.no_grad()
 def main(side: str, dynamic: str, model_name: str, size: str, folder: str) -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    machine.use_pinned_threads()
     requests, references, sampled = torch.load(Path(folder) / "requests.pt")
     model = CASES[model_name].build(size)
     sides.import_all(side)

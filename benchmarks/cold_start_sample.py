@@ -8,13 +8,12 @@ float64 outputs, and of our side the phases of the compile.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 
 import torch
 
-from benchmarks import peers, sides
+from benchmarks import machine, peers, sides
 from benchmarks.model_case import relative_error
 from benchmarks.models import CASES
 from benchmarks.special_models import SPECIAL
@@ -25,7 +24,7 @@ WITHOUT_CACHES = ("t5",)  # among its outputs: OpenVINO cannot give them
 
 @torch.no_grad()
 def main(side: str, name: str, reference: str, calls: str) -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    machine.use_pinned_threads()
     case = MODELS[name]
     model, inputs = case.build("base"), case.inputs(size="base")
     if name in WITHOUT_CACHES:

@@ -8,14 +8,13 @@ largest error against float64.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 
 import torch
 from torch._dynamo.utils import counters
 
-from benchmarks import process_memory, sides
+from benchmarks import machine, process_memory, sides
 from benchmarks.model_case import ModelCase, flatten_outputs, reference64, relative_errors
 from benchmarks.models import CASES
 
@@ -25,7 +24,7 @@ MODELS = list(CASES.values())
 
 @torch.no_grad()
 def main(side: str, warm_up: str, count: str) -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    machine.use_pinned_threads()
     sides.import_all(side)
     references = [reference64(case) for case in MODELS]
     for case in MODELS:  # what their operators need once is there from now on

@@ -27,6 +27,11 @@ def pin(threads: int) -> None:
     torch.set_num_threads(len(cores))
 
 
+def use_pinned_threads() -> None:
+    """In a process that one with :func:`pin` has started: gives torch as many threads."""
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+
+
 def describe() -> dict[str, Any]:
     """Processor, memory, versions and commit, for the JSON record."""
     return {

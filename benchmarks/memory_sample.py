@@ -8,7 +8,6 @@ seconds of a call, and the error of the main output against REFERENCE, a file wi
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import process_memory, sides
+from benchmarks import machine, process_memory, sides
 from benchmarks.model_case import flatten_outputs, relative_error
 from benchmarks.models import CASES
 
@@ -25,7 +24,7 @@ FIRST_CALLS, CALLS = 3, 10
 
 @torch.no_grad()
 def main(side: str, name: str, size: str, reference: str) -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    machine.use_pinned_threads()
     case = CASES[name]
     model, inputs = case.build(size), case.inputs(size=size)
     sides.import_all(side)

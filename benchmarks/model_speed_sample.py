@@ -8,14 +8,13 @@ with the float64 outputs, and of our side the share of the tasks' time that gene
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
 
 import torch
 
-from benchmarks import peers
+from benchmarks import machine, peers
 from benchmarks.model_case import relative_error
 from benchmarks.models import CASES
 
@@ -26,7 +25,7 @@ NOT_GENERATED = ("aten", "kernel", "python")  # kinds of tasks
 
 @torch.no_grad()
 def main(side: str, name: str, size: str, dtype: str, reference: str, seconds: str) -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    machine.use_pinned_threads()
     case = CASES[name]
     call = peers.prepare(side, case.build(size), case.inputs(size=size), getattr(torch, dtype))
     start = time.perf_counter()

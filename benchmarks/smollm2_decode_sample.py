@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import statistics
 import sys
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from benchmarks import peers
+from benchmarks import machine, peers
 from benchmarks.model_case import relative_error
 
 WARM_UP_STEPS = 8
@@ -28,7 +27,7 @@ Step = Callable[[int], torch.Tensor]  # token -> logits [vocabulary]
 
 @torch.no_grad()
 def main(side: str, folder_name: str, dtype: str, steps_text: str) -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    machine.use_pinned_threads()
     folder, steps = Path(folder_name), int(steps_text)
     prompt, reference = torch.load(folder / "prompt.pt")
     prepare = llama if side == peers.LLAMA else torch_model

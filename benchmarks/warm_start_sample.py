@@ -8,7 +8,6 @@ call of ``npugraph.load`` to the first task and to the first result, and the err
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -16,13 +15,14 @@ from pathlib import Path
 import torch
 
 import npugraph
+from benchmarks import machine
 from benchmarks.model_case import flatten_outputs, relative_error
 from benchmarks.special_models import SPECIAL
 
 
 @torch.no_grad()
 def main(what: str, name: str, folder_name: str) -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    machine.use_pinned_threads()
     folder, case = Path(folder_name), SPECIAL[name]
     model, inputs = case.build("base"), case.inputs(size="base")
     if what == "save":

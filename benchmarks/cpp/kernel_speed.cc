@@ -159,9 +159,9 @@ void report_build(const Case& c) {
   double emit = 1e30, build = 1e30;
   for (int run = 0; run < 20; ++run) {
     const int64_t start = now_ns();
-    KernelModule module = emit_kernel(c.kernel, target);
+    IrModule ir = emit_kernel(c.kernel, target);
     const int64_t emitted = now_ns();
-    const auto code = compile(std::move(module.ir), target);
+    const auto code = compile(std::move(ir), target);
     emit = std::min(emit, static_cast<double>(emitted - start) / 1e6);
     build = std::min(build, static_cast<double>(now_ns() - emitted) / 1e6);
   }

@@ -182,12 +182,8 @@ std::string Artifact::title() const {
 // Of inputs that belong to the model, as far as their sizes are known.
 int64_t Artifact::weight_bytes() const {
   int64_t bytes = 0;
-  for (size_t i = 0; i < std::min(program_->inputs.size(), imported_.inputs.size()); ++i) {
-    const program::Input& input = program_->inputs[i];
-    if (imported_.inputs[i].kind == ir::InputKind::kUser || input.buffer == program::kNone) continue;
-    int64_t elements = 1;
-    for (const program::Dim& size : input.sizes) elements *= size.is_constant() ? size.constant : 0;
-    bytes += elements * size_of(input.dtype);
+  for (const program::Buffer& buffer : program_->buffers) {
+    if (buffer.cls == program::BufferClass::kParameter && buffer.bytes.is_constant()) bytes += buffer.bytes.constant;
   }
   return bytes;
 }

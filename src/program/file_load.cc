@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi/task.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "program/file.h"
 #include "program/file_format.h"
@@ -17,16 +18,6 @@
 
 namespace npugraph::program {
 namespace {
-
-struct Descriptor {
-  explicit Descriptor(int value) : value(value) {}
-  ~Descriptor() {
-    if (value >= 0) ::close(value);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int value;
-};
 
 class Reader {
  public:
@@ -70,7 +61,7 @@ class Reader {
 void Reader::map() {
   const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // does not wait for a pipe's writer
   struct stat status = {};
-  if (file.value < 0 || ::fstat(file.value, &status) != 0) fail(std::strerror(errno));
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("it is not a regular file");
   if (status.st_uid != ::geteuid()) fail("it is owned by user ", status.st_uid, ", not by this user, ", ::geteuid());
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) fail("others may write it: run chmod go-w ", path_);
@@ -78,7 +69,7 @@ void Reader::map() {
   if (size_ < sizeof header_) fail("it is not a saved Program");
 
   // Private and writable: a caller may write to a constant that the Program returned to it.
-  void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.value, 0);
+  void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.get(), 0);
   if (memory == MAP_FAILED) fail(std::strerror(errno));
   memory_ = std::shared_ptr<void>(memory, [size = size_](void* p) { ::munmap(p, size); });
 }

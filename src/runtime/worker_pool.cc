@@ -56,6 +56,21 @@ struct Ticket {
   bool valid() const { return next < ranges; }
 };
 
+// A thread of the team works for the pool while one of these lives. Regions bring control words of their own.
+class TeamMember {
+ public:
+  TeamMember() { inside_region = true; }
+  ~TeamMember() {
+    inside_region = false;
+    if (fp_control() != own_fp_control_) set_fp_control(own_fp_control_);
+  }
+  TeamMember(const TeamMember&) = delete;
+  TeamMember& operator=(const TeamMember&) = delete;
+
+ private:
+  const uint64_t own_fp_control_ = fp_control();
+};
+
 struct Region {
   RangeBody body;
   void* arg;
@@ -141,11 +156,8 @@ void WorkerPool::Impl::run(const Region& next, uint32_t ranges) {
 }
 
 void WorkerPool::Impl::take_ranges_in_team() {
-  const uint64_t own_fp_control = fp_control();
-  inside_region = true;
+  const TeamMember member;
   take_ranges(team.thread());
-  inside_region = false;
-  if (fp_control() != own_fp_control) set_fp_control(own_fp_control);
 }
 
 void WorkerPool::Impl::wake() {
@@ -176,12 +188,9 @@ void WorkerPool::Impl::work(int32_t id) {
 
 // A thread of the team, until the caller's work is over.
 void WorkerPool::Impl::serve(const std::atomic<bool>& over) {
-  const uint64_t own_fp_control = fp_control();
+  const TeamMember member;
   const int32_t id = team.thread();
-  inside_region = true;
   while (await_work(id, over)) take_ranges(id);
-  inside_region = false;
-  if (fp_control() != own_fp_control) set_fp_control(own_fp_control);
 }
 
 bool WorkerPool::Impl::has_work(int32_t id) const {

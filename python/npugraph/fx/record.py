@@ -59,7 +59,7 @@ def _record(gm: fx.GraphModule) -> fx.GraphModule:
     _check_inputs(values)
     _check_nodes(gm.graph.nodes)
     with _as_aot_traces(values):
-        recorder = _Recorder(gm)
+        recorder = _Recorder()
         for node, value in zip(placeholders, values, strict=True):
             recorder.add_input(node, value)
         with recorder:
@@ -138,7 +138,7 @@ def _run(gm: fx.GraphModule, inputs: Sequence[Any], recorder: _Recorder) -> Any:
 class _Recorder(TorchDispatchMode):
     """Writes what is called under it into ``graph``."""
 
-    def __init__(self, gm: fx.GraphModule) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.root = torch.nn.Module()
         self.graph = fx.Graph()
@@ -146,7 +146,6 @@ class _Recorder(TorchDispatchMode):
         self._memory = MemoryState(self._add)
         self._symbols = SymbolNodes(self.graph)
         self._inputs: list[tuple[fx.Node, Any]] = []
-        self._constants: list[torch.Tensor] = []
 
     def add_input(self, like: fx.Node, value: Any) -> None:
         node = self.graph.placeholder(like.name)
@@ -200,8 +199,7 @@ class _Recorder(TorchDispatchMode):
     def _lift(self, constant: torch.Tensor) -> torch.Tensor:
         """A tensor that the program spells out: a constant of the graph, of which the program gets a copy."""
         result = aten.lift_fresh.default(constant)
-        name = f"_tensor_constant{len(self._constants)}"
-        self._constants.append(constant)
+        name = f"_tensor_constant{len(list(self.root.buffers()))}"
         self.root.register_buffer(name, constant)
         node = self.graph.get_attr(name)
         node.meta |= self.origin | {"val": result}
@@ -212,29 +210,24 @@ class _Recorder(TorchDispatchMode):
         result = func(*args, **kwargs)
         if not isinstance(result, (torch.Tensor, list, tuple)):
             return _number(func, result)
-        arguments = self._argument(args)
-        keywords = {key: self._argument(value) for key, value in kwargs.items()}
-        node = self._node(func, arguments, keywords)
+        node = self._node(func, args, kwargs)
         base = self._tracked(args[0]) if _is_view(func) else None
         # The values of memory that was written lie elsewhere in the functional graph, and so do views of them.
         moved = base is not None and base.node.meta["val"] is not base.tensor
         value = self._evaluate(node) if moved else result
         node.meta |= self.origin | {"val": value}
         if isinstance(result, torch.Tensor):
-            self._memory.track(result, node, base and View(base, func, arguments[1:], keywords, None))
+            self._memory.track(result, node, base and View(base, func, node.args[1:], node.kwargs, None))
             return result
         for i, item in enumerate(result):
             if isinstance(item, torch.Tensor):
-                view = base and View(base, func, arguments[1:], keywords, i)
+                view = base and View(base, func, node.args[1:], node.kwargs, i)
                 self._memory.track(item, self._add(operator.getitem, node, i), view)
         return result
 
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written = self._tracked(args[0])
-        node = self._add(
-            _functional_form(func), *map(self._argument, args), **{k: self._argument(v) for k, v in kwargs.items()}
-        )
-        self._memory.write(written, node)
+        self._memory.write(written, self._add(_functional_form(func), *args, **kwargs))
         return args[0]
 
     def _tracked(self, tensor: torch.Tensor) -> Tracked:
@@ -254,13 +247,15 @@ class _Recorder(TorchDispatchMode):
         return value
 
     def _add(self, function: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        node = self._node(function, self._argument(args), kwargs)
+        node = self._node(function, args, kwargs)
         node.meta |= self.origin | {"val": self._evaluate(node)}
         return node
 
-    def _node(self, function: Any, args: Any, kwargs: dict[str, Any]) -> fx.Node:
+    def _node(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.Node:
+        """A call without a value yet. Among the arguments may be nodes, and values that have some."""
         name = function._overloadpacket.__name__ if isinstance(function, torch._ops.OpOverload) else None
-        return self.graph.create_node("call_function", function, args, kwargs, name)
+        keywords = {key: self._argument(value) for key, value in kwargs.items()}
+        return self.graph.create_node("call_function", function, self._argument(args), keywords, name)
 
     def _evaluate(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda arg: arg.meta["val"])

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/descriptor.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -38,20 +39,6 @@ struct Header {
   Digest digest;  // of key and object
 };
 static_assert(sizeof(Header) == kMagic.size() + sizeof(Digest));
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 // Everything: a new member of Target does not compile until it is here.
 std::string describe(const target::Target& target) {

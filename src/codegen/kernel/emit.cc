@@ -49,6 +49,11 @@ void add_messages(const std::vector<Stmt>& statements, std::vector<std::string>&
   }
 }
 
+struct KernelModule {
+  IrModule ir;
+  std::vector<std::string> messages;  // by the number that checks fail with
+};
+
 // One function of the module, from its head to the place where statements go.
 class FunctionEmitter {
  public:
@@ -150,10 +155,10 @@ class KernelEmitter {
     module_.messages = check_messages(kernel);
   }
 
-  KernelModule emit() {
+  IrModule emit() {
     if (const For* loop = sole_parallel_loop(kernel_)) {
       emit_chunk(*loop)->setLinkage(Function::ExternalLinkage);
-      return std::move(module_);
+      return std::move(module_.ir);
     }
     llvm::LLVMContext& context = *module_.ir.context;
     auto* pointer = llvm::PointerType::getUnqual(context);
@@ -168,7 +173,7 @@ class KernelEmitter {
       captured_.insert(captured_.end(), defined.begin(), defined.end());
     }
     main.finish();
-    return std::move(module_);
+    return std::move(module_.ir);
   }
 
  private:
@@ -233,7 +238,7 @@ std::vector<std::string> check_messages(const loop::Kernel& kernel) {
   return out;
 }
 
-KernelModule emit_kernel(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
+IrModule emit_kernel(const loop::Kernel& kernel, const Target& target, std::optional<int> copies) {
   return KernelEmitter(kernel, target, copies).emit();
 }
 

@@ -12,11 +12,6 @@
 
 namespace npugraph::codegen {
 
-struct KernelModule {
-  IrModule ir;
-  std::vector<std::string> messages;  // check_messages()
-};
-
 // Those of the checks of a kernel, and of its divisions, by the number that they fail with.
 std::vector<std::string> check_messages(const loop::Kernel& kernel);
 
@@ -24,7 +19,7 @@ std::vector<std::string> check_messages(const loop::Kernel& kernel);
 const loop::For* sole_parallel_loop(const loop::Kernel& kernel);
 
 // `copies` as make_kernel_task() takes them.
-KernelModule emit_kernel(const loop::Kernel& kernel, const target::Target& target, std::optional<int> copies = {});
+IrModule emit_kernel(const loop::Kernel& kernel, const target::Target& target, std::optional<int> copies = {});
 
 // Where a local buffer begins in the memory of an iteration is a multiple of this.
 inline constexpr int64_t kLocalAlignment = 64;

@@ -28,7 +28,7 @@ using SharedCode = CodeCache<KernelCode>::Shared;
 KernelCode make(const loop::Kernel& kernel, const Target& target, std::optional<int> copies, std::string_view text) {
   KernelCode out;
   out.messages = check_messages(kernel);
-  out.code = make_code(target, text, [&] { return emit_kernel(kernel, target, copies).ir; });
+  out.code = make_code(target, text, [&] { return emit_kernel(kernel, target, copies); });
   if (sole_parallel_loop(kernel) != nullptr)
     out.chunk = out.code->function<ChunkFunction>("chunk");
   else
@@ -179,7 +179,7 @@ ng_task make_kernel_task(const loop::Kernel& kernel, const Target& target, std::
 }
 
 std::string kernel_assembly(const loop::Kernel& kernel, const Target& target) {
-  return assembly(emit_kernel(kernel, target).ir, target);
+  return assembly(emit_kernel(kernel, target), target);
 }
 
 }  // namespace npugraph::codegen

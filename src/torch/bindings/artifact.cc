@@ -74,6 +74,11 @@ std::string describe(const program::Program& program, const program::Input& inpu
              input.mutated ? ", written" : "");
 }
 
+py::object callable_of(std::shared_ptr<runtime::Executable> executable, bool boxed) {
+  const Arguments arguments = boxed ? Arguments::kBoxed : Arguments::kPositional;
+  return py::reinterpret_steal<py::object>(make_callable(std::move(executable), arguments));
+}
+
 // A Program that was read from a file, ready to run.
 class LoadedProgram {
  public:
@@ -92,10 +97,7 @@ class LoadedProgram {
     return inputs;
   }
 
-  py::object callable(bool boxed) const {
-    const Arguments arguments = boxed ? Arguments::kBoxed : Arguments::kPositional;
-    return py::reinterpret_steal<py::object>(make_callable(executable_, arguments));
-  }
+  py::object callable(bool boxed) const { return callable_of(executable_, boxed); }
 
   // A function of the arguments `names`. Each path is (root, [(is_attribute, key), ...], query).
   py::object bind(std::vector<std::string> names, const py::list& paths, py::object model) const {
@@ -193,10 +195,7 @@ void init_artifact(py::module_& module) {
       .def("refresh", &Artifact::refresh)
       .def(
           "callable",
-          [](const std::shared_ptr<Artifact>& a, bool boxed) {
-            const Arguments arguments = boxed ? Arguments::kBoxed : Arguments::kPositional;
-            return py::reinterpret_steal<py::object>(make_callable(a->executable(), arguments));
-          },
+          [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
           py::kw_only(), py::arg("boxed"));
   py::class_<LoadedProgram>(module, "LoadedProgram")
       .def(py::init<const std::string&>())
