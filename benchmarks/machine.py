@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 LOADED = 0.05  # share of the pinned cores that others may use before figures are doubtful
+LEAST_SECONDS = 0.2  # in which it can be told
 PACKAGES = ("torch", "transformers", "npugraph", "numpy")
 
 
@@ -90,6 +91,8 @@ class ForeignLoad:
 
     def share(self) -> float:
         elapsed = time.monotonic() - self.start[0]
+        if elapsed < LEAST_SECONDS:  # processor times are counted in hundredths of seconds
+            return 0.0
         foreign = (busy_seconds() - self.start[1]) - (own_seconds() - self.start[2])
         return max(0.0, foreign / (elapsed * (os.cpu_count() or 1)))
 

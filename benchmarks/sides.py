@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ import torch
 OURS = "npugraph_ex"
 DEFAULT_SIDES = ("eager", "dynamo", "inductor", OURS)
 QUICK_SIDES = ("eager", "dynamo", OURS)
-FLOOR = "floor"
+FLOOR, FLOOR_NEW = FLOORS = "floor", "floor, new result"
 FILTERED = f"{OURS} filtered"  # with the guards of arguments alone
 DIRECT = f"{OURS} direct"  # saved and loaded, without Dynamo
 
@@ -42,7 +43,7 @@ def prepare(side: str, function: Callable[..., Any], **arguments: Any) -> Callab
             {"guard_filter_fn": guards.arguments_only} if side == FILTERED else {}
         )
         return torch.compile(function, backend=OURS, options=options, **arguments)
-    backend = {"dynamo": "eager", FLOOR: empty_backend}.get(side, side)
+    backend = {"dynamo": "eager", FLOOR: empty_backend, FLOOR_NEW: allocating_backend}.get(side, side)
     return torch.compile(function, backend=backend, **arguments)
 
 
@@ -60,6 +61,13 @@ def empty_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callabl
     """Computes once, now, and returns the same tensors at every call: what is left of the time is Dynamo's."""
     outputs = graph(*inputs)
     return lambda *_: outputs
+
+
+def allocating_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The same, but the first result is new memory at every call after the first one."""
+    first, *others = graph(*inputs)
+    results = itertools.chain([first], (torch.empty_like(first) for _ in itertools.count()))
+    return lambda *_: (next(results), *others)
 
 
 def import_all(side: str) -> None:

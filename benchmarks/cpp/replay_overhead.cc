@@ -113,7 +113,7 @@ double replay_ns(int32_t inputs, int32_t written, int32_t tasks, int32_t moving 
   std::vector<int64_t> dims;
   return time_ns([&](int call) {
     for (int32_t i = inputs - 1 - moving; i < inputs - 1; ++i) bound[i].data = &memory[2 * i + call % 2];
-    if (executable.run(bound, outputs, dims).status != RunStatus::kOk) std::abort();
+    if (executable.run({.all = bound}, outputs, dims).status != RunStatus::kOk) std::abort();
   });
 }
 

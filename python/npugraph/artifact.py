@@ -33,10 +33,17 @@ class Artifact:
 
     asleep = False  # its model is gone
 
-    def __init__(self, core: Any, options: dict[str, Any], callables: dict[int, Callable[..., Any]]) -> None:
+    def __init__(
+        self,
+        core: Any,
+        options: dict[str, Any],
+        callables: dict[int, Callable[..., Any]],
+        released_weights: dict[str, int],
+    ) -> None:
         self._core = core
         self._callables = callables
         self.options = options
+        self.released_weights = released_weights
 
     @property
     def name(self) -> str:
@@ -93,8 +100,8 @@ class Artifact:
     def memory(self) -> dict[str, int]:
         """Bytes: arena_bytes, lower_bound_bytes (maximum of live arena bytes, no plan can be smaller), heap_bytes,
         scratch_bytes (of our own tasks), derived_constant_bytes, copied_bytes_per_replay (of the last replay, staging
-        too), bound_bytes_per_call."""
-        return self._core.memory()
+        too), bound_bytes_per_call, released_weight_bytes (option ``release_original_weights``)."""
+        return self._core.memory() | {"released_weight_bytes": sum(self.released_weights.values())}
 
     @property
     def phases(self) -> list[tuple[str, float]]:
@@ -103,7 +110,7 @@ class Artifact:
 
     def explain(self) -> str:
         """A page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
-        return self._core.explain()
+        return self._core.explain() + _released_text(self.released_weights)
 
     def refresh(self) -> None:
         """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not
@@ -120,6 +127,13 @@ class Artifact:
     def __repr__(self) -> str:
         tasks, runs = len(self.tasks), self.counters["replays"]
         return f"<npugraph.Artifact {self.name}: {tasks} task{'s' * (tasks != 1)}, {runs} replay{'s' * (runs != 1)}>"
+
+
+def _released_text(released: dict[str, int]) -> str:
+    if not released:
+        return ""
+    lines = [f"  {count:>14,} bytes  {name}" for name, count in released.items()]
+    return "\nReleased weights, of which the graph keeps what it computed from them\n" + "\n".join(lines) + "\n"
 
 
 class Owners:

@@ -25,6 +25,7 @@ from npugraph.artifact import Artifact, Owners, registry
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
+from npugraph.fx.release_weights import Release, derive
 from npugraph.options import Options
 
 _log = logging.getLogger("npugraph")
@@ -83,12 +84,18 @@ def npugraph_ex(
         kind = OptionTypeError if isinstance(error, TypeError) else OptionValueError
         raise kind(str(error), first_useful_frame=inspect.currentframe()) from None
     guards.install()
+    if checked.release_original_weights and torch.is_grad_enabled():
+        raise OptionValueError(
+            "option 'release_original_weights' of backend 'npugraph_ex' needs torch.no_grad() or inference_mode(), got "
+            "a call with gradients on: a backward pass would need the weights",
+            first_useful_frame=inspect.currentframe(),
+        )
     with _garbage_left_alone():
         return _compile(gm, example_inputs, checked)
 
 
 def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Callable[..., Any]:
-    compile_ = _Compile(gm, options)
+    compile_ = _Compile(gm, example_inputs, options)
     try:
         recorded = record(gm)
     except NotRecorded as reason:
@@ -139,7 +146,7 @@ def reset() -> None:
 class _Compile:
     """One entry of the backend: the graphs that become of one Dynamo graph."""
 
-    def __init__(self, gm: fx.GraphModule, options: Options) -> None:
+    def __init__(self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> None:
         self.options = options
         self.started = time.perf_counter()
         self.gm = gm
@@ -147,6 +154,11 @@ class _Compile:
         self.name = options.name or registry.unique_name(_name_of(gm))
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
+        self.weights = {
+            i: tensor
+            for i, tensor in enumerate(example_inputs)
+            if options.release_original_weights and isinstance(tensor, torch.nn.Parameter)
+        }
 
     def recorded(self, gm: fx.GraphModule) -> Callable[..., Any]:
         """Of the operators of the whole graph: a function of Dynamo's inputs, not of one list."""
@@ -177,14 +189,17 @@ class _Compile:
         try:
             # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
             with _disable_current_modes():
-                imported = import_graph(prepare(gm), name, inputs)
+                gm = prepare(gm)
+                released = self.derive_from_weights(gm, inputs)
+                imported = import_graph(gm, name, inputs)
                 core = self.compile_imported(imported, name, route, entered)
         except TorchDynamoException:
             raise  # asks the front end to start again
         except Exception as error:
             _report_defect(name, error)
             return gm.forward if route is Route.RECORDED else make_boxed_func(gm.forward)
-        artifact = Artifact(core, self.options.as_dict(), imported.callables)
+        released.carry_out(name)
+        artifact = Artifact(core, self.options.as_dict(), imported.callables, released.sizes())
         registry.add(artifact)
         _warn_partitions(imported.partitions)
         positional = route is Route.RECORDED and imported.objects is None
@@ -201,6 +216,13 @@ class _Compile:
             return run
         boxed = _with_objects(run, imported)
         return (lambda *args: boxed(list(args))) if route is Route.RECORDED else boxed
+
+    def derive_from_weights(self, gm: fx.GraphModule, inputs: Sequence[InputInfo]) -> Release:
+        nodes = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        if not self.weights or len(nodes) != len(self.placeholders):
+            return Release()
+        weights = {nodes[i]: tensor for i, tensor in self.weights.items()}
+        return derive(gm, weights, {nodes[i]: inputs[i].source for i in self.weights})
 
     def watch_model(self, run: Any, inputs: Sequence[InputInfo], imported: Imported) -> None:
         """Puts the artifacts to sleep when the model is gone that ``run`` last ran with."""

@@ -71,6 +71,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "generate_code", True, bool, "Run what can be generated as fused, generated code; else as torch's operators."
     ),
+    Option(
+        "release_original_weights",
+        False,
+        bool,
+        "Compute once what is computed from weights alone (casts of autocast), and free the weights that no graph of "
+        "this function reads then. Takes away: eager calls, other graphs of these weights, state_dict(), "
+        "load_state_dict(), later changes of the weights, training.",
+    ),
     Option("verify", False, bool, "Verify the graph after every pass."),
     Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, _POSITIVE),
     Option(
@@ -96,6 +104,7 @@ class Options:
     input_inplace_pass: bool
     disable_passes: tuple[str, ...]
     generate_code: bool
+    release_original_weights: bool
     verify: bool
     max_instances: int
     max_concurrent: int

@@ -183,7 +183,8 @@ std::string Artifact::title() const {
 int64_t Artifact::weight_bytes() const {
   int64_t bytes = 0;
   for (const program::Buffer& buffer : program_->buffers) {
-    if (buffer.cls == program::BufferClass::kParameter && buffer.bytes.is_constant()) bytes += buffer.bytes.constant;
+    const bool read = buffer.cls == program::BufferClass::kParameter && buffer.first_task != program::kNone;
+    if (read && buffer.bytes.is_constant()) bytes += buffer.bytes.constant;
   }
   return bytes;
 }

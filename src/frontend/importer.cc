@@ -54,10 +54,10 @@ void Importer::add_scalar_input(Expr scalar, std::string source) {
 }
 
 ir::ValueId Importer::add_constant(const TensorDescription& tensor, std::string name,
-                                   std::shared_ptr<const ir::ConstantData> data) {
+                                   std::shared_ptr<const ir::ConstantData> data, bool derived) {
   const ir::ValueId id = graph_.add_value(tensor.type, std::move(name));
   remember(id, tensor, ir::kNone);
-  graph_.constants.push_back({.value = id, .data = std::move(data), .derived = false});
+  graph_.constants.push_back({.value = id, .data = std::move(data), .derived = derived});
   return id;
 }
 

@@ -47,7 +47,7 @@ class Importer {
   ir::ValueId add_input(const TensorDescription& tensor, std::string name, ir::InputKind kind, std::string source);
   void add_scalar_input(Expr scalar, std::string source);
   ir::ValueId add_constant(const TensorDescription& tensor, std::string name,
-                           std::shared_ptr<const ir::ConstantData> data);
+                           std::shared_ptr<const ir::ConstantData> data, bool derived = false);
   // The values of the node's results in order, kNone where there is none. Or nothing: `refusal()` says why, and the graph is
   // as it was.
   Values add_node(const NodeDescription& node);

@@ -122,7 +122,7 @@ struct ConstantData {
 struct Constant {
   ValueId value = kNone;
   std::shared_ptr<const ConstantData> data;
-  bool derived = false;  // computed by folding, counted in derived_constant_bytes
+  bool derived = false;  // computed when the graph was compiled, counted in derived_constant_bytes
 };
 
 // What the graph returns: a value, a scalar expression, or nothing.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/counters.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -131,8 +132,8 @@ struct Executable::State {
   void acquire(Call& call);
   Lease* find_lease(Call& call);
   void capture(Call& call);
-  RunStatus replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs,
-                   std::vector<int64_t>& dims);
+  RunStatus bind(Call& call, const BoundInputs& inputs);
+  RunStatus replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
   void finish(Call& call, bool completed);
   void count(const Call& call);
   // Gives up what calls of threads that are not in this process hold. Under the mutex.
@@ -230,14 +231,19 @@ void Executable::State::capture(Call& call) {
   cache.insert(call.key, *call.lease, std::move(made));
 }
 
-RunStatus Executable::State::replay(Call& call, std::span<const BoundInput> inputs, std::span<BoundOutput> outputs,
-                                    std::vector<int64_t>& dims) {
+RunStatus Executable::State::bind(Call& call, const BoundInputs& inputs) {
   Lease& lease = *call.lease;
   lease.service.workers = WorkerPool::instance().size();
   if (call.instance == nullptr) capture(call);
   if (const RunStatus status = call.instance->bind_inputs(inputs); status != RunStatus::kOk) return status;
   call.instance->bind_memory(lease.arena, lease.scratch);
+  return RunStatus::kOk;
+}
 
+RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs,
+                                    std::vector<int64_t>& dims) {
+  if (const RunStatus status = bind(call, inputs); status != RunStatus::kOk) return status;
+  Lease& lease = *call.lease;
   std::optional<Observer> observer;
   const bool timed = call.instance->replays == 1;
   if (timed || Observer::wanted()) [[unlikely]] {
@@ -289,12 +295,11 @@ Executable::Executable(std::shared_ptr<const program::Program> program, Host& ho
 
 Executable::~Executable() = default;
 
-RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs,
-                          std::vector<int64_t>& dims, int64_t staged_bytes) {
+RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims) {
   State& state = *state_;
-  NG_CHECK(inputs.size() == state.blueprint.program->inputs.size(), "got ", inputs.size(), " inputs");
+  NG_CHECK(inputs.all.size() == state.blueprint.program->inputs.size(), "got ", inputs.all.size(), " inputs");
   NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
-  State::Call call{.key = key_of(state.blueprint, inputs), .staged_bytes = staged_bytes};
+  State::Call call{.key = key_of(state.blueprint, inputs.all), .staged_bytes = inputs.staged_bytes};
   state.acquire(call);
   RunResult result;
   try {
@@ -312,6 +317,25 @@ RunResult Executable::run(std::span<const BoundInput> inputs, std::span<BoundOut
   if (result.status != RunStatus::kOk) std::ranges::fill(outputs, BoundOutput{});
   state.finish(call, result.status == RunStatus::kOk);
   return result;
+}
+
+double Executable::time_tasks(const BoundInputs& inputs, int64_t times) {
+  State& state = *state_;
+  State::Call call{.key = key_of(state.blueprint, inputs.all)};
+  state.acquire(call);
+  int64_t begin = 0;
+  try {
+    if (state.bind(call, inputs) != RunStatus::kOk) throw UserError("inputs lie in memory as they must not");
+    const ReplayInProgress in_progress;
+    begin = now_ns();
+    for (int64_t i = 0; i < times; ++i) Replay(state.blueprint, *call.instance, *call.lease, state.host).run(nullptr);
+  } catch (...) {
+    state.finish(call, false);
+    throw;
+  }
+  const int64_t end = now_ns();
+  state.finish(call, false);
+  return static_cast<double>(end - begin) / static_cast<double>(times);
 }
 
 const program::Program& Executable::program() const { return *state_->blueprint.program; }

@@ -31,6 +31,14 @@ struct BoundInput {
   int64_t capacity = INT64_MAX;    // bytes from `data` to the end of its memory
 };
 
+// The inputs of a call.
+struct BoundInputs {
+  std::span<const BoundInput> all;
+  // Other than 0: calls of the same version have the same objects and addresses, of the same capacity and place in storage.
+  uint64_t version = 0;
+  int64_t staged_bytes = 0;  // that the caller copied to make them
+};
+
 // One result. For tensors, `object` carries one reference that the caller now owns, `byte_offset` places the window in the
 // object's memory and sizes and strides are in the `dims` of the call.
 struct BoundOutput {
@@ -141,9 +149,12 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
 
   // Binds and replays. `outputs` has one entry per Program output; their sizes and strides go to `dims`. On any status but kOk
-  // no output holds a reference. `staged_bytes` are those that the caller copied to make its inputs.
-  RunResult run(std::span<const BoundInput> inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims,
-                int64_t staged_bytes = 0);
+  // no output holds a reference.
+  RunResult run(const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
+
+  // Nanoseconds of the tasks alone, the mean of `times` runs in a row whose outputs are dropped. What tasks write into inputs,
+  // they write each time. What an error throws; UserError for inputs that run() refuses.
+  double time_tasks(const BoundInputs& inputs, int64_t times);
 
   const program::Program& program() const;
   std::vector<InstanceInfo> instances() const;

@@ -111,8 +111,8 @@ void Instance::measure_inputs() {
     strides.clear();
     for (const auto& size : input.sizes) sizes.push_back(sizes_.value(size).as_int());
     for (const auto& stride : input.strides) strides.push_back(sizes_.value(stride).as_int());
-    const bool opaque = program.buffers[input.buffer].opaque;
-    const int64_t bytes = opaque ? 0 : extent_bytes(sizes, strides, input.dtype);
+    const bool is_memory = !program.buffers[input.buffer].opaque && !blueprint_.windows_of_buffer[input.buffer].empty();
+    const int64_t bytes = !is_memory ? 0 : extent_bytes(sizes, strides, input.dtype);
     inputs_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes, .reach = bytes});
     if (input.storage_offset) {
       places_.push_back({i, sizes_.value(*input.storage_offset).as_int()});
@@ -260,7 +260,15 @@ void Instance::check_memory(const TensorInput& tensor, const BoundInput& input) 
   }
 }
 
-RunStatus Instance::bind_inputs(std::span<const BoundInput> inputs) {
+RunStatus Instance::bind_inputs(const BoundInputs& inputs) {
+  if (inputs_checked_ && inputs.version != 0 && inputs.version == inputs_version_) return RunStatus::kOk;
+  inputs_version_ = 0;  // until all have passed
+  const RunStatus status = bind_moved(inputs.all);
+  if (status == RunStatus::kOk) inputs_version_ = inputs.version;
+  return status;
+}
+
+RunStatus Instance::bind_moved(std::span<const BoundInput> inputs) {
   if (is_elsewhere(inputs)) return RunStatus::kInputElsewhere;
   std::span<const int32_t> moved;
   if (inputs_checked_) {

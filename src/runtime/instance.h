@@ -44,7 +44,7 @@ class Instance {
 
   // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError when
   // the memory of an input ends too early, TaskError when an input that has elements has no memory.
-  RunStatus bind_inputs(std::span<const BoundInput> inputs);
+  RunStatus bind_inputs(const BoundInputs& inputs);
   // Follows the blocks of the lease, after growing them as needed.
   void bind_memory(Arena& arena, Arena& scratch);
   // The segment before `stage` has run: takes the symbols that it defined, and where they differ from the last time binds
@@ -105,6 +105,7 @@ class Instance {
   void unbind_tasks();
   void place_scratch(Arena& scratch);
   void point(int32_t w);
+  RunStatus bind_moved(std::span<const BoundInput> inputs);
   std::span<const int32_t> find_moved(std::span<const BoundInput> inputs);
 
   const Blueprint& blueprint_;
@@ -136,6 +137,7 @@ class Instance {
   std::vector<Address> bound_;   // where each of inputs_ is bound now; apart, because every call looks at all of it
   std::vector<int32_t> moved_;   // room for the indices into inputs_, and one more
   bool inputs_checked_ = false;  // what is bound has passed every check
+  uint64_t inputs_version_ = 0;  // of what is bound
   int64_t input_bytes_ = 0;
   OverlapCheck overlap_;
 };

@@ -292,7 +292,7 @@ void run(const Arguments& arguments) {
   for (int i = 0; i < arguments.repeat; ++i) {
     release(host, outputs);
     const int64_t start = now_ns();
-    const runtime::RunResult result = executable.run(inputs.bound(), outputs, dims);
+    const runtime::RunResult result = executable.run({.all = inputs.bound()}, outputs, dims);
     times.push_back(now_ns() - start);
     if (result.status == runtime::RunStatus::kInputsOverlap)
       throw UserError("an input that is written overlaps another one");

@@ -136,7 +136,7 @@ class _Importer:
     def add_attribute(self, node: fx.Node) -> None:
         value = attribute(self.gm, node.target)
         if isinstance(value, torch.Tensor):
-            self.core.add_constant(node, value)
+            self.core.add_constant(node, value, node.meta.get("derived", False))
         else:
             self.constants[node] = value
 

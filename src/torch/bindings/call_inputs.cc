@@ -2,6 +2,8 @@
 #include "torch/bindings/call_inputs.h"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -15,6 +17,9 @@ namespace npugraph::bindings {
 namespace {
 
 constexpr int64_t kSymbolic = -1;
+constexpr size_t kAhead = 12;   // inputs are fetched before they are compared
+constexpr size_t kMostDims = 5;  // that a tensor holds itself, so that BoundInput::sizes stays where it is
+constexpr size_t kLineBytes = 64;
 
 std::vector<int64_t> known_dims(const std::vector<program::Dim>& dims) {
   std::vector<int64_t> known;
@@ -53,6 +58,21 @@ std::string dims_text(const std::vector<int64_t>& dims) {
   return text + "]";
 }
 
+// A written input must not share its pages with a lazy copy.
+void* memory_of(c10::StorageImpl& storage, bool mutated) {
+  return mutated ? storage.mutable_data() : const_cast<void*>(storage.data());
+}
+
+bool same_memory(const runtime::BoundInput& a, const runtime::BoundInput& b) {
+  return a.data == b.data && a.object == b.object && a.capacity == b.capacity && a.storage_offset == b.storage_offset;
+}
+
+// Callables are called by one thread at a time, but there are many.
+uint64_t new_version() {
+  static std::atomic<uint64_t> latest = 0;
+  return latest.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 template <typename Given, typename Wanted>
 [[noreturn]] void refuse(const InputSpec& spec, const char* what, const Given& given, const Wanted& wanted) {
   throw UserError(cat("input ", spec.source, " has ", what, " ", given, "; the graph was compiled for ", wanted));
@@ -68,7 +88,12 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
     }
     return;
   }
-  opaque = program.buffers.at(input.buffer).opaque;
+  const program::Buffer& buffer = program.buffers.at(input.buffer);
+  opaque = buffer.opaque;
+  read = buffer.first_task != program::kNone ||
+         std::ranges::any_of(program.outputs, [&](const program::Output& output) {
+           return output.kind == program::Output::Kind::kTensor && output.tensor.buffer == input.buffer;
+         });
   dtype = c10::scalarTypeToTypeMeta(bridge::to_torch(input.dtype));
   item_bytes = size_of(input.dtype);
   sizes = known_dims(input.sizes);
@@ -94,8 +119,77 @@ void CallInputs::take(std::span<PyObject* const> arguments, const std::vector<In
 }
 
 void CallInputs::bind(const std::vector<InputSpec>& specs) {
+  if (bound_.size() != specs.size()) make_room(specs);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (i + kAhead < specs.size()) fetch(i + kAhead);
+    if (is_known(i)) continue;
+    const runtime::BoundInput before = std::exchange(bound_[i], {});
+    known_[i].tensor = nullptr;
+    bind(i, specs[i]);
+    if (!same_memory(before, bound_[i])) version_ = new_version();
+    remember(i, specs[i]);
+  }
+}
+
+void CallInputs::make_room(const std::vector<InputSpec>& specs) {
   bound_.resize(specs.size());
-  for (size_t i = 0; i < specs.size(); ++i) bind(i, specs[i]);
+  known_.resize(specs.size());
+  size_t dims = 0;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    known_[i].first_dim = static_cast<uint32_t>(dims);
+    known_[i].mutated = specs[i].mutated;
+    known_[i].read = specs[i].read;
+    known_[i].rank = static_cast<uint8_t>(specs[i].sizes.size());
+    dims += 2 * specs[i].sizes.size();
+  }
+  dims_.resize(dims);
+}
+
+// What comparing an input will read.
+void CallInputs::fetch(size_t index) const {
+  const auto all_of = [](const void* object, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(static_cast<const char*>(object) + at);
+  };
+  const Known& known = known_[index];
+  __builtin_prefetch(objects_[index]);
+  all_of(known.tensor, sizeof(c10::TensorImpl));
+  all_of(known.storage, sizeof(c10::StorageImpl));
+}
+
+// Whether an input is what it was when it was bound, in everything that binding looks at.
+bool CallInputs::is_known(size_t index) const {
+  const Known& known = known_[index];
+  PyObject* object = objects_[index];
+  if (known.tensor == nullptr || Py_TYPE(object) != known.type) return false;
+  c10::TensorImpl& tensor = *THPVariable_Unpack(object).unsafeGetTensorImpl();
+  if (&tensor != known.tensor || tensor.key_set().raw_repr() != known.keys || tensor.dtype() != known.dtype)
+    return false;
+  c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
+  const at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  const int64_t* dims = dims_.data() + known.first_dim;
+  if (storage != known.storage || tensor.storage_offset() != known.storage_offset || sizes.size() != known.rank ||
+      !std::equal(sizes.begin(), sizes.end(), dims) || !std::equal(strides.begin(), strides.end(), dims + known.rank))
+    return false;
+  return !known.read || (memory_of(*storage, known.mutated) == known.memory && storage->nbytes() == known.storage_bytes);
+}
+
+void CallInputs::remember(size_t index, const InputSpec& spec) {
+  PyObject* object = objects_[index];
+  if (spec.is_scalar || spec.opaque || spec.sizes.size() > kMostDims) return;
+  c10::TensorImpl& tensor = *THPVariable_Unpack(object).unsafeGetTensorImpl();
+  if (!is_plain(tensor)) return;
+  c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
+  Known& known = known_[index];
+  known.type = Py_TYPE(object);
+  known.tensor = &tensor;
+  known.storage = storage;
+  known.memory = spec.read ? memory_of(*storage, spec.mutated) : nullptr;
+  known.storage_bytes = storage->nbytes();
+  known.storage_offset = tensor.storage_offset();
+  known.keys = tensor.key_set().raw_repr();
+  known.dtype = tensor.dtype();
+  std::ranges::copy(tensor.sizes(), dims_.begin() + known.first_dim);
+  std::ranges::copy(tensor.strides(), dims_.begin() + known.first_dim + known.rank);
 }
 
 void CallInputs::clear() {
@@ -153,13 +247,13 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   const at::IntArrayRef sizes = tensor.sizes();
   if (!sizes_fit(sizes, spec.sizes)) refuse(spec, "sizes", sizes, dims_text(spec.sizes));
   if (!strides_fit(tensor.strides(), spec, sizes)) refuse(spec, "strides", tensor.strides(), dims_text(spec.strides));
-  // A written input must not share its pages with a lazy copy.
-  c10::StorageImpl& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
-  void* base = spec.mutated ? storage.mutable_data() : const_cast<void*>(storage.data());
-  const int64_t offset = spec.item_bytes * tensor.storage_offset();
-  bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
   bound.sizes = sizes.data();
   bound.storage_offset = tensor.storage_offset();
+  if (!spec.read) return;
+  c10::StorageImpl& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
+  void* base = memory_of(storage, spec.mutated);
+  const int64_t offset = spec.item_bytes * tensor.storage_offset();
+  bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
   // What has no elements may lie behind the end of its storage.
   bound.capacity = std::max<int64_t>(static_cast<int64_t>(storage.nbytes()) - offset, 0);
 }

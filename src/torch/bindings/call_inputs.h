@@ -2,6 +2,7 @@
 // Python arguments -> bound inputs of a Program, with the checks that keep a run inside the memory of its inputs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@ struct InputSpec {
   std::optional<ScalarKind> scalar_kind;  // nothing when no symbol has the scalar's value
   bool opaque = false;
   bool mutated = false;
+  bool read = false;  // or written: its memory matters
   caffe2::TypeMeta dtype;
   int64_t item_bytes = 0;
   std::vector<int64_t> sizes;  // -1 where symbolic
@@ -31,7 +33,7 @@ struct InputSpec {
   std::string source;
 };
 
-// The arguments of one call. Used under the GIL.
+// The arguments of one call after the other. What is as it was in the call before is not bound again. Used under the GIL.
 class CallInputs {
  public:
   CallInputs() = default;
@@ -43,12 +45,10 @@ class CallInputs {
   void take_out_of(PyObject* list, const std::vector<InputSpec>& specs);
   // Binds the arguments of a call. UserError as above.
   void take(std::span<PyObject* const> arguments, const std::vector<InputSpec>& specs);
-  // Gives the references back; the bound inputs are meaningless from here.
+  // Gives the references back; what is bound must not be used from here.
   void clear();
 
-  std::span<const runtime::BoundInput> bound() const { return bound_; }
-  // Bytes that were copied to make the bound inputs.
-  int64_t staged_bytes() const { return staged_bytes_; }
+  runtime::BoundInputs bound() const { return {.all = bound_, .version = version_, .staged_bytes = staged_bytes_}; }
   PyObject* object(size_t index) const { return objects_[index]; }
   std::span<PyObject* const> objects() const { return objects_; }
   // The tensor whose memory is bound for a tensor input.
@@ -59,14 +59,38 @@ class CallInputs {
     size_t index = 0;
     at::Tensor tensor;
   };
+  // A tensor as it was bound: while it is the same, so is its BoundInput. Of a call's memory most is in no cache, so this is one
+  // line of it, and holds the addresses of all others that comparing needs.
+  struct Known {
+    const PyTypeObject* type = nullptr;
+    c10::TensorImpl* tensor = nullptr;  // only compared, as `storage`: both may be gone; null: to be bound anew
+    c10::StorageImpl* storage = nullptr;
+    const void* memory = nullptr;
+    size_t storage_bytes = 0;
+    int64_t storage_offset = 0;
+    uint64_t keys = 0;
+    uint32_t first_dim = 0;  // in dims_: sizes, then strides
+    caffe2::TypeMeta dtype;
+    uint8_t rank = 0;
+    bool mutated : 1 = false;
+    bool read : 1 = false;
+  };
+  static_assert(sizeof(Known) == 64);
   void hold(std::span<PyObject* const> items, size_t wanted);
   void bind(const std::vector<InputSpec>& specs);
+  void make_room(const std::vector<InputSpec>& specs);
+  void fetch(size_t index) const;
+  bool is_known(size_t index) const;
+  void remember(size_t index, const InputSpec& spec);
   void bind(size_t index, const InputSpec& spec);
   void bind_tensor(size_t index, const InputSpec& spec);
   void bind_memory(const c10::TensorImpl& tensor, const InputSpec& spec, runtime::BoundInput& bound);
 
   std::vector<PyObject*> objects_;  // owned
   std::vector<runtime::BoundInput> bound_;
+  std::vector<Known> known_;
+  std::vector<int64_t> dims_;
+  uint64_t version_ = 0;            // of bound_, in all of the process
   std::vector<Resolved> resolved_;  // in place of lazily conjugated or negated inputs
   int64_t staged_bytes_ = 0;
 };

@@ -55,6 +55,8 @@ class Call {
 
   // A new reference. Vectorcall's arguments.
   PyObject* run(PyObject* const* arguments, size_t positional, PyObject* names);
+  // Nanoseconds of the tasks of such a call alone, the mean of `times` runs.
+  double time_tasks(int64_t times, PyObject* const* arguments, size_t positional, PyObject* names);
   // From the next call on, `hook` gets a list of the inputs at the start of a call whenever input `index` is not the object that
   // it was in the call before.
   void watch(Py_ssize_t index, pybind11::object hook) {
@@ -77,8 +79,9 @@ class Call {
   class FrameLease;
 
   void look_at(std::span<PyObject* const> inputs);
+  void take(PyObject* const* arguments, size_t positional, PyObject* names, Frame& frame);
   void take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names, Frame& frame);
-  PyObject* run_boxed(PyObject* list, Frame& frame);
+  void take_boxed(PyObject* list, Frame& frame);
   PyObject* run_taken(Frame& frame);
   PyObject* misplaced(RunStatus status, const CallInputs& inputs) const;
   void count_writes(const CallInputs& inputs) const;
@@ -152,7 +155,7 @@ RunResult Call::run_executable(Frame& frame) {
   {
     std::optional<pybind11::gil_scoped_release> no_gil;
     if (release_gil) no_gil.emplace();
-    result = executable_->run(frame.inputs.bound(), frame.outputs, frame.dims, frame.inputs.staged_bytes());
+    result = executable_->run(frame.inputs.bound(), frame.outputs, frame.dims);
     if (timed) was_long = Clock::now() - begin > kShortRun;
   }
   long_run_ = was_long;
@@ -185,19 +188,27 @@ void Call::look_at(std::span<PyObject* const> inputs) {
 PyObject* Call::run(PyObject* const* arguments, size_t positional, PyObject* names) {
   ensure_counters();
   const FrameLease lease(*this);
-  Frame& frame = *lease;
-  if (inputs_) {
-    take_named({arguments, positional}, arguments + positional, names, frame);
-    return run_taken(frame);
-  }
+  take(arguments, positional, names, *lease);
+  return run_taken(*lease);
+}
+
+double Call::time_tasks(int64_t times, PyObject* const* arguments, size_t positional, PyObject* names) {
+  const FrameLease lease(*this);
+  take(arguments, positional, names, *lease);
+  follow_thread_count();
+  const pybind11::gil_scoped_release no_gil;
+  return executable_->time_tasks((*lease).inputs.bound(), times);
+}
+
+void Call::take(PyObject* const* arguments, size_t positional, PyObject* names, Frame& frame) {
+  if (inputs_) return take_named({arguments, positional}, arguments + positional, names, frame);
   if (names != nullptr) throw pybind11::type_error("a graph takes no keyword arguments");
   if (arguments_ == Arguments::kBoxed) {
     if (positional != 1) throw pybind11::type_error("a graph takes one positional argument, the list of its inputs");
-    return run_boxed(arguments[0], frame);
+    return take_boxed(arguments[0], frame);
   }
   if (hook_) look_at({arguments, positional});
   frame.inputs.take({arguments, positional}, specs_);
-  return run_taken(frame);
 }
 
 void Call::take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names, Frame& frame) {
@@ -206,12 +217,11 @@ void Call::take_named(std::span<PyObject* const> positional, PyObject* const* na
   frame.inputs.take(found->find(positional, named, names), specs_);
 }
 
-PyObject* Call::run_boxed(PyObject* list, Frame& frame) {
+void Call::take_boxed(PyObject* list, Frame& frame) {
   if (!PyList_Check(list))
     throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
   if (hook_) look_at({PySequence_Fast_ITEMS(list), static_cast<size_t>(PyList_GET_SIZE(list))});
   frame.inputs.take_out_of(list, specs_);
-  return run_taken(frame);
 }
 
 PyObject* Call::run_taken(Frame& frame) {
@@ -247,8 +257,15 @@ PyObject* Call::misplaced(RunStatus status, const CallInputs& inputs) const {
   return nullptr;
 }
 
-// As autograd counts them, so that it notices when what it saved was written.
+// As autograd counts them, so that it notices when what it saved was written. The counters are in no cache: reads of several wait
+// for memory together, and atomic additions, which would not, find them in one.
 void Call::count_writes(const CallInputs& inputs) const {
+  uint32_t fetched = 0;
+  for (const size_t index : written_) {
+    const at::Tensor& tensor = THPVariable_Unpack(inputs.object(index));
+    if (!tensor.is_inference()) fetched += tensor.unsafeGetTensorImpl()->version_counter().current_version();
+  }
+  asm volatile("" : : "r"(fetched));
   for (const size_t index : written_) {
     const at::Tensor& tensor = THPVariable_Unpack(inputs.object(index));
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
@@ -268,12 +285,13 @@ struct CallableObject {
   Call* call;
 };
 
-PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+// What `use` of the call gives; what it throws becomes Python's. A callable may drop the last reference to itself.
+template <typename Use>
+PyObject* with_call(PyObject* self, const Use& use) {
   HANDLE_TH_ERRORS
   try {
-    // A callable may drop the last reference to itself.
     const THPObjectPtr keep(Py_NewRef(self));
-    return reinterpret_cast<CallableObject*>(self)->call->run(args, PyVectorcall_NARGS(flags), names);
+    return use(*reinterpret_cast<CallableObject*>(self)->call);
   } catch (const UserError& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
     return nullptr;
@@ -282,6 +300,10 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObje
     return nullptr;
   }
   END_HANDLE_TH_ERRORS
+}
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  return with_call(self, [&](Call& call) { return call.run(args, PyVectorcall_NARGS(flags), names); });
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -308,6 +330,15 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+PyObject* time_tasks(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* names) {
+  const long long times = positional > 0 ? PyLong_AsLongLong(args[0]) : 0;
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  return with_call(self, [&](Call& call) {
+    if (times <= 0) throw UserError(cat("the number of runs is at least 1, got ", times));
+    return PyFloat_FromDouble(call.time_tasks(times, args + 1, static_cast<size_t>(positional - 1), names));
+  });
+}
+
 PyObject* watch(PyObject* self, PyObject* args) {
   Py_ssize_t index = 0;
   PyObject* hook = nullptr;
@@ -331,6 +362,9 @@ PyObject* repr(PyObject* self) {
 }
 
 PyMethodDef methods[] = {
+    {"time_tasks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(time_tasks)), METH_FASTCALL | METH_KEYWORDS,
+     "time_tasks(times, *args, **kwargs)\n\nNanoseconds of what a call with these arguments runs, without the call: the mean of "
+     "`times` runs in a row. Each of them writes what a call writes."},
     {"watch", watch, METH_VARARGS,
      "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
      "object than in the call before."},

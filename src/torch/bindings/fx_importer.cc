@@ -106,9 +106,10 @@ void FxImporter::add_scalar_input(py::handle node, Expr scalar, std::string sour
   bind_scalar(node, std::move(scalar));
 }
 
-void FxImporter::add_constant(py::handle node, const at::Tensor& tensor) {
+void FxImporter::add_constant(py::handle node, const at::Tensor& tensor, bool derived) {
   auto data = std::make_shared<const ir::ConstantData>(bridge::constant_of(tensor.detach()));
-  const auto id = importer_.add_constant(describe(tensor), py::cast<std::string>(node.attr("name")), std::move(data));
+  const auto id =
+      importer_.add_constant(describe(tensor), py::cast<std::string>(node.attr("name")), std::move(data), derived);
   bindings_[node.ptr()] = {.items = {{.value = id, .scalar = std::nullopt}}};
 }
 

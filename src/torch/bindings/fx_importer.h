@@ -32,7 +32,7 @@ class __attribute__((visibility("hidden"))) FxImporter {
   void add_input(py::handle node, const at::Tensor& value, const std::string& kind, std::string source);
   void add_scalar_input(py::handle node, Expr scalar, std::string source);
   // A real tensor that the graph holds (get_attr).
-  void add_constant(py::handle node, const at::Tensor& tensor);
+  void add_constant(py::handle node, const at::Tensor& tensor, bool derived);
   // The node is a symbolic scalar: uses of it become `value`.
   void bind_scalar(py::handle node, Expr value);
   // A call of an OpOverload. Returns None, or why the node was refused; nothing has changed then.

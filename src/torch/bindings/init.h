@@ -15,5 +15,6 @@ void init_graph(py::module_& module);
 void init_known_types(py::module_& module);
 void init_observe(py::module_& module);
 void init_torch_counters(py::module_& module);
+void init_weights(py::module_& module);
 
 }  // namespace npugraph::bindings

@@ -15,6 +15,8 @@ namespace py = pybind11;
 
 namespace {
 
+constexpr size_t kAhead = 12;
+
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
 constexpr bool kDictsCountVersions = true;
 uint64_t version_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
@@ -115,14 +117,27 @@ void InputTemplate::refuse(const std::string& what) const {
 bool InputTemplate::unchanged(const Root& root) const {
   if (!root.known || root.object == nullptr) return false;
   if (&root != &roots_.back() && PyWeakref_GET_OBJECT(root.alive.ptr()) != root.object) return false;
-  return std::ranges::all_of(root.seen, [](const Seen& seen) {
-    if (seen.dict.dict != nullptr) {
-      if (seen.dict.slot != nullptr && *seen.dict.slot != seen.dict.dict) return false;
-      return version_of(seen.dict.dict) == seen.dict.version;
-    }
-    return seen.list.index < PyList_GET_SIZE(seen.list.list) &&
-           PyList_GET_ITEM(seen.list.list, seen.list.index) == seen.list.item;
-  });
+  const size_t count = root.seen.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) fetch(root.seen[i + kAhead]);
+    if (!is_same(root.seen[i])) return false;
+  }
+  return true;
+}
+
+// Most of what is looked at is in no cache.
+void InputTemplate::fetch(const Seen& seen) {
+  __builtin_prefetch(seen.dict.dict);
+  __builtin_prefetch(seen.dict.slot);
+}
+
+bool InputTemplate::is_same(const Seen& seen) {
+  if (seen.dict.dict != nullptr) {
+    if (seen.dict.slot != nullptr && *seen.dict.slot != seen.dict.dict) return false;
+    return version_of(seen.dict.dict) == seen.dict.version;
+  }
+  return seen.list.index < PyList_GET_SIZE(seen.list.list) &&
+         PyList_GET_ITEM(seen.list.list, seen.list.index) == seen.list.item;
 }
 
 void InputTemplate::walk(Root& root, PyObject* object) {

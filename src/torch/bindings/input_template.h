@@ -74,6 +74,8 @@ class InputTemplate {
 
   void bind(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names);
   bool unchanged(const Root& root) const;
+  static void fetch(const Seen& seen);
+  static bool is_same(const Seen& seen);
   void walk(Root& root, PyObject* object);
   void walk_input(Root& root, size_t input, PyObject* object);
   PyObject* step(Root& root, PyObject* object, const PathStep& step);

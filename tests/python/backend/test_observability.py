@@ -136,6 +136,7 @@ def test_memory() -> None:
         "heap_bytes",
         "scratch_bytes",
         "derived_constant_bytes",
+        "released_weight_bytes",
         "copied_bytes_per_replay",
         "bound_bytes_per_call",
     }

@@ -13,8 +13,8 @@ from npugraph.options import OPTIONS, pass_names
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
 NAMES = (
-    "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, generate_code, verify, max_instances, "
-    "max_concurrent"
+    "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, generate_code, "
+    "release_original_weights, verify, max_instances, max_concurrent"
 )
 
 
@@ -53,6 +53,7 @@ def test_defaults() -> None:
         "input_inplace_pass": True,
         "disable_passes": (),
         "generate_code": True,
+        "release_original_weights": False,
         "verify": False,
         "max_instances": 64,
         "max_concurrent": 4,

@@ -64,7 +64,7 @@ TEST(Artifact, ExplainsWhatLivesWhenMostDoes) {
                                                    {.data = w.data(), .object = &w, .sizes = sizes_of_w}};
   std::vector<runtime::BoundOutput> outputs(1);
   std::vector<int64_t> dims;
-  ASSERT_EQ(artifact->executable()->run(inputs, outputs, dims).status, runtime::RunStatus::kOk);
+  ASSERT_EQ(artifact->executable()->run({.all = inputs}, outputs, dims).status, runtime::RunStatus::kOk);
   runtime::MallocHost().release(outputs[0].object);
   const std::string page = artifact->explain();
   EXPECT_NE(page.find("bound per call 4.7 KiB, of the model 3.1 KiB\n"

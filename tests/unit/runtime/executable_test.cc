@@ -114,7 +114,7 @@ TEST(Executable, CountsCopiesThatNoTaskDeclares) {
   std::vector<BoundOutput> outputs(1);
   std::vector<int64_t> dims;
   const auto run = [&](int64_t bytes) {
-    executable->run(inputs, outputs, dims, bytes);
+    executable->run({.all = inputs, .staged_bytes = bytes}, outputs, dims);
     host.release(outputs[0].object);
     return executable->memory().copied_bytes_per_replay;
   };

@@ -128,7 +128,7 @@ class Results {
  public:
   Results(Executable& executable, TestHost& host, std::vector<BoundInput> inputs)
       : outputs(executable.program().outputs.size()), host_(host) {
-    result = executable.run(inputs, outputs, dims_);
+    result = executable.run({.all = inputs}, outputs, dims_);
     for (const BoundOutput& output : outputs) {
       sizes.emplace_back(output.sizes.begin(), output.sizes.end());
     }

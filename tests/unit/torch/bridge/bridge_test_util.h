@@ -31,7 +31,7 @@ class TorchProgram {
       bound[i].sizes = inputs[i].sizes().data();
     }
     outputs.assign(executable_.program().outputs.size(), {});
-    const runtime::RunResult result = executable_.run(bound, outputs, dims_);
+    const runtime::RunResult result = executable_.run({.all = bound}, outputs, dims_);
     error = result.error;
     if (result.status != runtime::RunStatus::kOk) return {};
     std::vector<at::Tensor> tensors;

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of which a graph reads only what it computes from weights alone, such as their casts under autocast.
+
+That is computed once, becomes constants of the graph, and the memory of the weights is given back: the option
+``release_original_weights``. Everything else reads weights where they are, so no graph needs a second copy of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph import _C
+
+# Attributes of a weight: what graphs derived from it, by how, for graphs of other sizes; and whether its memory is gone.
+_DERIVED, _RELEASED = "_npugraph_derived", "_npugraph_released"
+
+# Of nodes that are computed from weights alone: which weights.
+_Computed = Mapping[fx.Node, frozenset[fx.Node]]
+
+
+@dataclass
+class Release:
+    """The weights that a graph does not read any more, by their names in the program."""
+
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each."""
+        return {name: weight.nbytes for name, weight in self.weights.items()}
+
+    def carry_out(self, graph: str) -> None:
+        """Frees their memory. Whoever reads or writes it from now on gets a ``RuntimeError`` that says why."""
+        for name, weight in self.weights.items():
+            _C.free_storage(
+                weight,
+                f"the memory of weight {name} was given back: graph {graph} was compiled with "
+                "release_original_weights=True and keeps what it computed from it. Eager calls, other graphs, "
+                "state_dict() and load_state_dict() need the weights: build or load the model again",
+            )
+            setattr(weight, _RELEASED, True)
+
+
+def derive(gm: fx.GraphModule, weights: Mapping[fx.Node, torch.Tensor], names: Mapping[fx.Node, str]) -> Release:
+    """Replaces in ``gm``, a functional graph, what is computed from ``weights`` alone by constants, wherever that
+    leaves whole weights unread and the constants take no more memory than they did. ``weights`` are the placeholders
+    of parameters with their values, ``names`` what people call them. Nothing is freed before ``carry_out``."""
+    evaluator = _Evaluator(weights)
+    computed = _computed_from(gm.graph, weights)
+    wanted = _profitable(computed, weights, evaluator)
+    constants: dict[str, fx.Node] = {}
+    for node in wanted:
+        key = evaluator.key(node)
+        if key not in constants:
+            constants[key] = _add_constant(gm, node, evaluator.value(node))
+        node.replace_all_uses_with(constants[key])
+    gm.graph.eliminate_dead_code()
+    unread = frozenset().union(*(computed[node] for node in wanted))
+    return Release({names[node]: weights[node] for node in weights if node in unread and not _is_released(weights[node])})
+
+
+def _is_released(weight: torch.Tensor) -> bool:
+    return getattr(weight, _RELEASED, False)
+
+
+def _add_constant(gm: fx.GraphModule, like: fx.Node, value: torch.Tensor) -> fx.Node:
+    name = f"_derived_{len(list(gm.buffers()))}"
+    gm.register_buffer(name, value, persistent=False)
+    with gm.graph.inserting_before(like):
+        constant = gm.graph.get_attr(name)
+    constant.meta |= like.meta | {"derived": True}
+    return constant
+
+
+def _computed_from(graph: fx.Graph, weights: Iterable[fx.Node]) -> _Computed:
+    """The weights, and the nodes that read nothing else."""
+    computed = {node: frozenset([node]) for node in weights}
+    for node in graph.nodes:
+        sources = [computed.get(operand, frozenset()) for operand in node.all_input_nodes]
+        if sources and all(sources) and _is_function_of_operands(node):
+            computed[node] = frozenset().union(*sources)
+    return computed
+
+
+def _is_function_of_operands(node: fx.Node) -> bool:
+    target, value = node.target, node.meta.get("val")
+    if not isinstance(target, torch._ops.OpOverload) or not isinstance(value, torch.Tensor):
+        return False
+    known = not any(isinstance(size, torch.SymInt) for size in value.shape)
+    return known and not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
+
+
+def _profitable(computed: _Computed, weights: Iterable[fx.Node], evaluator: _Evaluator) -> list[fx.Node]:
+    """The nodes to become constants, in order, so that nothing reads the weights any more that they are computed
+    from."""
+    wanted = [node for node in computed if _is_fresh(node) and _is_read_by_others(node, computed)]
+    # Who reads a view of a weight reads the weight.
+    unread = {node for node in weights if node.users and not _is_read_by_others(node, computed)}
+    before = None
+    while before != (len(wanted), len(unread)):
+        before = len(wanted), len(unread)
+        wanted, refused = _part(wanted, lambda node: computed[node] <= unread)
+        unread -= frozenset().union(*(computed[node] for node in refused))
+    derived = {evaluator.key(node): _bytes(node) for node in wanted}
+    return wanted if sum(derived.values()) <= sum(map(_bytes, unread)) else []
+
+
+def _part(nodes: Iterable[fx.Node], take: Any) -> tuple[list[fx.Node], list[fx.Node]]:
+    parts: tuple[list[fx.Node], list[fx.Node]] = ([], [])
+    for node in nodes:
+        parts[not take(node)].append(node)
+    return parts
+
+
+def _is_fresh(node: fx.Node) -> bool:
+    """Whether the node makes memory of its own."""
+    return node.op == "call_function" and all(r.alias_info is None for r in node.target._schema.returns)
+
+
+def _is_read_by_others(node: fx.Node, computed: Collection[fx.Node]) -> bool:
+    """Whether something else than ``computed`` reads the node, or a view of it."""
+    return any(
+        user not in computed or (not _is_fresh(user) and _is_read_by_others(user, computed)) for user in node.users
+    )
+
+
+def _bytes(node: fx.Node) -> int:
+    value = node.meta["val"]
+    return value.numel() * value.element_size()
+
+
+class _Evaluator:
+    """Values of nodes that are computed from weights alone; what a graph derived from a weight before is there."""
+
+    def __init__(self, weights: Mapping[fx.Node, torch.Tensor]) -> None:
+        self._weights = weights
+        self._keys = {node: f"weight {id(weight)}" for node, weight in weights.items()}
+
+    def key(self, node: fx.Node) -> str:
+        """Equal for what is computed in the same way from the same tensors."""
+        if node not in self._keys:
+            arguments = fx.map_arg((node.args, node.kwargs), self.key)
+            self._keys[node] = f"{node.target}{arguments}"
+        return self._keys[node]
+
+    def value(self, node: fx.Node) -> torch.Tensor:
+        known = self._first_weight(node).__dict__.setdefault(_DERIVED, {})
+        key = self.key(node)
+        if key not in known:
+            with torch.no_grad():
+                known[key] = self._evaluate(node)
+        return known[key]
+
+    def _first_weight(self, node: fx.Node) -> torch.Tensor:
+        while node not in self._weights:
+            node = node.all_input_nodes[0]
+        return self._weights[node]
+
+    def _evaluate(self, node: fx.Node) -> torch.Tensor:
+        if node in self._weights:
+            return self._weights[node].detach()
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self._evaluate)
+        return node.target(*args, **kwargs)
