@@ -9,6 +9,7 @@ has seen all requests and ``static`` one that compiled each size for itself, wit
 from __future__ import annotations
 
 import random
+import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ SAMPLED = 6  # sizes that are also compiled for themselves
 PADDING_STEP = 3  # row i is padded by 3 i tokens
 SIDES = ("eager", "inductor", sides.OURS)
 STATIC, DYNAMIC = "static", "dynamic"
+INSTANCE = "us to make an Instance"
 COMPILES, MORE_COMPILES = "compiles", "more compiles with dynamic=None"
 MOST_ROUNDS = 3
 Taken = dict[str, list[processes.Sample]]
@@ -93,6 +95,7 @@ def compare(
         result.notes["dynamic=None"] = f"{by_default[COMPILES]} compiles, {by_default['seconds']:.3g} s"
         compiles = max(s[COMPILES] for s in taken[sides.OURS])
         result.figures = {COMPILES: compiles, MORE_COMPILES: by_default[COMPILES] - compiles}
+        result.figures[INSTANCE] = statistics.median(map(instance_us, taken[sides.OURS]))
     yield result
     if static and taken.get(sides.OURS):
         yield from steady(cases, {STATIC: static, DYNAMIC: taken[sides.OURS]})
@@ -104,6 +107,10 @@ def steady(cases: Sequence[str], taken: Taken) -> Iterator[Result]:
             SideResult(side, [s["steady"][i] for s in samples], error_of(samples)) for side, samples in taken.items()
         ]
         yield Result(NAME, case, compared, baseline=STATIC)
+
+
+def instance_us(sample: processes.Sample) -> float:
+    return 1e-3 * sample["captured"]["capture_ns"] / sample["captured"]["captures"]
 
 
 def error_of(samples: Sequence[processes.Sample]) -> float:

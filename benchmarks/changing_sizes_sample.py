@@ -2,8 +2,9 @@
 """One sample of ``changing_sizes``: python -m benchmarks.changing_sizes_sample SIDE DYNAMIC MODEL SIZE FOLDER.
 
 DYNAMIC is what torch.compile gets; with False only the sampled requests run, each compiled for itself. FOLDER holds
-``requests.pt``. Prints JSON: the seconds of all requests and the number of compiles, the median seconds of a
-call in steady state of each sampled request, and the largest error.
+``requests.pt``. Prints JSON: the seconds of all requests and the number of compiles, what our counters say of the
+Instances made after the first request, the median seconds of a call in steady state of each sampled request, and the
+largest error.
 """
 
 from __future__ import annotations
@@ -35,20 +36,25 @@ def main(side: str, dynamic: str, model_name: str, size: str, folder: str) -> No
     model = CASES[model_name].build(size)
     sides.import_all(side)
     prepared = sides.prepare(side, model, dynamic={"True": True, "False": False, "None": None}[dynamic])
-    errors, seconds, steady = [], 0.0, []
+    errors, seconds, steady, first = [], 0.0, [], None
     if dynamic != "False":
         for inputs, reference in zip(requests, references, strict=True):
             start = time.perf_counter()
             output = prepared(**inputs)
             seconds += time.perf_counter() - start
+            first = first or dict(counters[side])
             errors.append(relative_error(flatten_outputs(output)[0], reference))
     compiles = count_compiles(side)
+    captured = {}
+    if first and side == sides.OURS:
+        captured = {name: counters[side][name] - first[name] for name in ("captures", "capture_ns")}
     for index in sampled:
         if dynamic == "False":
             torch._dynamo.reset()
             errors.append(relative_error(flatten_outputs(prepared(**requests[index]))[0], references[index]))
         steady.append(steady_seconds(prepared, requests[index]))
-    print(json.dumps({"seconds": seconds, "compiles": compiles, "steady": steady, "error": max(errors)}))
+    sample = {"seconds": seconds, "compiles": compiles, "steady": steady, "error": max(errors), "captured": captured}
+    print(json.dumps(sample))
 
 
 def count_compiles(side: str) -> int:

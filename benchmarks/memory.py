@@ -5,8 +5,8 @@
 was there: packed copies of weights, what compiling takes and what it leaves behind are in it. ``extra of calls`` has
 the peak of later calls instead, with only what compiling leaves behind. Page faults are those of a call in steady
 state, of all timed calls but the worst. ``planned`` is arena, heap and scratch bytes over the least that they can be:
-the most arena bytes alive at once (``lower_bound_bytes``) and the heap bytes, which are outputs above all and which no
-plan can change. Scratch, what our tasks need besides, counts in full.
+the most intermediate results alive at once (``live_bytes``) and the heap bytes, which are outputs above all and which
+no plan can change. Workspaces, what our tasks need besides, count in full: they are in the arena and in the scratch.
 """
 
 from __future__ import annotations
@@ -70,5 +70,5 @@ def listed(taken: dict[str, processes.Sample], key: str, unit: float) -> str:
 
 
 def planned_over_least(memory: dict[str, int]) -> float:
-    least = memory["lower_bound_bytes"] + memory["heap_bytes"]
+    least = memory["live_bytes"] + memory["heap_bytes"]
     return (memory["arena_bytes"] + memory["heap_bytes"] + memory["scratch_bytes"]) / least if least else 1.0

@@ -60,7 +60,7 @@ def planned() -> dict[str, int]:
     """Of all artifacts together."""
     import npugraph
 
-    names = ("arena_bytes", "lower_bound_bytes", "heap_bytes", "scratch_bytes", "derived_constant_bytes")
+    names = ("arena_bytes", "live_bytes", "heap_bytes", "scratch_bytes", "derived_constant_bytes")
     return {name: sum(artifact.memory[name] for artifact in npugraph.artifacts()) for name in names}
 
 

@@ -90,7 +90,7 @@ class Artifact:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts since the compile: compiles, captures, replays (every run, also one that captured),
+        """Counts since the compile: compiles, captures, capture_ns (making Instances), replays (every run, also one that captured),
         ``recaptures.<reason>``, ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the kernels of its
         tasks, those that LLVM made for this compile (kernel_builds, in kernel_build_ns summed over threads), those
         that an earlier process left on disk (kernel_loads) and those that were there already (kernel_hits)."""
@@ -98,8 +98,9 @@ class Artifact:
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes: arena_bytes, lower_bound_bytes (maximum of live arena bytes, no plan can be smaller), heap_bytes,
-        scratch_bytes (of our own tasks), derived_constant_bytes, copied_bytes_per_replay (of the last replay, staging
+        """Bytes: arena_bytes (with the workspaces of our own tasks), lower_bound_bytes (maximum of live arena bytes, no
+        plan can be smaller), live_bytes (the same without workspaces), heap_bytes, scratch_bytes (workspaces of tasks
+        whose sizes depend on data), derived_constant_bytes, copied_bytes_per_replay (of the last replay, staging
         too), bound_bytes_per_call, released_weight_bytes (option ``release_original_weights``)."""
         return self._core.memory() | {"released_weight_bytes": sum(self.released_weights.values())}
 

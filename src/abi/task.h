@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-// Rises when a struct below changes its layout or meaning. Version 1 is the first.
-#define NG_TASK_ABI_VERSION 1u
+// Rises when a struct below changes its layout or meaning.
+#define NG_TASK_ABI_VERSION 2u
 
 // Element types. The numbers are part of the ABI and of every saved Program: append only.
 typedef enum ng_dtype {
@@ -46,6 +46,10 @@ typedef enum ng_status {
   NG_ERROR = 1,  // the task failed; ng_host::set_error was called or the host keeps the exception
 } ng_status;
 
+// Flags of a buffer: nobody reads it after this task and it lies at a multiple of 64 bytes, so the task may use its memory for
+// something else once it has read it.
+#define NG_BUFFER_DIES 1u
+
 // A strided view of memory. Sizes and strides are in elements. `data` points at the first element of the view and may be
 // null when the view has no elements.
 typedef struct ng_buffer {
@@ -58,6 +62,8 @@ typedef struct ng_buffer {
   const int64_t* strides;
   int32_t rank;
   int32_t dtype;
+  uint32_t flags;     // fixed while the task is bound
+  uint32_t reserved;  // 0
 } ng_buffer;
 
 // An integer, a boolean (0 or 1 in `i`), or a floating-point number; the task knows which from its own signature.

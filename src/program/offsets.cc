@@ -53,6 +53,23 @@ std::vector<int64_t> rounded(std::span<const int64_t> bytes) {
   return sizes;
 }
 
+}  // namespace
+
+int64_t most_alive(std::span<const Lifetime> lifetimes, std::span<const int64_t> bytes) {
+  int32_t end = 0;
+  for (const Lifetime& life : lifetimes) end = std::max(end, life.last + 1);
+  std::vector<int64_t> alive(end + 1, 0);  // first what changes before each task
+  const std::vector<int64_t> sizes = rounded(bytes);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    alive[lifetimes[i].first] += sizes[i];
+    alive[lifetimes[i].last + 1] -= sizes[i];
+  }
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  return *std::ranges::max_element(alive);
+}
+
+namespace {
+
 // Places the buffers of one set of sizes, again and again in different orders.
 class Greedy {
  public:

@@ -23,6 +23,9 @@ struct Placement {
   int64_t lower_bound_bytes = 0;  // the most bytes alive at one task; no placement can be smaller
 };
 
+// The most bytes alive at one task, each size rounded up to kArenaAlignment.
+int64_t most_alive(std::span<const Lifetime> lifetimes, std::span<const int64_t> bytes);
+
 // Places the same buffers at one set of sizes after another: what follows from the lifetimes alone is computed once, and the
 // order that was best last time is tried first. Then greedy placement in several orders (by size, by pressure, by area, by
 // length of life, by start), and repairs of the best one by placing first what stands at the top; stops at once when the lower

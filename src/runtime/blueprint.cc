@@ -59,7 +59,13 @@ int32_t Blueprint::add_integer(const program::Dim& dim) {
 }
 
 void Blueprint::add_window(const program::Operand& operand, int32_t task) {
-  Window window{&operand, task, 0, 0, 0};
+  Window window{.operand = &operand, .task = task};
+  if (task != kNone) {
+    const program::Buffer& buffer = program->buffers[operand.buffer];
+    const auto of_buffer = std::ranges::count(program->tasks[task].operands, operand.buffer, &program::Operand::buffer);
+    window.dies = operand.access == program::Access::kRead && buffer.cls == BufferClass::kArena && !buffer.opaque &&
+                  buffer.last_task == task && of_buffer == 1;
+  }
   window.sizes = count(integers);
   for (const auto& size : operand.sizes) add_integer(size);
   window.strides = count(integers);

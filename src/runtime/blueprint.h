@@ -36,6 +36,7 @@ class IndexLists {
 struct Window {
   const program::Operand* operand = nullptr;
   int32_t task = program::kNone;  // kNone: an output
+  bool dies = false;              // planned memory that nobody reads after the task
   // Where they stand among an Instance's integers.
   int32_t sizes = 0;
   int32_t strides = 0;

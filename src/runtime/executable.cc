@@ -138,8 +138,8 @@ struct Executable::State {
   void count(const Call& call);
   // Gives up what calls of threads that are not in this process hold. Under the mutex.
   void follow_fork();
-  // One more here and in the counters of the process. Under the mutex.
-  void add(int64_t Counters::* count);
+  // Here and in the counters of the process. Under the mutex.
+  void add(int64_t Counters::* count, int64_t more = 1);
 
   const Blueprint blueprint;
   Host& host;
@@ -193,16 +193,16 @@ Lease* Executable::State::find_lease(Call& call) {
   return leases.back().get();
 }
 
-void Executable::State::add(int64_t Counters::* count) {
+void Executable::State::add(int64_t Counters::* count, int64_t more) {
   static const auto of_process = [] {
     std::array<Counter*, std::size(kCounterNames)> found;
     for (size_t i = 0; i < found.size(); ++i) found[i] = &process_counters().at(kCounterNames[i].name);
     return found;
   }();
   for (size_t i = 0; i < of_process.size(); ++i) {
-    if (kCounterNames[i].count == count) of_process[i]->add();
+    if (kCounterNames[i].count == count) of_process[i]->add(more);
   }
-  ++(counters.*count);
+  counters.*count += more;
 }
 
 void Executable::State::acquire(Call& call) {
@@ -218,10 +218,13 @@ void Executable::State::acquire(Call& call) {
 
 void Executable::State::capture(Call& call) {
   call.mode = options.capture ? RunMode::kCapture : RunMode::kEager;
+  const int64_t begin = now_ns();
   auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, symbols_of(blueprint, call.key));
+  const int64_t end = now_ns();
   call.instance = made.get();
   std::lock_guard lock(mutex);
   add(&Counters::captures);
+  add(&Counters::capture_ns, end - begin);
   if (!options.capture) {
     if (counters.captures > 1) add(&Counters::recaptured_forced);
     call.own = std::move(made);
@@ -369,6 +372,7 @@ MemoryInfo Executable::memory() const {
     if (entry.instance->arena_bytes() < info.arena_bytes) continue;
     info.arena_bytes = entry.instance->arena_bytes();
     info.lower_bound_bytes = entry.instance->lower_bound_bytes();
+    info.live_bytes = entry.instance->live_bytes();
   }
   for (const auto& constant : state.blueprint.program->constants) {
     if (constant.derived) info.derived_constant_bytes += constant.bytes;

@@ -88,8 +88,9 @@ struct InstanceInfo {
 struct MemoryInfo {
   int64_t arena_bytes = 0;        // largest bound Instance
   int64_t lower_bound_bytes = 0;  // of that Instance: maximum of live arena bytes
+  int64_t live_bytes = 0;         // the same, of buffers alone, without workspaces
   int64_t heap_bytes = 0;         // peak of adopted and output memory of the last replay
-  int64_t scratch_bytes = 0;      // largest workspace; what the host's operators allocate inside is not seen
+  int64_t scratch_bytes = 0;      // largest workspace that is not in the arena; what the host's operators allocate inside is not seen
   int64_t derived_constant_bytes = 0;
   int64_t copied_bytes_per_replay = 0;  // in the last replay
   int64_t bound_bytes_per_call = 0;     // bytes of the inputs bound by the last call
@@ -116,6 +117,7 @@ struct TaskTraffic {
 
 struct Counters {
   int64_t captures = 0;
+  int64_t capture_ns = 0;  // that making Instances took
   int64_t replays = 0;
   int64_t instance_hits = 0;
   int64_t instance_misses = 0;
@@ -132,6 +134,7 @@ struct CounterName {
 };
 inline constexpr CounterName kCounterNames[] = {
     {"captures", &Counters::captures},
+    {"capture_ns", &Counters::capture_ns},
     {"replays", &Counters::replays},
     {"cache_hits", &Counters::instance_hits},
     {"cache_misses", &Counters::instance_misses},

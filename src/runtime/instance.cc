@@ -40,9 +40,9 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
   sizes_.evaluate(0);
   measure_inputs();
   place_constants(host);
-  plan_arena(lease.solver);
   try {
     bind_stage(0);
+    plan_arena(lease.solver);
   } catch (...) {
     unbind_tasks();
     throw;
@@ -69,7 +69,9 @@ void Instance::make_blocks(const ng_host* service) {
                    sizes_.at(window.sizes),
                    sizes_.at(window.strides),
                    static_cast<int32_t>(window.operand->sizes.size()),
-                   static_cast<int32_t>(window.operand->dtype)};
+                   static_cast<int32_t>(window.operand->dtype),
+                   0,
+                   0};
   }
   scalars_.resize(blueprint_.first_scalar.back());
   defined_.resize(blueprint_.first_defined.back());
@@ -79,6 +81,8 @@ void Instance::make_blocks(const ng_host* service) {
   workspace_.resize(program.tasks.size());
   bases_.resize(program.buffers.size());
   objects_.resize(program.buffers.size());
+  for (size_t stage = 1; stage < blueprint_.stages.size(); ++stage)
+    late_tasks_.insert(late_tasks_.end(), blueprint_.stages[stage].tasks.begin(), blueprint_.stages[stage].tasks.end());
   for (size_t t = 0; t < calls_.size(); ++t) {
     const program::Task& task = program.tasks[t];
     calls_[t] = {.buffers = buffers_.data() + blueprint_.first_window[t],
@@ -177,19 +181,31 @@ void Instance::place_constants(Host& host) {
   }
 }
 
-void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
-  if (!solver) {
-    std::vector<program::Lifetime> lives;
-    for (const int32_t b : blueprint_.arena_buffers) {
-      lives.push_back({blueprint_.program->buffers[b].first_task, blueprint_.program->buffers[b].last_task});
-    }
-    solver.emplace(lives);
+// Buffers first, then workspaces. The same for all Instances.
+std::vector<program::Lifetime> Instance::arena_lives() const {
+  std::vector<program::Lifetime> lives;
+  for (const int32_t b : blueprint_.arena_buffers)
+    lives.push_back({blueprint_.program->buffers[b].first_task, blueprint_.program->buffers[b].last_task});
+  for (const int32_t t : blueprint_.stages[0].tasks) {
+    if (tasks_[t].workspace != nullptr) lives.push_back({t, t});
   }
+  return lives;
+}
+
+void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
+  const std::vector<program::Lifetime> lives = arena_lives();
+  if (!solver) solver.emplace(lives);
   std::vector<int64_t> bytes;
   for (const int32_t b : blueprint_.arena_buffers) bytes.push_back(sizes_.bytes(b));
+  live_bytes_ = program::most_alive(std::span(lives).first(bytes.size()), bytes);
+  for (const int32_t t : blueprint_.stages[0].tasks) {
+    if (tasks_[t].workspace != nullptr) bytes.push_back(workspace_[t]);
+  }
   const program::Placement placement = solver->place(bytes);
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    arena_offsets_.emplace_back(blueprint_.arena_buffers[i], placement.offsets[i]);
+  auto offset = placement.offsets.begin();
+  for (const int32_t b : blueprint_.arena_buffers) arena_offsets_.emplace_back(b, *offset++);
+  for (const int32_t t : blueprint_.stages[0].tasks) {
+    if (tasks_[t].workspace != nullptr) workspace_offsets_.emplace_back(t, *offset++);
   }
   arena_bytes_ = placement.arena_bytes;
   lower_bound_bytes_ = placement.lower_bound_bytes;
@@ -200,11 +216,15 @@ void Instance::bind_stage(size_t stage) {
     const auto changed = [&](int32_t e) { return sizes_.changed_at(e) > bound_at_[t]; };
     if (bound_at_[t] == 0 || std::ranges::any_of(blueprint_.exprs_of_task[t], changed)) bind_task(t);
   }
-  scratch_bytes_ = workspace_.empty() ? 0 : std::ranges::max(workspace_);
+  for (const int32_t t : late_tasks_) scratch_bytes_ = std::max(scratch_bytes_, workspace_[t]);
 }
 
 void Instance::bind_task(int32_t t) {
   const program::Task& task = blueprint_.program->tasks[t];
+  for (int32_t w = blueprint_.first_window[t]; w < blueprint_.first_window[t + 1]; ++w) {
+    const bool dies = blueprint_.windows[w].dies && sizes_.offset(w) % program::kArenaAlignment == 0;
+    buffers_[w].flags = dies ? NG_BUFFER_DIES : 0;
+  }
   ng_scalar* scalar = scalars_.data() + blueprint_.first_scalar[t];
   for (const int32_t e : task.scalars) {
     const Scalar value = sizes_.value(e);
@@ -296,6 +316,8 @@ void Instance::bind_memory(Arena& arena, Arena& scratch) {
   arena.reserve(arena_bytes_);
   if (arena.generation() != arena_generation_) {
     for (const auto& [buffer, offset] : arena_offsets_) place_buffer(buffer, arena.data() + offset, nullptr);
+    for (const auto& [task, offset] : workspace_offsets_)
+      calls_[task].workspace = workspace_[task] > 0 ? arena.data() + offset : nullptr;
     arena_generation_ = arena.generation();
   }
   place_scratch(scratch);
@@ -304,7 +326,7 @@ void Instance::bind_memory(Arena& arena, Arena& scratch) {
 void Instance::place_scratch(Arena& scratch) {
   scratch.reserve(scratch_bytes_);
   if (scratch.generation() == scratch_generation_) return;
-  for (size_t t = 0; t < calls_.size(); ++t) calls_[t].workspace = workspace_[t] > 0 ? scratch.data() : nullptr;
+  for (const int32_t t : late_tasks_) calls_[t].workspace = workspace_[t] > 0 ? scratch.data() : nullptr;
   scratch_generation_ = scratch.generation();
 }
 

@@ -62,6 +62,7 @@ class Instance {
   const Sizes& sizes() const { return sizes_; }
   int64_t arena_bytes() const { return arena_bytes_; }
   int64_t lower_bound_bytes() const { return lower_bound_bytes_; }
+  int64_t live_bytes() const { return live_bytes_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
   int64_t input_bytes() const { return input_bytes_; }
 
@@ -100,6 +101,7 @@ class Instance {
   bool is_elsewhere(std::span<const BoundInput> inputs) const;
   void place_constants(Host& host);
   void plan_arena(std::optional<program::ArenaSolver>& solver);
+  std::vector<program::Lifetime> arena_lives() const;
   void bind_stage(size_t stage);
   void bind_task(int32_t t);
   void unbind_tasks();
@@ -125,10 +127,15 @@ class Instance {
   std::vector<std::pair<int32_t, int64_t>> arena_offsets_;  // (buffer, offset)
   int64_t arena_bytes_ = 0;
   int64_t lower_bound_bytes_ = 0;
+  int64_t live_bytes_ = 0;  // the most that buffers have at once
   uint64_t arena_generation_ = 0;
 
   std::vector<int64_t> workspace_;  // bytes per task
-  int64_t scratch_bytes_ = 0;       // the largest
+  // Workspaces of the tasks that are bound before the first one runs lie in the arena, as buffers that live for one task:
+  // (task, offset). All others share the scratch of the lease.
+  std::vector<std::pair<int32_t, int64_t>> workspace_offsets_;
+  std::vector<int32_t> late_tasks_;
+  int64_t scratch_bytes_ = 0;  // the largest of them
   uint64_t scratch_generation_ = 0;
 
   std::vector<TensorInput> inputs_;

@@ -13,7 +13,6 @@ MIB = 1 << 20
 MEMORY_FIELDS = {
     "arena_bytes": "arena",
     "heap_bytes": "heap",
-    "scratch_bytes": "task scratch",
     "derived_constant_bytes": "derived constants",
 }
 

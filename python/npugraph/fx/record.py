@@ -20,12 +20,13 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.exc import TorchDynamoException
 from torch._higher_order_ops.effects import has_effects
 from torch._logging import getArtifactLogger, trace_structured
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx._utils import lazy_format_graph_code
 from torch.fx.experimental.proxy_tensor import disable_autocast_cache
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from npugraph.fx.fake_results import FakeResults
 from npugraph.fx.memory_state import MemoryState, NotRecorded, Tracked, View
 from npugraph.fx.symbol_nodes import Symbolic, SymbolNodes
 
@@ -59,7 +60,7 @@ def _record(gm: fx.GraphModule) -> fx.GraphModule:
     _check_inputs(values)
     _check_nodes(gm.graph.nodes)
     with _as_aot_traces(values):
-        recorder = _Recorder()
+        recorder = _Recorder(_fake_mode_of(values))
         for node, value in zip(placeholders, values, strict=True):
             recorder.add_input(node, value)
         with recorder:
@@ -108,14 +109,17 @@ def _is_plain(function: Any) -> bool:
 @contextlib.contextmanager
 def _as_aot_traces(values: Sequence[Any]) -> Iterator[None]:
     """The state in which AOTAutograd traces, so that composite operators come apart in the same way."""
-    fake_mode = next(value for value in values if isinstance(value, torch.Tensor)).fake_mode
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
         stack.enter_context(disable_autocast_cache())
-        stack.enter_context(fake_mode)
+        stack.enter_context(_fake_mode_of(values))
         stack.enter_context(enable_python_dispatcher())
         yield
+
+
+def _fake_mode_of(values: Sequence[Any]) -> FakeTensorMode:
+    return next(value for value in values if isinstance(value, torch.Tensor)).fake_mode
 
 
 def _run(gm: fx.GraphModule, inputs: Sequence[Any], recorder: _Recorder) -> Any:
@@ -138,8 +142,9 @@ def _run(gm: fx.GraphModule, inputs: Sequence[Any], recorder: _Recorder) -> Any:
 class _Recorder(TorchDispatchMode):
     """Writes what is called under it into ``graph``."""
 
-    def __init__(self) -> None:
+    def __init__(self, fake_mode: FakeTensorMode) -> None:
         super().__init__()
+        self._results = FakeResults(fake_mode)
         self.root = torch.nn.Module()
         self.graph = fx.Graph()
         self.origin: dict[str, Any] = {}  # metadata of the nodes to come
@@ -211,7 +216,7 @@ class _Recorder(TorchDispatchMode):
         return result
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = func(*args, **kwargs)
+        result = self._results.of(func, args, kwargs)
         if not isinstance(result, (torch.Tensor, list, tuple)):
             return _number(func, result)
         node = self._node(func, args, kwargs)

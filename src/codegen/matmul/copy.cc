@@ -2,6 +2,7 @@
 #include "codegen/matmul/copy.h"
 
 #include <bit>
+#include <bitset>
 #include <cstring>
 
 #include "base/error.h"
@@ -119,6 +120,25 @@ void pack_columns(const char* from, DType from_type, int64_t k_stride, int64_t c
       for (int64_t c = 0; c < count; ++c) to[2 * c + 1] = 0;
     }
     for (int64_t i = 2 * count; i < 2 * columns; ++i) to[i] = 0;
+  }
+}
+
+// Piece p of the result was piece p % rows * columns + p / rows. These places form cycles, each of which moves by one.
+void transpose_in_place(char* matrix, int64_t rows, int64_t columns, int64_t bytes) {
+  std::bitset<kMostPieces> moved;
+  char first[kMostPieceBytes];
+  const auto piece = [&](int64_t p) { return matrix + p * bytes; };
+  for (int64_t start = 0; start < rows * columns; ++start) {
+    if (moved[start]) continue;
+    std::memcpy(first, piece(start), bytes);
+    int64_t to = start;
+    for (int64_t from = to % rows * columns + to / rows; from != start; from = to % rows * columns + to / rows) {
+      std::memcpy(piece(to), piece(from), bytes);
+      moved[to] = true;
+      to = from;
+    }
+    std::memcpy(piece(to), first, bytes);
+    moved[to] = true;
   }
 }
 

@@ -18,4 +18,10 @@ void copy_elements(const char* from, DType from_type, int64_t stride, int64_t co
 void pack_columns(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, int64_t count, int64_t k,
                   int64_t first, int64_t steps, bool pairs, int64_t columns, void* panel);
 
+// Transposes a matrix of `rows` x `columns` pieces of `bytes` bytes each, row after row, where it lies. Pieces have at most
+// kMostPieceBytes bytes, and there are at most kMostPieces.
+inline constexpr int64_t kMostPieceBytes = 256;
+inline constexpr int64_t kMostPieces = 1 << 14;
+void transpose_in_place(char* matrix, int64_t rows, int64_t columns, int64_t bytes);
+
 }  // namespace npugraph::codegen

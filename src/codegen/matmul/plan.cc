@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/matmul/candidates.h"
+#include "codegen/matmul/copy.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
@@ -75,6 +76,18 @@ bool place_c(const MatmulSpec& spec, const ng_buffer& c, MatmulPlan& plan) {
   return true;
 }
 
+// Whether A is dense rows, matrix after matrix, that nobody reads later.
+bool dies(const ng_buffer& a, const MatmulPlan& plan) {
+  if ((a.flags & NG_BUFFER_DIES) == 0 || plan.a.column != size_of(plan.a.dtype)) return false;
+  int64_t bytes = plan.k * plan.a.column;
+  if (plan.a.row != bytes && plan.m != 1) return false;
+  bytes *= plan.m;
+  for (size_t d = plan.batch_sizes.size(); d-- > 0; bytes *= plan.batch_sizes[d]) {
+    if (plan.a.batch[d] != bytes && plan.batch_sizes[d] != 1) return false;
+  }
+  return true;
+}
+
 // Moves the inner batch dimensions that B does not have into the rows: [b, s, k] with weights is one product. Rows are
 // numbered alike before and after.
 void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
@@ -100,19 +113,29 @@ size_t buffers_behind_a(const MatmulSpec& spec) {
   return spec.epilogue ? spec.epilogue->buffers.size() : 2;
 }
 
+// Whether panels have the bytes of the rows that they are made of, begin where vectors may, and are whole squares.
+bool fits_in_place(const MatmulPlan& plan) {
+  const int64_t columns = plan.shape.columns(), beyond = plan.tile_rows % columns;
+  return plan.form == Form::kPackA && !plan.dense_a && plan.k % plan.elements_of_step() == 0 &&
+         (beyond == 0 || beyond == plan.shape.lanes) && (plan.batches == 1 || plan.m * plan.k % 64 == 0) &&
+         plan.steps % columns == 0 && plan.steps <= kMostPieces && columns * 4 <= kMostPieceBytes;
+}
+
 // Completes a plan that knows its buffers.
 bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call, MatmulPlan& plan) {
   if (!place_a_and_b(spec, call, plan)) return false;
   const bool has_c = !spec.epilogue.has_value();
   if (has_c && !place_c(spec, call.buffers[plan.first_buffer + 1], plan)) return false;
+  plan.a_dies = dies(call.buffers[0], plan);
   fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
   if (!complete(plan, target, spec.blocks)) return false;
+  plan.in_place = plan.a_dies && fits_in_place(plan);
   return plan.kind != TileKind::kI8Quads || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
-  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.cuts_a == y.cuts_a && x.m == y.m &&
+  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.cuts_a == y.cuts_a && x.in_place == y.in_place && x.m == y.m &&
          x.tile_rows == y.tile_rows && x.batch_sizes == y.batch_sizes;
 }
 
@@ -145,7 +168,7 @@ bool MatmulPlan::has_starts() const {
 }
 
 int64_t MatmulPlan::workspace() const {
-  const int64_t packed = form == Form::kPackA ? batches * panels() * panel_bytes() : 0;
+  const int64_t packed = form == Form::kPackA && !in_place ? batches * panels_bytes() : 0;
   return dense_a_bytes() + starts_bytes() + packed;
 }
 
@@ -172,6 +195,8 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
     made.as_one = made.as_one && uses_same_a(x, y) && (order == Order::kApart || has_same_items(x, y));
   }
   if (call.num_buffers != buffer) return {};
+  // Each of them that packs for itself needs A as it was.
+  for (MatmulPlan& plan : made.plans) plan.in_place = plan.in_place && (made.as_one || made.plans.size() == 1);
   return made;
 }
 

@@ -45,6 +45,8 @@ struct MatmulPlan : MatmulBlocks {
   TileShape shape;
   bool dense_a = false;    // A is first copied to dense rows of the type that is multiplied
   bool cuts_a = false;     // which are cut (TileFunction), those of one tile after the other
+  bool a_dies = false;     // and lies in dense rows, so that its panels may take its place
+  bool in_place = false;   // kPackA: they do
   bool stage_b = false;    // kPackA: rows of B are copied (and converted) before they are multiplied
   bool rows_last = false;  // work items go through the columns first: what they read of A fits no cache
   int64_t steps = 0;       // of the whole sum
@@ -66,6 +68,8 @@ struct MatmulPlan : MatmulBlocks {
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   int64_t dense_batch_bytes() const;                                   // of one matrix
   int64_t dense_a_bytes() const;
+  // From the panels of one matrix to those of the next.
+  int64_t panels_bytes() const { return in_place ? m * steps * 4 : panels() * panel_bytes(); }
   // kI8Quads: what the sums of each row of A start from, i32.
   int64_t starts_bytes() const;
   bool has_starts() const;

@@ -27,7 +27,9 @@ class Run {
         a_(static_cast<const char*>(plan.dense_a ? call.workspace : call.buffers[0].data)),
         b_(static_cast<const char*>(call.buffers[plan.first_buffer].data)),
         starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
-        packed_(static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
+        packed_(plan.in_place
+                    ? static_cast<char*>(call.buffers[0].data)
+                    : static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
     for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
   }
 
@@ -116,19 +118,42 @@ class Run {
     return b_ + p_.b.offset(batch, p_.batch_sizes) + column * p_.b.row + k * p_.b.column;
   }
 
-  char* panel(int64_t batch, int64_t panel) const { return packed_ + (batch * p_.panels() + panel) * p_.panel_bytes(); }
+  char* panel(int64_t batch, int64_t panel) const {
+    return packed_ + batch * p_.panels_bytes() + panel * p_.panel_bytes();
+  }
   // The last panel may have one vector a step.
   int64_t panel_columns(int64_t panel) const {
     return p_.tile_rows - panel * p_.shape.columns() <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
   }
 
+  void pack_a_in_place() {
+    const int64_t panels = p_.panels(), each = p_.steps * p_.shape.columns();
+    for_items(*call_.host, p_.batches * panels, each,
+              [&](int64_t i) { pack_in_place(panel(i / panels, i % panels), panel_columns(i % panels)); });
+  }
+
+  // As many rows as the panel has columns become the panel: squares of them are transposed, and their rows, which are pieces of
+  // rows of the panel, put into the order of the panel.
+  void pack_in_place(char* rows, int64_t columns) {
+    alignas(64) char square[kMostPanelColumns * kMostPanelColumns * 4];
+    const int64_t piece = columns * 4, row_bytes = p_.steps * 4;
+    for (int64_t at = 0; at < row_bytes; at += piece) {
+      for (int64_t r = 0; r < columns; r += p_.shape.lanes)
+        code_.transpose(rows + r * row_bytes + at, row_bytes, p_.shape.lanes, columns, square + r * 4, piece);
+      for (int64_t r = 0; r < columns; ++r) std::memcpy(rows + r * row_bytes + at, square + r * piece, piece);
+    }
+    transpose_in_place(rows, columns, row_bytes / piece, piece);
+  }
+
   void pack_a() {
+    if (p_.in_place) return pack_a_in_place();
     constexpr int64_t kSteps = 256;
     const int64_t parts = (p_.steps + kSteps - 1) / kSteps;
     for_items(*call_.host, p_.batches * p_.panels() * parts, kSteps * p_.shape.columns(), [&](int64_t item) {
       const int64_t first = item % parts * kSteps;
       item /= parts;
-      pack_part(item / p_.panels(), item % p_.panels(), first, std::min(kSteps, p_.steps - first));
+      const int64_t batch = item / p_.panels(), number = item % p_.panels();
+      pack_part(batch, number, first, std::min(kSteps, p_.steps - first));
     });
   }
 

@@ -40,6 +40,7 @@ py::dict memory(const Artifact& artifact) {
   dict["scratch_bytes"] = info.scratch_bytes;
   dict["derived_constant_bytes"] = info.derived_constant_bytes;
   dict["lower_bound_bytes"] = info.lower_bound_bytes;
+  dict["live_bytes"] = info.live_bytes;
   dict["copied_bytes_per_replay"] = info.copied_bytes_per_replay;
   dict["bound_bytes_per_call"] = info.bound_bytes_per_call;
   return dict;

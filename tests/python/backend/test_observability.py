@@ -133,6 +133,7 @@ def test_memory() -> None:
     assert set(memory) == {
         "arena_bytes",
         "lower_bound_bytes",
+        "live_bytes",
         "heap_bytes",
         "scratch_bytes",
         "derived_constant_bytes",
@@ -140,7 +141,7 @@ def test_memory() -> None:
         "copied_bytes_per_replay",
         "bound_bytes_per_call",
     }
-    assert memory["arena_bytes"] >= memory["lower_bound_bytes"] >= 16 * 32 * 4
+    assert memory["arena_bytes"] >= memory["lower_bound_bytes"] >= memory["live_bytes"] >= 16 * 32 * 4
     assert memory["copied_bytes_per_replay"] == 0
     assert memory["heap_bytes"] >= 16 * 32 * 4
     assert memory["bound_bytes_per_call"] == sum(t.nbytes for t in inputs)

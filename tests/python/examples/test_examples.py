@@ -61,7 +61,7 @@ SUMMARY = {
     "time to first token": r"\d+ ms, once compiled",
     "compile time": rf"\d+\.\d s, first runs included: Dynamo {SECONDS}, (\w[\w ]* {SECONDS}, )+guards {SECONDS}",
     "memory of the graphs": ", ".join(
-        f"{k} {MEBIBYTES}" for k in ("arena", "heap", "task scratch", "derived constants")
+        f"{k} {MEBIBYTES}" for k in ("arena", "heap", "derived constants")
     ),
     "peak memory of the process": r"\d+ MiB",
 }

@@ -122,8 +122,8 @@ def test_requests_of_changing_sizes() -> None:
     assert (tokens[0], tokens[-1]) == (min(a * b for a, b in sizes), max(a * b for a, b in sizes))
 
 
-def test_scratch_is_above_what_is_needed_least() -> None:
-    sizes = {"arena_bytes": 6, "lower_bound_bytes": 5, "heap_bytes": 5, "scratch_bytes": 4}
+def test_workspaces_are_above_what_is_needed_least() -> None:
+    sizes = {"arena_bytes": 6, "live_bytes": 5, "heap_bytes": 5, "scratch_bytes": 4}
     assert memory.planned_over_least(sizes) == 1.5
     assert memory.planned_over_least(dict.fromkeys(sizes, 0)) == 1.0
 

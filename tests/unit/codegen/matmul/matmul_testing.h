@@ -95,8 +95,12 @@ class Tensor {
             sizes_.data(),
             strides_.data(),
             static_cast<int32_t>(sizes_.size()),
-            static_cast<int32_t>(dtype_)};
+            static_cast<int32_t>(dtype_),
+            dies_ && reinterpret_cast<uintptr_t>(data_) % 64 == 0 ? NG_BUFFER_DIES : 0,
+            0};
   }
+  // Nobody reads it after the task.
+  void let_die() { dies_ = true; }
   loop::HostBuffer host() const { return {data_, bytes_ / size_of(dtype_)}; }
   std::vector<char> bytes() const { return {data_, data_ + bytes_}; }
   const Sizes& sizes() const { return sizes_; }
@@ -109,6 +113,7 @@ class Tensor {
   int64_t mapped_;
   char* data_;
   int64_t bytes_;
+  bool dies_ = false;
 };
 
 // The text of an epilogue that stores the sums as `dtype`. Its scalars are the rows and the columns.
