@@ -2,9 +2,9 @@
 """What a call costs when there is little to compute: nothing at all, ten tiny operators, a small MLP, and a decode
 step of 28 layers of hidden size 64 on a static cache.
 
-The side ``floor`` is torch.compile with a backend whose functions return at once, what Dynamo alone costs, and ``floor,
-new result`` one whose functions return new memory, as all must that compute something; of what they return only the first
-result is right. Direct calls are compared with their own tasks, run in a loop in C++ on the same memory.
+The side ``floor`` is torch.compile with a backend whose functions return at once, what Dynamo alone costs, and
+``floor, new result`` one whose functions return new memory, as all must that compute something; of what they return
+only the first result is right. Direct calls are compared with their own tasks, run in a loop in C++ on the same memory.
 """
 
 from __future__ import annotations

@@ -193,8 +193,8 @@ void Artifact::print_memory(std::ostringstream& out, const std::vector<TaskInfo>
   const runtime::MemoryInfo memory = executable_->memory();
   out << "  arena " << human_bytes(memory.arena_bytes) << " (no plan can need less than "
       << human_bytes(memory.lower_bound_bytes) << ", without workspaces " << human_bytes(memory.live_bytes)
-      << "), heap " << human_bytes(memory.heap_bytes) << ", scratch " << human_bytes(memory.scratch_bytes) << ", derived constants " << human_bytes(memory.derived_constant_bytes)
-      << "\n";
+      << "), heap " << human_bytes(memory.heap_bytes) << ", scratch " << human_bytes(memory.scratch_bytes)
+      << ", derived constants " << human_bytes(memory.derived_constant_bytes) << "\n";
   out << "  copied per replay " << human_bytes(memory.copied_bytes_per_replay) << ", bound per call "
       << human_bytes(memory.bound_bytes_per_call) << ", of the model " << human_bytes(weight_bytes()) << "\n";
   print_peak(out, tasks);

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import fx
 
 from npugraph import _C
 
-# Attributes of a weight: what graphs derived from it, by how, for graphs of other sizes; and whether its memory is gone.
+# Attributes of a weight: what graphs derived from it, by how, for graphs of other sizes; whether its memory is gone.
 _DERIVED, _RELEASED = "_npugraph_derived", "_npugraph_released"
 
 # Of nodes that are computed from weights alone: which weights.
@@ -60,7 +59,9 @@ def derive(gm: fx.GraphModule, weights: Mapping[fx.Node, torch.Tensor], names: M
         node.replace_all_uses_with(constants[key])
     gm.graph.eliminate_dead_code()
     unread = frozenset().union(*(computed[node] for node in wanted))
-    return Release({names[node]: weights[node] for node in weights if node in unread and not _is_released(weights[node])})
+    return Release(
+        {names[node]: weights[node] for node in weights if node in unread and not _is_released(weights[node])}
+    )
 
 
 def _is_released(weight: torch.Tensor) -> bool:
@@ -100,20 +101,11 @@ def _profitable(computed: _Computed, weights: Iterable[fx.Node], evaluator: _Eva
     wanted = [node for node in computed if _is_fresh(node) and _is_read_by_others(node, computed)]
     # Who reads a view of a weight reads the weight.
     unread = {node for node in weights if node.users and not _is_read_by_others(node, computed)}
-    before = None
-    while before != (len(wanted), len(unread)):
-        before = len(wanted), len(unread)
-        wanted, refused = _part(wanted, lambda node: computed[node] <= unread)
+    while refused := {node for node in wanted if not computed[node] <= unread}:
+        wanted = [node for node in wanted if node not in refused]
         unread -= frozenset().union(*(computed[node] for node in refused))
     derived = {evaluator.key(node): _bytes(node) for node in wanted}
     return wanted if sum(derived.values()) <= sum(map(_bytes, unread)) else []
-
-
-def _part(nodes: Iterable[fx.Node], take: Any) -> tuple[list[fx.Node], list[fx.Node]]:
-    parts: tuple[list[fx.Node], list[fx.Node]] = ([], [])
-    for node in nodes:
-        parts[not take(node)].append(node)
-    return parts
 
 
 def _is_fresh(node: fx.Node) -> bool:

@@ -135,8 +135,8 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
 }
 
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
-  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.cuts_a == y.cuts_a && x.in_place == y.in_place && x.m == y.m &&
-         x.tile_rows == y.tile_rows && x.batch_sizes == y.batch_sizes;
+  return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.cuts_a == y.cuts_a &&
+         x.in_place == y.in_place && x.m == y.m && x.tile_rows == y.tile_rows && x.batch_sizes == y.batch_sizes;
 }
 
 bool has_same_items(const MatmulPlan& x, const MatmulPlan& y) {

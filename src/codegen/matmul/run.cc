@@ -27,9 +27,8 @@ class Run {
         a_(static_cast<const char*>(plan.dense_a ? call.workspace : call.buffers[0].data)),
         b_(static_cast<const char*>(call.buffers[plan.first_buffer].data)),
         starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
-        packed_(plan.in_place
-                    ? static_cast<char*>(call.buffers[0].data)
-                    : static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
+        packed_(plan.in_place ? static_cast<char*>(call.buffers[0].data)
+                              : static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
     for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
   }
 

@@ -17,7 +17,7 @@ namespace npugraph::bindings {
 namespace {
 
 constexpr int64_t kSymbolic = -1;
-constexpr size_t kAhead = 12;   // inputs are fetched before they are compared
+constexpr size_t kAhead = 12;    // inputs are fetched before they are compared
 constexpr size_t kMostDims = 5;  // that a tensor holds itself, so that BoundInput::sizes stays where it is
 constexpr size_t kLineBytes = 64;
 
@@ -90,10 +90,10 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
   }
   const program::Buffer& buffer = program.buffers.at(input.buffer);
   opaque = buffer.opaque;
-  read = buffer.first_task != program::kNone ||
-         std::ranges::any_of(program.outputs, [&](const program::Output& output) {
-           return output.kind == program::Output::Kind::kTensor && output.tensor.buffer == input.buffer;
-         });
+  read =
+      buffer.first_task != program::kNone || std::ranges::any_of(program.outputs, [&](const program::Output& output) {
+        return output.kind == program::Output::Kind::kTensor && output.tensor.buffer == input.buffer;
+      });
   dtype = c10::scalarTypeToTypeMeta(bridge::to_torch(input.dtype));
   item_bytes = size_of(input.dtype);
   sizes = known_dims(input.sizes);
@@ -170,7 +170,8 @@ bool CallInputs::is_known(size_t index) const {
   if (storage != known.storage || tensor.storage_offset() != known.storage_offset || sizes.size() != known.rank ||
       !std::equal(sizes.begin(), sizes.end(), dims) || !std::equal(strides.begin(), strides.end(), dims + known.rank))
     return false;
-  return !known.read || (memory_of(*storage, known.mutated) == known.memory && storage->nbytes() == known.storage_bytes);
+  return !known.read ||
+         (memory_of(*storage, known.mutated) == known.memory && storage->nbytes() == known.storage_bytes);
 }
 
 void CallInputs::remember(size_t index, const InputSpec& spec) {

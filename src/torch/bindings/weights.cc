@@ -17,9 +17,10 @@ void free_storage(const at::Tensor& tensor, std::string reason) {
 }  // namespace
 
 void init_weights(py::module_& module) {
-  module.def("free_storage", free_storage,
-             "free_storage(tensor, reason)\n\nFrees the memory of the tensor's storage. Who reads or writes it from now on "
-             "gets a RuntimeError with the reason.");
+  module.def(
+      "free_storage", free_storage,
+      "free_storage(tensor, reason)\n\nFrees the memory of the tensor's storage. Who reads or writes it from now on "
+      "gets a RuntimeError with the reason.");
 }
 
 }  // namespace npugraph::bindings

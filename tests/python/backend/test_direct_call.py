@@ -239,3 +239,99 @@ def test_aot_compile(tmp_path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[[1.0, 3.0, 5.0], [7.0, 9.0, 11.0]]"
+
+
+class Affine(torch.nn.Module):
+    """Reads a square weight and counts its calls in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(16.0).view(4, 4))
+        self.register_buffer("calls", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return x @ self.weight + self.calls
+
+
+def swap_data(model: Affine) -> None:
+    model.weight.data = torch.full((4, 4), 3.0)
+
+
+def move_within_storage(model: Affine) -> None:
+    model.weight.data = torch.randn(5, 4).flatten().as_strided((4, 4), (4, 1), 3)
+
+
+def fill(model: Affine) -> None:
+    model.weight.fill_(7)
+
+
+def reallocate(model: Affine) -> None:
+    model.calls.set_(torch.full((64,), 5.0).untyped_storage(), 8, (4,), (1,))
+
+
+def clone_lazily(model: Affine) -> None:
+    model.before = torch._lazy_clone(model.calls)
+
+
+CHANGES = [swap_data, move_within_storage, fill, reallocate, clone_lazily]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_tensor_that_changed_is_bound_anew(tmp_path, change: Any) -> None:
+    ours, eager = Affine(), Affine()
+    x = torch.randn(2, 4)
+    run = loaded(tmp_path, ours, x)
+    eager(x)
+    for turn in range(5):
+        if turn == 2:
+            for model in (ours, eager):
+                torch.manual_seed(0)
+                change(model)
+        assert_same(run(x), (eager(x),), exact=False)
+        assert_same(dict(ours.named_buffers()), dict(eager.named_buffers()))
+    assert_same(getattr(ours, "before", None), getattr(eager, "before", None))
+
+
+REFUSED = {
+    "sizes": lambda weight: torch.randn(4, 3),
+    "strides": lambda weight: weight.t(),
+    "dtype": lambda weight: weight.double(),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_tensor_that_fits_no_more_is_refused_until_it_does(tmp_path, what: str) -> None:
+    model = Affine()
+    x = torch.randn(2, 4)
+    run = loaded(tmp_path, model, x)
+    kept = model.weight.data
+    expected = run(x)[0]
+    model.weight.data = REFUSED[what](kept)
+    with pytest.raises(ValueError, match=f"weight.*{what}"):
+        run(x)
+    model.weight.data = kept
+    assert_same(run(x)[0], expected + 1, exact=False)
+
+
+def test_memory_that_was_freed_is_missed(tmp_path) -> None:
+    model = Affine()
+    x = torch.randn(2, 4)
+    run = loaded(tmp_path, model, x)
+    run(x)
+    model.weight.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match=r"weight.*needs 64 bytes of memory; its storage has 0"):
+        run(x)
+
+
+def test_tasks_are_timed_without_the_call(tmp_path) -> None:
+    model = Affine()
+    x = torch.randn(2, 4)
+    run = loaded(tmp_path, model, x)
+    before = model.calls.clone()
+    assert run.time_tasks(10, x) > 0
+    assert torch.equal(model.calls, before + 10)
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        run.time_tasks(0, x)
+    with pytest.raises(ValueError, match="sizes"):
+        run.time_tasks(1, torch.randn(2, 5))

@@ -79,7 +79,7 @@ def test_a_graph_of_another_size_finds_what_was_derived() -> None:
     for rows in (4, 7, 1):
         x = torch.randn(rows, 16)
         torch.testing.assert_close(compiled(x), plain(x), rtol=2e-2, atol=2e-2)
-    first, *others = npugraph.artifacts()
+    _, *others = npugraph.artifacts()
     assert len(others) == 2
     assert {artifact.memory["derived_constant_bytes"] for artifact in others} == {weight_bytes(plain) // 2}
     assert [artifact.memory["released_weight_bytes"] for artifact in others] == [0, 0]
@@ -169,7 +169,7 @@ def test_a_weight_goes_only_with_all_that_reads_it() -> None:
 def test_gradients_need_the_weights() -> None:
     model = make()
     compiled = compile_ex(model, options=RELEASE)
-    with pytest.raises(Exception, match="'release_original_weights'.*needs torch.no_grad"):
+    with pytest.raises(Exception, match=r"'release_original_weights'.*needs torch\.no_grad"):
         compiled(torch.randn(4, 16))
     assert released(model) == []
     with torch.no_grad():

@@ -60,9 +60,7 @@ SUMMARY = {
     "tokens/s, compiled": r"\d+\.\d",
     "time to first token": r"\d+ ms, once compiled",
     "compile time": rf"\d+\.\d s, first runs included: Dynamo {SECONDS}, (\w[\w ]* {SECONDS}, )+guards {SECONDS}",
-    "memory of the graphs": ", ".join(
-        f"{k} {MEBIBYTES}" for k in ("arena", "heap", "derived constants")
-    ),
+    "memory of the graphs": ", ".join(f"{k} {MEBIBYTES}" for k in ("arena", "heap", "derived constants")),
     "peak memory of the process": r"\d+ MiB",
 }
 
