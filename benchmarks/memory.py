@@ -3,10 +3,11 @@
 
 ``extra`` is the peak of resident memory during the compile and the first calls minus what was resident once the model
 was there: packed copies of weights, what compiling takes and what it leaves behind are in it. ``extra of calls`` has
-the peak of later calls instead, with only what compiling leaves behind. Page faults are those of a call in steady
-state, of all timed calls but the worst. ``planned`` is arena, heap and scratch bytes over the least that they can be:
-the most intermediate results alive at once (``live_bytes``) and the heap bytes, which are outputs above all and which
-no plan can change. Workspaces, what our tasks need besides, count in full: they are in the arena and in the scratch.
+the peak of later calls instead, with only what compiling leaves behind. The side ``npugraph_ex direct`` is the same
+Program, saved and loaded in a process that compiles nothing and has no Dynamo. Page faults are those of a call in
+steady state, of all timed calls but the worst. ``planned`` is arena, heap and scratch bytes over the least that they
+can be: the most intermediate results alive at once (``live_bytes``) and the heap bytes, which are outputs above all and
+which no plan can change. Workspaces, what our tasks need besides, count in full: they are in the arena and the scratch.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ QUICK = ("bert", "llama")
 SIZE = "long"
 SIDES = sides.DEFAULT_SIDES
 EXTRA, EXTRA_OF_CALLS = "extra over eager's", "extra of calls over eager's"
+EXTRA_DIRECT = "extra of direct calls over eager's"
 FAULTS, PLANNED = "page faults per call", "planned over least"
 MB = 1e6
 
@@ -42,14 +44,14 @@ def compare(name: str, side_names: Sequence[str]) -> Result:
     """One sample of each side: bytes do not vary."""
     taken: dict[str, processes.Sample] = {}
     with tempfile.TemporaryDirectory() as folder:
-        reference = Path(folder) / "reference.pt"
-        torch.save(reference64(CASES[name], size=SIZE)[:1], reference)
+        torch.save(reference64(CASES[name], size=SIZE)[:1], Path(folder) / "reference.pt")
 
         def take(side: str) -> processes.Sample:
-            taken[side] = processes.run_module("benchmarks.memory_sample", (side, name, SIZE, reference))
+            taken[side] = processes.run_module("benchmarks.memory_sample", (side, name, SIZE, folder))
             return taken[side]
 
-        result = processes.compare(NAME, name, side_names, 1, take)
+        direct = [sides.DIRECT] if sides.OURS in side_names else []  # runs what our side saves
+        result = processes.compare(NAME, name, [*side_names, *direct], 1, take)
     for what in ("extra", "extra_of_calls"):
         result.notes[f"{what.replace('_', ' ')}, MB"] = listed(taken, what, MB)
     result.notes["page faults"] = listed(taken, "faults", 1)
@@ -62,6 +64,8 @@ def compare(name: str, side_names: Sequence[str]) -> Result:
     if ours and eager:
         result.figures[EXTRA] = ours["extra"] / eager["extra"]
         result.figures[EXTRA_OF_CALLS] = ours["extra_of_calls"] / eager["extra_of_calls"]
+    if sides.DIRECT in taken and eager:
+        result.figures[EXTRA_DIRECT] = taken[sides.DIRECT]["extra_of_calls"] / eager["extra_of_calls"]
     return result
 
 

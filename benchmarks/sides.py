@@ -25,6 +25,7 @@ IMPORTS = {  # what a side loads on first use, so that cold starts can leave it 
     "dynamo": ("torch._dynamo",),
     "inductor": ("torch._dynamo", "torch._inductor.compile_fx"),
     OURS: ("torch._dynamo", "npugraph.backend"),
+    DIRECT: ("npugraph",),
     "openvino": ("openvino",),
 }
 
