@@ -112,4 +112,4 @@ def test_a_gate_is_replaced_where_it_is():
     x = torch.randn(1, 32, 64)
     check(compile_ex(module, options={"generate_code": True}), module, x)
     (artifact,) = npugraph.artifacts()
-    assert artifact.memory["arena_bytes"] == 32 * 256 * 4
+    assert artifact.memory["live_bytes"] == 32 * 256 * 4

@@ -157,7 +157,7 @@ def test_what_is_summed_is_in_no_memory() -> None:
     check(lambda x, y: (x - y).square().mean(), [x, y])
     (artifact,) = npugraph.artifacts()
     assert [task.kind for task in artifact.tasks] == ["loop"]
-    assert artifact.memory["arena_bytes"] == 0
+    assert artifact.memory["live_bytes"] == 0
 
 
 def test_the_same_bits_with_one_and_two_threads() -> None:
