@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fake results of operators, computed once for arguments that look the same: layers of a model repeat each other.
 
-torch keeps such results too, for all of a process and all kinds of tensors, which takes it four times as long.
+torch keeps such results too, but for all of a process and for all kinds of tensors, so it has to ask for more.
 """
 
 from __future__ import annotations
