@@ -90,8 +90,7 @@ struct MemoryInfo {
   int64_t lower_bound_bytes = 0;  // of that Instance: maximum of live arena bytes
   int64_t live_bytes = 0;         // the same, of buffers alone, without workspaces
   int64_t heap_bytes = 0;         // peak of adopted and output memory of the last replay
-  int64_t scratch_bytes =
-      0;  // largest workspace that is not in the arena; what the host's operators allocate inside is not seen
+  int64_t scratch_bytes = 0;      // largest workspace outside of the arena; of the host nothing is seen
   int64_t derived_constant_bytes = 0;
   int64_t copied_bytes_per_replay = 0;  // in the last replay
   int64_t bound_bytes_per_call = 0;     // bytes of the inputs bound by the last call

@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "codegen/matmul/copy.h"
 #include "codegen/matmul/matmul_testing.h"
 #include "loop/builder.h"
 #include "loop/interpret.h"
@@ -309,6 +311,23 @@ loop::Kernel make_epilogue() {
     });
   });
   return b.finish();
+}
+
+TEST(Matmul, TransposesPiecesWhereTheyLie) {
+  for (const int64_t rows : {1, 2, 16, 32}) {
+    for (const int64_t columns : {1, 3, 24, 96}) {
+      for (const int64_t ints : {1, 32}) {
+        std::vector<int32_t> matrix(rows * columns * ints);
+        std::iota(matrix.begin(), matrix.end(), 0);
+        const std::vector<int32_t> before = matrix;
+        transpose_in_place(reinterpret_cast<char*>(matrix.data()), rows, columns, ints * 4);
+        for (int64_t i = 0; i < rows * columns * ints; ++i) {
+          const int64_t piece = i / ints, from = piece % rows * columns + piece / rows;
+          ASSERT_EQ(matrix[i], before[from * ints + i % ints]) << rows << " x " << columns;
+        }
+      }
+    }
+  }
 }
 
 TEST(Matmul, TakesTheMemoryOfAFactorThatDies) {
