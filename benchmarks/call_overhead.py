@@ -84,9 +84,9 @@ def around_tasks(case: ModelCase, model: torch.nn.Module, samples: int) -> float
     inputs = case.inputs(size="base")
     direct = sides.without_dynamo(model)
     restart = inputs["cache"].reset if "cache" in inputs else lambda: None
+    side = Side(sides.DIRECT, bind(direct, **inputs), before=restart, error=0)
     rounds = []
     for _ in range(samples):
-        side = Side(sides.DIRECT, bind(direct, **inputs), before=restart, error=0)
         seconds = sample(side, CACHE_LENGTH - 1)
         restart()
         rounds.append(1e6 * seconds - 1e-3 * direct.time_tasks(CACHE_LENGTH - 1, **inputs))

@@ -154,11 +154,7 @@ class _Compile:
         self.name = options.name or registry.unique_name(_name_of(gm))
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
-        self.weights = {
-            i: tensor
-            for i, tensor in enumerate(example_inputs)
-            if options.release_original_weights and isinstance(tensor, torch.nn.Parameter)
-        }
+        self.weights = _weights_by_position(example_inputs) if options.release_original_weights else {}
 
     def recorded(self, gm: fx.GraphModule) -> Callable[..., Any]:
         """Of the operators of the whole graph: a function of Dynamo's inputs, not of one list."""
@@ -353,6 +349,12 @@ def _shared_storages(inputs: Sequence[Any]) -> list[_Shared]:
             shared[leader] = _place(inputs, leader, leader)
             shared[index] = _place(inputs, index, leader)
     return list(shared.values())
+
+
+def _weights_by_position(inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
+    """The parameters whose memory no other input has."""
+    shared = {place[0] for place in _shared_storages(inputs)}
+    return {i: t for i, t in enumerate(inputs) if isinstance(t, torch.nn.Parameter) and i not in shared}
 
 
 def _place(inputs: Sequence[Any], index: int, leader: int) -> _Shared:

@@ -75,8 +75,8 @@ OPTIONS: tuple[Option, ...] = (
         "release_original_weights",
         False,
         bool,
-        "Compute once what is computed from weights alone (casts of autocast), and free the weights that no graph of "
-        "this function reads then. Takes away: eager calls, other graphs of these weights, state_dict(), "
+        "Compute once what is computed from weights alone (casts of autocast), and free the weights that the graph "
+        "does not read then. Takes away: eager calls, other graphs of these weights, state_dict(), "
         "load_state_dict(), later changes of the weights, training.",
     ),
     Option("verify", False, bool, "Verify the graph after every pass."),

@@ -81,8 +81,6 @@ void Instance::make_blocks(const ng_host* service) {
   workspace_.resize(program.tasks.size());
   bases_.resize(program.buffers.size());
   objects_.resize(program.buffers.size());
-  for (size_t stage = 1; stage < blueprint_.stages.size(); ++stage)
-    late_tasks_.insert(late_tasks_.end(), blueprint_.stages[stage].tasks.begin(), blueprint_.stages[stage].tasks.end());
   for (size_t t = 0; t < calls_.size(); ++t) {
     const program::Task& task = program.tasks[t];
     calls_[t] = {.buffers = buffers_.data() + blueprint_.first_window[t],
@@ -181,32 +179,26 @@ void Instance::place_constants(Host& host) {
   }
 }
 
-// Buffers first, then workspaces. The same for all Instances.
-std::vector<program::Lifetime> Instance::arena_lives() const {
-  std::vector<program::Lifetime> lives;
-  for (const int32_t b : blueprint_.arena_buffers)
-    lives.push_back({blueprint_.program->buffers[b].first_task, blueprint_.program->buffers[b].last_task});
-  for (const int32_t t : blueprint_.stages[0].tasks) {
-    if (tasks_[t].workspace != nullptr) lives.push_back({t, t});
-  }
-  return lives;
-}
-
+// The lifetimes are the same for all Instances.
 void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
-  const std::vector<program::Lifetime> lives = arena_lives();
-  if (!solver) solver.emplace(lives);
+  std::vector<program::Lifetime> lives;
   std::vector<int64_t> bytes;
-  for (const int32_t b : blueprint_.arena_buffers) bytes.push_back(sizes_.bytes(b));
-  live_bytes_ = program::most_alive(std::span(lives).first(bytes.size()), bytes);
-  for (const int32_t t : blueprint_.stages[0].tasks) {
-    if (tasks_[t].workspace != nullptr) bytes.push_back(workspace_[t]);
+  for (const int32_t b : blueprint_.arena_buffers) {
+    lives.push_back({blueprint_.program->buffers[b].first_task, blueprint_.program->buffers[b].last_task});
+    bytes.push_back(sizes_.bytes(b));
   }
+  live_bytes_ = program::most_alive(lives, bytes);
+  for (const int32_t t : blueprint_.stages[0].tasks) {
+    if (tasks_[t].workspace == nullptr) continue;
+    lives.push_back({t, t});
+    bytes.push_back(workspace_[t]);
+    workspace_offsets_.emplace_back(t, 0);
+  }
+  if (!solver) solver.emplace(lives);
   const program::Placement placement = solver->place(bytes);
-  auto offset = placement.offsets.begin();
-  for (const int32_t b : blueprint_.arena_buffers) arena_offsets_.emplace_back(b, *offset++);
-  for (const int32_t t : blueprint_.stages[0].tasks) {
-    if (tasks_[t].workspace != nullptr) workspace_offsets_.emplace_back(t, *offset++);
-  }
+  auto next = placement.offsets.begin();
+  for (const int32_t b : blueprint_.arena_buffers) arena_offsets_.emplace_back(b, *next++);
+  for (auto& [task, offset] : workspace_offsets_) offset = *next++;
   arena_bytes_ = placement.arena_bytes;
   lower_bound_bytes_ = placement.lower_bound_bytes;
 }
@@ -216,7 +208,8 @@ void Instance::bind_stage(size_t stage) {
     const auto changed = [&](int32_t e) { return sizes_.changed_at(e) > bound_at_[t]; };
     if (bound_at_[t] == 0 || std::ranges::any_of(blueprint_.exprs_of_task[t], changed)) bind_task(t);
   }
-  for (const int32_t t : late_tasks_) scratch_bytes_ = std::max(scratch_bytes_, workspace_[t]);
+  if (stage == 0) return;  // their workspaces lie in the arena
+  for (const int32_t t : blueprint_.stages[stage].tasks) scratch_bytes_ = std::max(scratch_bytes_, workspace_[t]);
 }
 
 void Instance::bind_task(int32_t t) {
@@ -326,7 +319,9 @@ void Instance::bind_memory(Arena& arena, Arena& scratch) {
 void Instance::place_scratch(Arena& scratch) {
   scratch.reserve(scratch_bytes_);
   if (scratch.generation() == scratch_generation_) return;
-  for (const int32_t t : late_tasks_) calls_[t].workspace = workspace_[t] > 0 ? scratch.data() : nullptr;
+  for (const Stage& late : std::span(blueprint_.stages).subspan(1)) {
+    for (const int32_t t : late.tasks) calls_[t].workspace = workspace_[t] > 0 ? scratch.data() : nullptr;
+  }
   scratch_generation_ = scratch.generation();
 }
 

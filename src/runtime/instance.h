@@ -101,7 +101,6 @@ class Instance {
   bool is_elsewhere(std::span<const BoundInput> inputs) const;
   void place_constants(Host& host);
   void plan_arena(std::optional<program::ArenaSolver>& solver);
-  std::vector<program::Lifetime> arena_lives() const;
   void bind_stage(size_t stage);
   void bind_task(int32_t t);
   void unbind_tasks();
@@ -132,9 +131,8 @@ class Instance {
 
   std::vector<int64_t> workspace_;  // bytes per task
   // Workspaces of the tasks that are bound before the first one runs lie in the arena, as buffers that live for one task:
-  // (task, offset). All others share the scratch of the lease.
+  // (task, offset). Those of later stages share the scratch of the lease.
   std::vector<std::pair<int32_t, int64_t>> workspace_offsets_;
-  std::vector<int32_t> late_tasks_;
   int64_t scratch_bytes_ = 0;  // the largest of them
   uint64_t scratch_generation_ = 0;
 

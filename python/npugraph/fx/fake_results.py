@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
+from npugraph.fx.schema import is_view
 from npugraph.fx.symbol_nodes import Symbolic
 
 _OF_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view}
@@ -56,12 +57,12 @@ class FakeResults:
             return func(*args, **kwargs)
         look = self._results.get(key)
         if look is not None:
-            return self._make(look, args[0] if _is_view(func) else None)
+            return self._make(look, args[0] if is_view(func) else None)
         result = func(*args, **kwargs)
         if isinstance(result, FakeTensor) and not result.requires_grad:
             look = _look(result)
-            shares = _is_view(func) and result.untyped_storage()._cdata == args[0].untyped_storage()._cdata
-            if look is not None and shares == _is_view(func):
+            shares = is_view(func) and result.untyped_storage()._cdata == args[0].untyped_storage()._cdata
+            if look is not None and shares == is_view(func):
                 self._results[key] = look
         return result
 
@@ -78,14 +79,16 @@ class FakeResults:
         return (type(value), value)  # 1, 1.0 and True are equal
 
     def _number(self, tensor: torch.Tensor) -> int:
-        known = self._look_of.get(id(tensor))
-        if known is None:
-            look = _look(tensor)
-            known = tensor, None if look is None else self._looks.setdefault(look, len(self._looks))
-            self._look_of[id(tensor)] = known
-        if known[1] is None:
+        if id(tensor) not in self._look_of:
+            self._remember(tensor, _look(tensor))
+        number = self._look_of[id(tensor)][1]
+        if number is None:
             raise _UnknownError
-        return known[1]
+        return number
+
+    def _remember(self, tensor: torch.Tensor, look: _Look | None) -> None:
+        number = None if look is None else self._looks.setdefault(look, len(self._looks))
+        self._look_of[id(tensor)] = tensor, number
 
     def _make(self, look: _Look, base: torch.Tensor | None) -> torch.Tensor:
         with in_kernel_invocation_manager(self._mode):
@@ -93,7 +96,7 @@ class FakeResults:
             if base is not None:
                 meta.set_(base.untyped_storage(), look.offset, look.shape, look.stride)
         result = FakeTensor(self._mode, meta, look.device)
-        self._look_of[id(result)] = result, self._looks.setdefault(look, len(self._looks))
+        self._remember(result, look)
         return result
 
 
@@ -113,8 +116,3 @@ def _look(tensor: torch.Tensor) -> _Look | None:
 def _depends_on_looks(func: Any) -> bool:
     shares_unseen = func in (torch.ops.aten._unsafe_view.default, torch.ops.aten.lift.default)
     return func.namespace in ("aten", "prims") and not _OF_DATA.intersection(func.tags) and not shares_unseen
-
-
-@functools.cache
-def _is_view(func: Any) -> bool:
-    return any(result.alias_info is not None for result in func._schema.returns)

@@ -13,6 +13,8 @@ from torch import fx
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._higher_order_ops.effects import with_effects
 
+from npugraph.fx.schema import is_view
+
 aten = torch.ops.aten
 
 
@@ -144,7 +146,7 @@ def _place_of(node: fx.Node) -> fx.Node:
 
 def _viewed(node: fx.Node) -> fx.Node:
     """The node whose memory ``node`` views; itself if it is no view."""
-    while node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload) and _is_view(node.target)):
+    while node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)):
         node = node.args[0]
     return node
 
@@ -216,12 +218,7 @@ def _refresh_values(graph: fx.Graph) -> None:
     for node in graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or node.meta.get("unbacked_bindings"):
             continue
-        if "val" in node.meta and not _is_view(node.target):
+        if "val" in node.meta and not is_view(node.target):
             continue
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
         node.meta["val"] = node.target(*args, **kwargs)
-
-
-def _is_view(operator: torch._ops.OpOverload) -> bool:
-    returned = [result.alias_info for result in operator._schema.returns]
-    return any(info is not None and not info.is_write for info in returned)

@@ -28,6 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from npugraph.fx.fake_results import FakeResults
 from npugraph.fx.memory_state import MemoryState, NotRecorded, Tracked, View
+from npugraph.fx.schema import is_view
 from npugraph.fx.symbol_nodes import Symbolic, SymbolNodes
 
 aten = torch.ops.aten
@@ -220,7 +221,7 @@ class _Recorder(TorchDispatchMode):
         if not isinstance(result, (torch.Tensor, list, tuple)):
             return _number(func, result)
         node = self._node(func, args, kwargs)
-        base = self._tracked(args[0]) if _is_view(func) else None
+        base = self._tracked(args[0]) if is_view(func) else None
         # The values of memory that was written lie elsewhere in the functional graph, and so do views of them.
         moved = base is not None and base.node.meta["val"] is not base.tensor
         value = self._evaluate(node) if moved else result
@@ -285,11 +286,6 @@ def _is_composite(func: Any) -> bool:
 
 
 @functools.cache
-def _is_view(func: Any) -> bool:
-    return any(result.alias_info is not None for result in func._schema.returns)
-
-
-@functools.cache
 def _check_operator(func: Any) -> None:
     schema = func._schema
     aliases = [result.alias_info.before_set for result in schema.returns if result.alias_info is not None]
@@ -308,7 +304,7 @@ def _functional_form(func: Any) -> Any:
     written = [i for i, arg in enumerate(schema.arguments) if arg.alias_info is not None and arg.alias_info.is_write]
     if written == [0] and name.endswith("_") and torch.Tag.nondeterministic_seeded not in func.tags:
         form = getattr(getattr(aten, name.removesuffix("_"), None), schema.overload_name or "default", None)
-        if form is not None and not form._schema.is_mutable and not _is_view(form):
+        if form is not None and not form._schema.is_mutable and not is_view(form):
             return form
     raise NotRecorded(f"{func}")
 

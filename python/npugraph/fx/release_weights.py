@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from npugraph import _C
+from npugraph.fx.schema import is_view
 
 # Attributes of a weight: what graphs derived from it, by how, for graphs of other sizes; whether its memory is gone.
 _DERIVED, _RELEASED = "_npugraph_derived", "_npugraph_released"
@@ -110,7 +111,7 @@ def _profitable(computed: _Computed, weights: Iterable[fx.Node], evaluator: _Eva
 
 def _is_fresh(node: fx.Node) -> bool:
     """Whether the node makes memory of its own."""
-    return node.op == "call_function" and all(r.alias_info is None for r in node.target._schema.returns)
+    return node.op == "call_function" and not is_view(node.target)
 
 
 def _is_read_by_others(node: fx.Node, computed: Collection[fx.Node]) -> bool:

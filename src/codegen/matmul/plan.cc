@@ -126,11 +126,11 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   if (!place_a_and_b(spec, call, plan)) return false;
   const bool has_c = !spec.epilogue.has_value();
   if (has_c && !place_c(spec, call.buffers[plan.first_buffer + 1], plan)) return false;
-  plan.a_dies = dies(call.buffers[0], plan);
+  const bool a_dies = dies(call.buffers[0], plan);
   fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
   if (!complete(plan, target, spec.blocks)) return false;
-  plan.in_place = plan.a_dies && fits_in_place(plan);
+  plan.in_place = a_dies && fits_in_place(plan);
   return plan.kind != TileKind::kI8Quads || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 

@@ -45,8 +45,7 @@ struct MatmulPlan : MatmulBlocks {
   TileShape shape;
   bool dense_a = false;    // A is first copied to dense rows of the type that is multiplied
   bool cuts_a = false;     // which are cut (TileFunction), those of one tile after the other
-  bool a_dies = false;     // and lies in dense rows, so that its panels may take its place
-  bool in_place = false;   // kPackA: they do
+  bool in_place = false;   // kPackA: panels take the place of A's rows
   bool stage_b = false;    // kPackA: rows of B are copied (and converted) before they are multiplied
   bool rows_last = false;  // work items go through the columns first: what they read of A fits no cache
   int64_t steps = 0;       // of the whole sum

@@ -363,9 +363,8 @@ PyObject* repr(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"time_tasks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(time_tasks)), METH_FASTCALL | METH_KEYWORDS,
-     "time_tasks(times, *args, **kwargs)\n\nNanoseconds of what a call with these arguments runs, without the call: "
-     "the mean of "
-     "`times` runs in a row. Each of them writes what a call writes."},
+     "time_tasks(times, *args, **kwargs)\n\nNanoseconds of the tasks of such a call alone, the mean of `times` runs. "
+     "Each of them writes what a call writes."},
     {"watch", watch, METH_VARARGS,
      "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
      "object than in the call before."},

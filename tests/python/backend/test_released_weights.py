@@ -119,6 +119,17 @@ class Written(Plain):
         return y
 
 
+class Shared(Plain):
+    """Has a second parameter in the memory of its weight, and reads it as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.row = torch.nn.Parameter(self.weight.data[0])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.half() @ self.weight.half()).float() + self.row
+
+
 class Random(Plain):
     """What it computes from its weight is another thing in each call."""
 
@@ -126,7 +137,7 @@ class Random(Plain):
         return x @ torch.nn.functional.dropout(self.weight, training=True)
 
 
-@pytest.mark.parametrize("kind", [Plain, Tied, Growing, Written, Random])
+@pytest.mark.parametrize("kind", [Plain, Tied, Growing, Written, Shared, Random])
 @torch.no_grad()
 def test_other_weights_stay(kind: type[torch.nn.Module]) -> None:
     x = torch.randn(4, 8)
