@@ -9,6 +9,7 @@ is within the bound.
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -119,26 +120,30 @@ def measure(benchmark: str, case: str, sides: Sequence[Side], samples: int, most
     """
     counts = {side.name: calls_per_sample(side, most_calls) for side in sides}
     seconds: dict[str, list[float]] = {side.name: [] for side in sides}
-    for turn in range(samples):
-        shift = turn % len(sides)  # no side always follows the same other one
-        for side in [*sides[shift:], *sides[:shift]]:
+    order = random.Random(0)
+    for _ in range(samples):
+        for side in order.sample(sides, len(sides)):  # no side always follows the same other one
             seconds[side.name].append(sample(side, counts[side.name]))
     return Result(benchmark, case, [SideResult(side.name, seconds[side.name], side.error) for side in sides])
 
 
 def calls_per_sample(side: Side, most_calls: int) -> int:
     """Calls that fill SAMPLE_SECONDS; also the side's warm-up."""
-    count = min(WARM_UP_CALLS, most_calls)
+    most_timed = max(1, most_calls - 1)
+    count = min(WARM_UP_CALLS, most_timed)
     sample(side, count)
     single = sample(side, count)
-    return max(1, min(most_calls, round(SAMPLE_SECONDS / single)))
+    return max(1, min(most_timed, round(SAMPLE_SECONDS / single)))
 
 
 def sample(side: Side, count: int) -> float:
-    """Mean seconds of ``count`` calls in a row."""
+    """Mean seconds of ``count`` calls in a row. One before them, untimed, fetches into the caches what the side before
+    left outside; a call that fills a sample alone needs none."""
     if side.before is not None:
         side.before()
     call = side.call
+    if count > 1:
+        call()
     start = time.perf_counter()
     for _ in range(count):
         call()

@@ -15,6 +15,7 @@ struct Bounds {
   std::optional<int64_t> before;
   std::optional<int64_t> after;
   bool at_end = false;
+  std::optional<Expr> position;  // a number that is to stand in memory
 };
 
 bool is_false(const Attr& attr) {
@@ -39,9 +40,9 @@ class Bounder {
     if (!said || !stay_as_they_are(*said, id)) return false;
     const auto bounds = choose_bounds(*said, q->sizes[2], k->sizes[2]);
     if (!bounds) return false;
-    if (!flash) return add_bounds(graph_.node(id), *said, *bounds);
-    if (said->rest == ir::kNone && said->position == ir::kNone && !bounds->at_end && !bounds->before &&
-        bounds->after.value_or(0) == 0) {
+    if (!flash) return add_bounds(id, *said, *bounds);
+    if (said->rest == ir::kNone && said->position == ir::kNone && !bounds->position && !bounds->at_end &&
+        !bounds->before && bounds->after.value_or(0) == 0) {
       argument(graph_.node(id), "attn_mask") = None{};
       argument(graph_.node(id), "is_causal") = Expr::constant(Scalar::of_bool(bounds->after.has_value()));
       return true;
@@ -55,13 +56,20 @@ class Bounder {
     return !is_none("position") || !is_none("before") || !is_none("after");
   }
 
-  bool add_bounds(ir::Node& attention, const KeyMask& said, const Bounds& bounds) const {
+  // Whether attention takes what positions do not say as its mask.
+  bool takes_rest(const ir::Node& attention, const KeyMask& said) const {
     const ir::ValueId query = as_value(argument(attention, "query")), key = as_value(argument(attention, "key"));
-    if (said.rest != ir::kNone && !fits_scores(said.rest, *tensor(query), *tensor(key))) return false;
+    return said.rest == ir::kNone || fits_scores(said.rest, *tensor(query), *tensor(key));
+  }
+
+  bool add_bounds(ir::NodeId id, const KeyMask& said, const Bounds& bounds) {
+    if (!takes_rest(graph_.node(id), said)) return false;
+    const ir::ValueId position = bounds.position ? insert_number(id, *bounds.position) : said.position;
     const auto number = [](const std::optional<int64_t>& x) { return x ? Attr(Expr(*x)) : Attr(None{}); };
     const auto value = [](ir::ValueId x) { return x == ir::kNone ? Attr(None{}) : Attr(TensorRef{x}); };
+    ir::Node& attention = graph_.node(id);
     argument(attention, "mask") = value(said.rest);
-    argument(attention, "position") = value(said.position);
+    argument(attention, "position") = value(position);
     argument(attention, "before") = number(bounds.before);
     argument(attention, "after") = number(bounds.after);
     argument(attention, "at_end") = Expr::constant(Scalar::of_bool(bounds.at_end));
@@ -83,20 +91,37 @@ class Bounder {
     return true;
   }
 
+  // The number in memory, beside `attention`.
+  ir::ValueId insert_number(ir::NodeId attention, const Expr& number) {
+    const Device device = tensor(as_value(argument(graph_.node(attention), "query")))->device;
+    return insert_before(graph_, attention, *row("aten.scalar_tensor"), {number, DType::kI64, None{}, device, None{}},
+                         {.dtype = DType::kI64, .sizes = {}, .strides = {}, .device = device}, "position");
+  }
+
+  // Numbers are bounds as they stand. Others are where they count from the last query at the last key, or, of no position in
+  // memory, from the one bound or the other.
   static std::optional<Bounds> choose_bounds(const KeyMask& said, const Expr& queries, const Expr& keys) {
+    if (auto bounds = bounds_from(Expr(0), said)) return bounds;
+    if (said.position != ir::kNone) return {};
+    if (auto bounds = bounds_from(keys - queries, said)) {
+      bounds->at_end = true;
+      return bounds;
+    }
+    const Expr position = said.after ? *said.after : Expr(0) - *said.before;
+    auto bounds = bounds_from(position, said);
+    if (bounds) bounds->position = position;
+    return bounds;
+  }
+
+  // The bounds that are added to `position`: i + p is i + position + (p - position).
+  static std::optional<Bounds> bounds_from(const Expr& position, const KeyMask& said) {
     Bounds bounds;
-    const Expr to_end = keys - queries;
-    const auto is_number = [](const std::optional<Expr>& x) { return !x || x->as_int(); };
-    bounds.at_end = !is_number(said.after) || !is_number(said.before);
-    if (bounds.at_end && said.position != ir::kNone) return {};
-    // A position i + p is i + (keys - queries) + (p - (keys - queries)).
-    const auto put = [&](const std::optional<Expr>& from, int sign, std::optional<int64_t>& to) {
-      if (!from) return true;
-      const Expr shifted = !bounds.at_end ? *from : sign > 0 ? *from - to_end : *from + to_end;
-      to = shifted.as_int();
+    const auto put = [](const Expr& number, std::optional<int64_t>& to) {
+      to = number.as_int();
       return to && *to > -kMost && *to < kMost;
     };
-    if (!put(said.after, 1, bounds.after) || !put(said.before, -1, bounds.before)) return {};
+    if (said.after && !put(*said.after - position, bounds.after)) return {};
+    if (said.before && !put(*said.before + position, bounds.before)) return {};
     return bounds;
   }
 
@@ -120,9 +145,10 @@ class Bounder {
     attention.args = {
         argument(node, "query"), argument(node, "key"), argument(node, "value"), None{}, None{}, None{}, None{}, no, no,
         argument(node, "scale")};
-    if (!add_bounds(attention, said, bounds)) return false;
+    if (!takes_rest(attention, said)) return false;
     const ir::NodeId made =
         graph_.insert_before(id, std::move(attention), {graph_.value(result).type}, graph_.value(result).name);
+    add_bounds(made, said, bounds);
     replacements_.replace(result, graph_.node(made).results[0]);
     return true;
   }

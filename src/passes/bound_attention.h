@@ -9,7 +9,7 @@
 //   %o = npugraph.attention(%queries, %k, %v, None, %length, after=0)
 //
 // Generated attention then neither makes nor reads the mask, and no keys beyond the bounds: with a cache of fixed size it reads
-// as much of it as is filled. A part of the mask that is none of positions (padding) stays, as booleans. Where the mask hides
+// as much of it as is filled. A position that is a symbol is put into memory first. A part of the mask that is none of positions (padding) stays, as booleans. Where the mask hides
 // nothing it goes; where it is the causal one the operator is told so.
 //
 // Requires: fuses (code is generated); nobody writes the position or the rest of the mask before attention reads it.

@@ -52,16 +52,17 @@ AttentionCall::AttentionCall(const AttentionPlan& plan, const AttentionCode& cod
   if (plan.with_logsumexp) logsumexp_ = static_cast<char*>(next->data);
   first_key_ = first(0);
   last_key_ = std::max(limit(plan.queries - 1), first_key_);
-  const int64_t each = (last_key_ - first_key_ + plan.chunks - 1) / plan.chunks;
-  chunk_keys_ = std::min((each + 15) / 16 * 16, plan.chunk_keys);
+  const int64_t seen = last_key_ - first_key_;
+  chunk_keys_ = plan.keys_of_chunk(seen);
+  chunks_ = std::max<int64_t>(divide_up(seen, chunk_keys_), 1);
 }
 
 // Chunks are the inner ones, then rows: neighbours share keys.
 AttentionItem AttentionCall::item(int64_t number) const {
   AttentionItem item{.number = number};
-  item.key = std::min(first_key_ + number % plan.chunks * chunk_keys_, last_key_);
+  item.key = std::min(first_key_ + number % chunks_ * chunk_keys_, last_key_);
   item.keys = std::min(chunk_keys_, last_key_ - item.key);
-  number /= plan.chunks;
+  number /= chunks_;
   item.row = number % plan.row_blocks() * plan.block_rows;
   item.rows = std::min(plan.block_rows, plan.rows() - item.row);
   number /= plan.row_blocks();
@@ -91,7 +92,7 @@ MaskEffect AttentionCall::copy_mask(const char* from, int64_t count, float* to) 
 
 void AttentionCall::finish(const AttentionItem& item, int64_t row, int64_t count, float* sums, int64_t stride,
                            const float* largest, const float* totals) const {
-  if (plan.chunks == 1) return store(item.batch, item.head, row, count, sums, stride, largest, totals);
+  if (chunks_ == 1) return store(item.batch, item.head, row, count, sums, stride, largest, totals);
   for (int64_t r = 0; r < count; ++r) {
     float* to = part(item.number, row - item.row + r);
     std::memcpy(to, sums + r * stride, static_cast<size_t>(plan.value_size) * sizeof(float));
@@ -103,12 +104,12 @@ void AttentionCall::finish(const AttentionItem& item, int64_t row, int64_t count
 void AttentionCall::combine(int64_t row_number, float* sums) const {
   const int64_t row = row_number % plan.rows();
   const int64_t head = row_number / plan.rows();
-  const int64_t first = (head * plan.row_blocks() + row / plan.block_rows) * plan.chunks;
+  const int64_t first = (head * plan.row_blocks() + row / plan.block_rows) * chunks_;
   float largest = kHidden, total = 0;
-  for (int64_t c = 0; c < plan.chunks; ++c)
+  for (int64_t c = 0; c < chunks_; ++c)
     largest = std::max(largest, part(first + c, row % plan.block_rows)[plan.value_size]);
   std::fill_n(sums, plan.value_size, 0.0F);
-  for (int64_t c = 0; c < plan.chunks; ++c) {
+  for (int64_t c = 0; c < chunks_; ++c) {
     const float* from = part(first + c, row % plan.block_rows);
     const float factor = std::exp(from[plan.value_size] - reference(largest));
     for (int64_t i = 0; i < plan.value_size; ++i) sums[i] += from[i] * factor;

@@ -39,6 +39,9 @@ class AttentionCall {
   const AttentionPlan& plan;
   const AttentionCode& code;
 
+  int64_t items() const { return plan.blocks() * chunks_; }
+  int64_t chunks() const { return chunks_; }
+  int64_t chunk_keys() const { return chunk_keys_; }
   AttentionItem item(int64_t number) const;
 
   const char* query(int64_t batch, int64_t head, int64_t row) const;
@@ -82,6 +85,7 @@ class AttentionCall {
   int64_t first_key_ = 0;  // keys that some query sees, by its position, in chunks of one size
   int64_t last_key_ = 0;
   int64_t chunk_keys_ = 0;
+  int64_t chunks_ = 1;
 };
 
 // 64-byte aligned memory, cut into pieces one after the other. Without memory it says how much the same pieces need.

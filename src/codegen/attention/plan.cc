@@ -101,27 +101,31 @@ bool place_results(const loop::Attention& attention, DType dtype, const ng_call&
   return true;
 }
 
-// Chunks of equal size, a multiple of 16, each at most `most`; more of them for more items, down to `least` keys.
-void choose_chunks(AttentionPlan& plan, int64_t others, int64_t most, int64_t least) {
-  const int64_t for_items = std::min(divide_up(kEnoughItems, std::max<int64_t>(others, 1)), plan.keys / least);
-  const int64_t chunks = std::max<int64_t>({divide_up(plan.keys, most), for_items, 1});
-  plan.chunk_keys = std::max<int64_t>(divide_up(divide_up(plan.keys, chunks), 16) * 16, 16);
+// Of chunks of equal size, a multiple of 16, each at most `most`; more of them for more items, down to `least` keys.
+int64_t equal_chunks(int64_t keys, int64_t blocks, int64_t most, int64_t least) {
+  const int64_t for_items = std::min(divide_up(kEnoughItems, std::max<int64_t>(blocks, 1)), keys / least);
+  const int64_t chunks = std::max<int64_t>({divide_up(keys, most), for_items, 1});
+  return std::max<int64_t>(round_up(divide_up(keys, chunks), 16), 16);
+}
+
+void choose_chunks(AttentionPlan& plan, int64_t most, int64_t least) {
+  plan.chunk_keys = equal_chunks(plan.keys, plan.blocks(), most, least);
   plan.chunks = std::max<int64_t>(divide_up(plan.keys, plan.chunk_keys), 1);
+  plan.least_keys = least;
 }
 
 void choose_blocks(AttentionPlan& plan) {
-  const int64_t heads = plan.batches * plan.heads;
   if (plan.by_rows) {
     plan.block_rows = std::max<int64_t>(plan.rows(), 1);
-    choose_chunks(plan, heads, 512, 48);
+    choose_chunks(plan, 512, 48);
     plan.block_keys = plan.chunk_keys;
     return;
   }
   const int64_t width = plan.shape.columns();
   plan.block_keys = 96;
   plan.block_rows = kMostPanels * width;
-  while (plan.block_rows > width && heads * plan.row_blocks() < kEnoughItems) plan.block_rows /= 2;
-  choose_chunks(plan, heads * plan.row_blocks(), plan.keys + 1, 1024);
+  while (plan.block_rows > width && plan.blocks() < kEnoughItems) plan.block_rows /= 2;
+  choose_chunks(plan, plan.keys + 1, 1024);
 }
 
 // Of a set of the second cache, a line of which may stand in so many places.
@@ -157,6 +161,10 @@ void choose_copies(AttentionPlan& plan, const target::Target& target) {
 }
 
 }  // namespace
+
+int64_t AttentionPlan::keys_of_chunk(int64_t seen) const {
+  return std::max(equal_chunks(seen, blocks(), chunk_keys, least_keys), round_up(divide_up(seen, chunks), 16));
+}
 
 size_t number_of_buffers(const loop::Attention& attention) {
   const bool given = attention.position == loop::AttentionPosition::kGiven;

@@ -52,11 +52,15 @@ struct AttentionPlan {
   int64_t block_keys = 0;  // of a panel
   int64_t block_rows = 0;  // of a work item
   int64_t chunk_keys = 0;  // of a work item, at most: what chunks give is combined at the end
-  int64_t chunks = 1;
+  int64_t chunks = 1;      // at most
+  int64_t least_keys = 1;  // of a chunk that is made for another thread alone
 
   int64_t rows() const { return group * queries; }
   int64_t row_blocks() const { return block_rows == 0 ? 0 : (rows() + block_rows - 1) / block_rows; }
-  int64_t items() const { return batches * heads * row_blocks() * chunks; }
+  int64_t blocks() const { return batches * heads * row_blocks(); }
+  int64_t items() const { return blocks() * chunks; }  // at most
+  // Of a work item where queries see `seen` keys, at most chunk_keys and in at most `chunks`.
+  int64_t keys_of_chunk(int64_t seen) const;
   // Of 4 bytes, in a product along an element of a key.
   int64_t steps() const { return pairs ? (key_size + 1) / 2 : key_size; }
   // Elements of a value with those that fill the last tile of AMX.

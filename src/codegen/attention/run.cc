@@ -108,15 +108,16 @@ void run_attention(const AttentionPlan& plan, const AttentionCode& code, const n
   const int64_t reading = kCostOfByte * size_of(plan.k.dtype);
   const int64_t rows_at_once = std::max(std::min(plan.block_rows, plan.rows()), reading);
   const auto run = plan.by_rows ? run_rows : run_panels;
-  for_ranges(*call.host, plan.items(), rows_at_once * plan.chunk_keys * size, scratch,
+  for_ranges(*call.host, attention.items(), rows_at_once * attention.chunk_keys() * size, scratch,
              [&](int64_t first, int64_t last, char* memory) {
                for (int64_t i = first; i < last; ++i) run(attention, attention.item(i), memory);
              });
-  if (plan.chunks == 1) return;
+  if (attention.chunks() == 1) return;
   const int64_t rows = plan.batches * plan.heads * plan.rows();
-  for_ranges(*call.host, rows, plan.chunks * plan.value_size, scratch, [&](int64_t first, int64_t last, char* memory) {
-    for (int64_t row = first; row < last; ++row) attention.combine(row, reinterpret_cast<float*>(memory));
-  });
+  for_ranges(*call.host, rows, attention.chunks() * plan.value_size, scratch,
+             [&](int64_t first, int64_t last, char* memory) {
+               for (int64_t row = first; row < last; ++row) attention.combine(row, reinterpret_cast<float*>(memory));
+             });
 }
 
 }  // namespace npugraph::codegen

@@ -267,6 +267,17 @@ TEST(Attention, LetsQueriesSeeKeysAroundTheirPositions) {
                .given = 1200});
 }
 
+TEST(Attention, CutsWhatIsSeenOfALongCache) {
+  for (const int64_t given : {0, 15, 129, 600, 2047}) {
+    Case x{.heads = 2, .group = 2, .queries = 1, .keys = 2048, .size = 16, .after = 0, .logsumexp = true};
+    x.position = loop::AttentionPosition::kGiven;
+    x.given = given;
+    check(x, target::host_target());
+    x.queries = 12;
+    check(x, target::host_target());
+  }
+}
+
 TEST(Attention, DoesNotReadKeysBeyondThePositions) {
   for (const int64_t queries : {1, 20}) {
     Case x{.heads = 1, .queries = queries, .keys = 700, .size = 16, .before = 90, .after = 0};
