@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph import _C, counters, guards, serialize
 from npugraph.artifact import Artifact, Owners, registry
+from npugraph.forget import forget_compiles
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
@@ -139,6 +140,7 @@ def reset() -> None:
     """Forgets every compiled function and frees what it holds; the next call compiles again."""
     torch._dynamo.reset()
     _reset()
+    forget_compiles()
     gc.collect()
     _C.drop_unused_code()
 

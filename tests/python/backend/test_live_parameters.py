@@ -9,6 +9,7 @@ import weakref
 
 import pytest
 import torch
+from torch._dynamo.guards import CheckFunctionManager
 
 import npugraph
 from tests.python.backend.checks import assert_same, compile_ex
@@ -162,6 +163,20 @@ def test_reset_frees_everything(forget) -> None:
     x = torch.randn(4, 8)
     assert_same(compiled(x), model(x), exact=False)
     assert npugraph.artifacts()
+
+
+def test_reset_frees_guards_that_hold_on_to_classes_and_functions() -> None:
+    npugraph.reset()
+    before = len(guards_alive())
+    model = Model().eval()
+    compile_ex(model)(torch.randn(4, 8))
+    assert len(guards_alive()) > before
+    npugraph.reset()
+    assert len(guards_alive()) == before
+
+
+def guards_alive() -> list[CheckFunctionManager]:
+    return [thing for thing in gc.get_objects() if type(thing) is CheckFunctionManager]
 
 
 def test_reset_drops_machine_code_that_nothing_uses() -> None:
