@@ -15,7 +15,7 @@ namespace py = pybind11;
 
 namespace {
 
-constexpr size_t kAhead = 12;
+constexpr size_t kAhead = 12;  // dicts are fetched before their versions are compared
 
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
 constexpr bool kDictsCountVersions = true;
