@@ -240,8 +240,8 @@ TEST(Plan, TwoResultsDoNotTakeTheSameMemory) {
   b.task({from}, {unread, to}).may_share = {{.written = 1, .read = 0}, {.written = 2, .read = 0}};
   b.task({to}, {y});
   b.output(y);
-  const program::Task& task = b.planned().tasks[1];
-  EXPECT_NE(task.operands[1].buffer, task.operands[2].buffer);
+  const std::vector<program::Operand> operands = b.planned().tasks[1].operands;
+  EXPECT_NE(operands[1].buffer, operands[2].buffer);
 }
 
 TEST(Plan, MemoryIsSharedThoughDimensionsAreCutDifferently) {
