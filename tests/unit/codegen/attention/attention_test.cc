@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/attention/attention.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -136,7 +137,7 @@ void run_attention_task(const Case& x, const target::Target& target, const Opera
   run_task(make_attention(spec_of(x), x.dtype, target), o.all(), workers, {});
 }
 
-double mask_value(const Case& x, const Operands& o, const Sizes& at) {
+double mask_value(const Case& x, const Operands& o, const std::array<int64_t, 4>& at) {
   if (x.causal && at[3] > at[2]) return -kInfinity;
   const int64_t first = x.position == loop::AttentionPosition::kEnd ? x.keys - x.queries : x.given;
   const int64_t beyond = at[3] - (first + at[2]);

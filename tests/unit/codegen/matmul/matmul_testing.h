@@ -6,7 +6,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,13 +84,15 @@ class Tensor {
   }
   void poison() { std::memset(data_, 0x7e, bytes_); }
 
-  char* at(const Sizes& index) const {
+  char* at(std::span<const int64_t> index) const {
     int64_t offset = 0;
     const size_t skipped = index.size() - sizes_.size();
     for (size_t d = 0; d < sizes_.size(); ++d) offset += sizes_[d] == 1 ? 0 : index[skipped + d] * strides_[d];
     return data_ + offset * size_of(dtype_);
   }
-  double value(const Sizes& index) const { return element_value(at(index), dtype_); }
+  char* at(std::initializer_list<int64_t> index) const { return at(std::span(index.begin(), index.size())); }
+  double value(std::span<const int64_t> index) const { return element_value(at(index), dtype_); }
+  double value(std::initializer_list<int64_t> index) const { return element_value(at(index), dtype_); }
   ng_buffer buffer() const {
     return {data_,
             nullptr,
