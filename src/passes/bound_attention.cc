@@ -39,8 +39,11 @@ class Bounder {
     const auto said = read_key_mask(graph_, mask, q->sizes[2], k->sizes[2]);
     if (!said || !stay_as_they_are(*said, id)) return false;
     const auto bounds = choose_bounds(*said, q->sizes[2], k->sizes[2]);
-    if (!bounds) return false;
-    if (!flash) return add_bounds(id, *said, *bounds);
+    if (!bounds || (said->rest != ir::kNone && !fits_scores(said->rest, *q, *k))) return false;
+    if (!flash) {
+      add_bounds(id, *said, *bounds);
+      return true;
+    }
     if (said->rest == ir::kNone && said->position == ir::kNone && !bounds->position && !bounds->at_end &&
         !bounds->before && bounds->after.value_or(0) == 0) {
       argument(graph_.node(id), "attn_mask") = None{};
@@ -56,14 +59,7 @@ class Bounder {
     return !is_none("position") || !is_none("before") || !is_none("after");
   }
 
-  // Whether attention takes what positions do not say as its mask.
-  bool takes_rest(const ir::Node& attention, const KeyMask& said) const {
-    const ir::ValueId query = as_value(argument(attention, "query")), key = as_value(argument(attention, "key"));
-    return said.rest == ir::kNone || fits_scores(said.rest, *tensor(query), *tensor(key));
-  }
-
-  bool add_bounds(ir::NodeId id, const KeyMask& said, const Bounds& bounds) {
-    if (!takes_rest(graph_.node(id), said)) return false;
+  void add_bounds(ir::NodeId id, const KeyMask& said, const Bounds& bounds) {
     const ir::ValueId position = bounds.position ? insert_number(id, *bounds.position) : said.position;
     const auto number = [](const std::optional<int64_t>& x) { return x ? Attr(Expr(*x)) : Attr(None{}); };
     const auto value = [](ir::ValueId x) { return x == ir::kNone ? Attr(None{}) : Attr(TensorRef{x}); };
@@ -73,7 +69,6 @@ class Bounder {
     argument(attention, "before") = number(bounds.before);
     argument(attention, "after") = number(bounds.after);
     argument(attention, "at_end") = Expr::constant(Scalar::of_bool(bounds.at_end));
-    return true;
   }
 
   const ir::TensorType* tensor(ir::ValueId id) const {
@@ -145,7 +140,6 @@ class Bounder {
     attention.args = {
         argument(node, "query"), argument(node, "key"), argument(node, "value"), None{}, None{}, None{}, None{}, no, no,
         argument(node, "scale")};
-    if (!takes_rest(attention, said)) return false;
     const ir::NodeId made =
         graph_.insert_before(id, std::move(attention), {graph_.value(result).type}, graph_.value(result).name);
     add_bounds(made, said, bounds);

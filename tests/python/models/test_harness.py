@@ -183,17 +183,30 @@ def test_a_bar_without_its_comparison_says_nothing() -> None:
     assert Bar("overhead", "another model", limit=0.9).verdict([result([1.0, 1.0, 1.0], 0.0)]) is None
 
 
-def test_sides_take_turns_and_are_prepared_before_each_sample() -> None:
-    calls: list[str] = []
-    sides = [
+def recording_sides(calls: list[str]) -> list[Side]:
+    return [
         Side(name, lambda name=name: calls.append(name), before=lambda name=name: calls.append(f"before {name}"))
         for name in ("a", "b")
     ]
-    measured = measure("overhead", "model", sides, samples=4, most_calls=1)
-    assert [len(side.seconds) for side in measured.sides] == [4, 4]
-    timed = [call for call in calls[8:] if not call.startswith("before")]
-    assert timed == ["a", "b", "b", "a"] * 2
-    assert calls[8:10] == ["before a", "a"]
+
+
+def test_sides_take_turns_and_are_prepared_before_each_sample() -> None:
+    calls: list[str] = []
+    measured = measure("overhead", "model", recording_sides(calls), samples=16, most_calls=1)
+    assert [len(side.seconds) for side in measured.sides] == [16, 16]
+    measuring = calls[8:]
+    assert all(before == f"before {call}" for before, call in zip(measuring[::2], measuring[1::2], strict=True))
+    timed = measuring[1::2]
+    rounds = {tuple(timed[i : i + 2]) for i in range(0, len(timed), 2)}
+    assert rounds == {("a", "b"), ("b", "a")}
+
+
+def test_a_sample_keeps_within_the_calls_a_side_has_room_for() -> None:
+    calls: list[str] = []
+    measure("overhead", "model", recording_sides(calls), samples=3, most_calls=5)
+    samples = " ".join(calls).split("before ")[1:]
+    assert [sample.split()[1:] for sample in samples[-6:]] == [[sample.split()[0]] * 5 for sample in samples[-6:]]
+    assert max(len(sample.split()) - 1 for sample in samples) == 5
 
 
 def test_json_holds_machine_results_and_ratios(tmp_path: Path) -> None:
