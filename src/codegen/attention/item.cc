@@ -60,7 +60,7 @@ AttentionCall::AttentionCall(const AttentionPlan& plan, const AttentionCode& cod
 // Chunks are the inner ones, then rows: neighbours share keys.
 AttentionItem AttentionCall::item(int64_t number) const {
   AttentionItem item{.number = number};
-  item.key = std::min(first_key_ + number % chunks_ * chunk_keys_, last_key_);
+  item.key = first_key_ + number % chunks_ * chunk_keys_;
   item.keys = std::min(chunk_keys_, last_key_ - item.key);
   number /= chunks_;
   item.row = number % plan.row_blocks() * plan.block_rows;
