@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "NPUGRAPH_";
 constexpr int kMaxThreads = 1024;
+constexpr int kMaxDevices = 16;
 
 bool parse_bool(std::string_view value, bool& out) {
   out = value == "1";
@@ -26,12 +28,24 @@ bool parse_level(std::string_view value, Environment& out) {
   return level.has_value();
 }
 
-bool parse_threads(std::string_view value, Environment& out) {
-  int threads = 0;
-  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
-  const bool valid =
-      error == std::errc() && end == value.data() + value.size() && threads >= 0 && threads <= kMaxThreads;
-  if (valid) out.threads = threads;
+bool parse_int(std::string_view value, int low, int high, int& out) {
+  int number = 0;
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool valid = error == std::errc() && end == value.data() + value.size() && number >= low && number <= high;
+  if (valid) out = number;
+  return valid;
+}
+
+// Bytes: an integer, alone or with KiB, MiB, GiB or TiB.
+bool parse_bytes(std::string_view value, int64_t& out) {
+  int64_t number = 0;
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const std::string_view unit = value.substr(static_cast<size_t>(end - value.data()));
+  constexpr std::array<std::string_view, 5> kUnits = {"", "KiB", "MiB", "GiB", "TiB"};
+  const auto found = std::find(kUnits.begin(), kUnits.end(), unit);
+  const auto shift = 10 * (found - kUnits.begin());
+  const bool valid = error == std::errc() && found != kUnits.end() && number > 0 && number <= (INT64_MAX >> shift);
+  if (valid) out = number << shift;
   return valid;
 }
 
@@ -54,7 +68,7 @@ constexpr std::array kTable = {
         "NPUGRAPH_THREADS", "an integer from 0 to 1024", "0",
         "Size of the worker pool; 0 follows the host: `torch.get_num_threads()` and the affinity of the "
         "process.",
-        parse_threads},
+        [](std::string_view value, Environment& out) { return parse_int(value, 0, kMaxThreads, out.threads); }},
     EnvironmentVariable{"NPUGRAPH_POISON", "0 or 1", "0",
                         "1 fills arena memory with a pattern when it is freed, so that a use after the free shows.",
                         [](std::string_view value, Environment& out) { return parse_bool(value, out.poison); }},
@@ -76,6 +90,23 @@ constexpr std::array kTable = {
           return true;
         },
         /*takes_empty=*/true},
+    EnvironmentVariable{
+        "NPUGRAPH_DEVICES", "an integer from 1 to 16", "as many as `ASCEND_RT_VISIBLE_DEVICES` lists, else 2",
+        "How many npu devices there are. All of them are this host.",
+        [](std::string_view value, Environment& out) { return parse_int(value, 1, kMaxDevices, out.devices); }},
+    EnvironmentVariable{"NPUGRAPH_DEVICE_MEMORY", "bytes, or a number with KiB, MiB, GiB or TiB", "64GiB",
+                        "Memory of each npu device; tensors beyond it raise torch.OutOfMemoryError.",
+                        [](std::string_view value, Environment& out) { return parse_bytes(value, out.device_memory); }},
+    EnvironmentVariable{"NPUGRAPH_DEVICE_NAME", "a product name", "Ascend910B1",
+                        "What torch.npu.get_device_name() says.",
+                        [](std::string_view value, Environment& out) {
+                          out.device_name = value;
+                          return true;
+                        }},
+    EnvironmentVariable{
+        "NPUGRAPH_SOC_VERSION", "an integer from 100 to 999", "220",
+        "What torch_npu.npu.get_soc_version() says: 200-205 Ascend 310P, 220-225 A2 (910B), 250-255 A3, 260 A5.",
+        [](std::string_view value, Environment& out) { return parse_int(value, 100, 999, out.soc_version); }},
 };
 
 std::string known_names() {

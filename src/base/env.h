@@ -21,6 +21,10 @@ struct Environment {
   std::string report_dir;            // empty: the current directory
   std::string target;                // empty: native
   std::optional<std::string> cache;  // empty or "0": none; not set: cache_directory() says
+  int devices = 0;                   // 0: ASCEND_RT_VISIBLE_DEVICES says, else two
+  int64_t device_memory = int64_t{64} << 30;
+  std::string device_name = "Ascend910B1";
+  int soc_version = 220;
 };
 
 // The environment of the process, read at the first call; later changes of variables have no effect. Thread-safe.

@@ -21,6 +21,10 @@ TEST(Env, NothingSetMeansDefaults) {
   EXPECT_FALSE(parsed.values.poison);
   EXPECT_EQ(parsed.values.report_dir, "");
   EXPECT_FALSE(parsed.values.cache.has_value());
+  EXPECT_EQ(parsed.values.devices, 0);
+  EXPECT_EQ(parsed.values.device_memory, int64_t{64} << 30);
+  EXPECT_EQ(parsed.values.device_name, "Ascend910B1");
+  EXPECT_EQ(parsed.values.soc_version, 220);
   EXPECT_TRUE(parsed.warnings.empty());
 }
 
@@ -31,6 +35,10 @@ TEST(Env, EveryVariableIsRead) {
                                {"NPUGRAPH_POISON", "1"},
                                {"NPUGRAPH_REPORT_DIR", "/reports"},
                                {"NPUGRAPH_CACHE", "/cache"},
+                               {"NPUGRAPH_DEVICES", "8"},
+                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"},
+                               {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
+                               {"NPUGRAPH_SOC_VERSION", "202"},
                                {"HOME", "/root"}};
   const ParsedEnvironment parsed = parse_environment(variables);
   EXPECT_EQ(parsed.values.log_level, LogLevel::kDebug);
@@ -39,7 +47,16 @@ TEST(Env, EveryVariableIsRead) {
   EXPECT_TRUE(parsed.values.poison);
   EXPECT_EQ(parsed.values.report_dir, "/reports");
   EXPECT_EQ(parsed.values.cache, "/cache");
+  EXPECT_EQ(parsed.values.devices, 8);
+  EXPECT_EQ(parsed.values.device_memory, int64_t{3} << 30);
+  EXPECT_EQ(parsed.values.device_name, "Ascend310P3");
+  EXPECT_EQ(parsed.values.soc_version, 202);
   EXPECT_TRUE(parsed.warnings.empty());
+}
+
+TEST(Env, BytesTakeUnits) {
+  for (auto [text, bytes] : {std::pair{"4096", int64_t{4096}}, {"1KiB", int64_t{1024}}, {"2TiB", int64_t{2} << 40}})
+    EXPECT_EQ(parse_environment(Variables{{"NPUGRAPH_DEVICE_MEMORY", text}}).values.device_memory, bytes) << text;
 }
 
 TEST(Env, WrongValuesWarnAndKeepTheDefault) {
@@ -48,11 +65,21 @@ TEST(Env, WrongValuesWarnAndKeepTheDefault) {
                              {"NPUGRAPH_THREADS", "-1"},
                              {"NPUGRAPH_THREADS", "2x"},
                              {"NPUGRAPH_THREADS", "1025"},
-                             {"NPUGRAPH_POISON", "2"}}) {
+                             {"NPUGRAPH_POISON", "2"},
+                             {"NPUGRAPH_DEVICES", "0"},
+                             {"NPUGRAPH_DEVICES", "17"},
+                             {"NPUGRAPH_DEVICE_MEMORY", "-1"},
+                             {"NPUGRAPH_DEVICE_MEMORY", "0"},
+                             {"NPUGRAPH_DEVICE_MEMORY", "3GB"},
+                             {"NPUGRAPH_DEVICE_MEMORY", "9999999TiB"},
+                             {"NPUGRAPH_SOC_VERSION", "A2"}}) {
     const ParsedEnvironment parsed = parse_environment(Variables{{name, value}});
     ASSERT_EQ(parsed.warnings.size(), 1u) << name << "=" << value;
     EXPECT_EQ(parsed.values.threads, 0);
     EXPECT_FALSE(parsed.values.verify);
+    EXPECT_EQ(parsed.values.devices, 0);
+    EXPECT_EQ(parsed.values.device_memory, int64_t{64} << 30);
+    EXPECT_EQ(parsed.values.soc_version, 220);
   }
   EXPECT_EQ(parse_environment(Variables{{"NPUGRAPH_VERIFY", "yes"}}).warnings[0],
             "NPUGRAPH_VERIFY=yes is ignored: allowed is 0 or 1; the default is 0");
@@ -73,7 +100,8 @@ TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
   ASSERT_EQ(parsed.warnings.size(), 1u);
   EXPECT_EQ(parsed.warnings[0],
             "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
-            "NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, NPUGRAPH_CACHE");
+            "NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, NPUGRAPH_CACHE, "
+            "NPUGRAPH_DEVICES, NPUGRAPH_DEVICE_MEMORY, NPUGRAPH_DEVICE_NAME, NPUGRAPH_SOC_VERSION");
 }
 
 TEST(Env, TheCacheIsWhereItsVariableSaysElseWhereTheUserKeepsCaches) {

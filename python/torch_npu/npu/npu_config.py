@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the device. Those of the vendor's compiler and kernels are kept, and have no effect here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from torch_npu.npu._index import DeviceLike, device_index
+from torch_npu.npu.properties import get_device_properties
+
+Limit = dict[str, int]
+
+_options: dict[str, str] = {}
+_jit_compile = False
+_mm_bmm_format_nd = True
+_device_limits: dict[int, Limit] = {}
+_stream_limits: dict[tuple[int, int], Limit] = {}
+
+
+def set_option(option: Mapping[str, str]) -> None:
+    """Keeps options of the vendor's compiler, for example {"ACL_PRECISION_MODE": "must_keep_origin_dtype"}.
+
+    Raises TypeError where ``option`` is not a mapping from names.
+    """
+    if not isinstance(option, Mapping) or not all(isinstance(name, str) for name in option):
+        raise TypeError(f"set_option takes a dictionary from names to values, got {option!r}")
+    _options.update(option)
+
+
+def set_compile_mode(jit_compile: bool = False) -> None:
+    """Keeps whether operators are compiled for each shape."""
+    global _jit_compile
+    _jit_compile = bool(jit_compile)
+
+
+def is_jit_compile_false() -> bool:
+    """Whether ``set_compile_mode`` was left at, or set to, False."""
+    return not _jit_compile
+
+
+def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
+    """Keeps whether matrix products take the plain format."""
+    global _mm_bmm_format_nd
+    _mm_bmm_format_nd = bool(is_nd)
+
+
+def get_mm_bmm_format_nd() -> bool:
+    """What ``set_mm_bmm_format_nd`` set."""
+    return _mm_bmm_format_nd
+
+
+def set_aoe(dump_path: str) -> None:
+    """Accepted, and without effect: there is no tuner."""
+
+
+def init_dump() -> None:
+    """Accepted, and without effect: there is no driver that dumps."""
+
+
+def set_dump(cfg_file: str) -> None:
+    """Accepted, and without effect: there is no driver that dumps."""
+
+
+def finalize_dump() -> None:
+    """Accepted, and without effect: there is no driver that dumps."""
+
+
+def _all_cores(device: int) -> Limit:
+    properties = get_device_properties(device)
+    return {"cube_core_num": properties.cube_core_num, "vector_core_num": properties.vector_core_num}
+
+
+def _limited(before: Limit, most: Limit, cube_num: int, vector_num: int) -> Limit:
+    limit = dict(before)
+    for name, number in (("cube_core_num", cube_num), ("vector_core_num", vector_num)):
+        if number == -1:
+            continue
+        if not 1 <= number <= most[name]:
+            raise ValueError(f"{name} is {number}, and must be from 1 to {most[name]}, or -1 to stay as it is")
+        limit[name] = number
+    return limit
+
+
+def set_device_limit(device: DeviceLike, cube_num: int = -1, vector_num: int = -1) -> None:
+    """How many cube and vector cores of ``device`` may be used; -1 leaves a number as it is.
+
+    Raises ValueError where the device has not so many.
+    """
+    index = device_index(device)
+    _device_limits[index] = _limited(get_device_limit(index), _all_cores(index), cube_num, vector_num)
+
+
+def get_device_limit(device: DeviceLike) -> Limit:
+    """{"cube_core_num": ..., "vector_core_num": ...} that ``device`` may use."""
+    index = device_index(device)
+    return dict(_device_limits.get(index) or _all_cores(index))
+
+
+def set_stream_limit(stream: torch.Stream, cube_num: int = -1, vector_num: int = -1) -> None:
+    """How many cube and vector cores work of ``stream`` may use; -1 leaves a number as it is.
+
+    Raises ValueError where its device may not use so many.
+    """
+    key = (stream.device_index, stream.stream_id)
+    _stream_limits[key] = _limited(
+        get_stream_limit(stream), get_device_limit(stream.device_index), cube_num, vector_num
+    )
+
+
+def reset_stream_limit(stream: torch.Stream) -> None:
+    """Work of ``stream`` may use what its device may."""
+    _stream_limits.pop((stream.device_index, stream.stream_id), None)
+
+
+def get_stream_limit(stream: torch.Stream) -> Limit:
+    """{"cube_core_num": ..., "vector_core_num": ...} that work of ``stream`` may use."""
+    own = _stream_limits.get((stream.device_index, stream.stream_id))
+    return dict(own) if own else get_device_limit(stream.device_index)

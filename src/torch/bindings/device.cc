@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// npugraph._C.device: what python/torch_npu is made of.
+#include <torch/csrc/Generator.h>
+
+#include "torch/bindings/init.h"
+#include "torch/device/facts.h"
+#include "torch/device/generator.h"
+#include "torch/device/memory.h"
+#include "torch/device/pinned_memory.h"
+#include "torch/device/register.h"
+#include "torch/device/streams.h"
+
+namespace npugraph::bindings {
+namespace {
+
+using device::DeviceMemory;
+
+py::dict facts_dict() {
+  const device::Facts& facts = device::facts();
+  return py::dict(py::arg("name") = facts.name, py::arg("memory_bytes") = facts.memory_bytes,
+                  py::arg("soc_version") = facts.soc_version, py::arg("cube_cores") = facts.cube_cores,
+                  py::arg("vector_cores") = facts.vector_cores, py::arg("l2_cache_bytes") = facts.l2_cache_bytes);
+}
+
+py::list pieces_of(c10::DeviceIndex index) {
+  py::list out;
+  for (const DeviceMemory::Piece& piece : DeviceMemory::of(index).pieces())
+    out.append(py::make_tuple(piece.address, piece.bytes));
+  return out;
+}
+
+py::dict pinned_stats() {
+  const at::HostStats stats = device::pinned_allocator().get_stats();
+  py::dict out;
+  auto put = [&](const std::string& name, const at::Stat& stat) {
+    out[py::str(name + ".current")] = stat.current;
+    out[py::str(name + ".peak")] = stat.peak;
+    out[py::str(name + ".allocated")] = stat.allocated;
+    out[py::str(name + ".freed")] = stat.freed;
+  };
+  put("active_requests", stats.active_requests);
+  put("active_bytes", stats.active_bytes);
+  put("allocations", stats.allocations);
+  put("allocated_bytes", stats.allocated_bytes);
+  return out;
+}
+
+// Events go to Python as addresses, 0 for one that was never recorded.
+const device::Event& timed_event(uintptr_t address) {
+  return device::timed_event(reinterpret_cast<const void*>(address));
+}
+
+}  // namespace
+
+void init_device(py::module_& parent) {
+  py::module_ module = parent.def_submodule("device", "The npu device (python/torch_npu).");
+  module.attr("TYPE") = static_cast<int>(device::kNpu);
+  module.def("register", &device::register_device);
+  module.def("facts", &facts_dict);
+  module.def("count", [] { return device::facts().devices; });
+  module.def("current", [] { return static_cast<int>(device::current_device()); });
+  module.def("set_current", [](int64_t index) { device::set_current_device(device::checked_device(index)); });
+  module.def("checked_index", [](int64_t index) { return static_cast<int>(device::checked_device(index)); });
+  module.def("default_generator",
+             [](int64_t index) { return device::default_generator(device::checked_device(index)); });
+  module.def("memory_pieces", [](int64_t index) { return pieces_of(device::checked_device(index)); });
+  module.def("set_memory_fraction", [](int64_t index, double fraction) {
+    DeviceMemory::of(device::checked_device(index)).set_fraction(fraction);
+  });
+  module.def("memory_fraction", [](int64_t index) {
+    return static_cast<double>(DeviceMemory::of(device::checked_device(index)).capacity()) /
+           static_cast<double>(device::facts().memory_bytes);
+  });
+  module.def("pinned_memory_stats", &pinned_stats);
+  module.def("event_nanoseconds", [](uintptr_t event) { return timed_event(event).nanoseconds(); });
+  module.def("milliseconds_between", [](uintptr_t begin, uintptr_t end) {
+    return device::milliseconds_between(timed_event(begin), timed_event(end));
+  });
+  module.def("stream_of_handle", [](uintptr_t handle) {
+    const c10::Stream stream = device::stream_of_handle(handle);
+    return py::make_tuple(stream.id(), static_cast<int>(stream.device_index()));
+  });
+}
+
+}  // namespace npugraph::bindings

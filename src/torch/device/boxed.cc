@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/device/boxed.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "torch/device/cpu_call.h"
+#include "torch/device/generator.h"
+
+namespace npugraph::device {
+namespace {
+
+using c10::IValue;
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+bool holds(const c10::Type& type, c10::TypeKind kind) {
+  if (type.kind() == kind) return true;
+  for (const c10::TypePtr& inner : type.containedTypes())
+    if (holds(*inner, kind)) return true;
+  return false;
+}
+
+// Operators that by their definition take lengths or indices from the host, and which of their arguments these are.
+bool takes_from_cpu(std::string_view op, std::string_view argument) {
+  if (op.starts_with("aten::index") || op.starts_with("aten::_index") || op.starts_with("aten::_unsafe_index"))
+    return argument == "indices";
+  if (op == "aten::_pack_padded_sequence") return argument == "lengths";
+  if (op.starts_with("aten::_ctc_loss")) return argument == "input_lengths" || argument == "target_lengths";
+  return false;
+}
+
+// What the arguments and results of one operator need.
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  explicit BoxedKernel(const OperatorHandle& op);
+  void operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const;
+
+ private:
+  struct Tensors {
+    size_t position;
+    bool written;
+    bool may_be_cpu;
+  };
+  using Held = c10::SmallVector<IValue, 8>;
+  // Puts the aliases of `value` in its place, and keeps both in `held`.
+  void pass_tensors(CpuCall& call, const Tensors& argument, IValue& value, Held& held) const;
+  void return_tensors(CpuCall& call, IValue& value) const;
+
+  std::string name_;
+  size_t arguments_ = 0;
+  size_t returns_ = 0;
+  std::vector<Tensors> tensors_;
+  std::vector<size_t> generators_;
+  std::vector<size_t> devices_;
+};
+
+BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_name())) {
+  const c10::FunctionSchema& schema = op.schema();
+  arguments_ = schema.arguments().size();
+  returns_ = schema.returns().size();
+  for (size_t position = 0; position < arguments_; ++position) {
+    const c10::Argument& argument = schema.arguments()[position];
+    const c10::Type& type = *argument.real_type();
+    if (holds(type, c10::TypeKind::TensorType))
+      tensors_.push_back({position, argument.alias_info() != nullptr && argument.alias_info()->isWrite(),
+                          takes_from_cpu(op.operator_name().name, argument.name())});
+    else if (holds(type, c10::TypeKind::GeneratorType))
+      generators_.push_back(position);
+    else if (holds(type, c10::TypeKind::DeviceObjType))
+      devices_.push_back(position);
+  }
+}
+
+void BoxedKernel::pass_tensors(CpuCall& call, const Tensors& argument, IValue& value, Held& held) const {
+  held.push_back(value);
+  auto pass = [&](const at::Tensor& tensor) {
+    return argument.written ? call.write(tensor) : call.read(tensor, argument.may_be_cpu);
+  };
+  if (value.isTensor()) {
+    value = pass(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<at::Tensor> out;
+    out.reserve(value.toListRef().size());
+    for (const IValue& element : value.toListRef()) out.push_back(pass(element.toTensor()));
+    value = std::move(out);
+  } else if (value.isList()) {
+    c10::List<std::optional<at::Tensor>> out;
+    for (const IValue& element : value.toListRef())
+      out.push_back(element.isNone() ? std::nullopt : std::make_optional(pass(element.toTensor())));
+    value = std::move(out);
+  }
+  held.push_back(value);
+}
+
+void BoxedKernel::return_tensors(CpuCall& call, IValue& value) const {
+  if (value.isTensor()) {
+    value = call.result(std::move(value).toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<at::Tensor> list = std::move(value).toTensorList();
+    c10::List<at::Tensor> out;
+    out.reserve(list.size());
+    for (size_t index = 0; index < list.size(); ++index) out.push_back(call.result(list.extract(index)));
+    value = std::move(out);
+  }
+}
+
+void BoxedKernel::operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const {
+  Held held;  // before the call, which looks at what it holds until its end
+  CpuCall call(name_.c_str());
+  IValue* arguments = stack->data() + (stack->size() - arguments_);
+  for (const Tensors& argument : tensors_) pass_tensors(call, argument, arguments[argument.position], held);
+  for (const size_t position : devices_) {
+    IValue& value = arguments[position];
+    if (!value.isDevice()) continue;
+    if (value.toDevice().type() == kNpu) call.set_device(checked_device(value.toDevice().index()));
+    value = c10::Device(c10::kCPU);
+  }
+  for (const size_t position : generators_) {
+    IValue& value = arguments[position];
+    value = generator_twin(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()), call.device());
+  }
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  call.finish();
+  IValue* results = stack->data() + (stack->size() - returns_);
+  for (size_t index = 0; index < returns_; ++index) return_tensors(call, results[index]);
+}
+
+bool has_cpu_kernel(const OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
+}
+
+// Made when an operator without a kernel of npu is first called.
+void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  TORCH_CHECK_NOT_IMPLEMENTED(has_cpu_kernel(op), "the npu device has no kernel of ", op.operator_name(),
+                              ", and no CPU kernel to run in its place. torch.library.impl with \"PrivateUse1\", or "
+                              "\"CPU\", gives it one.");
+  static std::mutex mutex;
+  static auto* kernels = new std::unordered_map<c10::OperatorName, BoxedKernel>;
+  const BoxedKernel* kernel = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    kernel = &kernels->try_emplace(op.operator_name(), op).first->second;
+  }
+  (*kernel)(op, keys, stack);
+}
+
+// Their composite kernels ask for the device's type, and know only torch's own.
+constexpr std::string_view kBoxedThoughComposite[] = {
+    "aten::convolution", "aten::convolution_backward", "aten::_convolution",   "aten::_lazy_clone",
+    "aten::mode",        "aten::_conj_physical",       "aten::conj_physical_",
+};
+
+bool is_boxed(const OperatorHandle& op) {
+  const std::string& name = op.operator_name().name;
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || name.starts_with("aten::_foreach_")) return true;
+  for (const std::string_view composite : kBoxedThoughComposite)
+    if (name == composite) return true;
+  return false;
+}
+
+}  // namespace
+
+void register_boxed_kernels() {
+  static auto* aten =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto* all = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (!name.name.starts_with("aten::")) continue;
+    const auto op = dispatcher.findOp(name);
+    if (!op || !op->hasSchema() || !is_boxed(*op)) continue;
+    const std::string local = toString(name).substr(std::string_view("aten::").size());
+    aten->impl(local.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op)));
+  }
+  all->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+}  // namespace npugraph::device

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/device/cpu_call.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "torch/device/memory.h"
+
+namespace npugraph::device {
+namespace {
+
+using c10::TensorImpl;
+
+template <typename T>
+c10::intrusive_ptr<T> share(T* object) {
+  return c10::intrusive_ptr<T>::reclaim_copy(object);
+}
+
+c10::StorageImpl* storage_of(const TensorImpl& tensor) { return tensor.unsafe_storage().unsafeGetStorageImpl(); }
+
+bool same_geometry(const TensorImpl& a, const TensorImpl& b) {
+  return a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+}  // namespace
+
+void check_kind(const at::Tensor& tensor, const char* name) {
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided, name, ": tensors of layout ", tensor.layout(),
+                              " are not supported on npu, only those of torch.strided; .cpu() brings the operands to "
+                              "where this works");
+  TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), name, ": quantised tensors (", tensor.scalar_type(),
+                              ") are not supported on npu; npu_quantize and npu_quant_matmul work on tensors of int8");
+}
+
+at::Tensor cpu_alias(const at::Tensor& npu) {
+  TensorImpl* source = npu.unsafeGetTensorImpl();
+  auto impl = c10::make_intrusive<TensorImpl>(TensorImpl::VIEW, c10::Storage(share(twin_of(storage_of(*source)))),
+                                              source->key_set(), source->dtype());
+  impl->_change_backend_component_keys(c10::kCPU);
+  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  return at::Tensor(std::move(impl));
+}
+
+void CpuCall::fail_devices(const at::Tensor& argument) const {
+  const std::string other = device_ >= 0 ? c10::Device(kNpu, device_).str() : "cpu";
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", other, " and ",
+              argument.device(), "! (in ", name_, ")");
+}
+
+void CpuCall::check_device(const at::Tensor& argument, bool may_be_cpu) {
+  const c10::Device device = argument.device();
+  if (device.type() == kNpu) [[likely]] {
+    if (has_large_cpu_ || (device_ >= 0 && device_ != device.index())) fail_devices(argument);
+    device_ = device.index();
+    return;
+  }
+  if (!device.is_cpu() || (argument.dim() > 0 && !may_be_cpu && device_ >= 0)) fail_devices(argument);
+  has_large_cpu_ |= argument.dim() > 0 && !may_be_cpu;
+  if (argument.has_storage()) on_cpu_.push_back(storage_of(*argument.unsafeGetTensorImpl()));
+}
+
+at::Tensor CpuCall::read(const at::Tensor& argument, bool may_be_cpu) {
+  if (!argument.defined()) return argument;
+  check_device(argument, may_be_cpu);
+  return alias(argument, false);
+}
+
+at::Tensor CpuCall::write(const at::Tensor& argument) {
+  if (!argument.defined()) return argument;
+  if (argument.device().is_cpu()) {
+    if (device_ >= 0) fail_devices(argument);
+    has_large_cpu_ = true;
+  }
+  check_device(argument, false);
+  return alias(argument, true);
+}
+
+at::Tensor CpuCall::alias(const at::Tensor& argument, bool written) {
+  if (argument.device().is_cpu()) return argument;
+  check_kind(argument, name_);
+  at::Tensor out = cpu_alias(argument);
+  arguments_.push_back({argument.unsafeGetTensorImpl(), out.unsafeGetTensorImpl(), written ? out : at::Tensor()});
+  return out;
+}
+
+c10::Storage CpuCall::npu_storage(const c10::Storage& cpu) {
+  c10::StorageImpl* storage = cpu.unsafeGetStorageImpl();
+  for (const Argument& argument : arguments_)
+    if (twin_of(storage_of(*argument.npu)) == storage) return argument.npu->unsafe_storage();
+  for (const Adopted& adopted : adopted_)
+    if (adopted.cpu == storage) return adopted.npu;
+  if (std::find(on_cpu_.begin(), on_cpu_.end(), storage) != on_cpu_.end()) return {};
+  adopted_.push_back({storage, c10::Storage(adopt(share(storage), device()))});
+  return adopted_.back().npu;
+}
+
+at::Tensor CpuCall::result(at::Tensor from_kernel) {
+  if (!from_kernel.defined()) return from_kernel;
+  for (const Argument& argument : arguments_)
+    if (argument.alias == from_kernel.unsafeGetTensorImpl()) return at::Tensor(share(argument.npu));
+  if (!from_kernel.device().is_cpu()) return from_kernel;
+  check_kind(from_kernel, name_);
+  c10::Storage storage = npu_storage(from_kernel.storage());
+  if (!storage) return from_kernel;
+  // Whoever else holds the kernel's tensor keeps a CPU tensor.
+  if (from_kernel.use_count() > 1)
+    from_kernel = at::Tensor(from_kernel.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  TensorImpl* impl = from_kernel.unsafeGetTensorImpl();
+  const c10::Device device = storage.device();
+  impl->set_storage_keep_dtype(std::move(storage));
+  impl->_change_backend_component_keys(device);
+  return from_kernel;
+}
+
+CpuCall::~CpuCall() {
+  if (finished_) return;
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    log_warning(cat(name_, ": ", error.what()));  // another exception is on its way
+  }
+}
+
+void CpuCall::finish() {
+  finished_ = true;
+  for (const Argument& argument : arguments_) {
+    if (!argument.written.defined()) continue;
+    TensorImpl& npu = *argument.npu;
+    const TensorImpl& alias = *argument.alias;
+    if (storage_of(alias) == twin_of(storage_of(npu))) [[likely]]
+      follow_twin(storage_of(npu));
+    else
+      npu.set_storage_keep_dtype(npu_storage(alias.storage()));
+    if (!same_geometry(alias, npu)) [[unlikely]]
+      npu.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+    if (alias.is_conj() != npu.is_conj()) npu._set_conj(alias.is_conj());
+    if (alias.is_neg() != npu.is_neg()) npu._set_neg(alias.is_neg());
+  }
+}
+
+}  // namespace npugraph::device

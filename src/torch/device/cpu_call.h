@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of a CPU kernel on npu tensors, without a copy: arguments go in as aliases over their twins, results come out as
+// npu tensors over the same memory.
+//
+//   CpuCall call("aten::add.Tensor");
+//   at::Tensor out = call.result(at::add(call.read(x), call.read(y)));
+//   call.finish();
+//
+// Belongs to one thread and one call. While it lives, operators of the thread run below autograd and autocast.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/util/SmallVector.h>
+
+#include "torch/bridge/dispatch.h"
+#include "torch/device/facts.h"
+
+namespace npugraph::device {
+
+class CpuCall {
+ public:
+  // `name` is for errors and lives as long as this object.
+  explicit CpuCall(const char* name) : name_(name) {}
+  ~CpuCall();
+  CpuCall(const CpuCall&) = delete;
+  CpuCall& operator=(const CpuCall&) = delete;
+
+  // Arguments must live as long as this object, and their aliases until the last result().
+  //
+  // The alias of an argument that is only read; undefined tensors and those of cpu are themselves. c10::Error when it is of
+  // a kind that npu does not have, or on another device than the arguments before it: only cpu tensors without dimensions
+  // may join npu tensors, unless `may_be_cpu`.
+  at::Tensor read(const at::Tensor& argument, bool may_be_cpu = false);
+  // The same for an argument that the kernel may write, or give another size; it is never on cpu beside others on npu.
+  at::Tensor write(const at::Tensor& argument);
+
+  // Where new tensors go when no argument is on npu; else the current device.
+  void set_device(c10::DeviceIndex device) { device_ = device; }
+  c10::DeviceIndex device() const { return device_ >= 0 ? device_ : current_device(); }
+
+  // The npu tensor of what the kernel returned: the argument itself, a view of an argument, or a new tensor.
+  at::Tensor result(at::Tensor from_kernel);
+
+  // After the kernel: arguments take over the sizes and the memory that it gave to their aliases. Done by the destructor when
+  // the kernel throws.
+  void finish();
+
+ private:
+  struct Argument {
+    c10::TensorImpl* npu;
+    c10::TensorImpl* alias;
+    at::Tensor written;  // the alias, where the kernel may write it
+  };
+  struct Adopted {
+    c10::StorageImpl* cpu;
+    c10::Storage npu;
+  };
+
+  at::Tensor alias(const at::Tensor& argument, bool written);
+  void check_device(const at::Tensor& argument, bool may_be_cpu);
+  // The npu storage over the memory of a CPU storage; none when that belongs to an argument on cpu.
+  c10::Storage npu_storage(const c10::Storage& cpu);
+  [[noreturn]] void fail_devices(const at::Tensor& argument) const;
+
+  const char* name_;
+  c10::DeviceIndex device_ = -1;
+  c10::SmallVector<Argument, 6> arguments_;
+  c10::SmallVector<Adopted, 2> adopted_;
+  c10::SmallVector<c10::StorageImpl*, 2> on_cpu_;  // of arguments on cpu
+  bool has_large_cpu_ = false;                     // one of them has dimensions
+  bool finished_ = false;
+  bridge::BelowAutograd below_;
+};
+
+// A CPU tensor over the twin of an npu tensor, with its sizes, strides, and conjugate and negative bits.
+at::Tensor cpu_alias(const at::Tensor& npu);
+
+// c10::NotImplementedError, in the name of operator `name`, when npu has no tensors of the kind of `tensor`.
+void check_kind(const at::Tensor& tensor, const char* name);
+
+}  // namespace npugraph::device

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that make, reshape and copy npu tensors: what a device must bring itself.
+#include <ATen/EmptyTensor.h>
+#include <ATen/NativeFunctions.h>
+
+#include "torch/device/cpu_call.h"
+#include "torch/device/memory.h"
+#include "torch/device/native_kernels.h"
+
+namespace npugraph::device {
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+using std::optional;
+
+constexpr c10::DispatchKeySet kNpuKeys(c10::DispatchKey::PrivateUse1);
+
+c10::DeviceIndex index_of(optional<at::Device> device) {
+  return device.has_value() ? checked_device(device->index()) : current_device();
+}
+
+void check_options(optional<at::Layout> layout, optional<bool> pin_memory) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!layout.has_value() || *layout == at::kStrided, "tensors of layout ", *layout,
+                              " are not supported on npu, only those of torch.strided");
+  TORCH_CHECK(!pin_memory.value_or(false), "only tensors of cpu can be pinned, not those of npu");
+}
+
+Tensor empty(IntArrayRef sizes, optional<at::ScalarType> dtype, optional<at::Layout> layout,
+             optional<at::Device> device, optional<bool> pin_memory, optional<at::MemoryFormat> format) {
+  check_options(layout, pin_memory);
+  const CurrentDevice current(index_of(device));
+  return at::detail::empty_generic(sizes, &NpuAllocator::instance(), kNpuKeys, c10::dtype_or_default(dtype), format);
+}
+
+Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, optional<at::ScalarType> dtype,
+                     optional<at::Layout> layout, optional<at::Device> device, optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  const CurrentDevice current(index_of(device));
+  return at::detail::empty_strided_generic(sizes, strides, &NpuAllocator::instance(), kNpuKeys,
+                                           c10::dtype_or_default(dtype));
+}
+
+const Tensor& resize_(const Tensor& self, IntArrayRef sizes, optional<at::MemoryFormat> format) {
+  const CurrentDevice current(self.device().index());
+  return at::native::resize_(self, sizes, format);
+}
+
+Tensor& set_storage(Tensor& self, at::Storage source, int64_t offset, IntArrayRef sizes, IntArrayRef strides) {
+  const CurrentDevice current(self.device().index());
+  return at::native::set_storage_cpu_(self, std::move(source), offset, sizes, strides);
+}
+
+Tensor& set_empty(Tensor& self) {
+  const CurrentDevice current(self.device().index());
+  at::Storage none(c10::Storage::use_byte_size_t(), 0, &NpuAllocator::instance(), true);
+  return self.set_(std::move(none), 0, {0}, {});
+}
+
+void record_stream(Tensor& self, at::Stream stream) {
+  NpuAllocator::instance().recordStream(self.storage().data_ptr(), stream);
+}
+
+// Both sides as CPU tensors.
+Tensor on_cpu(const Tensor& tensor, const char* name) {
+  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().type() == kNpu, name, ": cannot copy between npu and ",
+              tensor.device());
+  check_kind(tensor, name);
+  return tensor.device().is_cpu() ? tensor : cpu_alias(tensor);
+}
+
+Tensor copy_from(const Tensor& self, const Tensor& dst, bool) {
+  const bridge::BelowAutograd below;
+  Tensor to = on_cpu(dst, "aten::copy_");
+  to.copy_(on_cpu(self, "aten::copy_"));
+  return dst;
+}
+
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
+  if (self.sizes() != dst.sizes()) dst.resize_(self.sizes());
+  return copy_from(self, dst, false);
+}
+
+at::Scalar local_scalar_dense(const Tensor& self) {
+  return at::native::_local_scalar_dense_cpu(on_cpu(self, "aten::_local_scalar_dense"));
+}
+
+// Whether x.data = y keeps x: so that a module that moves keeps its parameters, and lazy ones stay lazy.
+bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
+  auto is_dense = [](const Tensor& tensor) {
+    const c10::DispatchKeySet keys = tensor.key_set();
+    return keys.has(c10::DispatchKey::Dense) &&
+           (keys.has_backend(c10::BackendComponent::PrivateUse1Bit) || keys.has_backend(c10::BackendComponent::CPUBit));
+  };
+  return is_dense(self) && is_dense(from);
+}
+
+}  // namespace
+
+void register_factories(torch::Library& library) {
+  library.impl("empty.memory_format", &empty);
+  library.impl("empty_strided", &empty_strided);
+  library.impl("as_strided", &at::native::as_strided_tensorimpl);
+  library.impl("view", &at::native::view);
+  library.impl("_reshape_alias", &at::native::_reshape_alias);
+  library.impl("unfold", &at::native::unfold);
+  library.impl("resize_", &resize_);
+  library.impl("set_.source_Storage", &at::native::set_);
+  library.impl("set_.source_Tensor", &at::native::set_tensor_);
+  library.impl("set_.source_Storage_storage_offset", &set_storage);
+  library.impl("set_", &set_empty);
+  library.impl("record_stream", &record_stream);
+  library.impl("_copy_from", &copy_from);  // takes conjugate and negative tensors as they are
+  for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    auto* lazy = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    lazy->impl("_copy_from", torch::CppFunction::makeFallthrough());
+  }
+  library.impl("_copy_from_and_resize", &copy_from_and_resize);
+  library.impl("_local_scalar_dense", &local_scalar_dense);
+  library.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+}
+
+}  // namespace npugraph::device

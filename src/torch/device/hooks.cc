@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/device/hooks.h"
+
+#include <atomic>
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/Resize.h>
+
+#include "torch/device/facts.h"
+#include "torch/device/generator.h"
+#include "torch/device/memory.h"
+#include "torch/device/pinned_memory.h"
+
+namespace npugraph::device {
+namespace {
+
+class Hooks final : public at::PrivateUse1HooksInterface {
+ public:
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return facts().devices > 0; }
+  // There is nothing to set up, so nothing is spared by not touching a device.
+  bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
+  void init() const override {}
+
+  at::DeviceIndex deviceCount() const override { return static_cast<at::DeviceIndex>(facts().devices); }
+  at::DeviceIndex getCurrentDevice() const override { return current_device(); }
+  void setCurrentDevice(at::DeviceIndex device) const override { set_current_device(checked_device(device)); }
+  at::DeviceIndex exchangeDevice(at::DeviceIndex device) const override {
+    const at::DeviceIndex before = current_device();
+    setCurrentDevice(device);
+    return before;
+  }
+  // -1 leaves the device as it is.
+  at::DeviceIndex maybeExchangeDevice(at::DeviceIndex device) const override { return exchangeDevice(device); }
+
+  const at::Generator& getDefaultGenerator(at::DeviceIndex device) const override { return default_generator(device); }
+  at::Generator getNewGenerator(at::DeviceIndex device) const override {
+    return at::make_generator<NpuGenerator>(checked_device(device));
+  }
+
+  at::Device getDeviceFromPtr(void* pointer) const override {
+    if (const auto device = device_of(pointer)) return {kNpu, *device};
+    TORCH_CHECK(false, "the pointer ", pointer, " is not into memory of npu");
+  }
+  bool isPinnedPtr(const void* pointer) const override { return is_pinned(pointer); }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    const CurrentDevice current(storage.device().index());
+    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);
+  }
+};
+
+}  // namespace
+
+void register_hooks() { at::RegisterPrivateUse1HooksInterface(new Hooks); }
+
+}  // namespace npugraph::device

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/device/memory.h"
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include <c10/core/CPUAllocator.h>
+
+#include "base/error.h"
+#include "torch/device/facts.h"
+
+namespace npugraph::device {
+namespace {
+
+using c10::CachingAllocator::format_size;
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+
+constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
+
+void delete_block(void* context) {
+  auto* block = static_cast<Block*>(context);
+  DeviceMemory::of(block->device).remove(*block);
+  delete block;
+}
+
+c10::DataPtr pointer_to(Block* block) {
+  return {block->twin->_mutable_data_ptr_no_checks().get(), block, &delete_block, c10::Device(kNpu, block->device)};
+}
+
+Block* block_of(const c10::StorageImpl* npu) {
+  const c10::DataPtr& data = const_cast<c10::StorageImpl*>(npu)->_mutable_data_ptr_no_checks();
+  return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
+}
+
+Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex device) {
+  auto block = std::make_unique<Block>();
+  const auto bytes = static_cast<int64_t>(twin->nbytes());
+  block->twin = std::move(twin);
+  block->device = device;
+  DeviceMemory::of(device).add(*block, bytes);
+  return block.release();
+}
+
+constexpr int64_t kLargeBytes = int64_t{1} << 20;
+
+size_t pool_of(int64_t bytes) {
+  return static_cast<size_t>(bytes < kLargeBytes ? StatType::SMALL_POOL : StatType::LARGE_POOL);
+}
+
+}  // namespace
+
+DeviceMemory& DeviceMemory::of(c10::DeviceIndex device) {
+  static auto* memories = new std::array<DeviceMemory, kMaxDevices>;  // storages may outlive static destruction
+  return (*memories)[static_cast<size_t>(device)];
+}
+
+int64_t DeviceMemory::capacity() const { return capacity_ < 0 ? facts().memory_bytes : capacity_; }
+
+void DeviceMemory::set_fraction(double fraction) {
+  const std::lock_guard lock(mutex_);
+  capacity_ = static_cast<int64_t>(fraction * static_cast<double>(facts().memory_bytes));
+}
+
+void DeviceMemory::fail(int64_t bytes, int64_t room, c10::DeviceIndex device) {
+  ++out_of_memory_;
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "NPU out of memory. Tried to allocate ", format_size(bytes), " (NPU ",
+                   static_cast<int>(device), "; ", format_size(facts().memory_bytes), " total capacity; ",
+                   format_size(capacity() - room), " already allocated; ", format_size(room),
+                   " free). NPUGRAPH_DEVICE_MEMORY sets the size of the device.");
+}
+
+void DeviceMemory::count_in(int64_t bytes) {
+  for (const size_t pool : {kAll, pool_of(bytes)}) {
+    pieces_[pool].increase(1);
+    bytes_[pool].increase(static_cast<size_t>(bytes));
+  }
+}
+
+void DeviceMemory::count_out(int64_t bytes) {
+  for (const size_t pool : {kAll, pool_of(bytes)}) {
+    pieces_[pool].decrease(1);
+    bytes_[pool].decrease(static_cast<size_t>(bytes));
+  }
+}
+
+void DeviceMemory::add(Block& block, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const int64_t room = capacity() - bytes_[kAll].current;
+  if (bytes > room) [[unlikely]]
+    fail(bytes, room, block.device);
+  block.bytes = bytes;
+  block.next = first_;
+  if (first_ != nullptr) first_->previous = &block;
+  first_ = &block;
+  count_in(bytes);
+}
+
+void DeviceMemory::remove(Block& block) noexcept {
+  const std::lock_guard lock(mutex_);
+  (block.previous != nullptr ? block.previous->next : first_) = block.next;
+  if (block.next != nullptr) block.next->previous = block.previous;
+  count_out(block.bytes);
+}
+
+void DeviceMemory::resize(Block& block, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const int64_t before = std::exchange(block.bytes, bytes);
+  count_out(before);
+  const int64_t room = capacity() - bytes_[kAll].current;
+  count_in(bytes);
+  if (bytes > before && bytes > room) fail(bytes, room, block.device);
+}
+
+// Nothing is cached or split: what is reserved, active and asked for is what is allocated, a segment is an allocation.
+c10::CachingDeviceAllocator::DeviceStats DeviceMemory::statistics() const {
+  const std::lock_guard lock(mutex_);
+  c10::CachingDeviceAllocator::DeviceStats out;
+  out.allocation = out.segment = out.active = pieces_;
+  out.allocated_bytes = out.reserved_bytes = out.active_bytes = out.requested_bytes = bytes_;
+  out.num_ooms = out_of_memory_;
+  out.num_device_alloc = pieces_[kAll].allocated;
+  out.num_device_free = pieces_[kAll].freed;
+  return out;
+}
+
+void DeviceMemory::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  for (StatArray* array : {&pieces_, &bytes_})
+    for (auto& stat : *array) stat.reset_peak();
+}
+
+void DeviceMemory::reset_accumulated() {
+  const std::lock_guard lock(mutex_);
+  for (StatArray* array : {&pieces_, &bytes_})
+    for (auto& stat : *array) stat.reset_accumulated();
+  out_of_memory_ = 0;
+}
+
+int64_t DeviceMemory::allocated() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_[kAll].current;
+}
+
+std::vector<DeviceMemory::Piece> DeviceMemory::pieces() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Piece> out;
+  for (const Block* block = first_; block != nullptr; block = block->next)
+    out.push_back({reinterpret_cast<uintptr_t>(block->twin->_mutable_data_ptr_no_checks().get()), block->bytes});
+  return out;
+}
+
+NpuAllocator& NpuAllocator::instance() {
+  static auto* allocator = new NpuAllocator;
+  return *allocator;
+}
+
+c10::DataPtr NpuAllocator::allocate(size_t bytes) {
+  auto* cpu = c10::GetCPUAllocator();
+  auto twin = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes),
+                                                    c10::DataPtr(), cpu, /*resizable=*/true);
+  auto block = make_block(std::move(twin), current_device());
+  try {
+    block->twin->set_data_ptr_noswap(cpu->allocate(bytes));
+  } catch (...) {
+    delete_block(block);
+    throw;
+  }
+  return pointer_to(block);
+}
+
+c10::CachingDeviceAllocator::DeviceStats NpuAllocator::getDeviceStats(c10::DeviceIndex device) {
+  return DeviceMemory::of(checked_device(device)).statistics();
+}
+
+void NpuAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  DeviceMemory::of(checked_device(device)).reset_accumulated();
+}
+
+void NpuAllocator::resetPeakStats(c10::DeviceIndex device) { DeviceMemory::of(checked_device(device)).reset_peak(); }
+
+std::pair<size_t, size_t> NpuAllocator::getMemoryInfo(c10::DeviceIndex device) {
+  const DeviceMemory& memory = DeviceMemory::of(checked_device(device));
+  return {static_cast<size_t>(std::max<int64_t>(memory.capacity() - memory.allocated(), 0)),
+          static_cast<size_t>(facts().memory_bytes)};
+}
+
+c10::intrusive_ptr<c10::StorageImpl> adopt(c10::intrusive_ptr<c10::StorageImpl> cpu, c10::DeviceIndex device) {
+  const bool resizable = cpu->resizable();
+  const auto bytes = static_cast<int64_t>(cpu->nbytes());
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                               pointer_to(make_block(std::move(cpu), device)),
+                                               &NpuAllocator::instance(), resizable);
+}
+
+c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
+  if (Block* block = block_of(npu)) [[likely]]
+    return block->twin.get();
+  static std::mutex mutex;  // two threads may meet the same foreign storage
+  const std::lock_guard lock(mutex);
+  if (Block* block = block_of(npu)) return block->twin.get();
+  c10::DataPtr& foreign = npu->_mutable_data_ptr_no_checks();
+  const c10::Device device = foreign.device();
+  NG_CHECK(device.type() == kNpu, "a storage on ", device.str());
+  c10::DataPtr memory = std::move(foreign);
+  memory.unsafe_set_device(c10::kCPU);
+  auto twin =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(npu->nbytes()),
+                                            std::move(memory), c10::GetCPUAllocator(), npu->resizable());
+  Block* block = make_block(std::move(twin), device.index());
+  npu->set_data_ptr_noswap(pointer_to(block));
+  return block->twin.get();
+}
+
+std::optional<c10::DeviceIndex> device_of(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  for (int device = 0; device < facts().devices; ++device) {
+    const auto index = static_cast<c10::DeviceIndex>(device);
+    for (const DeviceMemory::Piece& piece : DeviceMemory::of(index).pieces())
+      if (address >= piece.address && address - piece.address < static_cast<uintptr_t>(piece.bytes)) return index;
+  }
+  return std::nullopt;
+}
+
+void follow_twin(c10::StorageImpl* npu) {
+  Block* block = block_of(npu);
+  const c10::StorageImpl& twin = *block->twin;
+  c10::DataPtr& data = npu->_mutable_data_ptr_no_checks();
+  if (twin.nbytes() == npu->nbytes() && block->twin->_mutable_data_ptr_no_checks().get() == data.get()) [[likely]]
+    return;
+  data.release_context();  // the block goes into another pointer
+  npu->set_data_ptr_noswap(pointer_to(block));
+  npu->set_nbytes(twin.nbytes());
+  DeviceMemory::of(block->device).resize(*block, static_cast<int64_t>(twin.nbytes()));
+}
+
+}  // namespace npugraph::device

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory: host memory that is owned by CPU storages ("twins") and counted against the size of a device.
+//
+// The StorageImpl of an npu tensor holds a DataPtr whose context is a Block, and the Block owns the twin: a CPU StorageImpl
+// over the same bytes. So CPU kernels work on npu tensors through the twin without a copy, and the memory lives as long as
+// either side is held. One Block belongs to one npu StorageImpl. Thread-safe where not said otherwise.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Storage.h>
+
+namespace npugraph::device {
+
+struct Block {
+  c10::intrusive_ptr<c10::StorageImpl> twin;
+  int64_t bytes = 0;  // as counted
+  c10::DeviceIndex device = 0;
+  Block* previous = nullptr;  // the blocks of a device, guarded by its memory's mutex
+  Block* next = nullptr;
+};
+
+// Statistics and limit of one device.
+class DeviceMemory {
+ public:
+  static DeviceMemory& of(c10::DeviceIndex device);
+
+  // c10::OutOfMemoryError when `bytes` more do not fit the device.
+  void add(Block& block, int64_t bytes);
+  void remove(Block& block) noexcept;
+  // The twin of `block` now has `bytes`. c10::OutOfMemoryError as above, when they are counted all the same.
+  void resize(Block& block, int64_t bytes);
+
+  c10::CachingDeviceAllocator::DeviceStats statistics() const;
+  void reset_peak();
+  void reset_accumulated();
+  int64_t allocated() const;
+  int64_t capacity() const;
+  // At most this share of the device may be used from now on; from 0 to 1.
+  void set_fraction(double fraction);
+
+  struct Piece {
+    uintptr_t address;
+    int64_t bytes;
+  };
+  std::vector<Piece> pieces() const;
+
+ private:
+  void count_in(int64_t bytes);
+  void count_out(int64_t bytes);
+  [[noreturn]] void fail(int64_t bytes, int64_t room, c10::DeviceIndex device);
+
+  mutable std::mutex mutex_;
+  c10::CachingAllocator::StatArray pieces_{};
+  c10::CachingAllocator::StatArray bytes_{};
+  int64_t out_of_memory_ = 0;  // how often
+  int64_t capacity_ = -1;      // until first asked for
+  Block* first_ = nullptr;
+};
+
+// The allocator of the npu device: allocates on the current device of the calling thread.
+class NpuAllocator final : public c10::DeviceAllocator {
+ public:
+  static NpuAllocator& instance();
+
+  c10::DataPtr allocate(size_t bytes) override;
+  void copy_data(void* dest, const void* src, size_t bytes) const override { default_copy_data(dest, src, bytes); }
+
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t = {0, 0}) override {}
+  // Eager work is done when its call returns, so no stream uses memory later.
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+  void resetAccumulatedStats(c10::DeviceIndex device) override;
+  void resetPeakStats(c10::DeviceIndex device) override;
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
+};
+
+// A new npu storage over the memory of a CPU storage, which becomes its twin.
+c10::intrusive_ptr<c10::StorageImpl> adopt(c10::intrusive_ptr<c10::StorageImpl> cpu, c10::DeviceIndex device);
+
+// The twin of an npu storage, owned by it. Memory that came from elsewhere (DLPack, a deserialised storage) gets one here.
+c10::StorageImpl* twin_of(c10::StorageImpl* npu);
+
+// The device of whose memory `pointer` is part; none if it is of no device.
+std::optional<c10::DeviceIndex> device_of(const void* pointer);
+
+// To be called after a CPU kernel may have resized the twin or given it other memory.
+void follow_twin(c10::StorageImpl* npu);
+
+}  // namespace npugraph::device

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes the npu device, in order.
+#include "torch/device/register.h"
+
+#include <mutex>
+
+#include <c10/core/DeviceType.h>
+
+#include "torch/device/autocast.h"
+#include "torch/device/boxed.h"
+#include "torch/device/facts.h"
+#include "torch/device/hooks.h"
+#include "torch/device/memory.h"
+#include "torch/device/native_kernels.h"
+#include "torch/device/pinned_memory.h"
+#include "torch/device/streams.h"
+#include "torch/device/unboxed.h"
+
+namespace npugraph::device {
+
+void register_device() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    c10::register_privateuse1_backend("npu");  // names the key in all messages from here on
+    c10::SetAllocator(kNpu, &NpuAllocator::instance());
+    at::setHostAllocator(kNpu, &pinned_allocator());
+    register_guard();
+    register_hooks();  // after the guard: torch may ask for the device at once
+
+    static torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+    register_factories(aten);
+    register_special_kernels(aten);
+    register_unboxed_kernels(aten);
+    register_boxed_kernels();  // last: takes what has no kernel yet
+    register_attention_choice();
+    register_autocast();
+  });
+}
+
+}  // namespace npugraph::device

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams and events of the npu device. Eager work is done when its call returns, so a stream is a name, everything is always
+// synchronised, and an event is the time at which it was recorded.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <c10/core/Stream.h>
+
+namespace npugraph::device {
+
+c10::Stream default_stream(c10::DeviceIndex device);
+// A stream that nobody else has.
+c10::Stream new_stream(c10::DeviceIndex device);
+
+// A number that no other stream of any device has, never 0; and back. c10::Error when there is no such device.
+uintptr_t handle_of(c10::Stream stream);
+c10::Stream stream_of_handle(uintptr_t handle);
+
+// Of the calling thread, one for each device; the default stream at first.
+c10::Stream current_stream(c10::DeviceIndex device);
+// Returns the one before.
+c10::Stream exchange_stream(c10::Stream stream);
+
+// Thread-safe.
+class Event {
+ public:
+  explicit Event(bool timed) : timed_(timed) {}
+
+  void record(c10::Stream stream);
+  bool is_recorded() const { return nanoseconds_.load(std::memory_order_acquire) != 0; }
+  bool is_timed() const { return timed_; }
+  // Of a steady clock; 0 before the first record.
+  int64_t nanoseconds() const { return nanoseconds_.load(std::memory_order_acquire); }
+  c10::StreamId stream() const { return stream_.load(std::memory_order_relaxed); }
+
+ private:
+  const bool timed_;
+  std::atomic<int64_t> nanoseconds_ = 0;
+  std::atomic<c10::StreamId> stream_ = 0;
+};
+
+// The event at `address`, as torch keeps it. c10::Error when it is null, was not recorded or keeps no time.
+const Event& timed_event(const void* address);
+
+// Both recorded.
+double milliseconds_between(const Event& begin, const Event& end);
+
+// Makes the device known to c10: current device, streams and events. Once per process.
+void register_guard();
+
+}  // namespace npugraph::device

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own operator database on npu against cpu: the same kernels on the same bytes, so the same bits."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils import _pytree as pytree
+
+OPERATORS = {op.formatted_name: op for op in op_db}
+
+# Operators of the database that do not run on cpu either, or whose results say nothing.
+UNCOMPARED: dict[str, str] = {
+    **dict.fromkeys(
+        ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
+        "returns memory as it is",
+    ),
+    **dict.fromkeys([name for name in OPERATORS if name.startswith("jiterator")], "compiles CUDA source"),
+}
+
+# Operators whose samples do not all run on npu, and why.
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("sparse_mm_reduce", "sparse_sampled_addmm", "to_sparse"), "npu has no sparse tensors, and says so"
+    ),
+    "tensor_split": "takes its indices from cpu only, on every device; a sample has them on the device",
+}
+
+# Relative tolerances of results that are not equal to the bit, and why.
+TOLERANCES: dict[str, float] = {
+    # LAPACK's sums depend on addresses.
+    **dict.fromkeys(("linalg_lstsq", "linalg_lstsq_grad_oriented"), 1e-5),
+    # Sums in a type that torch chooses by the name of the device.
+    **dict.fromkeys(
+        ("nn_functional_linear_cross_entropy_chunked", "nn_functional_linear_cross_entropy_chunked_none"), 2e-2
+    ),
+}
+
+
+def to_npu(value: Any) -> Any:
+    """``value`` with every tensor of cpu on npu, over a copy of its whole storage; devices by name included."""
+
+    def move(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return _tensor_to_npu(leaf.detach()).requires_grad_(leaf.requires_grad)
+        return torch.device("npu") if isinstance(leaf, torch.device) or leaf == "cpu" else leaf
+
+    return pytree.tree_map(move, value)
+
+
+def _tensor_to_npu(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout is not torch.strided:
+        return tensor.to("npu")
+    own = torch.empty(0, dtype=tensor.dtype, device="npu")
+    own.set_(tensor.untyped_storage().npu(), tensor.storage_offset(), tensor.shape, tensor.stride())
+    own = own.conj() if tensor.is_conj() else own
+    return own._neg_view() if tensor.is_neg() else own
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """All tensors in ``value``, in order."""
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def assert_same(npu: Any, cpu: Any, what: str, rtol: float = 0) -> None:
+    """That two results have the same values, strides and types, and that the first is on npu."""
+    ours, theirs = tensors(npu), tensors(cpu)
+    assert len(ours) == len(theirs), what
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.device.type == "npu", f"{what}: the result is on {one.device}"
+        assert one.stride() == other.stride(), f"{what}: strides"
+        assert (one.is_conj(), one.is_neg()) == (other.is_conj(), other.is_neg()), what
+        torch.testing.assert_close(
+            one.cpu(), other, rtol=rtol, atol=rtol, equal_nan=True, msg=lambda text: f"{what}: {text}"
+        )
+    for one, other in zip(pytree.tree_leaves(npu), pytree.tree_leaves(cpu), strict=True):
+        if not isinstance(other, torch.Tensor) and other == other:
+            assert one == other, what
+
+
+class Comparison:
+    """One operator on cpu and on npu. What raises on cpu must raise on npu."""
+
+    def __init__(self, op: OpInfo, dtype: torch.dtype):
+        self.op = op
+        self.dtype = dtype
+        self.rtol = TOLERANCES.get(op.formatted_name, 0)
+        self.differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+
+    def run(self, limit: int | None) -> int:
+        """Compares up to ``limit`` samples forward, backward, in place and with out=. Returns how many."""
+        done = 0
+        for sample in itertools.islice(self._samples(self.differentiable), limit):
+            self._forward_and_backward(sample)
+            done += 1
+        for sample in itertools.islice(self._samples(False), limit):
+            self._in_place(sample)
+            self._out(sample)
+        return done
+
+    def _samples(self, requires_grad: bool) -> Iterator[SampleInput]:
+        torch.manual_seed(0)
+        yield from self.op.sample_inputs("cpu", self.dtype, requires_grad=requires_grad)
+
+    def _both(self, function: Any, sample: SampleInput, what: str) -> tuple[Run, Run] | None:
+        """Runs ``function`` on cpu and npu and compares the results. None where it raises, on both."""
+        try:
+            cpu = _run(function, sample, "cpu")
+        except Exception as error:
+            with pytest.raises(type(error)):
+                _run(function, sample, "npu")
+            return None
+        npu = _run(function, sample, "npu")
+        assert_same(npu.result, cpu.result, what, self.rtol)
+        return cpu, npu
+
+    def _forward_and_backward(self, sample: SampleInput) -> None:
+        both = self._both(self.op, sample, "forward")
+        if both is None or not self.differentiable:
+            return
+        results = [[one for one in tensors(run.result) if one.requires_grad] for run in both]
+        leaves = [[one for one in tensors(run.arguments) if one.requires_grad] for run in both]
+        if not results[0] or not leaves[0]:
+            return
+        torch.manual_seed(1)
+        seeds = [torch.randn_like(one) for one in results[0]]
+        grads = [
+            torch.autograd.grad(outputs, inputs, [seed.to(outputs[0].device) for seed in seeds], allow_unused=True)
+            for outputs, inputs in zip(results, leaves, strict=True)
+        ]
+        assert [one is None for one in grads[0]] == [one is None for one in grads[1]]
+        assert_same(grads[1], grads[0], "backward", self.rtol)
+
+    def _in_place(self, sample: SampleInput) -> None:
+        variant = self.op.inplace_variant
+        if variant is None or sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
+            return
+
+        def function(value: torch.Tensor, /, *args: Any, **kwargs: Any) -> torch.Tensor:
+            own = value.clone()
+            assert variant(own, *args, **kwargs) is own
+            return own
+
+        self._both(function, sample, "in place")
+
+    def _out(self, sample: SampleInput) -> None:
+        if not self.op.supports_out:
+            return
+        expected = _run(self.op, sample, "cpu").result
+        shapes = [(one.shape, one.dtype) for one in tensors(expected)]
+        for sized in (True, False):
+
+            def function(value: Any, /, *args: Any, sized: bool = sized, **kwargs: Any) -> Any:
+                device = torch.empty(0).device  # the default one
+                outs = [torch.zeros(shape if sized else 0, dtype=dtype, device=device) for shape, dtype in shapes]
+                return self.op(value, *args, out=outs[0] if len(outs) == 1 else tuple(outs), **kwargs)
+
+            self._both(function, sample, "out=")
+
+
+@dataclasses.dataclass
+class Run:
+    arguments: Any
+    result: Any
+
+
+def _run(function: Any, sample: SampleInput, device: str) -> Run:
+    """``function`` on ``sample`` with ``device`` as the default device; random numbers start anew."""
+    arguments = (sample.input, sample.args, sample.kwargs)
+    if device == "npu":
+        arguments = to_npu(arguments)
+    torch.manual_seed(0)
+    value, args, kwargs = arguments
+    with torch.device(device):
+        return Run(arguments, sample.output_process_fn_grad(function(value, *args, **kwargs)))
+
+
+def compare_operator(name: str, dtype: torch.dtype, limit: int | None = None) -> int:
+    """Compares up to ``limit`` samples of an operator of the database. Returns how many."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Comparison(OPERATORS[name], dtype).run(limit)

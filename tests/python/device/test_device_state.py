@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams, events, memory, random numbers, pinned memory and files on npu."""
+
+from __future__ import annotations
+
+import gc
+import io
+
+import pytest
+import torch
+
+
+def test_streams():
+    default = torch.npu.current_stream()
+    assert isinstance(default, torch.npu.Stream) and default == torch.npu.default_stream()
+    stream = torch.npu.Stream()
+    assert stream != default and stream.device == torch.device("npu:0")
+    with torch.npu.stream(stream):
+        assert torch.npu.current_stream() == stream
+        with torch.npu.stream(None):
+            assert torch.npu.current_stream() == stream
+    assert torch.npu.current_stream() == default
+    same = torch.npu.Stream(
+        stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
+    )
+    assert same == stream and torch.npu.ExternalStream(stream.npu_stream) == stream
+    stream.wait_stream(default)
+    stream.synchronize()
+    assert stream.query()
+    torch.npu.synchronize()
+
+
+def test_a_stream_of_another_device_brings_its_device():
+    stream = torch.npu.Stream("npu:1")
+    with torch.npu.stream(stream):
+        assert torch.npu.current_device() == 1 and torch.npu.current_stream() == stream
+    assert torch.npu.current_device() == 0
+    assert torch.npu.current_stream("npu:1") == torch.npu.default_stream("npu:1")
+
+
+def test_two_streams_are_never_the_same():
+    handles = {torch.npu.Stream(device).npu_stream for device in ("npu:0", "npu:1") for _ in range(64)}
+    assert len(handles) == 128 and 0 not in handles
+
+
+def test_events_keep_time():
+    begin, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+    assert begin.query()
+    with pytest.raises(RuntimeError, match="recorded"):
+        begin.elapsed_time(end)
+    begin.record()
+    torch.ones(64, 64, device="npu").mm(torch.ones(64, 64, device="npu"))
+    end.record()
+    end.synchronize()
+    assert end.query() and begin.elapsed_time(end) > 0
+    assert end.recorded_time() > begin.recorded_time() > 0
+    stream = torch.npu.Stream()
+    end.wait(stream)
+    stream.wait_event(end)
+    assert isinstance(stream.record_event(), torch.Event)
+
+
+def test_events_without_timing_say_so():
+    begin, end = torch.npu.Event(), torch.npu.Event()
+    begin.record()
+    end.record()
+    with pytest.raises(RuntimeError, match="enable_timing"):
+        begin.elapsed_time(end)
+
+
+def test_memory_is_counted():
+    gc.collect()
+    before = torch.npu.memory_allocated()
+    torch.npu.reset_peak_memory_stats()
+    x = torch.empty(1 << 20, device="npu")
+    assert torch.npu.memory_allocated() - before == 4 << 20
+    y = x + 1  # made by a CPU kernel
+    z = x.view(2, -1)
+    assert torch.npu.memory_allocated() - before == 8 << 20
+    del x
+    assert torch.npu.memory_allocated() - before == 8 << 20  # the view holds it
+    del y, z
+    assert torch.npu.memory_allocated() == before
+    assert torch.npu.max_memory_allocated() - before == 8 << 20
+    torch.npu.reset_peak_memory_stats()
+    assert torch.npu.max_memory_allocated() == before
+    stats = torch.npu.memory_stats()
+    assert stats["allocated_bytes.all.current"] == before and "allocated_bytes.all.peak" in stats
+    assert torch.npu.memory_stats_as_nested_dict()["allocated_bytes"]["all"]["current"] == before
+    assert "allocated_bytes all" in torch.npu.memory_summary()
+
+
+def test_resizing_is_counted():
+    gc.collect()
+    before = torch.npu.memory_allocated()
+    x = torch.empty(0, device="npu")
+    x.resize_(1000)
+    assert torch.npu.memory_allocated() - before == 4000
+    torch.add(torch.tensor(1.0), torch.ones(3000), out=torch.empty(0))
+    torch.ones(3000, out=x.resize_(0))
+    assert torch.npu.memory_allocated() - before == 12000
+    x.untyped_storage().resize_(0)
+    assert torch.npu.memory_allocated() == before
+
+
+def test_each_device_has_memory_of_its_own():
+    gc.collect()
+    before = [torch.npu.memory_allocated(index) for index in range(2)]
+    x = torch.ones(1000, device="npu:1")
+    y = x * 2
+    assert torch.npu.memory_allocated(0) == before[0]
+    assert torch.npu.memory_allocated(1) - before[1] == 8000
+    assert torch.npu.mem_get_info(1) == ((64 << 30) - before[1] - 8000, 64 << 30)
+    del x, y
+
+
+def test_more_than_the_device_has():
+    with pytest.raises(torch.OutOfMemoryError, match=r"NPU out of memory. Tried to allocate 128.00 GiB"):
+        torch.empty(32 << 30, device="npu")
+    torch.npu.set_per_process_memory_fraction(2**-16)
+    try:
+        x = torch.zeros(1000, device="npu")
+        with pytest.raises(torch.OutOfMemoryError):
+            x.repeat(1000)
+        assert torch.npu.memory_stats()["num_ooms"] >= 2
+    finally:
+        torch.npu.set_per_process_memory_fraction(1)
+    assert x.sum().item() == 0
+
+
+def test_memory_snapshot_lists_every_piece():
+    x = torch.empty(1 << 18, device="npu:1")
+    found = [one for one in torch.npu.memory_snapshot() if one["address"] == x.data_ptr()]
+    assert len(found) == 1 and found[0]["device"] == 1 and found[0]["total_size"] == 1 << 20
+    assert found[0]["blocks"][0]["state"] == "active_allocated" and found[0]["segment_type"] == "large"
+
+
+def test_pinned_memory():
+    x = torch.randn(100)
+    assert not x.is_pinned()
+    y = x.pin_memory()
+    assert y.is_pinned() and y[50:].is_pinned() and y.is_cpu and torch.equal(x, y)
+    assert torch.empty(3, pin_memory=True).is_pinned()
+    assert torch.equal(y.to("npu", non_blocking=True).cpu(), x)
+    assert torch.npu.host_memory_stats()["allocated_bytes.current"] >= 400
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda device: torch.randn(64, device=device),
+        lambda device: torch.rand(7, device=device),
+        lambda device: torch.randint(0, 100, (9,), device=device),
+        lambda device: torch.randperm(33, device=device),
+        lambda device: torch.empty(5, device=device).exponential_(),
+        lambda device: torch.bernoulli(torch.full((50,), 0.5, device=device)),
+        lambda device: torch.multinomial(torch.ones(10, device=device), 5),
+        lambda device: torch.nn.functional.dropout(torch.ones(50, device=device), 0.3),
+        lambda device: torch.normal(torch.zeros(8, device=device), torch.ones(8, device=device)),
+    ],
+)
+def test_random_numbers_are_those_of_cpu(draw):
+    torch.manual_seed(7)
+    cpu, again = draw("cpu"), draw("cpu")
+    torch.manual_seed(7)
+    npu, npu_again = draw("npu"), draw("npu")
+    assert torch.equal(npu.cpu(), cpu) and torch.equal(npu_again.cpu(), again)
+
+
+def test_generators():
+    torch.npu.manual_seed(3)
+    state = torch.npu.get_rng_state()
+    x = torch.randn(5, device="npu")
+    torch.npu.set_rng_state(state)
+    assert torch.equal(torch.randn(5, device="npu"), x)
+    generator = torch.Generator("npu").manual_seed(3)
+    assert generator.device.type == "npu" and torch.npu.initial_seed() == generator.initial_seed() == 3
+    assert torch.equal(torch.randn(5, device="npu", generator=generator), x)
+    other = torch.Generator("npu")
+    other.set_state(generator.get_state())
+    assert torch.equal(torch.rand(5, device="npu", generator=other), torch.rand(5, device="npu", generator=generator))
+    with pytest.raises(RuntimeError, match="npu"):
+        torch.randn(5, device="npu", generator=torch.Generator())
+
+
+def test_devices_have_generators_of_their_own():
+    torch.npu.manual_seed_all(5)
+    x = torch.randn(3, device="npu:0")
+    assert torch.equal(torch.randn(3, device="npu:1").cpu(), x.cpu())
+    states = torch.npu.get_rng_state_all()
+    y = torch.randn(3, device="npu:1")
+    torch.npu.set_rng_state_all(states)
+    assert torch.equal(torch.randn(3, device="npu:1"), y)
+
+
+def test_fork_rng_restores_npu():
+    torch.manual_seed(1)
+    with torch.random.fork_rng(device_type="npu"):
+        torch.randn(10, device="npu")
+    x = torch.randn(4, device="npu")
+    torch.manual_seed(1)
+    assert torch.equal(torch.randn(4, device="npu"), x)
+
+
+def test_files(tmp_path):
+    x = torch.randn(4, 3, device="npu:1")
+    path = tmp_path / "x.pt"
+    torch.save({"x": x, "view": x[1]}, path)
+    loaded = torch.load(path)
+    assert loaded["x"].device == x.device and torch.equal(loaded["x"].cpu(), x.cpu())
+    assert loaded["view"].untyped_storage().data_ptr() == loaded["x"].untyped_storage().data_ptr()
+    assert torch.load(path, map_location="cpu")["x"].is_cpu
+    assert torch.load(path, map_location="npu:0")["x"].device.index == 0
+    assert torch.load(path, map_location={"npu:1": "npu:0"})["x"].device.index == 0
+    buffer = io.BytesIO()
+    torch.save(x.cpu(), buffer)
+    buffer.seek(0)
+    assert torch.load(buffer, map_location="npu").device.type == "npu"
+
+
+def test_a_file_of_a_device_that_is_not_here(tmp_path):
+    torch.save(torch.ones(1, device="npu:1"), tmp_path / "x.pt")
+    with pytest.raises(RuntimeError):
+        torch.load(tmp_path / "x.pt", map_location="npu:9")
+
+
+def test_storages():
+    x = torch.arange(4, dtype=torch.int32, device="npu")
+    storage = x.untyped_storage()
+    assert storage.device.type == "npu" and storage.is_npu and storage.cpu().device.type == "cpu"
+    y = torch.empty(0, dtype=torch.int32, device="npu").set_(storage, 1, (2,), (1,))
+    y.fill_(9)
+    assert x.tolist() == [0, 9, 9, 3]
+    assert torch.tensor([1.0]).untyped_storage().npu().device.type == "npu"
+    x.set_()
+    assert x.numel() == 0 and y.tolist() == [9, 9]
+
+
+def test_autocast():
+    a, b = torch.randn(4, 4, device="npu"), torch.randn(4, 4, device="npu")
+    with torch.autocast("npu", dtype=torch.bfloat16):
+        assert torch.mm(a, b).dtype == torch.bfloat16
+        assert torch.exp(torch.mm(a, b)).dtype == torch.float32
+        assert torch.npu.is_autocast_enabled() and torch.npu.get_autocast_dtype() == torch.bfloat16
+        with torch.autocast("npu", enabled=False):
+            assert torch.mm(a, b).dtype == torch.float32
+    assert torch.mm(a, b).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # of another device
+        assert torch.mm(a, b).dtype == torch.float32
+
+
+def test_inference_mode():
+    with torch.inference_mode():
+        x = torch.ones(3, device="npu")
+        y = x.add(1)
+        y.add_(1)
+        assert y.is_inference() and y[1:].is_inference() and y.tolist() == [3, 3, 3]
+
+
+def test_dlpack():
+    x = torch.arange(3.0, device="npu")
+    y = torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x))
+    assert y.device == x.device and y.data_ptr() == x.data_ptr()
+    y.add_(1)
+    assert x.tolist() == [1, 2, 3] and torch.add(y, y).tolist() == [2, 4, 6]
+
+
+def test_accelerator():
+    assert torch.accelerator.current_accelerator() == torch.device("npu")
+    assert torch.accelerator.device_count() == 2
+    torch.accelerator.synchronize()
+    assert isinstance(torch.accelerator.memory_stats(), dict)
+    assert torch.get_device_module("npu") is torch.npu
+
+
+def test_attention_takes_the_fused_kernel_of_cpu():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 9, 16) for _ in range(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        out = torch.nn.functional.scaled_dot_product_attention(q.npu(), k.npu(), v.npu(), is_causal=True)
+    assert torch.equal(out.cpu(), expected)
+    assert any("flash_attention_for_cpu" in event.key for event in profile.key_averages())
