@@ -23,6 +23,7 @@ from benchmarks import (
     machine,
     memory,
     model_speed,
+    npu_eager,
     peers,
     replay_overhead,
     report,
@@ -47,6 +48,7 @@ BENCHMARKS = {
         memory,
         kv_cache,
         lifecycle,
+        npu_eager,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5

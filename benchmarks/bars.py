@@ -10,6 +10,7 @@ from benchmarks import (
     kv_cache,
     lifecycle,
     memory,
+    npu_eager,
     peers,
     warm_start,
 )
@@ -65,4 +66,8 @@ BARS = (
     EachBar("kv_cache", "", 1.05, other=kv_cache.OURS_SHORT),
     EachBar("kv_cache", kv_cache.CLONED, 1 / 10, other="inductor"),
     FigureBar("lifecycle", lifecycle.GROWTH, 1.02),
+    DifferenceBar("npu_eager", npu_eager.UNBOXED, 0.3e-6, side="npu", other="cpu"),
+    DifferenceBar("npu_eager", npu_eager.BOXED, 0.5e-6, side="npu", other="cpu"),
+    DifferenceBar("npu_eager", npu_eager.LISTS, 3e-6, side="npu", other="cpu"),
+    Bar("npu_eager", npu_eager.TRAINING, 1.15, side="npu", other="cpu"),
 )

@@ -29,8 +29,9 @@ from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # what follows asks for its devices
 
-from torch_npu import npu  # noqa: E402
+from torch_npu import _dynamo, npu  # noqa: E402
 
 _register.make_module(npu)
+_dynamo.install_when_imported()
 
 __version__ = torch.__version__.split("+")[0]

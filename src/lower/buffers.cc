@@ -33,6 +33,7 @@ int32_t BufferMap::add_buffer(ir::ValueId root, Buffer buffer) {
   buffer.name = value.name;
   if (value.is_tensor()) {
     const ir::TensorType& type = value.tensor();
+    buffer.device = type.device;
     buffer.bytes = program_.dim(extent(type.sizes, type.strides) * Expr(size_of(type.dtype)));
   } else {
     buffer.opaque = true;

@@ -24,7 +24,7 @@
 
 namespace npugraph::program {
 
-inline constexpr int kProgramVersion = 3;
+inline constexpr int kProgramVersion = 4;
 inline constexpr int32_t kNone = -1;
 inline constexpr int32_t kStorageOffset = -2;  // see Symbol::dim
 
@@ -51,6 +51,7 @@ struct Buffer {
   Dim bytes;               // 0 for heap buffers of unknown size and for opaque ones
   int32_t source = kNone;  // input or constant index
   bool opaque = false;     // not strided memory; carried as ng_buffer::object
+  Device device;           // of tensors over it; the memory is the host's whatever it is called
   // Of a heap buffer: the runtime allocates `bytes` from the host before `first_task`, because that task writes into memory
   // that it is given. Set by plan() for buffers that it moves out of the arena.
   bool preallocated = false;

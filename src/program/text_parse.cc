@@ -216,6 +216,7 @@ void Parser::parse_buffer() {
   if (has_source(buffer.cls)) buffer.source = parenthesised_number("the number of an input or a constant");
   buffer.opaque = lexer_.accept("opaque");
   buffer.preallocated = lexer_.accept("preallocated");
+  if (lexer_.at("device")) buffer.device = std::get<Device>(parse_attr(lexer_, context_));
   if (lexer_.accept("bytes")) {
     lexer_.expect("(");
     buffer.bytes = dim();

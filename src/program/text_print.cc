@@ -110,6 +110,7 @@ void Printer::print_buffer(size_t index) {
   if (has_source(buffer.cls)) add("(", buffer.source, ")");
   if (buffer.opaque) add(" opaque");
   if (buffer.preallocated) add(" preallocated");
+  if (buffer.device != Device{}) add(" ", to_text(Attr(buffer.device), {}));
   if (buffer.bytes != Dim{}) add(" bytes(", buffer.bytes, ")");
   if (buffer.first_task != kNone) add(" live(", buffer.first_task, ", ", buffer.last_task, ")");
   add("\n");

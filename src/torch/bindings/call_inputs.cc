@@ -27,11 +27,11 @@ std::vector<int64_t> known_dims(const std::vector<program::Dim>& dims) {
   return known;
 }
 
-// Dense memory of the CPU, whatever the state of autograd and autocast.
-bool is_plain(const c10::TensorImpl& tensor) {
+// Dense memory on the device that is wanted, whatever the state of autograd and autocast.
+bool is_plain(const c10::TensorImpl& tensor, const InputSpec& spec) {
   constexpr c10::DispatchKeySet kHarmless =
       c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
-  return tensor.key_set() - kHarmless == c10::DispatchKeySet(c10::DispatchKey::CPU);
+  return tensor.key_set() - kHarmless == spec.keys && (spec.device.is_cpu() || tensor.device() == spec.device);
 }
 
 bool sizes_fit(at::IntArrayRef given, const std::vector<int64_t>& wanted) {
@@ -90,6 +90,8 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
   }
   const program::Buffer& buffer = program.buffers.at(input.buffer);
   opaque = buffer.opaque;
+  device = bridge::to_torch(buffer.device);
+  keys = c10::DispatchKeySet(device.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1);
   read =
       buffer.first_task != program::kNone || std::ranges::any_of(program.outputs, [&](const program::Output& output) {
         return output.kind == program::Output::Kind::kTensor && output.tensor.buffer == input.buffer;
@@ -178,7 +180,7 @@ void CallInputs::remember(size_t index, const InputSpec& spec) {
   PyObject* object = objects_[index];
   if (spec.is_scalar || spec.opaque || spec.sizes.size() > kMostDims) return;
   c10::TensorImpl& tensor = *THPVariable_Unpack(object).unsafeGetTensorImpl();
-  if (!is_plain(tensor)) return;
+  if (!is_plain(tensor, spec)) return;
   c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
   Known& known = known_[index];
   known.type = Py_TYPE(object);
@@ -229,11 +231,11 @@ void CallInputs::bind_tensor(size_t index, const InputSpec& spec) {
     bound.object = tensor.unsafeGetTensorImpl();
     return;
   }
-  if (is_plain(*tensor.unsafeGetTensorImpl())) [[likely]] {
+  if (is_plain(*tensor.unsafeGetTensorImpl(), spec)) [[likely]] {
     bind_memory(*tensor.unsafeGetTensorImpl(), spec, bound);
     return;
   }
-  if (!tensor.device().is_cpu()) refuse(spec, "device", tensor.device(), "cpu");
+  if (tensor.device() != spec.device) refuse(spec, "device", tensor.device(), spec.device);
   if (tensor.layout() != at::kStrided) refuse(spec, "layout", tensor.layout(), at::kStrided);
   if (spec.mutated || (!tensor.is_conj() && !tensor.is_neg())) refuse(spec, "form", tensor.toString(), "plain memory");
   const bridge::BelowAutograd below;

@@ -26,6 +26,8 @@ struct InputSpec {
   bool opaque = false;
   bool mutated = false;
   bool read = false;  // or written: its memory matters
+  c10::Device device{c10::kCPU};
+  c10::DispatchKeySet keys;  // of dense memory on that device
   caffe2::TypeMeta dtype;
   int64_t item_bytes = 0;
   std::vector<int64_t> sizes;  // -1 where symbolic

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bindings/call_outputs.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -11,6 +13,8 @@
 #include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/convert.h"
+#include "torch/npu/memory.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::bindings {
 
@@ -62,8 +66,32 @@ at::Tensor result_of(BoundOutput& output) {
   return tensor;
 }
 
+// Storages of npu over memory that the Program made, so that results which share memory share their storage.
+class NpuStorages {
+ public:
+  // `tensor`, which nobody else holds, as a tensor of `device`.
+  at::Tensor moved(at::Tensor tensor, c10::Device device) {
+    if (tensor.device() == device) return tensor;
+    c10::StorageImpl* cpu = tensor.storage().unsafeGetStorageImpl();
+    auto known = std::ranges::find(made_, cpu, &Made::cpu);
+    if (known == made_.end()) {
+      made_.push_back({cpu, npu::adopt(tensor.storage(), device.index())});
+      known = made_.end() - 1;
+    }
+    npu::move_into(*tensor.unsafeGetTensorImpl(), known->npu);
+    return tensor;
+  }
+
+ private:
+  struct Made {
+    c10::StorageImpl* cpu;
+    c10::Storage npu;
+  };
+  std::vector<Made> made_;
+};
+
 PyObject* wrap_tensor(const program::Program& program, const program::Output& declared, BoundOutput& output,
-                      const CallInputs& inputs) {
+                      const CallInputs& inputs, NpuStorages& on_npu) {
   const program::Buffer& buffer = program.buffers[declared.tensor.buffer];
   const bool from_input = buffer.cls == program::BufferClass::kInput || buffer.cls == program::BufferClass::kParameter;
   if (from_input) {
@@ -71,7 +99,11 @@ PyObject* wrap_tensor(const program::Program& program, const program::Output& de
     if (buffer.opaque) return Py_NewRef(inputs.object(input));
     return THPVariable_Wrap(view_of_input(inputs.memory(input), output));
   }
-  return THPVariable_Wrap(buffer.opaque ? take_object(output) : result_of(output));
+  if (buffer.opaque) return THPVariable_Wrap(take_object(output));
+  at::Tensor result = result_of(output);
+  if (buffer.device == Device{}) [[likely]]
+    return THPVariable_Wrap(std::move(result));
+  return THPVariable_Wrap(on_npu.moved(std::move(result), bridge::to_torch(buffer.device)));
 }
 
 PyObject* wrap_scalar(const BoundOutput& output) {
@@ -84,9 +116,9 @@ PyObject* wrap_scalar(const BoundOutput& output) {
 }
 
 PyObject* wrap(const program::Program& program, const program::Output& declared, BoundOutput& output,
-               const CallInputs& inputs) {
+               const CallInputs& inputs, NpuStorages& on_npu) {
   switch (declared.kind) {
-    case program::Output::Kind::kTensor: return wrap_tensor(program, declared, output, inputs);
+    case program::Output::Kind::kTensor: return wrap_tensor(program, declared, output, inputs, on_npu);
     case program::Output::Kind::kInput: return Py_NewRef(inputs.object(static_cast<size_t>(declared.input)));
     case program::Output::Kind::kScalar: return wrap_scalar(output);
     case program::Output::Kind::kNone: break;
@@ -106,10 +138,11 @@ PyObject* wrap_outputs(const program::Program& program, std::span<BoundOutput> o
     }
   } const drop_rest{outputs};
 
+  NpuStorages on_npu;
   THPObjectPtr tuple(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
   if (!tuple) throw python_error();
   for (size_t i = 0; i < outputs.size(); ++i) {
-    PyObject* object = wrap(program, program.outputs[i], outputs[i], inputs);
+    PyObject* object = wrap(program, program.outputs[i], outputs[i], inputs, on_npu);
     if (object == nullptr) throw python_error();
     PyTuple_SET_ITEM(tuple.get(), i, object);
   }

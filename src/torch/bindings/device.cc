@@ -3,20 +3,20 @@
 #include <torch/csrc/Generator.h>
 
 #include "torch/bindings/init.h"
-#include "torch/device/facts.h"
-#include "torch/device/generator.h"
-#include "torch/device/memory.h"
 #include "torch/device/pinned_memory.h"
 #include "torch/device/register.h"
 #include "torch/device/streams.h"
+#include "torch/npu/facts.h"
+#include "torch/npu/generator.h"
+#include "torch/npu/memory.h"
 
 namespace npugraph::bindings {
 namespace {
 
-using device::DeviceMemory;
+using npu::DeviceMemory;
 
 py::dict facts_dict() {
-  const device::Facts& facts = device::facts();
+  const npu::Facts& facts = npu::facts();
   return py::dict(py::arg("name") = facts.name, py::arg("memory_bytes") = facts.memory_bytes,
                   py::arg("soc_version") = facts.soc_version, py::arg("cube_cores") = facts.cube_cores,
                   py::arg("vector_cores") = facts.vector_cores, py::arg("l2_cache_bytes") = facts.l2_cache_bytes);
@@ -54,22 +54,21 @@ const device::Event& timed_event(uintptr_t address) {
 
 void init_device(py::module_& parent) {
   py::module_ module = parent.def_submodule("device", "The npu device (python/torch_npu).");
-  module.attr("TYPE") = static_cast<int>(device::kNpu);
+  module.attr("TYPE") = static_cast<int>(npu::kNpu);
   module.def("register", &device::register_device);
   module.def("facts", &facts_dict);
-  module.def("count", [] { return device::facts().devices; });
-  module.def("current", [] { return static_cast<int>(device::current_device()); });
-  module.def("set_current", [](int64_t index) { device::set_current_device(device::checked_device(index)); });
-  module.def("checked_index", [](int64_t index) { return static_cast<int>(device::checked_device(index)); });
-  module.def("default_generator",
-             [](int64_t index) { return device::default_generator(device::checked_device(index)); });
-  module.def("memory_pieces", [](int64_t index) { return pieces_of(device::checked_device(index)); });
+  module.def("count", [] { return npu::facts().devices; });
+  module.def("current", [] { return static_cast<int>(npu::current_device()); });
+  module.def("set_current", [](int64_t index) { npu::set_current_device(npu::checked_device(index)); });
+  module.def("checked_index", [](int64_t index) { return static_cast<int>(npu::checked_device(index)); });
+  module.def("default_generator", [](int64_t index) { return npu::default_generator(npu::checked_device(index)); });
+  module.def("memory_pieces", [](int64_t index) { return pieces_of(npu::checked_device(index)); });
   module.def("set_memory_fraction", [](int64_t index, double fraction) {
-    DeviceMemory::of(device::checked_device(index)).set_fraction(fraction);
+    DeviceMemory::of(npu::checked_device(index)).set_fraction(fraction);
   });
   module.def("memory_fraction", [](int64_t index) {
-    return static_cast<double>(DeviceMemory::of(device::checked_device(index)).capacity()) /
-           static_cast<double>(device::facts().memory_bytes);
+    return static_cast<double>(DeviceMemory::of(npu::checked_device(index)).capacity()) /
+           static_cast<double>(npu::facts().memory_bytes);
   });
   module.def("pinned_memory_stats", &pinned_stats);
   module.def("event_nanoseconds", [](uintptr_t event) { return timed_event(event).nanoseconds(); });

@@ -14,6 +14,7 @@
 #include "ops/table.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/convert.h"
+#include "torch/npu/facts.h"
 
 namespace npugraph::bindings {
 
@@ -71,8 +72,9 @@ Expr FxImporter::expr_of(py::handle value) const { return py::cast<Expr>(expr_of
 
 TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
   TensorDescription described;
-  // Tensors of other devices have no memory that a task could see: operators pass them on as objects.
-  if (!tensor.key_set().has_backend(c10::BackendComponent::CPUBit)) {
+  // Tensors of other devices than these have no memory that a task could see: operators pass them on as objects.
+  const bool on_npu = tensor.key_set().has_backend(c10::BackendComponent::PrivateUse1Bit);
+  if (on_npu ? !npu::is_host_memory(tensor.device()) : !tensor.key_set().has_backend(c10::BackendComponent::CPUBit)) {
     described.type = ir::OpaqueType{cat(tensor.device(), " ", tensor.layout(), " ", tensor.scalar_type())};
     return described;
   }
@@ -87,6 +89,7 @@ TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
   };
   ir::TensorType type;
   type.dtype = *dtype;
+  if (on_npu) type.device = bridge::from_torch(tensor.device());
   for (const c10::SymInt& size : tensor.sym_sizes()) type.sizes.push_back(read(size));
   for (const c10::SymInt& stride : tensor.sym_strides()) type.strides.push_back(read(stride));
   described.type = std::move(type);

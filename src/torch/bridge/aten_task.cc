@@ -81,6 +81,7 @@ class AtenTask {
   std::vector<int32_t> written_;    // those of them that the operator writes
   bool direct_ = false;             // straight to the CPU kernel
   bool foreign_ = false;            // see is_foreign()
+  bool on_npu_ = false;             // runs where its tensors say, not on the memory as the CPU's
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
@@ -91,6 +92,10 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   if (task.args.size() != count) {
     throw UserError(cat("operator ", task.name, " takes ", count, " arguments and was given ", task.args.size()));
   }
+  foreign_ = is_foreign(task.name);
+  // Operators from outside may have a kernel of their own for npu, and random ones draw from npu's generator.
+  on_npu_ = (foreign_ || op_.hasTag(at::Tag::nondeterministic_seeded)) &&
+            std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
   for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
   tensor_of_.assign(task.operands.size(), program::kNone);
   int32_t next_scalar = 0;
@@ -110,9 +115,8 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     if (tensor_of_[i] == index) moving_.push_back(index);
     if (tensor_of_[i] != program::kNone && operands[i].written) written_.push_back(tensor_of_[i]);
   }
-  foreign_ = is_foreign(task.name);
-  fresh_tensors_ = any_opaque || foreign_;
-  direct_ = !any_opaque && op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  fresh_tensors_ = any_opaque || foreign_ || on_npu_;
+  direct_ = !any_opaque && !on_npu_ && op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
 // Converts a constant argument at once, and remembers any other. Equal windows share one tensor, because kernels ask whether
@@ -133,7 +137,7 @@ void AtenTask::note_arg(const program::Program& program, const program::Task& ta
     variables_.push_back(variable);
     return;
   }
-  const ArgumentSource nothing{[](TensorRef) { return at::Tensor(); }, [](const Expr&) { return Scalar(); }};
+  const ArgumentSource nothing{[](TensorRef) { return at::Tensor(); }, [](const Expr&) { return Scalar(); }, on_npu_};
   constants_[arg] = to_ivalue(task.args[arg], op_.schema().arguments()[arg], nothing);
 }
 
@@ -148,13 +152,16 @@ c10::IValue AtenTask::make_arg(const Variable& variable, const ng_scalar* scalar
       default: return Scalar::of_int(value.i);
     }
   };
-  return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar});
+  return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar, on_npu_});
 }
 
 void AtenTask::make_tensors(State& state) const {
   state.tensors.clear();
   state.tensors.resize(declared_.operands().size());
-  for (const int32_t i : moving_) state.tensors[i].emplace(declared_.operands()[i].dtype);
+  for (const int32_t i : moving_) {
+    const DeclaredOperand& operand = declared_.operands()[i];
+    state.tensors[i].emplace(operand.dtype, on_npu_ ? operand.device : c10::Device(c10::kCPU));
+  }
 }
 
 void AtenTask::bind(State& state, const ng_call* call) const {

@@ -10,10 +10,11 @@
 #include "tensor/shape.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/gil.h"
+#include "torch/npu/memory.h"
 
 namespace npugraph::bridge {
 
-BorrowedTensor::BorrowedTensor(DType dtype) : dtype_(dtype) { make(); }
+BorrowedTensor::BorrowedTensor(DType dtype, c10::Device device) : dtype_(dtype), device_(device) { make(); }
 
 void BorrowedTensor::make() {
   // An inference tensor would refuse to be written outside of inference mode.
@@ -36,18 +37,29 @@ void BorrowedTensor::move_to(void* data) {
   data_ = data;
 }
 
-at::Tensor BorrowedTensor::alias() const {
-  return tensor_in_storage(tensor_.storage(), tensor_.scalar_type(), tensor_.sizes(), tensor_.strides(), 0);
+at::Tensor BorrowedTensor::alias() {
+  if (!device_.is_cpu()) {
+    if (npu_) {
+      npu::follow_twin(npu_.unsafeGetStorageImpl());
+    } else {
+      npu_ = npu::adopt(tensor_.storage(), device_.index());
+    }
+  }
+  const c10::Storage& storage = npu_ ? npu_ : tensor_.storage();
+  return tensor_in_storage(storage, tensor_.scalar_type(), tensor_.sizes(), tensor_.strides(), 0);
 }
 
 int64_t BorrowedTensor::leave_copy_to_keepers() {
   // Nobody can come to hold what nobody else holds; from here on Python must not look at the storage.
-  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == 1) return 0;
+  const bool is_own_twin = npu_ && npu_.use_count() == 1;
+  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == (is_own_twin ? 2 : 1)) return 0;
   const Gil gil;
   const size_t bytes = storage_->nbytes();
   at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
   if (bytes != 0) std::memcpy(copy.get(), data_, bytes);
   storage_->set_data_ptr_noswap(std::move(copy));
+  if (npu_) npu::follow_twin(npu_.unsafeGetStorageImpl());
+  npu_ = {};
   const at::Tensor kept = std::move(tensor_);
   data_ = nullptr;
   make();
@@ -57,8 +69,9 @@ int64_t BorrowedTensor::leave_copy_to_keepers() {
 
 at::Tensor tensor_in_storage(const c10::Storage& storage, at::ScalarType dtype, at::IntArrayRef sizes,
                              at::IntArrayRef strides, int64_t offset) {
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+  const auto key = storage.device().is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1;
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(key),
+                                                               c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
 }

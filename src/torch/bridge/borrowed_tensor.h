@@ -14,7 +14,8 @@ namespace npugraph::bridge {
 
 class BorrowedTensor {
  public:
-  explicit BorrowedTensor(DType dtype);
+  // `device` is that of alias(); tensor() is on the CPU in any case.
+  explicit BorrowedTensor(DType dtype, c10::Device device = c10::kCPU);
 
   void set_shape(at::IntArrayRef sizes, at::IntArrayRef strides);
   // Cheap when the memory has not moved.
@@ -23,8 +24,8 @@ class BorrowedTensor {
   }
 
   const at::Tensor& tensor() const { return tensor_; }
-  // Another tensor over the same storage, for code that may keep what it is given.
-  at::Tensor alias() const;
+  // Another tensor over the same memory, for code that may keep what it is given.
+  at::Tensor alias();
   // Whether an operator gave the tensor another shape or storage.
   bool is_disturbed(at::IntArrayRef sizes) const {
     return tensor_.sizes() != sizes || tensor_.storage().unsafeGetStorageImpl() != storage_;
@@ -42,11 +43,13 @@ class BorrowedTensor {
 
   at::Tensor tensor_;
   c10::StorageImpl* storage_ = nullptr;  // of tensor_
+  c10::Storage npu_;                     // over the same memory, once an alias on npu was asked for
   void* data_ = nullptr;
   DType dtype_;
+  c10::Device device_;
 };
 
-// A dense CPU tensor over `storage`. Sizes, strides and offset in elements.
+// A dense tensor over `storage`, on its device. Sizes, strides and offset in elements.
 at::Tensor tensor_in_storage(const c10::Storage& storage, at::ScalarType dtype, at::IntArrayRef sizes,
                              at::IntArrayRef strides, int64_t offset);
 

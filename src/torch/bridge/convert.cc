@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "tensor/shape.h"
+#include "torch/npu/facts.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::bridge {
 
@@ -98,7 +100,8 @@ class Converter {
   }
   c10::IValue single(const Device& value, const c10::Type& type) const {
     if (type.kind() != TypeKind::DeviceObjType) fail();
-    return to_torch(value);
+    const c10::Device device = to_torch(value);
+    return source_.keeps_devices || !npu::is_host_memory(device) ? device : c10::Device(c10::kCPU);
   }
   template <typename T>
   c10::IValue single(const std::vector<T>&, const c10::Type&) const {
@@ -290,6 +293,7 @@ std::shared_ptr<void> share_tensor(at::Tensor tensor) {
 
 ir::ConstantData constant_of(at::Tensor tensor) {
   ir::ConstantData constant;
+  if (npu::is_host_memory(tensor.device())) tensor = npu::cpu_alias(tensor);
   if (tensor.layout() == at::kStrided && tensor.device().is_cpu() && from_torch(tensor.scalar_type())) {
     constant.data = tensor.const_data_ptr();
     constant.bytes = extent_bytes(tensor.sizes(), tensor.strides(), *from_torch(tensor.scalar_type()));

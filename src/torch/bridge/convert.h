@@ -39,6 +39,7 @@ Device from_torch(const c10::Device& device);
 struct ArgumentSource {
   c10::function_ref<at::Tensor(TensorRef)> tensor;
   c10::function_ref<Scalar(const Expr&)> scalar;
+  bool keeps_devices = false;  // else what is on npu is made on cpu, where its memory is
 };
 
 // The value that an operator takes for `argument` of its schema. A number for a Tensor argument becomes a wrapped number, as

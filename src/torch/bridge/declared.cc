@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "tensor/shape.h"
 #include "torch/bridge/convert.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::bridge {
 
@@ -56,6 +57,7 @@ Declared::Declared(const program::Program& program, const program::Task& task)
     DeclaredOperand& declared = operands_.emplace_back();
     declared.dtype = operand.dtype;
     declared.opaque = buffer.opaque;
+    declared.device = to_torch(buffer.device);
     declared.written = operand.access != Access::kRead;
     declared.adopted = operand.access == Access::kWrite && buffer.cls == BufferClass::kHeap && !buffer.preallocated;
     declared.sized_late = mentions(program, operand.sizes, own_symbols);
@@ -78,6 +80,7 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
     buffer.object = result.unsafeReleaseTensorImpl();
     return;
   }
+  if (npu::is_host_memory(result.device())) result = npu::cpu_alias(std::exchange(result, {}));
   if (result.layout() != at::kStrided || !result.device().is_cpu())
     fail(cat("returned ", result.toString(), " as result ", number));
   if (result.scalar_type() != to_torch(operand.dtype)) {

@@ -21,6 +21,7 @@ namespace npugraph::bridge {
 struct DeclaredOperand {
   DType dtype = DType::kF32;
   bool opaque = false;
+  c10::Device device{c10::kCPU};
   bool adopted = false;  // a heap buffer that this task writes: it keeps the memory that the operator made
   bool written = false;
   bool sized_late = false;  // its sizes are known only when the task has run

@@ -93,7 +93,10 @@ PythonTask::~PythonTask() {
 
 void PythonTask::bind(State& state, const ng_call* call) const {
   if (state.tensors.empty()) {
-    for (const int32_t operand : tensor_operands_) state.tensors.emplace_back(declared_.operands()[operand].dtype);
+    for (const int32_t operand : tensor_operands_) {
+      const DeclaredOperand& declared = declared_.operands()[operand];
+      state.tensors.emplace_back(declared.dtype, declared.device);
+    }
   }
   for (size_t i = 0; i < tensor_operands_.size(); ++i) {
     if (declared_.operands()[tensor_operands_[i]].opaque) continue;

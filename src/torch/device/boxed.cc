@@ -2,6 +2,7 @@
 #include "torch/device/boxed.h"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,9 +11,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "torch/device/cpu_call.h"
-#include "torch/device/generator.h"
+#include "torch/npu/generator.h"
 
 namespace npugraph::device {
+
+using namespace npu;
+
 namespace {
 
 using c10::IValue;
@@ -53,6 +57,7 @@ class BoxedKernel final : public c10::OperatorKernel {
   void return_tensors(CpuCall& call, IValue& value) const;
 
   std::string name_;
+  bool is_foreign_ = false;  // not torch's own
   size_t arguments_ = 0;
   size_t returns_ = 0;
   std::vector<Tensors> tensors_;
@@ -62,6 +67,7 @@ class BoxedKernel final : public c10::OperatorKernel {
 
 BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_name())) {
   const c10::FunctionSchema& schema = op.schema();
+  is_foreign_ = !name_.starts_with("aten::");
   arguments_ = schema.arguments().size();
   returns_ = schema.returns().size();
   for (size_t position = 0; position < arguments_; ++position) {
@@ -112,7 +118,7 @@ void BoxedKernel::return_tensors(CpuCall& call, IValue& value) const {
 
 void BoxedKernel::operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const {
   Held held;  // before the call, which looks at what it holds until its end
-  CpuCall call(name_.c_str());
+  CpuCall call(name_.c_str(), is_foreign_);
   IValue* arguments = stack->data() + (stack->size() - arguments_);
   for (const Tensors& argument : tensors_) pass_tensors(call, argument, arguments[argument.position], held);
   for (const size_t position : devices_) {
@@ -136,19 +142,26 @@ bool has_cpu_kernel(const OperatorHandle& op) {
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
 }
 
-// Made when an operator without a kernel of npu is first called.
+// Kernels of operators that are made after the device. An operator may be taken away and made again with another schema.
+std::shared_ptr<const BoxedKernel> later_kernel(const OperatorHandle& op) {
+  struct Known {
+    c10::FunctionSchema schema;
+    std::shared_ptr<const BoxedKernel> kernel;
+  };
+  static std::mutex mutex;
+  static auto* known = new std::unordered_map<c10::OperatorName, Known>;
+  const std::lock_guard lock(mutex);
+  auto found = known->find(op.operator_name());
+  if (found == known->end() || found->second.schema != op.schema())
+    found = known->insert_or_assign(op.operator_name(), Known{op.schema(), std::make_shared<BoxedKernel>(op)}).first;
+  return found->second.kernel;
+}
+
 void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   TORCH_CHECK_NOT_IMPLEMENTED(has_cpu_kernel(op), "the npu device has no kernel of ", op.operator_name(),
                               ", and no CPU kernel to run in its place. torch.library.impl with \"PrivateUse1\", or "
                               "\"CPU\", gives it one.");
-  static std::mutex mutex;
-  static auto* kernels = new std::unordered_map<c10::OperatorName, BoxedKernel>;
-  const BoxedKernel* kernel = nullptr;
-  {
-    const std::lock_guard lock(mutex);
-    kernel = &kernels->try_emplace(op.operator_name(), op).first->second;
-  }
-  (*kernel)(op, keys, stack);
+  (*later_kernel(op))(op, keys, stack);
 }
 
 // Their composite kernels ask for the device's type, and know only torch's own.

@@ -2,12 +2,17 @@
 #include "torch/device/cpu_call.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "torch/device/memory.h"
+#include "torch/npu/memory.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::device {
+
+using namespace npu;
+
 namespace {
 
 using c10::TensorImpl;
@@ -24,23 +29,6 @@ bool same_geometry(const TensorImpl& a, const TensorImpl& b) {
 }
 
 }  // namespace
-
-void check_kind(const at::Tensor& tensor, const char* name) {
-  TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided, name, ": tensors of layout ", tensor.layout(),
-                              " are not supported on npu, only those of torch.strided; .cpu() brings the operands to "
-                              "where this works");
-  TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), name, ": quantised tensors (", tensor.scalar_type(),
-                              ") are not supported on npu; npu_quantize and npu_quant_matmul work on tensors of int8");
-}
-
-at::Tensor cpu_alias(const at::Tensor& npu) {
-  TensorImpl* source = npu.unsafeGetTensorImpl();
-  auto impl = c10::make_intrusive<TensorImpl>(TensorImpl::VIEW, c10::Storage(share(twin_of(storage_of(*source)))),
-                                              source->key_set(), source->dtype());
-  impl->_change_backend_component_keys(c10::kCPU);
-  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
-  return at::Tensor(std::move(impl));
-}
 
 void CpuCall::fail_devices(const at::Tensor& argument) const {
   const std::string other = device_ >= 0 ? c10::Device(kNpu, device_).str() : "cpu";
@@ -91,7 +79,7 @@ c10::Storage CpuCall::npu_storage(const c10::Storage& cpu) {
   for (const Adopted& adopted : adopted_)
     if (adopted.cpu == storage) return adopted.npu;
   if (std::find(on_cpu_.begin(), on_cpu_.end(), storage) != on_cpu_.end()) return {};
-  adopted_.push_back({storage, c10::Storage(adopt(share(storage), device()))});
+  adopted_.push_back({storage, adopt(cpu, device())});
   return adopted_.back().npu;
 }
 
@@ -106,10 +94,7 @@ at::Tensor CpuCall::result(at::Tensor from_kernel) {
   // Whoever else holds the kernel's tensor keeps a CPU tensor.
   if (from_kernel.use_count() > 1)
     from_kernel = at::Tensor(from_kernel.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
-  TensorImpl* impl = from_kernel.unsafeGetTensorImpl();
-  const c10::Device device = storage.device();
-  impl->set_storage_keep_dtype(std::move(storage));
-  impl->_change_backend_component_keys(device);
+  npu::move_into(*from_kernel.unsafeGetTensorImpl(), std::move(storage));
   return from_kernel;
 }
 
@@ -122,21 +107,31 @@ CpuCall::~CpuCall() {
   }
 }
 
+void CpuCall::take_over(const Argument& argument) {
+  TensorImpl& npu = *argument.npu;
+  const TensorImpl& alias = *argument.alias;
+  if (!same_geometry(alias, npu)) [[unlikely]]
+    npu.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+  if (alias.is_conj() != npu.is_conj()) npu._set_conj(alias.is_conj());
+  if (alias.is_neg() != npu.is_neg()) npu._set_neg(alias.is_neg());
+  if (storage_of(alias) == twin_of(storage_of(npu))) [[likely]]
+    follow_twin(storage_of(npu));
+  else
+    npu.set_storage_keep_dtype(npu_storage(alias.storage()));
+}
+
 void CpuCall::finish() {
   finished_ = true;
+  std::exception_ptr out_of_memory;  // of the device; every argument must let go of memory that is gone
   for (const Argument& argument : arguments_) {
     if (!argument.written.defined()) continue;
-    TensorImpl& npu = *argument.npu;
-    const TensorImpl& alias = *argument.alias;
-    if (storage_of(alias) == twin_of(storage_of(npu))) [[likely]]
-      follow_twin(storage_of(npu));
-    else
-      npu.set_storage_keep_dtype(npu_storage(alias.storage()));
-    if (!same_geometry(alias, npu)) [[unlikely]]
-      npu.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
-    if (alias.is_conj() != npu.is_conj()) npu._set_conj(alias.is_conj());
-    if (alias.is_neg() != npu.is_neg()) npu._set_neg(alias.is_neg());
+    try {
+      take_over(argument);
+    } catch (const c10::OutOfMemoryError&) {
+      out_of_memory = std::current_exception();
+    }
   }
+  if (out_of_memory) std::rethrow_exception(out_of_memory);
 }
 
 }  // namespace npugraph::device

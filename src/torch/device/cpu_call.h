@@ -13,14 +13,14 @@
 #include <c10/util/SmallVector.h>
 
 #include "torch/bridge/dispatch.h"
-#include "torch/device/facts.h"
+#include "torch/npu/facts.h"
 
 namespace npugraph::device {
 
 class CpuCall {
  public:
-  // `name` is for errors and lives as long as this object.
-  explicit CpuCall(const char* name) : name_(name) {}
+  // `name` is for errors and lives as long as this object. `may_be_python` says that the kernel may be written in Python.
+  explicit CpuCall(const char* name, bool may_be_python = false) : name_(name), below_(may_be_python) {}
   ~CpuCall();
   CpuCall(const CpuCall&) = delete;
   CpuCall& operator=(const CpuCall&) = delete;
@@ -36,7 +36,7 @@ class CpuCall {
 
   // Where new tensors go when no argument is on npu; else the current device.
   void set_device(c10::DeviceIndex device) { device_ = device; }
-  c10::DeviceIndex device() const { return device_ >= 0 ? device_ : current_device(); }
+  c10::DeviceIndex device() const { return device_ >= 0 ? device_ : npu::current_device(); }
 
   // The npu tensor of what the kernel returned: the argument itself, a view of an argument, or a new tensor.
   at::Tensor result(at::Tensor from_kernel);
@@ -57,6 +57,7 @@ class CpuCall {
   };
 
   at::Tensor alias(const at::Tensor& argument, bool written);
+  void take_over(const Argument& argument);
   void check_device(const at::Tensor& argument, bool may_be_cpu);
   // The npu storage over the memory of a CPU storage; none when that belongs to an argument on cpu.
   c10::Storage npu_storage(const c10::Storage& cpu);
@@ -71,11 +72,5 @@ class CpuCall {
   bool finished_ = false;
   bridge::BelowAutograd below_;
 };
-
-// A CPU tensor over the twin of an npu tensor, with its sizes, strides, and conjugate and negative bits.
-at::Tensor cpu_alias(const at::Tensor& npu);
-
-// c10::NotImplementedError, in the name of operator `name`, when npu has no tensors of the kind of `tensor`.
-void check_kind(const at::Tensor& tensor, const char* name);
 
 }  // namespace npugraph::device

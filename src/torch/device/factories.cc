@@ -4,10 +4,14 @@
 #include <ATen/NativeFunctions.h>
 
 #include "torch/device/cpu_call.h"
-#include "torch/device/memory.h"
 #include "torch/device/native_kernels.h"
+#include "torch/npu/memory.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::device {
+
+using namespace npu;
+
 namespace {
 
 using at::IntArrayRef;

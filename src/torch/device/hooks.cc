@@ -6,12 +6,15 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
 
-#include "torch/device/facts.h"
-#include "torch/device/generator.h"
-#include "torch/device/memory.h"
 #include "torch/device/pinned_memory.h"
+#include "torch/npu/facts.h"
+#include "torch/npu/generator.h"
+#include "torch/npu/memory.h"
 
 namespace npugraph::device {
+
+using namespace npu;
+
 namespace {
 
 class Hooks final : public at::PrivateUse1HooksInterface {

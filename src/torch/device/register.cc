@@ -8,15 +8,17 @@
 
 #include "torch/device/autocast.h"
 #include "torch/device/boxed.h"
-#include "torch/device/facts.h"
 #include "torch/device/hooks.h"
-#include "torch/device/memory.h"
 #include "torch/device/native_kernels.h"
 #include "torch/device/pinned_memory.h"
 #include "torch/device/streams.h"
 #include "torch/device/unboxed.h"
+#include "torch/npu/facts.h"
+#include "torch/npu/memory.h"
 
 namespace npugraph::device {
+
+using namespace npu;
 
 void register_device() {
   static std::once_flag once;
@@ -34,6 +36,7 @@ void register_device() {
     register_boxed_kernels();  // last: takes what has no kernel yet
     register_attention_choice();
     register_autocast();
+    npu_is_host_memory();
   });
 }
 

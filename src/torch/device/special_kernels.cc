@@ -8,10 +8,14 @@
 #include <ATen/ops/_fused_sdp_choice_native.h>
 
 #include "torch/device/cpu_call.h"
-#include "torch/device/generator.h"
 #include "torch/device/native_kernels.h"
+#include "torch/npu/generator.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::device {
+
+using namespace npu;
+
 namespace {
 
 using at::Tensor;
@@ -90,7 +94,7 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
   const bridge::BelowAutograd below;
   // The choice also depends on what is differentiated.
   auto on_cpu = [](const Tensor& tensor) {
-    if (!tensor.defined() || tensor.device().type() != kNpu) return tensor;
+    if (!tensor.defined() || !is_npu(tensor)) return tensor;
     return cpu_alias(tensor).set_requires_grad(tensor.requires_grad());
   };
   const optional<Tensor> cpu_mask = mask.has_value() ? std::make_optional(on_cpu(*mask)) : std::nullopt;

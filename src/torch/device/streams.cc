@@ -7,9 +7,12 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "base/clock.h"
-#include "torch/device/facts.h"
+#include "torch/npu/facts.h"
 
 namespace npugraph::device {
+
+using namespace npu;
+
 namespace {
 
 thread_local std::array<c10::StreamId, kMaxDevices> current_ids{};

@@ -12,7 +12,7 @@
 #include <torch/library.h>
 
 #include "torch/device/cpu_call.h"
-#include "torch/device/generator.h"
+#include "torch/npu/generator.h"
 
 namespace npugraph::device {
 

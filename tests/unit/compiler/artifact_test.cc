@@ -23,7 +23,7 @@ TEST(Artifact, HasTextAfterEveryStage) {
   EXPECT_NE(artifact->text("import"), artifact->text("cse"));
   stages.insert(stages.end(), {"lower", "plan"});
   EXPECT_EQ(artifact->stages(), stages);
-  EXPECT_TRUE(artifact->text("lower").starts_with("npugraph.program 3 @doubles"));
+  EXPECT_TRUE(artifact->text("lower").starts_with("npugraph.program 4 @doubles"));
   EXPECT_NE(artifact->text("lower"), artifact->text("plan"));
   EXPECT_EQ(artifact->text("plan"), artifact->program_text());
 }

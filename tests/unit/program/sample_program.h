@@ -6,7 +6,7 @@
 
 namespace npugraph::program::testing {
 
-inline constexpr std::string_view kSampleProgram = R"(npugraph.program 3 @forward {
+inline constexpr std::string_view kSampleProgram = R"(npugraph.program 4 @forward {
   symbol s0 : int = size(0, 1)
   symbol n : float = input(1)
   symbol u0 : int = task(1)
@@ -17,7 +17,7 @@ inline constexpr std::string_view kSampleProgram = R"(npugraph.program 3 @forwar
   buffer b3 "t" arena bytes(16*s0) live(0, 1)
   buffer b4 "found" heap live(1, 2)
   buffer b5 "late" heap preallocated bytes(8*u0) live(2, 3)
-  buffer b6 "y" output bytes(64) live(3, 3)
+  buffer b6 "y" output device("npu", 1) bytes(64) live(3, 3)
   buffer b7 heap opaque live(2, 3)
   constant c0 "table" : i64[3]{1} derived bytes(24)
   input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(s0 + 8) mutated

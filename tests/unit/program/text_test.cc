@@ -72,12 +72,12 @@ TEST(ProgramText, NamesThatAreNoIdentifiersAreQuoted) {
   Program program;
   program.name = "forward #1 \"x\"";
   program.segments = {0};
-  EXPECT_EQ(print(program), "npugraph.program 3 @\"forward #1 \\\"x\\\"\" {\n  segment 0\n}\n");
+  EXPECT_EQ(print(program), "npugraph.program 4 @\"forward #1 \\\"x\\\"\" {\n  segment 0\n}\n");
   EXPECT_EQ(parse(print(program), "test").name, program.name);
 }
 
 TEST(ProgramText, MalformedTextIsRefusedWithItsPlace) {
-  EXPECT_EQ(refusal(edited("program 3", "program 4")), "test:1:18: a Program of version 4; this build reads version 3");
+  EXPECT_EQ(refusal(edited("program 4", "program 5")), "test:1:18: a Program of version 5; this build reads version 4");
   EXPECT_EQ(refusal(edited("stream(1)", "stream(x)")), "test:33:38: expected a stream, found 'x'");
   EXPECT_EQ(refusal(edited("u0 = size(1, 0)", "u9 = size(1, 0)")), "test:29:39: the symbol u9 is not declared above");
   EXPECT_EQ(refusal(edited("buffer b1", "buffer b2")), "test:7:10: expected b1");

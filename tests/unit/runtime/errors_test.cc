@@ -87,7 +87,7 @@ TEST(Errors, OverflowInASizeIsAnError) {
 TEST(Errors, WindowOutsideOfItsBufferIsRefused) {
   TestHost host;
   define_chain(host);
-  const auto executable = make(host, R"(npugraph.program 3 @outside {
+  const auto executable = make(host, R"(npugraph.program 4 @outside {
     symbol s0 : int = size(0, 0)
     buffer b0 input(0) live(0, 0)
     buffer b1 output bytes(16) live(0, 0)

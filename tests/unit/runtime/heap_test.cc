@@ -14,7 +14,7 @@ void adopt(TestHost& host, ng_call& call, size_t operand, const Floats& values) 
   std::copy(values.begin(), values.end(), floats(buffer));
 }
 
-constexpr const char* kAdopted = R"(npugraph.program 3 @adopted {
+constexpr const char* kAdopted = R"(npugraph.program 4 @adopted {
   symbol s0 : int = size(0, 0)
   buffer b0 input(0) live(0, 0)
   buffer b1 heap live(0, 1)
@@ -94,7 +94,7 @@ TEST(Heap, TaskThatStoresNothingIsAnError) {
 }
 
 // nonzero, then a task over what it found; the last symbol is a scalar that a task returns.
-constexpr const char* kSegments = R"(npugraph.program 3 @segments {
+constexpr const char* kSegments = R"(npugraph.program 4 @segments {
   symbol s0 : int = size(0, 0)
   symbol u0 : int = task(0)
   symbol u1 : float = task(1)
@@ -227,7 +227,7 @@ TEST(Heap, OpaqueValuesAreCarriedAsObjects) {
     floats(call.buffers[1])[0] = 7;
     return NG_OK;
   });
-  const auto executable = make(host, R"(npugraph.program 3 @opaque {
+  const auto executable = make(host, R"(npugraph.program 4 @opaque {
     buffer b0 input(0) live(0, 0)
     buffer b1 heap opaque live(0, 1)
     buffer b2 output bytes(4) live(1, 1)

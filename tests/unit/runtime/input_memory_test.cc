@@ -8,7 +8,7 @@ namespace npugraph::runtime {
 namespace {
 
 // y = 2 * the elements of the storage from its start, where x begins at element 2.
-constexpr const char* kNamesPlaces = R"(npugraph.program 3 @places {
+constexpr const char* kNamesPlaces = R"(npugraph.program 4 @places {
   symbol s0 : int = size(0, 0)
   buffer b0 input(0) live(0, 0)
   buffer b1 output bytes(4*s0 + 8) live(0, 0)
@@ -70,7 +70,7 @@ TEST(InputMemory, AWindowBeforeTheStorageIsRefused) {
 TEST(InputMemory, APlaceMayBeASymbol) {
   TestHost host;
   define_chain(host);
-  const auto executable = make(host, R"(npugraph.program 3 @symbol {
+  const auto executable = make(host, R"(npugraph.program 4 @symbol {
     symbol s0 : int = size(0, 0)
     symbol s1 : int = offset(0)
     buffer b0 input(0) live(0, 0)

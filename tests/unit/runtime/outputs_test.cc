@@ -7,7 +7,7 @@
 namespace npugraph::runtime {
 namespace {
 
-constexpr const char* kMany = R"(npugraph.program 3 @many {
+constexpr const char* kMany = R"(npugraph.program 4 @many {
   symbol s0 : int = size(0, 0)
   symbol f0 : float = input(1)
   buffer b0 input(0) live(0, 0)
@@ -77,7 +77,7 @@ TEST(Outputs, EveryKind) {
 // A caller may write what it was given, so that constants are never given away.
 TEST(Outputs, ConstantsAreCopied) {
   TestHost host;
-  auto program = std::make_shared<program::Program>(program::parse(R"(npugraph.program 3 @constant {
+  auto program = std::make_shared<program::Program>(program::parse(R"(npugraph.program 4 @constant {
     buffer b0 constant(0) bytes(8)
     constant c0 "two" : f32[2]{1} bytes(8)
     segment 0

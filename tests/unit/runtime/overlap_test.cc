@@ -56,7 +56,7 @@ TEST(OverlapCheck, AgreesWithTheDefinition) {
   EXPECT_LT(overlapping, 1900);
 }
 
-constexpr const char* kMutates = R"(npugraph.program 3 @mutates {
+constexpr const char* kMutates = R"(npugraph.program 4 @mutates {
   buffer b0 input(0) live(0, 0)
   buffer b1 input(1) live(0, 0)
   input 0 "x" b0 : f32[4]{1}
@@ -91,7 +91,7 @@ TEST(Overlap, OfInputsThatAreOnlyReadIsFine) {
     for (int i = 0; i < 4; ++i) floats(call.buffers[2])[i] = floats(call.buffers[0])[i] + floats(call.buffers[1])[i];
     return NG_OK;
   });
-  const auto executable = make(host, R"(npugraph.program 3 @reads {
+  const auto executable = make(host, R"(npugraph.program 4 @reads {
     buffer b0 input(0) live(0, 0)
     buffer b1 input(1) live(0, 0)
     buffer b2 output bytes(16) live(0, 0)

@@ -158,7 +158,7 @@ class Results {
 };
 
 // y = f(g(x)) with an intermediate in the arena, over f32[s0].
-inline constexpr const char* kChain = R"(npugraph.program 3 @chain {
+inline constexpr const char* kChain = R"(npugraph.program 4 @chain {
   symbol s0 : int = size(0, 0)
   buffer b0 input(0) live(0, 0)
   buffer b1 arena bytes(4*s0) live(0, 1)

@@ -66,7 +66,7 @@ class NpugraphRun : public testing::Test {
 };
 
 // y = x . w^T + x0 * f, with x dense in its first dimension; the second result is the input that was doubled in place.
-constexpr const char* kLinear = R"(npugraph.program 3 @linear {
+constexpr const char* kLinear = R"(npugraph.program 4 @linear {
   symbol s0 : int = size(0, 0)
   symbol f0 : float = input(2)
   buffer b0 input(0) live(0, 1)
@@ -135,7 +135,7 @@ TEST_F(NpugraphRun, WrongInputsAreNamed) {
 }
 
 TEST_F(NpugraphRun, MutatedInputsCanBeWritten) {
-  const auto program = write("double.program", R"(npugraph.program 3 @double {
+  const auto program = write("double.program", R"(npugraph.program 4 @double {
     buffer b0 input(0) live(0, 0)
     input 0 "x" b0 : i64[3]{1} mutated
     task 0 kernel "kernel.binary_add" {
@@ -158,7 +158,7 @@ TEST_F(NpugraphRun, MutatedInputsCanBeWritten) {
 }
 
 TEST_F(NpugraphRun, OperatorsOfTorchAreRefusedByName) {
-  const auto program = write("aten.program", R"(npugraph.program 3 @aten {
+  const auto program = write("aten.program", R"(npugraph.program 4 @aten {
     buffer b0 input(0) live(0, 0)
     buffer b1 output bytes(4) live(0, 0)
     input 0 "x" b0 : f32[1]{1}
@@ -178,7 +178,7 @@ TEST_F(NpugraphRun, OperatorsOfTorchAreRefusedByName) {
 }
 
 TEST_F(NpugraphRun, WindowsOutsideOfInputsAreRefused) {
-  const auto program = write("outside.program", R"(npugraph.program 3 @outside {
+  const auto program = write("outside.program", R"(npugraph.program 4 @outside {
     buffer b0 input(0) live(0, 0)
     buffer b1 output bytes(400) live(0, 0)
     input 0 "x" b0 : f32[4]{1}

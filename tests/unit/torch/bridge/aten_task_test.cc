@@ -31,7 +31,7 @@ TORCH_LIBRARY(bridge_test, library) {
 
 // One operator from f32[2, 3] to a heap tensor of the same shape.
 std::string functional(const std::string& name, const std::string& strides = "{3, 1}") {
-  return R"(npugraph.program 3 @f {
+  return R"(npugraph.program 4 @f {
   buffer b0 input(0) live(0, 0)
   buffer b1 heap live(0, 0)
   input 0 "x" b0 : f32[2, 3]{3, 1}
@@ -48,7 +48,7 @@ std::string functional(const std::string& name, const std::string& strides = "{3
 })";
 }
 
-constexpr const char* kChain = R"(npugraph.program 3 @chain {
+constexpr const char* kChain = R"(npugraph.program 4 @chain {
   symbol s0 : int = size(0, 0)
   buffer b0 input(0) live(0, 0)
   buffer b1 input(1) live(0, 0)
@@ -149,7 +149,7 @@ TEST(AtenTask, UnknownOperatorsAreRefused) {
 }
 
 TEST(AtenTask, ListsAndOptionalTensors) {
-  TorchProgram program(R"(npugraph.program 3 @lists {
+  TorchProgram program(R"(npugraph.program 4 @lists {
   buffer b0 input(0) live(0, 2)
   buffer b1 input(1) live(2, 2)
   buffer b2 output bytes(96) live(0, 0)
@@ -192,7 +192,7 @@ TEST(AtenTask, ListsAndOptionalTensors) {
 }
 
 TEST(AtenTask, DataDependentSizesAndScalars) {
-  TorchProgram program(R"(npugraph.program 3 @dynamic {
+  TorchProgram program(R"(npugraph.program 4 @dynamic {
   symbol u0 : int = task(0)
   symbol u1 : float = task(1)
   symbol u2 : int = task(2)
@@ -244,7 +244,7 @@ TEST(AtenTask, DataDependentSizesAndScalars) {
 }
 
 TEST(AtenTask, OpaqueValuesTravelAsObjects) {
-  TorchProgram program(R"(npugraph.program 3 @opaque {
+  TorchProgram program(R"(npugraph.program 4 @opaque {
   buffer b0 input(0) live(0, 0)
   buffer b1 heap opaque live(0, 1)
   buffer b2 heap live(1, 1)
@@ -285,7 +285,7 @@ TEST(AtenTask, RunsWithoutGradientsAndInInferenceMode) {
 }
 
 TEST(AtenTask, RandomOperatorsDrawFromTheDefaultGenerator) {
-  TorchProgram program(R"(npugraph.program 3 @random {
+  TorchProgram program(R"(npugraph.program 4 @random {
   buffer b0 input(0) live(0, 0)
   buffer b1 output bytes(24) live(0, 0)
   input 0 "x" b0 : f32[2, 3]{3, 1}

@@ -5,7 +5,7 @@
 
 #include <ATen/core/Generator.h>
 
-namespace npugraph::device {
+namespace npugraph::npu {
 
 // Guarded as c10::GeneratorImpl says: who draws holds mutex_ of the twin.
 class NpuGenerator final : public c10::GeneratorImpl {
@@ -39,4 +39,4 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 // a generator that is not of npu.
 at::Generator generator_twin(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
 
-}  // namespace npugraph::device
+}  // namespace npugraph::npu

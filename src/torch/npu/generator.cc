@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/generator.h"
+#include "torch/npu/generator.h"
 
 #include <array>
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "torch/device/facts.h"
+#include "torch/npu/facts.h"
 
-namespace npugraph::device {
+namespace npugraph::npu {
 
 NpuGenerator::NpuGenerator(c10::DeviceIndex device)
     : GeneratorImpl(c10::Device(kNpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
@@ -63,4 +63,4 @@ at::Generator generator_twin(const std::optional<at::Generator>& generator, c10:
   return static_cast<NpuGenerator*>(npu.unsafeGetGeneratorImpl())->twin();
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::npu

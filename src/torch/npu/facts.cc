@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/facts.h"
+#include "torch/npu/facts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
@@ -9,10 +10,11 @@
 
 #include "base/env.h"
 
-namespace npugraph::device {
+namespace npugraph::npu {
 namespace {
 
 thread_local c10::DeviceIndex current = 0;
+std::atomic<bool> host_memory = false;
 
 // ASCEND_RT_VISIBLE_DEVICES lists numbers of cards; every card that is named is there.
 int visible_devices() {
@@ -34,6 +36,12 @@ const Facts& facts() {
   return values;
 }
 
+bool is_host_memory(c10::Device device) noexcept {
+  return device.type() == kNpu && host_memory.load(std::memory_order_relaxed);
+}
+
+void npu_is_host_memory() noexcept { host_memory.store(true, std::memory_order_relaxed); }
+
 c10::DeviceIndex current_device() noexcept { return current; }
 
 void set_current_device(c10::DeviceIndex index) noexcept { current = index; }
@@ -45,4 +53,4 @@ c10::DeviceIndex checked_device(int64_t index) {
   return static_cast<c10::DeviceIndex>(index);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::npu

@@ -7,7 +7,7 @@
 
 #include <c10/core/Device.h>
 
-namespace npugraph::device {
+namespace npugraph::npu {
 
 inline constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
 inline constexpr int kMaxDevices = 16;
@@ -24,6 +24,10 @@ struct Facts {
 
 // Those of the process: from the environment (docs/env_vars.md) at the first call. Thread-safe.
 const Facts& facts();
+
+// Whether `device` is npu as torch/device made it: memory of this host. Another package's npu is not.
+bool is_host_memory(c10::Device device) noexcept;
+void npu_is_host_memory() noexcept;
 
 // The current device of the calling thread.
 c10::DeviceIndex current_device() noexcept;
@@ -44,4 +48,4 @@ class CurrentDevice {
   c10::DeviceIndex before_;
 };
 
-}  // namespace npugraph::device
+}  // namespace npugraph::npu

@@ -14,7 +14,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Storage.h>
 
-namespace npugraph::device {
+namespace npugraph::npu {
 
 struct Block {
   c10::intrusive_ptr<c10::StorageImpl> twin;
@@ -81,7 +81,7 @@ class NpuAllocator final : public c10::DeviceAllocator {
 };
 
 // A new npu storage over the memory of a CPU storage, which becomes its twin.
-c10::intrusive_ptr<c10::StorageImpl> adopt(c10::intrusive_ptr<c10::StorageImpl> cpu, c10::DeviceIndex device);
+c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device);
 
 // The twin of an npu storage, owned by it. Memory that came from elsewhere (DLPack, a deserialised storage) gets one here.
 c10::StorageImpl* twin_of(c10::StorageImpl* npu);
@@ -92,4 +92,4 @@ std::optional<c10::DeviceIndex> device_of(const void* pointer);
 // To be called after a CPU kernel may have resized the twin or given it other memory.
 void follow_twin(c10::StorageImpl* npu);
 
-}  // namespace npugraph::device
+}  // namespace npugraph::npu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/memory.h"
+#include "torch/npu/memory.h"
 
 #include <array>
 #include <memory>
@@ -8,9 +8,9 @@
 #include <c10/core/CPUAllocator.h>
 
 #include "base/error.h"
-#include "torch/device/facts.h"
+#include "torch/npu/facts.h"
 
-namespace npugraph::device {
+namespace npugraph::npu {
 namespace {
 
 using c10::CachingAllocator::format_size;
@@ -186,12 +186,13 @@ std::pair<size_t, size_t> NpuAllocator::getMemoryInfo(c10::DeviceIndex device) {
           static_cast<size_t>(facts().memory_bytes)};
 }
 
-c10::intrusive_ptr<c10::StorageImpl> adopt(c10::intrusive_ptr<c10::StorageImpl> cpu, c10::DeviceIndex device) {
-  const bool resizable = cpu->resizable();
-  const auto bytes = static_cast<int64_t>(cpu->nbytes());
-  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                               pointer_to(make_block(std::move(cpu), device)),
-                                               &NpuAllocator::instance(), resizable);
+c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device) {
+  auto twin = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cpu.unsafeGetStorageImpl());
+  const bool resizable = twin->resizable();
+  const auto bytes = static_cast<int64_t>(twin->nbytes());
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                            pointer_to(make_block(std::move(twin), device)),
+                                                            &NpuAllocator::instance(), resizable));
 }
 
 c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
@@ -235,4 +236,4 @@ void follow_twin(c10::StorageImpl* npu) {
   DeviceMemory::of(block->device).resize(*block, static_cast<int64_t>(twin.nbytes()));
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::npu

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch.compile must know of npu: its device interface, and which functions of ``torch.npu`` graphs hold or fold.
+
+``install_when_imported()`` does it once torch._dynamo is there, so that nobody else pays for importing it.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+import torch
+
+from torch_npu.npu.properties import _NPUDeviceProperties
+
+DYNAMO = "torch._dynamo"
+
+# Their values do not change while a compiled function lives, or are guarded: the device interface's current device.
+_FOLDED = (
+    "device_count",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+)
+_FOLDED_WITH_GUARDS = ("current_device",)
+# Functions of torch.npu as those of torch.accelerator whose handlers they take.
+_AS_ACCELERATOR = {"current_stream": "current_stream", "synchronize": "synchronize"}
+_IN_GRAPH = ("default_stream", "set_stream", "stream")
+
+
+def install() -> None:
+    """Registers npu with torch._dynamo, which is imported."""
+    from torch._dynamo import device_interface, trace_rules
+    from torch._dynamo.utils import common_constant_types
+    from torch._dynamo.variables import TorchInGraphFunctionVariable
+    from torch._dynamo.variables import torch as handled
+
+    device_interface.register_interface_for_device("npu", _interface(device_interface.DeviceInterface))
+    common_constant_types.add(_NPUDeviceProperties)
+    names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_IN_GRAPH)
+    rules = {f"{_function(name).__module__}.{name}": TorchInGraphFunctionVariable for name in names}
+    trace_rules.torch_name_rule_map.append(rules)
+    trace_rules.clear_lru_cache()
+    for name in (*_FOLDED, *_FOLDED_WITH_GUARDS):
+        handled.constant_fold_functions[_function(name)] = None
+    for name in _FOLDED_WITH_GUARDS:
+        handled.constant_fold_functions_need_guards[_function(name)] = None
+    handlers = TorchInGraphFunctionVariable._get_handlers()
+    for name, generic in _AS_ACCELERATOR.items():
+        handlers[_function(name)] = handlers[getattr(torch.accelerator, generic)]
+
+
+def install_when_imported() -> None:
+    """``install()`` now if torch._dynamo is imported, else as soon as it is."""
+    if DYNAMO in sys.modules:
+        install()
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+def _function(name: str):
+    return getattr(torch.npu, name)
+
+
+def _interface(base: type) -> type:
+    npu = torch.npu
+
+    class Worker:
+        set_device = staticmethod(npu.set_device)
+        current_device = staticmethod(npu.current_device)
+        get_device_properties = staticmethod(npu.get_device_properties)
+
+    return type(
+        "NpuInterface",
+        (base,),
+        {
+            "device": npu.device,
+            "Event": npu.Event,
+            "Stream": npu.Stream,
+            "Worker": Worker,
+            "current_device": staticmethod(npu.current_device),
+            "set_device": staticmethod(npu.set_device),
+            "exchange_device": staticmethod(_exchange_device),
+            "maybe_exchange_device": staticmethod(_exchange_device),
+            "device_count": staticmethod(npu.device_count),
+            "is_available": staticmethod(npu.is_available),
+            "stream": staticmethod(npu.stream),
+            "current_stream": staticmethod(npu.current_stream),
+            "set_stream": staticmethod(npu.set_stream),
+            "_set_stream_by_id": staticmethod(_set_stream_by_id),
+            "get_raw_stream": staticmethod(lambda index: npu.current_stream(index).npu_stream),
+            "synchronize": staticmethod(npu.synchronize),
+            "get_compute_capability": staticmethod(npu.get_device_name),
+            "is_bf16_supported": staticmethod(npu.is_bf16_supported),
+            "memory_allocated": staticmethod(npu.memory_allocated),
+        },
+    )
+
+
+def _exchange_device(index: int) -> int:
+    before = torch.npu.current_device()
+    if index >= 0:
+        torch.npu.set_device(index)
+    return before
+
+
+def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
+    torch.npu.set_stream(torch.npu.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds torch._dynamo as others do, and installs after it ran."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != DYNAMO:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                install()
+
+            spec.loader.exec_module = exec_module
+        return spec
