@@ -3,7 +3,9 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
-PYTHON_SOURCES = python tests benchmarks examples scripts/check_layers scripts/check_file_size scripts/fit_math
+PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_file_size scripts/fit_math
+
+LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test long bench bench-peers format lint asan tsan wheel fresh clean
@@ -24,7 +26,8 @@ test: build  ## what CI runs; ARGS go to pytest
 	@scripts/test -m 'not long' $(ARGS)
 
 long: build  ## the tests that are too slow for `make test`
-	@OMP_WAIT_POLICY=PASSIVE $(PYTHON) -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0 $(ARGS)
+	@OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) --ignore=tests/python/device $(ARGS)
+	@OMP_WAIT_POLICY=PASSIVE scripts/npu_python $(LONG) $(ARGS) tests/python/device
 	@.venv/bin/ctest --test-dir build/release -C long -R exhaustive --output-on-failure --no-tests=error
 
 bench: build  ## all benchmarks: a table; make bench ARGS="--json FILE" for JSON too

@@ -36,7 +36,7 @@ def test_a_model_runs_as_generated_code_with_results_on_npu():
         on_npu = compiled(x.npu())
     assert on_npu.device == torch.device("npu:0")
     assert torch.equal(on_npu.cpu(), on_cpu)
-    assert {task.kind for task in npugraph.artifacts()[-1].tasks} <= {"loop", "matmul"}
+    assert not {"aten", "python"} & {task.kind for task in npugraph.artifacts()[-1].tasks}
 
 
 def test_results_have_the_device_of_eager():
