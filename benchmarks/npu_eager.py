@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the npu device costs in eager mode: the same call on tensors of npu and of cpu, one thread."""
+"""What the npu device costs in eager mode: the same call on tensors of npu and of cpu, one thread.
+
+torch_npu is imported when this one runs, last of all: where it is there, transformers goes other ways.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from benchmarks.harness import Request, Result, Side, measure
+from benchmarks.processes import ROOT
 
 NAME = "npu_eager"
 UNBOXED, BOXED, LISTS, TRAINING = ", unboxed", ", boxed", ", 20 tensors", "512 wide, forward and backward"
@@ -26,6 +32,7 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
     )
     rows = torch.randn(ROWS, WIDTH, device=device)
 
+    @torch.enable_grad()
     def train() -> None:
         model(rows).square().mean().backward()
         model.zero_grad()
@@ -44,6 +51,8 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
 
 
 def run(request: Request) -> Iterator[Result]:
+    sys.path.append(str(ROOT / "packaging/torch_npu"))
+    importlib.import_module("torch_npu")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

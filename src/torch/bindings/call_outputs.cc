@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bindings/call_outputs.h"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -66,32 +64,8 @@ at::Tensor result_of(BoundOutput& output) {
   return tensor;
 }
 
-// Storages of npu over memory that the Program made, so that results which share memory share their storage.
-class NpuStorages {
- public:
-  // `tensor`, which nobody else holds, as a tensor of `device`.
-  at::Tensor moved(at::Tensor tensor, c10::Device device) {
-    if (tensor.device() == device) return tensor;
-    c10::StorageImpl* cpu = tensor.storage().unsafeGetStorageImpl();
-    auto known = std::ranges::find(made_, cpu, &Made::cpu);
-    if (known == made_.end()) {
-      made_.push_back({cpu, npu::adopt(tensor.storage(), device.index())});
-      known = made_.end() - 1;
-    }
-    npu::move_into(*tensor.unsafeGetTensorImpl(), known->npu);
-    return tensor;
-  }
-
- private:
-  struct Made {
-    c10::StorageImpl* cpu;
-    c10::Storage npu;
-  };
-  std::vector<Made> made_;
-};
-
 PyObject* wrap_tensor(const program::Program& program, const program::Output& declared, BoundOutput& output,
-                      const CallInputs& inputs, NpuStorages& on_npu) {
+                      const CallInputs& inputs, npu::Adopted& on_npu) {
   const program::Buffer& buffer = program.buffers[declared.tensor.buffer];
   const bool from_input = buffer.cls == program::BufferClass::kInput || buffer.cls == program::BufferClass::kParameter;
   if (from_input) {
@@ -101,9 +75,9 @@ PyObject* wrap_tensor(const program::Program& program, const program::Output& de
   }
   if (buffer.opaque) return THPVariable_Wrap(take_object(output));
   at::Tensor result = result_of(output);
-  if (buffer.device == Device{}) [[likely]]
-    return THPVariable_Wrap(std::move(result));
-  return THPVariable_Wrap(on_npu.moved(std::move(result), bridge::to_torch(buffer.device)));
+  if (buffer.device != Device{} && result.is_cpu())
+    npu::move_into(*result.unsafeGetTensorImpl(), on_npu.of(result.storage(), bridge::to_torch(buffer.device).index()));
+  return THPVariable_Wrap(std::move(result));
 }
 
 PyObject* wrap_scalar(const BoundOutput& output) {
@@ -116,7 +90,7 @@ PyObject* wrap_scalar(const BoundOutput& output) {
 }
 
 PyObject* wrap(const program::Program& program, const program::Output& declared, BoundOutput& output,
-               const CallInputs& inputs, NpuStorages& on_npu) {
+               const CallInputs& inputs, npu::Adopted& on_npu) {
   switch (declared.kind) {
     case program::Output::Kind::kTensor: return wrap_tensor(program, declared, output, inputs, on_npu);
     case program::Output::Kind::kInput: return Py_NewRef(inputs.object(static_cast<size_t>(declared.input)));
@@ -138,7 +112,7 @@ PyObject* wrap_outputs(const program::Program& program, std::span<BoundOutput> o
     }
   } const drop_rest{outputs};
 
-  NpuStorages on_npu;
+  npu::Adopted on_npu;
   THPObjectPtr tuple(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
   if (!tuple) throw python_error();
   for (size_t i = 0; i < outputs.size(); ++i) {

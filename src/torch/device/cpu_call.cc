@@ -76,11 +76,8 @@ c10::Storage CpuCall::npu_storage(const c10::Storage& cpu) {
   c10::StorageImpl* storage = cpu.unsafeGetStorageImpl();
   for (const Argument& argument : arguments_)
     if (twin_of(storage_of(*argument.npu)) == storage) return argument.npu->unsafe_storage();
-  for (const Adopted& adopted : adopted_)
-    if (adopted.cpu == storage) return adopted.npu;
   if (std::find(on_cpu_.begin(), on_cpu_.end(), storage) != on_cpu_.end()) return {};
-  adopted_.push_back({storage, adopt(cpu, device())});
-  return adopted_.back().npu;
+  return adopted_.of(cpu, device());
 }
 
 at::Tensor CpuCall::result(at::Tensor from_kernel) {

@@ -14,6 +14,7 @@
 
 #include "torch/bridge/dispatch.h"
 #include "torch/npu/facts.h"
+#include "torch/npu/memory.h"
 
 namespace npugraph::device {
 
@@ -51,10 +52,6 @@ class CpuCall {
     c10::TensorImpl* alias;
     at::Tensor written;  // the alias, where the kernel may write it
   };
-  struct Adopted {
-    c10::StorageImpl* cpu;
-    c10::Storage npu;
-  };
 
   at::Tensor alias(const at::Tensor& argument, bool written);
   void take_over(const Argument& argument);
@@ -66,7 +63,7 @@ class CpuCall {
   const char* name_;
   c10::DeviceIndex device_ = -1;
   c10::SmallVector<Argument, 6> arguments_;
-  c10::SmallVector<Adopted, 2> adopted_;
+  npu::Adopted adopted_;
   c10::SmallVector<c10::StorageImpl*, 2> on_cpu_;  // of arguments on cpu
   bool has_large_cpu_ = false;                     // one of them has dimensions
   bool finished_ = false;

@@ -47,25 +47,26 @@ struct Passed<const std::optional<at::Tensor>&> {
   const std::optional<at::Tensor>& get() { return value; }
 };
 
+inline std::vector<at::Tensor> read_all(CpuCall& call, const at::ITensorListRef& arguments) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(arguments.size());
+  for (const at::Tensor& tensor : arguments) tensors.push_back(call.read(tensor));
+  return tensors;
+}
+
 template <>
 struct Passed<const at::ITensorListRef&> {
   std::vector<at::Tensor> tensors;
   at::ITensorListRef value;
-  Passed(CpuCall& call, const at::ITensorListRef& argument) {
-    tensors.reserve(argument.size());
-    for (const at::Tensor& tensor : argument) tensors.push_back(call.read(tensor));
-    value = at::TensorList(tensors);
-  }
+  Passed(CpuCall& call, const at::ITensorListRef& argument)
+      : tensors(read_all(call, argument)), value(at::TensorList(tensors)) {}
   const at::ITensorListRef& get() { return value; }
 };
 
 template <>
 struct Passed<at::TensorList> {
   std::vector<at::Tensor> tensors;
-  Passed(CpuCall& call, at::TensorList argument) {
-    tensors.reserve(argument.size());
-    for (const at::Tensor& tensor : argument) tensors.push_back(call.read(tensor));
-  }
+  Passed(CpuCall& call, at::TensorList argument) : tensors(read_all(call, argument)) {}
   at::TensorList get() { return tensors; }
 };
 

@@ -13,6 +13,7 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
 
 namespace npugraph::npu {
 
@@ -82,6 +83,19 @@ class NpuAllocator final : public c10::DeviceAllocator {
 
 // A new npu storage over the memory of a CPU storage, which becomes its twin.
 c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device);
+
+// Npu storages over CPU storages that it was asked for, each made once: tensors that share memory share their storage.
+class Adopted {
+ public:
+  const c10::Storage& of(const c10::Storage& cpu, c10::DeviceIndex device);
+
+ private:
+  struct Pair {
+    c10::StorageImpl* cpu;
+    c10::Storage npu;  // keeps `cpu` alive
+  };
+  c10::SmallVector<Pair, 2> pairs_;
+};
 
 // The twin of an npu storage, owned by it. Memory that came from elsewhere (DLPack, a deserialised storage) gets one here.
 c10::StorageImpl* twin_of(c10::StorageImpl* npu);
