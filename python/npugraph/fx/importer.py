@@ -183,7 +183,10 @@ class _Importer:
         """Symbols that the node defines."""
         bindings = node.meta.get("unbacked_bindings")
         if not bindings:
-            return []
+            # A number that the caller gave in a tensor has a symbol from the start.
+            reads = node.target is torch.ops.aten._local_scalar_dense.default
+            given = _symbols_among([node.meta["val"]]) - self.sourced if reads else ()
+            return [self.definition(node.meta["val"].node.expr, ()) for _ in given]
         resolved = resolve_unbacked_bindings(self.shape_env, bindings) or {}
         return [self.definition(symbol, path) for symbol, path in resolved.items()]
 

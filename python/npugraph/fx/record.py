@@ -218,6 +218,8 @@ class _Recorder(TorchDispatchMode):
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._results.of(func, args, kwargs)
+        if func is aten._local_scalar_dense.default and isinstance(result, Symbolic):
+            return self._read(args[0], result)
         if not isinstance(result, (torch.Tensor, list, tuple)):
             return _number(func, result)
         node = self._node(func, args, kwargs)
@@ -233,6 +235,13 @@ class _Recorder(TorchDispatchMode):
             if isinstance(item, torch.Tensor):
                 view = base and View(base, func, node.args[1:], node.kwargs, i)
                 self._memory.track(item, self._add(operator.getitem, node, i), view)
+        return result
+
+    def _read(self, tensor: torch.Tensor, result: Any) -> Any:
+        """A number that the caller gave in a tensor, as Dynamo passes those of type float."""
+        node = self._node(aten._local_scalar_dense.default, (tensor,), {})
+        node.meta |= self.origin | {"val": result}
+        self._symbols.bind(result, node)
         return result
 
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

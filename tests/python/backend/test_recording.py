@@ -180,6 +180,45 @@ def test_numbers_and_sizes(monkeypatch) -> None:
         check_equal(monkeypatch, fn, lambda: (normal(6, 4), 3), dynamic=True)
 
 
+FLOATS: list[Callable[..., Any]] = [
+    lambda x, f: x * f + (f - 1),
+    lambda x, f: x.abs().pow(f).clamp(f / 4, f * 4),
+    lambda x, f: (torch.full_like(x, f) - x, f * 2),
+    lambda x, f: torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + f) * x,
+    lambda x, f: torch.where(x > f, x, f).to(torch.bfloat16) * f,
+    lambda x, f: x.new_ones(int(f * 2)) + x.sum(),
+    lambda x, f: x.mul_(f).sub(1, alpha=f),
+    lambda x, f: x.int() * f,
+]
+
+
+@pytest.mark.parametrize("fn", FLOATS)
+def test_floats_of_the_caller_are_read_at_each_call(fn: Callable[..., Any]) -> None:
+    compiled = compile_ex(fn, dynamic=True)
+    with torch.no_grad():
+        for f in (0.75, 1.75, 1.75, 2.25):
+            inputs = normal(3, 4)
+            want = fn(normal(3, 4), f)
+            assert_same(compiled(inputs, f), want, exact=False)
+            assert route() == "record"
+
+
+def test_floats_of_a_module_need_no_second_program() -> None:
+    class Norm(torch.nn.Module):
+        def forward(self, x):
+            return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+    norm = Norm()
+    norm.eps = 1e-2
+    compiled = compile_ex(norm, dynamic=True)
+    with torch.no_grad():
+        for eps in (1e-2, 1.0, 10.0):
+            norm.eps = eps
+            assert_same(compiled(normal(3, 8)), norm(normal(3, 8)), exact=False)
+    assert route() == "record"
+    assert len(npugraph.artifacts()) == 1
+
+
 def test_gradients_that_nobody_needs(monkeypatch) -> None:
     check_equal(monkeypatch, writes_whole, lambda: (normal(3, 4),))
 
