@@ -29,9 +29,22 @@ from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # what follows asks for its devices
 
-from torch_npu import _dynamo, npu  # noqa: E402
+from torch_npu import _dynamo, _operators, npu  # noqa: E402
 
 _register.make_module(npu)
 _dynamo.install_when_imported()
+_operators.make_fake()
 
 __version__ = torch.__version__.split("+")[0]
+
+
+def __getattr__(name: str) -> object:
+    found = _operators.find(name)
+    if found is None:
+        raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_operators.names()})

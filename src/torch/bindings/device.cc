@@ -9,6 +9,7 @@
 #include "torch/npu/facts.h"
 #include "torch/npu/generator.h"
 #include "torch/npu/memory.h"
+#include "torch/npu_ops/definitions.h"
 
 namespace npugraph::bindings {
 namespace {
@@ -55,7 +56,17 @@ const device::Event& timed_event(uintptr_t address) {
 void init_device(py::module_& parent) {
   py::module_ module = parent.def_submodule("device", "The npu device (python/torch_npu).");
   module.attr("TYPE") = static_cast<int>(npu::kNpu);
-  module.def("register", &device::register_device);
+  module.def("register", [] {
+    device::register_device();
+    npu_ops::register_operators();
+  });
+  py::class_<npu_ops::Operator>(module, "Operator")
+      .def_readonly("name", &npu_ops::Operator::name)
+      .def_readonly("definition", &npu_ops::Operator::definition)
+      .def_readonly("has_kernel", &npu_ops::Operator::has_kernel)
+      .def_readonly("has_meta", &npu_ops::Operator::has_meta)
+      .def_readonly("is_composed", &npu_ops::Operator::is_composed);
+  module.def("operators", &npu_ops::operators, py::return_value_policy::reference);
   module.def("facts", &facts_dict);
   module.def("count", [] { return npu::facts().devices; });
   module.def("current", [] { return static_cast<int>(npu::current_device()); });

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu_ops/definitions.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+
+#include "torch/npu_ops/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::DispatchKey;
+using torch::Library;
+
+const std::vector<const char*> kNpuSchemas = {
+#include "torch/npu_ops/schemas_npu.inc"
+};
+const std::vector<const char*> kAtbSchemas = {
+#include "torch/npu_ops/schemas_atb.inc"
+};
+
+std::vector<Operator>& table() {
+  static auto* out = new std::vector<Operator>;
+  return *out;
+}
+
+bool wants_gradient(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().defined() && value.toTensor().requires_grad();
+  if (!value.isList()) return false;
+  const auto list = value.toListRef();
+  return std::any_of(list.begin(), list.end(), &wants_gradient);
+}
+
+// Operators that are made of others: where a gradient is wanted, each of these records its own.
+void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  if (at::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), &wants_gradient)) {
+    op.callBoxedForDispatchKey(DispatchKey::CPU, *stack);
+    return;
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+}
+
+}  // namespace
+
+Definitions::Definitions(const char* name_space)
+    : name_space_(name_space),
+      schemas_(Library::FRAGMENT, name_space, std::nullopt, __FILE__, __LINE__),
+      cpu_(Library::IMPL, name_space, DispatchKey::CPU, __FILE__, __LINE__),
+      meta_(Library::IMPL, name_space, DispatchKey::Meta, __FILE__, __LINE__),
+      autograd_(Library::IMPL, name_space, DispatchKey::Autograd, __FILE__, __LINE__),
+      inplace_(Library::IMPL, name_space, DispatchKey::ADInplaceOrView, __FILE__, __LINE__) {
+  define(name_space_ == "npu" ? kNpuSchemas : kAtbSchemas);
+}
+
+void Definitions::define(const std::vector<const char*>& schemas) {
+  for (const char* text : schemas) {
+    schemas_.def(text);
+    const std::string name(text, std::string_view(text).find('('));
+    table().push_back({.name = name_space_ + "::" + name});
+  }
+}
+
+void Definitions::add(const char* name, Operator facts) {
+  facts.name = name_space_ + "::" + name;
+  auto& all = table();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Operator& row) { return row.name == facts.name; });
+  TORCH_INTERNAL_ASSERT(found != all.end() && !found->has_meta, facts.name);
+  *found = facts;
+  const std::string_view full = found->name;
+  const size_t dot = full.find('.');
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
+      std::string(full.substr(0, dot)).c_str(), dot == full.npos ? "" : std::string(full.substr(dot + 1)).c_str());
+  if (op.schema().is_mutable())
+    inplace_.impl(name, torch::autograd::autogradNotImplementedInplaceOrViewFallback());
+  else if (facts.has_kernel)
+    autograd_.impl(name, torch::CppFunction::makeFromBoxedFunction<&differentiate_parts>());
+}
+
+const std::vector<Operator>& operators() { return table(); }
+
+void register_operators() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    static auto* npu = new Definitions("npu");
+    define_norms(*npu);
+    define_activations(*npu);
+    std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
+  });
+}
+
+}  // namespace npugraph::npu_ops

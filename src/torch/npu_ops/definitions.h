@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators of Ascend's namespaces "npu" and "atb". Their schemas are all in schemas_*.inc; a family of operators gives
+// some of them kernels, each written once, as ATen operators:
+//
+//   void define_norms(Definitions& npu) {
+//     npu.composed("npu_rms_norm", &rms_norm, "y = x / sqrt(mean(x^2) + epsilon) * gamma; rstd in float32");
+//   }
+//
+// What is composed runs on cpu tensors, on npu tensors over the same memory (through torch/device), and on meta and fake
+// tensors, where its sizes may be symbols (through torch_npu, which makes each of its operators fake); compiled graphs see its
+// ATen operators in its place; and its gradient is that of its ATen operators. So it asks tensors for their sizes (sym_sizes),
+// and never for their values.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+namespace npugraph::npu_ops {
+
+// What is known of one operator, for documentation and for compiled graphs.
+struct Operator {
+  std::string name;  // "npu::npu_rms_norm", "npu::npu_slice.out"
+  std::string definition;
+  bool has_kernel = false;
+  bool has_meta = false;
+  bool is_composed = false;
+};
+
+class Definitions {
+ public:
+  explicit Definitions(const char* name_space);
+
+  // `kernel` is a function of the types that torch::Library expects for the schema; `definition` says what it computes and,
+  // where that is not obvious, by which source.
+  template <typename Kernel>
+  void composed(const char* name, Kernel* kernel, const char* definition) {
+    cpu_.impl(name, kernel);
+    add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_composed = true});
+  }
+  // The same for an operator that reads values of its arguments, or whose results depend on them: compiled graphs call it
+  // whole, and `meta` gives sizes, strides and types of its results.
+  template <typename Kernel, typename Meta>
+  void computed(const char* name, Kernel* kernel, Meta* meta, const char* definition) {
+    cpu_.impl(name, kernel);
+    meta_.impl(name, meta);
+    add(name, {.definition = definition, .has_kernel = true, .has_meta = true});
+  }
+  // An operator of which only sizes, strides and types of the results are known. Calls with values raise NotImplementedError.
+  template <typename Meta>
+  void shaped(const char* name, Meta* meta) {
+    meta_.impl(name, meta);
+    add(name, {.has_meta = true});
+  }
+
+ private:
+  void define(const std::vector<const char*>& schemas);
+  void add(const char* name, Operator facts);
+
+  std::string name_space_;
+  torch::Library schemas_, cpu_, meta_, autograd_, inplace_;
+};
+
+// All operators, in order of their names. Empty before register_operators().
+const std::vector<Operator>& operators();
+
+// Makes the operators known to torch. Does nothing after the first time.
+void register_operators();
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every operator of the npu namespaces must satisfy, given arguments and a reference that was written from its
+definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils import _pytree as pytree
+
+# Relative and absolute error of results in each type; integers may differ by one where a value lies between two.
+TOLERANCES = {
+    torch.float64: (1e-9, 1e-9),
+    torch.float32: (2e-5, 2e-5),
+    torch.float16: (2e-3, 2e-3),
+    torch.bfloat16: (1.6e-2, 1.6e-2),
+}
+FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def normal(*size: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def integers(low: int, high: int, *size: int, dtype: torch.dtype = torch.int64, seed: int = 0) -> torch.Tensor:
+    """Of [low, high)."""
+    return torch.randint(low, high, size, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def tensors(value: Any) -> list[Any]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def on(device: str, value: Any) -> Any:
+    """Copies of all tensors on ``device``."""
+    return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone().to(device), value)
+
+
+def exact(value: Any) -> Any:
+    """All floating-point tensors in float64."""
+    return pytree.tree_map_only(torch.Tensor, lambda x: x.double() if x.is_floating_point() else x, value)
+
+
+def check(
+    op: Any,
+    args: Sequence[Any],
+    reference: Callable[..., Any],
+    *,
+    dynamic: bool = True,
+    whole: bool = False,
+    **kwargs: Any,
+) -> None:
+    """``op(*args, **kwargs)``, on tensors of cpu, is what ``reference`` computes of the same in float64, also into
+    written arguments; npu gives the same as cpu; fake tensors, with sizes that are numbers and symbols (``dynamic``),
+    give the same sizes, strides and types, and share memory in the same way; and a compiled call gives the same.
+    ``whole``: the operator is not taken apart in compiled graphs."""
+    got_args, got_kwargs = on("cpu", args), on("cpu", kwargs)
+    got = op(*got_args, **got_kwargs)
+    want_args, want_kwargs = exact((on("cpu", args), on("cpu", kwargs)))
+    want = reference(*want_args, **want_kwargs)
+    check_close(got, want)
+    check_close((got_args, got_kwargs), (want_args, want_kwargs))
+    _check_on_npu(op, args, kwargs, got, (got_args, got_kwargs))
+    _check_meta(op, args, kwargs, got, dynamic=False)
+    if dynamic:
+        _check_meta(op, args, kwargs, got, dynamic=True)
+    _check_compiled(op, args, kwargs, got, whole)
+
+
+def check_close(got: Any, want: Any) -> None:
+    """Tensors of ``got`` are those of ``want`` up to what rounding to their types does. A None, or an empty tensor, in
+    ``want`` stands for a result that is not defined."""
+    got_leaves = pytree.tree_leaves(got, is_leaf=lambda x: x is None)
+    want_leaves = pytree.tree_leaves(want, is_leaf=lambda x: x is None)
+    assert len(got_leaves) == len(want_leaves)
+    for g, w in zip(got_leaves, want_leaves, strict=True):
+        if not isinstance(w, torch.Tensor):
+            assert w is None or g == w
+            continue
+        assert g.shape == w.shape
+        if g.is_floating_point():
+            rtol, atol = TOLERANCES[g.dtype]
+            torch.testing.assert_close(g.double(), w.double(), rtol=rtol, atol=atol, equal_nan=True)
+        else:
+            torch.testing.assert_close(
+                g.long(), w.long(), rtol=0, atol=1 if g.dtype in (torch.int8, torch.uint8) else 0
+            )
+
+
+def _check_on_npu(op: Any, args: Any, kwargs: Any, want: Any, want_args: Any) -> None:
+    got_args, got_kwargs = on("npu", args), on("npu", kwargs)
+    got = op(*got_args, **got_kwargs)
+    assert all(x.device.type == "npu" for x in tensors(got))
+    for g, w in zip(tensors((got, got_args, got_kwargs)), tensors((want, *want_args)), strict=True):
+        assert torch.equal(torch.nan_to_num(g.cpu().double()), torch.nan_to_num(w.double()))
+
+
+def _check_meta(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) -> None:
+    shape_env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=shape_env if dynamic else None, allow_non_fake_inputs=False)
+
+    def fake(x: torch.Tensor) -> torch.Tensor:
+        if not dynamic:
+            return mode.from_tensor(x, static_shapes=True)
+        context = StatelessSymbolicContext([DimDynamic.DYNAMIC if n > 1 else DimDynamic.STATIC for n in x.shape])
+        return mode.from_tensor(x, symbolic_context=context)
+
+    real_args, real_kwargs = on("cpu", args), on("cpu", kwargs)
+    fake_args, fake_kwargs = pytree.tree_map_only(torch.Tensor, fake, (real_args, real_kwargs))
+    with mode:
+        got = op(*fake_args, **fake_kwargs)
+    real = op(*real_args, **real_kwargs)
+    assert len(tensors(got)) == len(tensors(real)) == len(tensors(want))
+    for g, w in zip(tensors(got), tensors(real), strict=True):
+        assert [_number(n) for n in g.shape] == list(w.shape)
+        assert [_number(n) for n in g.stride()] == list(w.stride())
+        assert g.dtype == w.dtype
+    assert _sharing(tensors((got, fake_args, fake_kwargs))) == _sharing(tensors((real, real_args, real_kwargs)))
+
+
+def _number(size: Any) -> int:
+    return size if isinstance(size, int) else size.node.hint
+
+
+def _sharing(values: Sequence[torch.Tensor]) -> list[int]:
+    """For each tensor the first one with the same memory."""
+    storages = [x.untyped_storage()._cdata for x in values]
+    return [storages.index(storage) for storage in storages]
+
+
+def _check_compiled(op: Any, args: Any, kwargs: Any, want: Any, whole: bool) -> None:
+    import npugraph
+
+    torch._dynamo.reset()
+    before = set(map(id, npugraph.artifacts()))
+    compiled = torch.compile(lambda args, kwargs: op(*args, **kwargs), backend="npugraph_ex", fullgraph=True)
+    got_args, got_kwargs = on("npu", args), on("npu", kwargs)
+    with torch.no_grad():
+        got = compiled(got_args, got_kwargs)
+    check_close(on("cpu", tensors(got)), tensors(want))
+    for artifact in npugraph.artifacts():
+        if id(artifact) not in before:
+            assert whole == any(task.name.startswith(("npu.", "atb.")) for task in artifact.tasks)
+
+
+def check_gradient(op: Any, args: Sequence[Any], reference: Callable[..., Any], **kwargs: Any) -> None:
+    """Gradients of the sum of all floating-point results, weighted, for all floating-point arguments, on npu."""
+    got_args = pytree.tree_map_only(torch.Tensor, _leaf, on("npu", args))
+    want_args = pytree.tree_map_only(torch.Tensor, _leaf, exact(on("cpu", args)))
+    _weighted_sum(op(*got_args, **on("npu", kwargs))).backward()
+    _weighted_sum(reference(*want_args, **exact(kwargs))).backward()
+    for g, w in zip(tensors(got_args), tensors(want_args), strict=True):
+        if w.is_floating_point():
+            check_close(g.grad.cpu(), w.grad)
+
+
+def _leaf(x: torch.Tensor) -> torch.Tensor:
+    return x.requires_grad_() if x.is_floating_point() else x
+
+
+def _weighted_sum(results: Any) -> torch.Tensor:
+    floating = [x for x in tensors(results) if x.is_floating_point() and x.requires_grad]
+    return sum((x.double() * normal(*x.shape, seed=i + 1).to(x.device)).sum() for i, x in enumerate(floating))
