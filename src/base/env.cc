@@ -56,6 +56,12 @@ bool parse_target(std::string_view value, Environment& out) {
   return std::find(kTargets.begin(), kTargets.end(), value) != kTargets.end();
 }
 
+template <auto kMember>
+bool set_text(std::string_view value, Environment& out) {
+  out.*kMember = value;
+  return true;
+}
+
 constexpr std::array kTable = {
     EnvironmentVariable{"NPUGRAPH_LOG", "error, warning, info or debug", "warning",
                         "Messages up to this level are written to stderr, or to the handlers of Python's logger "
@@ -74,10 +80,7 @@ constexpr std::array kTable = {
                         [](std::string_view value, Environment& out) { return parse_bool(value, out.poison); }},
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
                         "Where the text of the graph is written when an internal error asks for a report.",
-                        [](std::string_view value, Environment& out) {
-                          out.report_dir = value;
-                          return true;
-                        }},
+                        set_text<&Environment::report_dir>},
     EnvironmentVariable{"NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-amx or neon", "native",
                         "The processor that code is generated for; a level that the host lacks has no effect.",
                         parse_target},
@@ -85,10 +88,7 @@ constexpr std::array kTable = {
         "NPUGRAPH_CACHE", "a directory, or 0", "`$XDG_CACHE_HOME/npugraph`, else `~/.cache/npugraph`",
         "Where generated machine code is kept between processes; 0, or an empty value, keeps none. A directory of "
         "another user, or that others may write to, is not used.",
-        [](std::string_view value, Environment& out) {
-          out.cache = value;
-          return true;
-        },
+        set_text<&Environment::cache>,
         /*takes_empty=*/true},
     EnvironmentVariable{
         "NPUGRAPH_DEVICES", "an integer from 1 to 16", "as many as `ASCEND_RT_VISIBLE_DEVICES` lists, else 2",
@@ -98,11 +98,7 @@ constexpr std::array kTable = {
                         "Memory of each npu device; tensors beyond it raise torch.OutOfMemoryError.",
                         [](std::string_view value, Environment& out) { return parse_bytes(value, out.device_memory); }},
     EnvironmentVariable{"NPUGRAPH_DEVICE_NAME", "a product name", "Ascend910B1",
-                        "What torch.npu.get_device_name() says.",
-                        [](std::string_view value, Environment& out) {
-                          out.device_name = value;
-                          return true;
-                        }},
+                        "What torch.npu.get_device_name() says.", set_text<&Environment::device_name>},
     EnvironmentVariable{
         "NPUGRAPH_SOC_VERSION", "an integer from 100 to 999", "220",
         "What torch_npu.npu.get_soc_version() says: 200-205 Ascend 310P, 220-225 A2 (910B), 250-255 A3, 260 A5.",

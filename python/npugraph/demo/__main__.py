@@ -23,6 +23,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tokens", type=positive, default=200, help="longest answer (default: %(default)s)")
     parser.add_argument("--no-eager", action="store_true", help="skip the comparison with eager")
     parser.add_argument("--backend", default=BACKEND, help="torch.compile backend (default: %(default)s)")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "npu"), help="where it runs (default: %(default)s)")
     parsed = parser.parse_intermixed_args(arguments)
     parsed.question = " ".join(parsed.question) or QUESTION
     return parsed
@@ -43,8 +44,8 @@ class Chat:
         with progress.stage("reading the tokenizer"):
             self.tokenizer = smollm2.load_tokenizer()
         with progress.stage("reading the weights"):
-            self.model = smollm2.load_model()
-        self.prompt = smollm2.chat_prompt(self.tokenizer, arguments.question)
+            self.model = smollm2.load_model().to(arguments.device)
+        self.prompt = smollm2.chat_prompt(self.tokenizer, arguments.question).to(arguments.device)
         self.stop = {self.tokenizer.eos_token_id}
         self.cache = generate.static_cache(self.model, self.prompt.shape[1] + self.limit)
         self.compiled = torch.compile(self.model, backend=arguments.backend)
@@ -72,6 +73,8 @@ class Chat:
 
 def run(arguments: argparse.Namespace) -> int:
     packages.require()
+    if arguments.device == "npu":
+        packages.require_npu()
     with Progress(stages=4) as progress:
         chat = Chat(arguments, progress)
         compile_seconds = chat.compile(progress)

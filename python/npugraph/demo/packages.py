@@ -7,6 +7,8 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
+
 NEEDED = {  # import name: name to install
     "transformers": "transformers",
     "tokenizers": "tokenizers",
@@ -28,6 +30,14 @@ def require(names: Iterable[str] = NEEDED) -> None:
         plural = "packages" if len(absent) > 1 else "package"
         raise MissingPackage(
             f"missing Python {plural}: {', '.join(absent)}\n  install with: pip install {' '.join(absent)}"
+        )
+
+
+def require_npu() -> None:
+    """Raises :class:`MissingPackage` when torch has no npu device."""
+    if not hasattr(torch, "npu"):
+        raise MissingPackage(
+            "torch has no device npu here: install packaging/torch_npu, or run this through scripts/npu_python"
         )
 
 

@@ -7,14 +7,9 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
 
-#include "torch/device/cpu_call.h"
 #include "torch/device/native_kernels.h"
-#include "torch/npu/generator.h"
-#include "torch/npu/tensor.h"
 
 namespace npugraph::device {
-
-using namespace npu;
 
 namespace {
 
@@ -89,19 +84,6 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, optiona
   return {input.mul(mask).mul_(p == 1 ? 0. : 1. / (1. - p)), mask};
 }
 
-int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& value, const optional<Tensor>& mask,
-                         double dropout, bool is_causal, optional<double> scale, bool enable_gqa) {
-  const bridge::BelowAutograd below;
-  // The choice also depends on what is differentiated.
-  auto on_cpu = [](const Tensor& tensor) {
-    if (!tensor.defined() || !is_npu(tensor)) return tensor;
-    return cpu_alias(tensor).set_requires_grad(tensor.requires_grad());
-  };
-  const optional<Tensor> cpu_mask = mask.has_value() ? std::make_optional(on_cpu(*mask)) : std::nullopt;
-  return at::native::_fused_sdp_choice_cpp(on_cpu(query), on_cpu(key), on_cpu(value), cpu_mask, dropout, is_causal,
-                                           scale, enable_gqa);
-}
-
 }  // namespace
 
 void register_special_kernels(torch::Library& library) {
@@ -115,7 +97,7 @@ void register_special_kernels(torch::Library& library) {
 void register_attention_choice() {
   using at::native::_fused_sdp_choice_stub;
   static const at::native::RegisterPRIVATEUSE1Dispatch<at::native::_fused_sdp_choice_stub_DECLARE_DISPATCH_type>
-      registration(_fused_sdp_choice_stub, &choose_attention);
+      registration(_fused_sdp_choice_stub, &at::native::_fused_sdp_choice_cpp);  // looks at sizes, types and gradients
 }
 
 }  // namespace npugraph::device
