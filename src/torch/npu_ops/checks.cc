@@ -56,6 +56,11 @@ void check_last_dims(const char* op, const char* name, const Tensor& tensor, con
               of_name, ", ", of.sym_sizes());
 }
 
+void check_choice(const char* op, const char* name, int64_t value, std::initializer_list<int64_t> allowed) {
+  TORCH_CHECK(std::find(allowed.begin(), allowed.end(), value) != allowed.end(), op, ": ", name, " is ", value,
+              ", allowed are ", at::IntArrayRef(allowed));
+}
+
 at::ScalarType type_of_code(const char* op, const char* name, std::optional<int64_t> code, at::ScalarType fallback) {
   if (!code) return fallback;
   if (*code >= 0 && *code < static_cast<int64_t>(at::ScalarType::NumOptions)) return static_cast<at::ScalarType>(*code);

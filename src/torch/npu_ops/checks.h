@@ -22,6 +22,9 @@ void check_same_shape(const char* op, const char* name, const Tensor& tensor, co
 // `tensor` has the shape of the last dimensions of `of`.
 void check_last_dims(const char* op, const char* name, const Tensor& tensor, const char* of_name, const Tensor& of);
 
+// `value` of an argument that stands for one of several ways.
+void check_choice(const char* op, const char* name, int64_t value, std::initializer_list<int64_t> allowed);
+
 // The element type that an `int dtype` argument stands for: a torch.dtype, or 256 + the number of an ACL type that torch has,
 // too. `fallback` where the argument is None.
 at::ScalarType type_of_code(const char* op, const char* name, std::optional<int64_t> code, at::ScalarType fallback);

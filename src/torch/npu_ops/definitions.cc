@@ -87,8 +87,15 @@ void register_operators() {
   static std::once_flag once;
   std::call_once(once, [] {
     static auto* npu = new Definitions("npu");
-    define_norms(*npu);
     define_activations(*npu);
+    define_moe_gating(*npu);
+    define_moe_permute(*npu);
+    define_moe_results(*npu);
+    define_moe_routing(*npu);
+    define_norms(*npu);
+    define_sampling(*npu);
+    static auto* atb = new Definitions("atb");
+    define_atb_gating(*atb);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }

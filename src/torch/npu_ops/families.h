@@ -6,7 +6,13 @@
 
 namespace npugraph::npu_ops {
 
-void define_norms(Definitions& npu);
 void define_activations(Definitions& npu);
+void define_atb_gating(Definitions& atb);
+void define_moe_gating(Definitions& npu);
+void define_moe_permute(Definitions& npu);
+void define_moe_results(Definitions& npu);
+void define_moe_routing(Definitions& npu);
+void define_norms(Definitions& npu);
+void define_sampling(Definitions& npu);
 
 }  // namespace npugraph::npu_ops
