@@ -71,6 +71,7 @@ void Definitions::add(const char* name, Operator facts) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Operator& row) { return row.name == facts.name; });
   TORCH_INTERNAL_ASSERT(found != all.end() && !found->has_meta, facts.name);
   *found = facts;
+  if (facts.is_composite) return;
   const std::string_view full = found->name;
   const size_t dot = full.find('.');
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
@@ -88,12 +89,17 @@ void register_operators() {
   std::call_once(once, [] {
     static auto* npu = new Definitions("npu");
     define_activations(*npu);
+    define_float_status(*npu);
+    define_indexing(*npu);
+    define_losses(*npu);
     define_moe_gating(*npu);
     define_moe_permute(*npu);
     define_moe_results(*npu);
     define_moe_routing(*npu);
     define_norms(*npu);
+    define_optimisers(*npu);
     define_sampling(*npu);
+    define_shapes(*npu);
     static auto* atb = new Definitions("atb");
     define_atb_gating(*atb);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });

@@ -28,6 +28,7 @@ struct Operator {
   bool has_kernel = false;
   bool has_meta = false;
   bool is_composed = false;
+  bool is_composite = false;
 };
 
 class Definitions {
@@ -41,7 +42,14 @@ class Definitions {
     cpu_.impl(name, kernel);
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_composed = true});
   }
-  // The same for an operator that reads values of its arguments, or whose results depend on them: compiled graphs call it
+  // The same for an operator that writes arguments of which its schema does not say so, or tensors of its own: it is never
+  // recorded as one call, so that all who trace it see what its parts write.
+  template <typename Kernel>
+  void composite(const char* name, Kernel* kernel, const char* definition) {
+    schemas_.impl(name, torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, kernel));
+    add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_composite = true});
+  }
+  // The same as composed for an operator that reads values of its arguments, or whose results depend on them: compiled graphs call it
   // whole, and `meta` gives sizes, strides and types of its results.
   template <typename Kernel, typename Meta>
   void computed(const char* name, Kernel* kernel, Meta* meta, const char* definition) {

@@ -8,11 +8,16 @@ namespace npugraph::npu_ops {
 
 void define_activations(Definitions& npu);
 void define_atb_gating(Definitions& atb);
+void define_float_status(Definitions& npu);
+void define_indexing(Definitions& npu);
+void define_losses(Definitions& npu);
 void define_moe_gating(Definitions& npu);
 void define_moe_permute(Definitions& npu);
 void define_moe_results(Definitions& npu);
 void define_moe_routing(Definitions& npu);
 void define_norms(Definitions& npu);
+void define_optimisers(Definitions& npu);
 void define_sampling(Definitions& npu);
+void define_shapes(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

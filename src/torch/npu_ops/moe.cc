@@ -5,10 +5,6 @@
 
 namespace npugraph::npu_ops {
 
-Tensor count_up(const Tensor& like, const c10::SymInt& n) {
-  return at::arange(at::Scalar(n), like.options().dtype(at::kLong));
-}
-
 Tensor top_places(const Tensor& x, int64_t k) {
   return std::get<1>(at::sort(x, /*stable=*/true, /*dim=*/-1, /*descending=*/true)).narrow(-1, 0, k).contiguous();
 }

@@ -3,11 +3,10 @@
 #pragma once
 
 #include "torch/npu_ops/checks.h"
+#include "torch/npu_ops/parts.h"
 
 namespace npugraph::npu_ops {
 
-// 0, 1, ..., n - 1 on the device of `like`.
-Tensor count_up(const Tensor& like, const c10::SymInt& n);
 // Places of the k greatest along the last dimension, in falling order; of equal ones the first (torch.topk leaves that open).
 Tensor top_places(const Tensor& x, int64_t k);
 // Places of the elements of a vector in rising order; equal ones in the order in which they stand.

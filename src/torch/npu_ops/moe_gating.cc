@@ -183,7 +183,7 @@ void define_atb_gating(Definitions& atb) {
                "greatest sum of n; y = their score, with is_norm divided by its sum and times scale (DeepSeek-V3, "
                "2024). Results: y "
                "in float32, experts in int32");
-  atb.composed("npu_fused_add_topk_div.out", &fused_add_topk_div_out, "npu_fused_add_topk_div into y and indices");
+  atb.composite("npu_fused_add_topk_div.out", &fused_add_topk_div_out, "npu_fused_add_topk_div into y and indices");
 }
 
 }  // namespace npugraph::npu_ops

@@ -5,6 +5,7 @@
 
 #include "torch/npu_ops/checks.h"
 #include "torch/npu_ops/families.h"
+#include "torch/npu_ops/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -43,8 +44,7 @@ struct Limits {
 
 // Which of the falling probabilities of a row may be chosen. The first always may.
 Tensor allowed(const Tensor& probs, const Limits& limits) {
-  const auto options = probs.options().dtype(at::kLong);
-  const Tensor rank = at::arange(at::Scalar(probs.sym_size(-1)), options).unsqueeze(0);
+  const Tensor rank = count_up(probs, probs.sym_size(-1)).unsqueeze(0);
   const Tensor k = limits.top_k.to(at::kLong).unsqueeze(-1), p = wide(limits.top_p).unsqueeze(-1);
   const Tensor within_k = (k <= 0).logical_or(rank < k);
   const Tensor kept = probs * within_k;

@@ -149,7 +149,7 @@ def test_fused_add_topk_div(is_norm: bool) -> None:
         return y, indices
 
     out = {"y": torch.empty(5, 3), "indices": torch.empty(5, 3, dtype=torch.int32)}
-    check(torch.ops.atb.npu_fused_add_topk_div.out, args, into, whole=True, **kwargs, **out)
+    check(torch.ops.atb.npu_fused_add_topk_div.out, args, into, **kwargs, **out)
 
 
 def init_routing(x, row_idx, expert_idx, active_num):

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small parts of compositions, whose sizes may be symbols.
+#pragma once
+
+#include <ATen/ATen.h>
+
+namespace npugraph::npu_ops {
+
+// 0, 1, ..., n - 1 in int64 on the device of `like`.
+at::Tensor count_up(const at::Tensor& like, const c10::SymInt& n);
+// `x` with `count` more places along `dim`, all `value` (constant_pad_nd takes no symbols).
+at::Tensor longer(const at::Tensor& x, int64_t dim, const c10::SymInt& count, const at::Scalar& value = 0);
+
+}  // namespace npugraph::npu_ops
