@@ -6,6 +6,7 @@ Importing it, or torch where this package is installed, makes ``torch.device("np
 NPU.
 """
 
+import importlib
 import os
 
 
@@ -30,15 +31,56 @@ from torch_npu import _register  # noqa: E402
 _register.make_device()  # what follows asks for its devices
 
 from torch_npu import _dynamo, _operators, npu  # noqa: E402
+from torch_npu.formats import (  # noqa: E402
+    Format,
+    float4_e1m2fn_x2,
+    float4_e2m1fn_x2,
+    float8_e4m3fn,
+    float8_e5m2,
+    float8_e8m0fnu,
+    hifloat8,
+    int4,
+)
+from torch_npu.multiprocessing import reductions  # noqa: E402
+from torch_npu.streams import erase_stream  # noqa: E402
 
 _register.make_module(npu)
 _dynamo.install_when_imported()
 _operators.make_fake()
+reductions.install()
+torch.fx.node.has_side_effect(torch.ops.npu.print_npugraph_tensor.default)
+torch.fx.node.has_side_effect(torch.ops.npu.save_npugraph_tensor.default)
+torch.fx.node.has_side_effect(torch.ops.npu.save_npugraph_tensor.tensor_list)
 
 __version__ = torch.__version__.split("+")[0]
 
 
+__all__ = [
+    "Format",
+    "erase_stream",
+    "float4_e1m2fn_x2",
+    "float4_e2m1fn_x2",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e8m0fnu",
+    "hifloat8",
+    "int4",
+    "matmul_checksum",
+    "npu",
+]
+
+# Imported when they are first asked for: ``import torch`` is not to wait for them.
+_SUBMODULES = ("_C", "_inductor", "contrib", "multiprocessing", "op_plugin", "optim", "profiler", "testing", "utils")
+
+
 def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"torch_npu.{name}")
+    if name == "matmul_checksum":
+        from torch_npu._matmul_checksum import matmul_checksum as found
+
+        globals()[name] = found
+        return found
     found = _operators.find(name)
     if found is None:
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
@@ -47,4 +89,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_operators.names()})
+    return sorted({*globals(), *__all__, *_SUBMODULES, *_operators.names()})

@@ -7,8 +7,10 @@
 #include "torch/device/register.h"
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
+#include "torch/npu/format.h"
 #include "torch/npu/generator.h"
 #include "torch/npu/memory.h"
+#include "torch/npu/tensor.h"
 #include "torch/npu_ops/definitions.h"
 
 namespace npugraph::bindings {
@@ -44,6 +46,38 @@ py::dict pinned_stats() {
   put("allocations", stats.allocations);
   put("allocated_bytes", stats.allocated_bytes);
   return out;
+}
+
+c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+at::Tensor over(c10::Storage storage, const at::Tensor& like) {
+  return at::empty({0}, like.options().device(storage.device()))
+      .set_(std::move(storage), like.storage_offset(), like.sizes(), like.strides());
+}
+
+void def_formats(py::module_& module) {
+  py::list formats;
+  for (const npu::Format& row : npu::kFormats) formats.append(py::make_tuple(row.name, row.code));
+  module.attr("FORMATS") = formats;
+  module.def("allow_internal_formats", &npu::allow_internal_formats);
+  module.def("internal_formats_allowed", &npu::internal_formats_allowed);
+  module.def("format", [](const at::Tensor& tensor) { return npu::format_of(tensor); });
+  module.def("set_format", [](const at::Tensor& tensor, int code) { npu::set_format(tensor, code); });
+}
+
+// Memory under other names; what is of npu has its CPU twin.
+void def_sharing(py::module_& module) {
+  module.def("cpu_alias", &npu::cpu_alias);
+  module.def("follow_twin", [](const at::Tensor& tensor) { npu::follow_twin(storage_of(tensor)); });
+  module.def("npu_alias", [](const at::Tensor& cpu, int64_t index) {
+    return over(npu::adopt(cpu.storage(), npu::checked_device(index)), cpu);
+  });
+  module.def("weak_alias", [](const at::Tensor& tensor) {
+    c10::StorageImpl* storage = storage_of(tensor);
+    return over(npu::share(storage, 0, static_cast<int64_t>(storage->nbytes()), /*owns=*/false), tensor);
+  });
 }
 
 // Events go to Python as addresses, 0 for one that was never recorded.
@@ -82,6 +116,10 @@ void init_device(py::module_& parent) {
            static_cast<double>(npu::facts().memory_bytes);
   });
   module.def("pinned_memory_stats", &pinned_stats);
+  module.def("reset_accumulated_pinned_memory_stats", [] { device::pinned_allocator().reset_accumulated_stats(); });
+  module.def("reset_peak_pinned_memory_stats", [] { device::pinned_allocator().reset_peak_stats(); });
+  def_formats(module);
+  def_sharing(module);
   module.def("event_nanoseconds", [](uintptr_t event) { return timed_event(event).nanoseconds(); });
   module.def("milliseconds_between", [](uintptr_t begin, uintptr_t end) {
     return device::milliseconds_between(timed_event(begin), timed_event(end));

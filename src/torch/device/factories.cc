@@ -5,6 +5,7 @@
 
 #include "torch/device/cpu_call.h"
 #include "torch/device/native_kernels.h"
+#include "torch/npu/format.h"
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
 
@@ -61,6 +62,13 @@ Tensor& set_empty(Tensor& self) {
   return self.set_(std::move(none), 0, {0}, {});
 }
 
+// The format goes with the values.
+Tensor clone(const Tensor& self, optional<at::MemoryFormat> format) {
+  Tensor out = at::native::clone(self, format);
+  set_format(out, format_of(self));
+  return out;
+}
+
 void record_stream(Tensor& self, at::Stream stream) {
   NpuAllocator::instance().recordStream(self.storage().data_ptr(), stream);
 }
@@ -113,6 +121,7 @@ void register_factories(torch::Library& library) {
   library.impl("set_.source_Tensor", &at::native::set_tensor_);
   library.impl("set_.source_Storage_storage_offset", &set_storage);
   library.impl("set_", &set_empty);
+  library.impl("clone", &clone);
   library.impl("record_stream", &record_stream);
   library.impl("_copy_from", &copy_from);  // takes conjugate and negative tensors as they are
   for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {

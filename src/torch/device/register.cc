@@ -11,6 +11,7 @@
 #include "torch/device/hooks.h"
 #include "torch/device/native_kernels.h"
 #include "torch/device/pinned_memory.h"
+#include "torch/device/serialized_format.h"
 #include "torch/device/streams.h"
 #include "torch/device/unboxed.h"
 #include "torch/npu/facts.h"
@@ -36,6 +37,7 @@ void register_device() {
     register_boxed_kernels();  // last: takes what has no kernel yet
     register_attention_choice();
     register_autocast();
+    register_serialized_format();
     npu_is_host_memory();
   });
 }

@@ -43,6 +43,8 @@ Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex de
   return block.release();
 }
 
+using Owner = c10::intrusive_ptr<c10::StorageImpl>;
+
 constexpr int64_t kLargeBytes = int64_t{1} << 20;
 
 size_t pool_of(int64_t bytes) {
@@ -212,6 +214,34 @@ c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
   Block* block = make_block(std::move(twin), device.index());
   npu->set_data_ptr_noswap(pointer_to(block));
   return block->twin.get();
+}
+
+int& format_of(c10::StorageImpl* npu) {
+  twin_of(npu);  // memory that came from elsewhere gets its block
+  return block_of(npu)->format;
+}
+
+c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool owns) {
+  c10::StorageImpl* twin = twin_of(npu);
+  void* const memory = static_cast<char*>(twin->_mutable_data_ptr_no_checks().get()) + offset;
+  c10::DataPtr data(memory, c10::kCPU);
+  if (owns)
+    data = {memory, new Owner(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)),
+            [](void* owner) { delete static_cast<Owner*>(owner); }, c10::kCPU};
+  const c10::Storage part(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                                std::move(data), nullptr, /*resizable=*/false));
+  c10::Storage out = adopt(part, npu->device().index());
+  Block& block = *block_of(out.unsafeGetStorageImpl());
+  block.format = format_of(npu);
+  DeviceMemory::of(block.device).resize(block, 0);
+  return out;
+}
+
+void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset) {
+  const int format = format_of(npu);
+  const c10::Storage shared = share(other, offset, static_cast<int64_t>(npu->nbytes()), /*owns=*/true);
+  npu->set_data_ptr_noswap(std::move(shared.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks()));
+  format_of(npu) = format;
 }
 
 const c10::Storage& Adopted::of(const c10::Storage& cpu, c10::DeviceIndex device) {

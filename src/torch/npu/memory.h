@@ -17,10 +17,14 @@
 
 namespace npugraph::npu {
 
+// The format of a storage to which nobody gave one (torch/npu/format.h).
+inline constexpr int kPlainFormat = 2;
+
 struct Block {
   c10::intrusive_ptr<c10::StorageImpl> twin;
   int64_t bytes = 0;  // as counted
   c10::DeviceIndex device = 0;
+  int format = kPlainFormat;
   Block* previous = nullptr;  // the blocks of a device, guarded by its memory's mutex
   Block* next = nullptr;
 };
@@ -99,6 +103,15 @@ class Adopted {
 
 // The twin of an npu storage, owned by it. Memory that came from elsewhere (DLPack, a deserialised storage) gets one here.
 c10::StorageImpl* twin_of(c10::StorageImpl* npu);
+
+// The format tag of an npu storage.
+int& format_of(c10::StorageImpl* npu);
+
+// A new npu storage over `bytes` of the memory of `npu` from `offset` on, not counted again. It keeps that memory alive if it
+// `owns` it; otherwise the caller sees to it that somebody else does.
+c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool owns);
+// Makes `npu`, which keeps its size, stand on the memory of `other` from `offset` on, and keeps that alive.
+void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
 
 // The device of whose memory `pointer` is part; none if it is of no device.
 std::optional<c10::DeviceIndex> device_of(const void* pointer);

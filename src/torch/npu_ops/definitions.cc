@@ -34,11 +34,12 @@ bool wants_gradient(const c10::IValue& value) {
   return std::any_of(list.begin(), list.end(), &wants_gradient);
 }
 
-// Operators that are made of others: where a gradient is wanted, each of these records its own.
+// Operators whose kernel, of `key`, is made of others: where a gradient is wanted, each of these records its own.
+template <DispatchKey key>
 void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   if (at::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), &wants_gradient)) {
-    op.callBoxedForDispatchKey(DispatchKey::CPU, *stack);
+    op.callBoxedForDispatchKey(key, *stack);
     return;
   }
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -51,6 +52,8 @@ Definitions::Definitions(const char* name_space)
     : name_space_(name_space),
       schemas_(Library::FRAGMENT, name_space, std::nullopt, __FILE__, __LINE__),
       cpu_(Library::IMPL, name_space, DispatchKey::CPU, __FILE__, __LINE__),
+      npu_(Library::IMPL, name_space, DispatchKey::PrivateUse1, __FILE__, __LINE__),
+      select_(Library::IMPL, name_space, DispatchKey::BackendSelect, __FILE__, __LINE__),
       meta_(Library::IMPL, name_space, DispatchKey::Meta, __FILE__, __LINE__),
       autograd_(Library::IMPL, name_space, DispatchKey::Autograd, __FILE__, __LINE__),
       inplace_(Library::IMPL, name_space, DispatchKey::ADInplaceOrView, __FILE__, __LINE__) {
@@ -69,7 +72,7 @@ void Definitions::add(const char* name, Operator facts) {
   facts.name = name_space_ + "::" + name;
   auto& all = table();
   const auto found = std::find_if(all.begin(), all.end(), [&](const Operator& row) { return row.name == facts.name; });
-  TORCH_INTERNAL_ASSERT(found != all.end() && !found->has_meta, facts.name);
+  TORCH_INTERNAL_ASSERT(found != all.end() && !found->has_meta && !found->has_kernel, facts.name);
   *found = facts;
   if (facts.is_composite) return;
   const std::string_view full = found->name;
@@ -79,7 +82,10 @@ void Definitions::add(const char* name, Operator facts) {
   if (op.schema().is_mutable())
     inplace_.impl(name, torch::autograd::autogradNotImplementedInplaceOrViewFallback());
   else if (facts.has_kernel)
-    autograd_.impl(name, torch::CppFunction::makeFromBoxedFunction<&differentiate_parts>());
+    autograd_.impl(name,
+                   facts.is_on_npu_alone
+                       ? torch::CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::PrivateUse1>>()
+                       : torch::CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::CPU>>());
 }
 
 const std::vector<Operator>& operators() { return table(); }
@@ -90,6 +96,7 @@ void register_operators() {
     static auto* npu = new Definitions("npu");
     define_activations(*npu);
     define_float_status(*npu);
+    define_formats(*npu);
     define_indexing(*npu);
     define_losses(*npu);
     define_moe_gating(*npu);
@@ -100,6 +107,7 @@ void register_operators() {
     define_optimisers(*npu);
     define_sampling(*npu);
     define_shapes(*npu);
+    define_tensor_dumps(*npu);
     static auto* atb = new Definitions("atb");
     define_atb_gating(*atb);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });

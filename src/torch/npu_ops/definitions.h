@@ -29,6 +29,7 @@ struct Operator {
   bool has_meta = false;
   bool is_composed = false;
   bool is_composite = false;
+  bool is_on_npu_alone = false;  // calls on tensors of cpu fail
 };
 
 class Definitions {
@@ -57,6 +58,25 @@ class Definitions {
     meta_.impl(name, meta);
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true});
   }
+  // An operator of what only npu tensors have. Its gradient is that of its ATen operators; compiled graphs call it whole.
+  template <typename Kernel, typename Meta>
+  void on_npu(const char* name, Kernel* kernel, Meta* meta, const char* definition) {
+    npu_.impl(name, kernel);
+    meta_.impl(name, meta);
+    add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_on_npu_alone = true});
+  }
+  // The same for one whose result is no tensor, so that nothing can stand in for it.
+  template <typename Kernel>
+  void on_npu(const char* name, Kernel* kernel, const char* definition) {
+    npu_.impl(name, kernel);
+    add(name, {.definition = definition, .has_kernel = true, .is_on_npu_alone = true});
+  }
+  // An operator that makes tensors, of npu or meta as its argument `device` says.
+  template <typename Kernel>
+  void factory(const char* name, Kernel* kernel, const char* definition) {
+    select_.impl(name, kernel);
+    add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_on_npu_alone = true});
+  }
   // An operator of which only sizes, strides and types of the results are known. Calls with values raise NotImplementedError.
   template <typename Meta>
   void shaped(const char* name, Meta* meta) {
@@ -69,7 +89,7 @@ class Definitions {
   void add(const char* name, Operator facts);
 
   std::string name_space_;
-  torch::Library schemas_, cpu_, meta_, autograd_, inplace_;
+  torch::Library schemas_, cpu_, npu_, select_, meta_, autograd_, inplace_;
 };
 
 // All operators, in order of their names. Empty before register_operators().

@@ -6,9 +6,10 @@
 
 namespace npugraph::npu_ops {
 
-void define_activations(Definitions& npu);
 void define_atb_gating(Definitions& atb);
+void define_activations(Definitions& npu);
 void define_float_status(Definitions& npu);
+void define_formats(Definitions& npu);
 void define_indexing(Definitions& npu);
 void define_losses(Definitions& npu);
 void define_moe_gating(Definitions& npu);
@@ -19,5 +20,6 @@ void define_norms(Definitions& npu);
 void define_optimisers(Definitions& npu);
 void define_sampling(Definitions& npu);
 void define_shapes(Definitions& npu);
+void define_tensor_dumps(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -30,8 +34,12 @@ def memory_stats(device: DeviceLike = None) -> OrderedDict[str, Any]:
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
     """``memory_stats`` with one dictionary for each part of a name."""
+    return _nested(memory_stats(device))
+
+
+def _nested(stats: dict[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
-    for name, value in memory_stats(device).items():
+    for name, value in stats.items():
         *path, last = name.split(".")
         level = nested
         for part in path:
@@ -62,6 +70,37 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
 
 memory_cached = memory_reserved
 max_memory_cached = max_memory_reserved
+
+
+def get_allocator_backend() -> str:
+    """Name of the allocator: always the device's own."""
+    return "native"
+
+
+def empty_virt_addr_cache() -> None:
+    """Gives back address space that is cached, which is none."""
+
+
+_by_address: dict[int, torch.Tensor] = {}
+
+
+def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: torch.Stream | int | None = None) -> int:
+    """Address of ``size`` new bytes of the device, to be given back by ``caching_allocator_delete``.
+
+    Raises torch.OutOfMemoryError where the device has not so many, ValueError for a negative size.
+    """
+    if size < 0:
+        raise ValueError(f"caching_allocator_alloc: size is {size}, and must be at least 0")
+    # An address says of which memory it is, so there is at least a byte.
+    memory = torch.empty(max(size, 1), dtype=torch.uint8, device=torch.device("npu", device_index(device)))
+    _by_address[memory.data_ptr()] = memory
+    return memory.data_ptr()
+
+
+def caching_allocator_delete(mem_ptr: int) -> None:
+    """Gives back memory of ``caching_allocator_alloc``. ValueError for any other address."""
+    if _by_address.pop(mem_ptr, None) is None:
+        raise ValueError(f"caching_allocator_delete: {mem_ptr:#x} is no address that caching_allocator_alloc returned")
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
@@ -151,3 +190,85 @@ def host_empty_cache() -> None:
 def host_memory_stats() -> dict[str, int]:
     """Counters of pinned host memory by name."""
     return dict(_device.pinned_memory_stats())
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """``host_memory_stats`` with one dictionary for each part of a name."""
+    return _nested(host_memory_stats())
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Sums over time of pinned host memory start again from 0."""
+    _device.reset_accumulated_pinned_memory_stats()
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Peaks of pinned host memory start again from what is in use now."""
+    _device.reset_peak_pinned_memory_stats()
+
+
+_pool_ids = itertools.count(1)
+
+
+class _NPUAllocator:
+    """An allocator that somebody brings."""
+
+    def __init__(self, path: str = "", alloc: str = "", free: str = ""):
+        self._where = (path, alloc, free)
+
+    def allocator(self) -> _NPUAllocator:
+        """The allocator itself, as pools take it."""
+        return self
+
+
+class NPUPluggableAllocator(_NPUAllocator):
+    """Functions ``alloc_fn_name`` and ``free_fn_name`` of a library. Kept by name, and never called.
+
+    Raises FileNotFoundError where there is no such library.
+    """
+
+    def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str):
+        if not os.path.exists(path_to_so_file):
+            raise FileNotFoundError(f"NPUPluggableAllocator: there is no file {path_to_so_file!r}")
+        super().__init__(path_to_so_file, alloc_fn_name, free_fn_name)
+
+
+def change_current_allocator(allocator: _NPUAllocator) -> None:
+    """Accepted, and without effect: memory of npu is the host's. TypeError for what is no allocator."""
+    if not isinstance(allocator, _NPUAllocator):
+        raise TypeError(f"change_current_allocator takes an NPUPluggableAllocator, got {type(allocator).__name__}")
+
+
+class MemPool:
+    """A name for memory that graphs or ``use_mem_pool`` take. Its memory comes from where all memory comes from."""
+
+    def __init__(self, allocator: _NPUAllocator | None = None, use_on_oom: bool = False, no_split: bool = False):
+        self._id = (0, next(_pool_ids))
+        self._users = 0
+        self.allocator = allocator
+        self.use_on_oom = use_on_oom
+        self.no_split = no_split
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """What no other pool has."""
+        return self._id
+
+    def use_count(self) -> int:
+        """How many ``use_mem_pool`` use it now, and the pool itself."""
+        return self._users + 1
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Segments of this pool: none, as all memory is counted as that of the device."""
+        return memory_snapshot(self.id)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool: MemPool, device: DeviceLike = None) -> Iterator[None]:
+    """Context manager: what is allocated inside of it counts as of the device, as everywhere."""
+    device_index(device)
+    pool._users += 1
+    try:
+        yield
+    finally:
+        pool._users -= 1

@@ -15,6 +15,9 @@ Limit = dict[str, int]
 _options: dict[str, str] = {}
 _jit_compile = False
 _mm_bmm_format_nd = True
+_deterministic_level = 0
+_compatible_impl = False
+_task_queue_enable = 1
 _device_limits: dict[int, Limit] = {}
 _stream_limits: dict[tuple[int, int], Limit] = {}
 
@@ -49,6 +52,58 @@ def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
 def get_mm_bmm_format_nd() -> bool:
     """What ``set_mm_bmm_format_nd`` set."""
     return _mm_bmm_format_nd
+
+
+def set_deterministic_level(level: int) -> None:
+    """Sets how far results must repeat: 0 not at all, 1 for the same shapes, 2 for each row whatever its batch.
+
+    At 1 and 2 torch's deterministic algorithms are on, at 0 off. Raises ValueError for another level.
+    """
+    global _deterministic_level
+    if level not in (0, 1, 2):
+        raise ValueError(f"set_deterministic_level: level is {level!r}, allowed are 0, 1 and 2")
+    _deterministic_level = level
+    torch.use_deterministic_algorithms(level > 0)
+
+
+def get_deterministic_level() -> int:
+    """What ``set_deterministic_level`` set; 0 at first."""
+    return _deterministic_level
+
+
+def use_compatible_impl(is_enable: bool) -> None:
+    """Keeps whether the vendor's kernels follow those of other devices to the bit.
+
+    Raises TypeError for anything but a bool.
+    """
+    global _compatible_impl
+    if not isinstance(is_enable, bool):
+        raise TypeError(f"use_compatible_impl takes a bool, got {is_enable!r}")
+    _compatible_impl = is_enable
+
+
+def are_compatible_impl_enabled() -> bool:
+    """What ``use_compatible_impl`` set."""
+    return _compatible_impl
+
+
+def set_op_timeout_ms(timeout: int) -> None:
+    """Accepted, and without effect: no operator is stopped. ValueError for a negative number of milliseconds."""
+    if timeout < 0:
+        raise ValueError(f"set_op_timeout_ms: timeout is {timeout}, and must be at least 0")
+
+
+def set_task_queue_enable(mode: int) -> None:
+    """Keeps how many threads the vendor's eager mode launches from: 0, 1 or 2. Raises ValueError for another."""
+    global _task_queue_enable
+    if mode not in (0, 1, 2):
+        raise ValueError(f"set_task_queue_enable: mode is {mode!r}, allowed are 0, 1 and 2")
+    _task_queue_enable = mode
+
+
+def get_task_queue_enable() -> int:
+    """What ``set_task_queue_enable`` set; 1 at first."""
+    return _task_queue_enable
 
 
 def set_aoe(dump_path: str) -> None:

@@ -47,6 +47,10 @@ def init() -> None:
     """Does nothing: the device is always ready."""
 
 
+def npurt() -> None:
+    """None: there is no driver whose functions could be called."""
+
+
 def device_count() -> int:
     """How many devices there are; NPUGRAPH_DEVICES sets it."""
     return _device.count()

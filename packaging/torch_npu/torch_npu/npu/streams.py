@@ -57,16 +57,36 @@ class ExternalStream(Stream):
         return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_device.TYPE)
 
 
+# Work before a recorded event is done, so that an event's handle has nothing to say but that it is one.
+_HANDLE = b"npugraph event".ljust(64, b"\0")
+
+
 class Event(torch.Event):
     """A point in a stream; with ``enable_timing`` also its time. ``blocking`` changes nothing here.
 
-    Raises RuntimeError for ``interprocess``, which needs a driver.
+    Raises ValueError for ``interprocess`` with ``enable_timing``: other processes keep other time.
     """
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
-        if interprocess:
-            raise RuntimeError("events between processes are not supported on this device")
-        return super().__new__(cls, "npu", enable_timing=enable_timing, blocking=blocking, interprocess=False)
+        if interprocess and enable_timing:
+            raise ValueError("Event: an event with interprocess=True cannot have enable_timing=True")
+        self = super().__new__(cls, "npu", enable_timing=enable_timing, blocking=blocking, interprocess=False)
+        self._is_interprocess = interprocess
+        return self
+
+    @classmethod
+    def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> Event:
+        """The event of another process whose ``ipc_handle`` this is. ValueError for other bytes."""
+        device_index(device)
+        if handle != _HANDLE:
+            raise ValueError("Event.from_ipc_handle: handle is not one that ipc_handle returned")
+        return cls(interprocess=True)
+
+    def ipc_handle(self) -> bytes:
+        """What ``from_ipc_handle`` takes in another process. RuntimeError unless made with ``interprocess``."""
+        if not self._is_interprocess:
+            raise RuntimeError("Event.ipc_handle: make the event with interprocess=True")
+        return _HANDLE
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Marks the end of the work that is now in ``stream``, by default the current one."""

@@ -3,11 +3,64 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from npugraph._C import device as _device
 
 from torch_npu.npu._index import DeviceLike, device_index
+from torch_npu.npu.cann import _is_gte_cann_version, get_cann_version, get_soc_version
+from torch_npu.npu.npu_config import (
+    finalize_dump,
+    get_task_queue_enable,
+    init_dump,
+    set_dump,
+    set_op_timeout_ms,
+    set_task_queue_enable,
+)
+from torch_npu.npu.properties import is_bf16_supported
 from torch_npu.npu.streams import Stream
+
+__all__ = [
+    "StreamContext",
+    "_is_gte_cann_version",
+    "check_uce_in_memory",
+    "clear_npu_overflow_flag",
+    "current_blas_handle",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_of",
+    "finalize_dump",
+    "get_cann_version",
+    "get_npu_overflow_flag",
+    "get_soc_version",
+    "get_sync_debug_mode",
+    "get_task_queue_enable",
+    "init_dump",
+    "ipc_collect",
+    "is_bf16_supported",
+    "is_force_overflow_check",
+    "is_support_inf_nan",
+    "npu_check_overflow",
+    "obfuscation_calculate",
+    "obfuscation_finalize",
+    "obfuscation_initialize",
+    "restart_device",
+    "set_device",
+    "set_dump",
+    "set_op_timeout_ms",
+    "set_stream",
+    "set_sync_debug_mode",
+    "set_task_queue_enable",
+    "stop_device",
+    "stream",
+    "stress_detect",
+    "synchronize",
+]
 
 
 def current_device() -> int:
@@ -92,3 +145,148 @@ class StreamContext:
 def stream(stream: torch.Stream | None) -> StreamContext:
     """Context manager: work inside of it goes to ``stream``. None changes nothing."""
     return StreamContext(stream)
+
+
+_SYNC_DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
+_sync_debug_mode = 0
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Keeps what should happen when the host waits for the device: "default" or 0, "warn" or 1, "error" or 2. It never
+    waits here.
+
+    Raises ValueError for another mode.
+    """
+    global _sync_debug_mode
+    mode = _SYNC_DEBUG_MODES.get(debug_mode, debug_mode)
+    if mode not in _SYNC_DEBUG_MODES.values():
+        raise ValueError(
+            f"set_sync_debug_mode: debug_mode is {debug_mode!r}, allowed are default, warn, error, 0, 1, 2"
+        )
+    _sync_debug_mode = mode
+
+
+def get_sync_debug_mode() -> int:
+    """What ``set_sync_debug_mode`` set, as a number."""
+    return _sync_debug_mode
+
+
+def ipc_collect() -> None:
+    """Gives back memory that other processes no longer use, which happens by itself."""
+
+
+def current_blas_handle() -> None:
+    """None, with a warning: there is no such library."""
+    warnings.warn("npu does not use a blas handle", stacklevel=2)
+
+
+def stop_device(device_id: int) -> int:
+    """Stops work on a device, of which there is never any. Returns 0."""
+    device_index(device_id)
+    return 0
+
+
+def restart_device(device_id: int, rebuild_all_resources: bool = False) -> int:
+    """Starts a stopped device again. Returns 0."""
+    device_index(device_id)
+    return 0
+
+
+def check_uce_in_memory(device_id: int) -> int:
+    """Errors of memory that the device found: 0, none."""
+    device_index(device_id)
+    return 0
+
+
+def stress_detect(detect_type: str = "aic") -> int:
+    """What a test of the hardware found: 0, nothing. ValueError for a test that is not known."""
+    if detect_type not in ("aic", "p2p"):
+        raise ValueError(f"stress_detect: detect_type is {detect_type!r}, allowed are aic and p2p")
+    return 0
+
+
+def is_support_inf_nan() -> bool:
+    """Whether infinities and NaNs are kept as such: yes."""
+    return True
+
+
+def is_force_overflow_check() -> bool:
+    """Whether overflow is looked for where infinities are kept, too: no."""
+    return False
+
+
+def get_npu_overflow_flag() -> bool:
+    """Whether the device's overflow flag is set. Infinities are kept, so never."""
+    return False
+
+
+def clear_npu_overflow_flag() -> None:
+    """Clears a flag that is never set."""
+
+
+def npu_check_overflow(grad: torch.Tensor | float) -> bool:
+    """Whether ``grad`` holds an infinity or a NaN."""
+    return not bool(torch.as_tensor(grad).isfinite().all())
+
+
+def obfuscation_initialize(
+    hidden_size: int,
+    tp_rank: int,
+    cmd: int,
+    *,
+    data_type: torch.dtype | None = None,
+    model_obf_seed_id: int = 0,
+    data_obf_seed_id: int = 0,
+    thread_num: int = 4,
+    obf_coefficient: float = 1.0,
+) -> torch.Tensor:
+    """The operator of this name."""
+    return torch.ops.npu.obfuscation_initialize(
+        hidden_size,
+        tp_rank,
+        cmd,
+        data_type=data_type,
+        model_obf_seed_id=model_obf_seed_id,
+        data_obf_seed_id=data_obf_seed_id,
+        thread_num=thread_num,
+        obf_coefficient=obf_coefficient,
+    )
+
+
+def obfuscation_finalize(fd_to_close: torch.Tensor) -> torch.Tensor:
+    """The operator of this name."""
+    return torch.ops.npu.obfuscation_finalize(fd_to_close)
+
+
+def obfuscation_calculate(
+    fd: torch.Tensor, x: torch.Tensor, param: torch.Tensor, *, obf_coefficient: float = 1.0
+) -> torch.Tensor:
+    """The operator of this name."""
+    return torch.ops.npu.obfuscation_calculate(fd, x, param, obf_coefficient=obf_coefficient)
+
+
+_reporting: set[tuple[int, int]] = set()
+
+
+def _key(stream: torch.Stream) -> tuple[int, int]:
+    return stream.device_index, stream.stream_id
+
+
+def _subscribe_report(stream: torch.Stream) -> None:
+    """Lets ``_launch_host_func`` call functions in the order of ``stream``."""
+    _reporting.add(_key(stream))
+
+
+def _unsubscribe_report(stream: torch.Stream) -> None:
+    """Ends what ``_subscribe_report`` began."""
+    _reporting.discard(_key(stream))
+
+
+def _launch_host_func(stream: torch.Stream, func: Callable[[Any], Any], user_data: Any) -> None:
+    """Calls ``func(user_data)`` after the work in ``stream``, which is done: at once.
+
+    Raises RuntimeError for a stream that is not subscribed.
+    """
+    if _key(stream) not in _reporting:
+        raise RuntimeError(f"_launch_host_func: call _subscribe_report for {stream!r} first")
+    func(user_data)

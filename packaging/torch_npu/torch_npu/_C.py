@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that scripts take from the extension module of Ascend's package. Ours is ``npugraph._C.device``."""
+
+import torch
+from npugraph._C import device as _device
+
+from torch_npu.npu.cann import get_soc_version
+from torch_npu.npu.utils import default_stream
+
+
+def _weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor over the memory of ``tensor`` that does not keep it: something else must, as long as it is used.
+
+    Raises TypeError for what is no tensor of npu.
+    """
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_npu:
+        given = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+        raise TypeError(f"_weak_ref_tensor: tensor is {given}, and must be a tensor of npu")
+    return _device.weak_alias(tensor.detach())
+
+
+def _npu_get_soc_version() -> int:
+    """``torch.npu.get_soc_version()``."""
+    return get_soc_version()
+
+
+def _npu_getDefaultStream(device_index: int) -> tuple[int, int, int]:
+    """Number, device and type of device of that device's default stream."""
+    stream = default_stream(device_index)
+    return stream.stream_id, stream.device_index, stream.device_type
+
+
+def _aclop_start_dump(path: str) -> None:
+    """Accepted, and without effect: there is no driver that dumps."""
+
+
+def _aclop_stop_dump() -> None:
+    """Accepted, and without effect: there is no driver that dumps."""

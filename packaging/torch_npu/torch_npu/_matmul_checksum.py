@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of matrix products."""
+
+import torch
+
+__all__ = ["matmul_checksum"]
+
+
+def matmul_checksum(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """Whether ``c`` cannot be ``a @ b``, as a tensor of one bool: the sums of its rows are not those of the factors
+    (Huang and Abraham, Algorithm-Based Fault Tolerance for Matrix Operations, 1984), within the rounding of its type.
+    """
+    exact_a, exact_b, exact_c = (one.detach().to(torch.float64) for one in (a, b, c))
+    expected = exact_a @ exact_b.sum(-1, keepdim=True)
+    # Each element is off by at most its rounding and that of the sums in float32 that it is made of.
+    depth = a.shape[-1]
+    unit = torch.finfo(c.dtype).eps + depth * torch.finfo(torch.float32).eps
+    allowed = unit * (exact_a.abs() @ exact_b.abs()).sum(-1, keepdim=True)
+    return ((exact_c.sum(-1, keepdim=True) - expected).abs() > allowed).any()

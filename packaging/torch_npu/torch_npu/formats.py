@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``torch_npu.Format``, and numbers for element types that torch has not."""
+
+import enum
+
+from npugraph._C import device as _device
+
+Format = enum.IntEnum("Format", _device.FORMATS, module=__name__)
+Format.__doc__ = "How an NPU arranges the memory of a tensor, by the driver's numbers."
+
+# An ``int dtype`` argument of an operator takes these: 256 and the driver's number of the type.
+int4 = 285
+hifloat8 = 290
+float8_e5m2 = 291
+float8_e4m3fn = 292
+float8_e8m0fnu = 293
+float4_e2m1fn_x2 = 296
+float4_e1m2fn_x2 = 297

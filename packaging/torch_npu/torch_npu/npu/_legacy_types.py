@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``torch.npu.FloatStorage``, ``torch.npu.FloatTensor`` and their like."""
+
+from __future__ import annotations
+
+import torch
+from torch.storage import _LegacyStorage
+
+_TYPES = {
+    "Bool": torch.bool,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Float": torch.float32,
+    "Double": torch.float64,
+}
+# torch learns the device of a storage's class from the name of its module.
+_MODULE = "torch_npu.npu"
+
+
+class _NPULegacyStorage(_LegacyStorage):
+    @classmethod
+    def from_buffer(cls, *args, **kwargs):
+        raise RuntimeError(f"from_buffer: not available for storages of npu ({cls.__name__})")
+
+    @classmethod
+    def _new_with_weak_ptr(cls, *args, **kwargs):
+        raise RuntimeError(f"_new_with_weak_ptr: not available for storages of npu ({cls.__name__})")
+
+
+class _TensorType(type):
+    """Makes tensors of npu when called, and knows them; there is no object of the class itself."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Tensor) and instance.is_npu and instance.dtype == cls.dtype
+
+    def __call__(cls, *args, **kwargs) -> torch.Tensor:
+        if len(args) == 1 and not isinstance(args[0], int | torch.Size | torch.Tensor):
+            return torch.tensor(args[0], dtype=cls.dtype, device="npu", **kwargs)
+        return torch.empty(0, dtype=cls.dtype, device="npu").new(*args, **kwargs)
+
+
+class _Type:
+    """The type of a storage's elements, of the class as of its objects."""
+
+    def __init__(self, dtype: torch.dtype):
+        self._dtype = dtype
+
+    def __get__(self, instance: object, owner: type) -> torch.dtype:
+        return self._dtype
+
+
+def storages() -> dict[str, type]:
+    """Classes of storages by name."""
+    return {
+        f"{name}Storage": type(
+            f"{name}Storage",
+            (_NPULegacyStorage,),
+            {"__module__": _MODULE, "dtype": _Type(dtype), "_dtype": _Type(dtype)},
+        )
+        for name, dtype in _TYPES.items()
+    }
+
+
+def tensors() -> dict[str, type]:
+    """Classes of tensors by name."""
+    return {
+        f"{name}Tensor": _TensorType(f"{name}Tensor", (), {"__module__": _MODULE, "dtype": dtype})
+        for name, dtype in _TYPES.items()
+    }

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of the vendor's operator package."""

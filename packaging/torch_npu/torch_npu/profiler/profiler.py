@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's profiler by the names that scripts use."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerAction
+
+from torch_npu.profiler.experimental_config import _ExperimentalConfig
+from torch_npu.profiler.profiler_interface import ProfilerActivity, supported_activities
+
+__all__ = ["analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
+
+_counts = itertools.count()
+_TRACE = os.path.join("ASCEND_PROFILER_OUTPUT", "trace_view.json")
+
+
+def tensorboard_trace_handler(
+    dir_name: str | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
+) -> Callable[[profile], None]:
+    """A function for ``on_trace_ready`` that writes
+    ``dir_name/<worker_name>_<n>_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json``, a Chrome trace.
+
+    Args:
+        dir_name: by default ASCEND_WORK_PATH's ``profiling_data``, or the current directory.
+        worker_name: by default the host's name and the number of the process.
+        analyse_flag: accepted; there is nothing to analyse.
+        async_mode: accepted; files are written when the function returns.
+    """
+    if dir_name is None:
+        work = os.environ.get("ASCEND_WORK_PATH")
+        dir_name = os.path.join(work, "profiling_data") if work else os.curdir
+    worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+
+    def write(prof: profile) -> None:
+        path = os.path.join(dir_name, f"{worker}_{next(_counts)}_ascend_pt", _TRACE)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        prof.export_chrome_trace(path)
+
+    return write
+
+
+def _torch_activities(activities: Iterable[Any] | None) -> list[torch.profiler.ProfilerActivity]:
+    known = {*supported_activities(), *torch.profiler.ProfilerActivity.__members__.values()}
+    given = list(supported_activities() if activities is None else activities)
+    for one in given:
+        if one not in known:
+            raise ValueError(
+                f"profile: activities has {one!r}, allowed are ProfilerActivity.CPU and ProfilerActivity.NPU"
+            )
+    return [torch.profiler.ProfilerActivity.CPU]
+
+
+class profile(torch.profiler.profile):
+    """``torch.profiler.profile`` of the host, where work on npu runs."""
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: _ExperimentalConfig | None = None,
+        execution_trace_observer: Any = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+    ):
+        if experimental_config is not None and not isinstance(experimental_config, _ExperimentalConfig):
+            raise TypeError(
+                f"profile: experimental_config is {type(experimental_config).__name__}, "
+                "and must be a torch_npu.profiler._ExperimentalConfig"
+            )
+        self.npu_config = experimental_config or _ExperimentalConfig()
+        super().__init__(
+            activities=_torch_activities(activities),
+            schedule=schedule,
+            on_trace_ready=on_trace_ready,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            execution_trace_observer=execution_trace_observer,
+            custom_trace_id_callback=custom_trace_id_callback,
+        )
+
+    def __enter__(self) -> profile:
+        return super().__enter__()
+
+    def start(self) -> None:
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+
+    def step(self) -> None:
+        super().step()
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        super().set_custom_trace_id_callback(callback)
+
+    def get_trace_id(self) -> str | None:
+        return super().get_trace_id()
+
+
+def analyse(profiler_path: str, max_process_number: int = 1, export_type: str | list[str] | None = None) -> None:
+    """Accepted: the traces below ``profiler_path`` are complete when they are written. FileNotFoundError where there is
+    nothing."""
+    if not os.path.exists(profiler_path):
+        raise FileNotFoundError(f"analyse: profiler_path is {profiler_path!r}, and there is no such directory")

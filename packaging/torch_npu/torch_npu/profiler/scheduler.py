@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which steps are recorded."""
+
+from __future__ import annotations
+
+import torch
+from torch.profiler import ProfilerAction
+
+__all__ = ["ProfilerAction", "Schedule"]
+
+
+class Schedule:
+    """Leaves out ``skip_first`` steps; then, ``repeat`` times or, for 0, for ever: waits, warms up, records."""
+
+    def __init__(
+        self,
+        wait: int,
+        active: int,
+        warmup: int = 0,
+        repeat: int = 0,
+        skip_first: int = 0,
+        skip_first_wait: int = 0,
+    ):
+        self._action = torch.profiler.schedule(
+            wait=wait,
+            warmup=warmup,
+            active=active,
+            repeat=repeat,
+            skip_first=skip_first,
+            skip_first_wait=skip_first_wait,
+        )
+
+    def __call__(self, step: int) -> ProfilerAction:
+        return self._action(step)

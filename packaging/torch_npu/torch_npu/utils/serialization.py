@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of tensors."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from typing import Any
+
+import torch
+from torch.serialization import DEFAULT_PROTOCOL, MAP_LOCATION, FileLike
+
+__all__ = ["load", "save_async"]
+
+
+def load(
+    f: FileLike,
+    map_location: MAP_LOCATION = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """``torch.load``."""
+    return torch.load(f, map_location, pickle_module, weights_only=weights_only, mmap=mmap, **pickle_load_args)
+
+
+def _copied(obj: Any) -> Any:
+    """``obj`` with copies on cpu of tensors in dictionaries, lists and tuples: later changes are not saved."""
+    if isinstance(obj, torch.Tensor):
+        return obj.detach().to("cpu", copy=True)
+    if isinstance(obj, dict):
+        return type(obj)((key, _copied(value)) for key, value in obj.items())
+    if isinstance(obj, list | tuple) and type(obj) in (list, tuple):
+        return type(obj)(map(_copied, obj))
+    return obj
+
+
+def save_async(
+    obj: object,
+    f: FileLike,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+    model: torch.nn.Module | None = None,
+) -> None:
+    """``torch.save`` in another thread, of tensors as they are now; they are saved as tensors of cpu. The process waits
+    for it at its end."""
+    thread = threading.Thread(
+        target=torch.save,
+        args=(
+            _copied(obj),
+            f,
+            pickle_module,
+            pickle_protocol,
+            _use_new_zipfile_serialization,
+            _disable_byteorder_record,
+        ),
+    )
+    thread.start()

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/device/serialized_format.h"
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include <torch/csrc/jit/serialization/pickler_helper.h>
+
+#include "torch/npu/facts.h"
+#include "torch/npu/format.h"
+
+namespace npugraph::device {
+namespace {
+
+// torch keeps names with truth values: one name per format.
+using Metadata = std::unordered_map<std::string, bool>;
+constexpr std::string_view kName = "npu_format_";
+
+void put_format(const at::Tensor& tensor, Metadata& metadata) {
+  if (const int format = npu::format_of(tensor); format != npu::kPlainFormat)
+    metadata[std::string(kName) + std::to_string(format)] = true;
+}
+
+void take_format(const at::Tensor& tensor, Metadata& metadata) {
+  for (const auto& [name, is_set] : metadata) {
+    if (!is_set || !name.starts_with(kName)) continue;
+    int code = 0;
+    std::from_chars(name.data() + kName.size(), name.data() + name.size(), code);
+    npu::check_format("torch.load", code);
+    npu::set_format(tensor, code);
+  }
+}
+
+}  // namespace
+
+void register_serialized_format() { torch::jit::TensorBackendMetaRegistry(npu::kNpu, &put_format, &take_format); }
+
+}  // namespace npugraph::device

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formats of npu tensors: how an NPU would arrange their memory. Here all memory stays plain, so that a format is a tag. It
+// belongs to the storage: views have the format of what they view, and a tensor that is given other data that of these data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "torch/npu/memory.h"
+
+namespace npugraph::npu {
+
+struct Format {
+  int code;  // of the driver
+  const char* name;
+  int base = code;  // the plain format in whose place it is; its own code if it is plain itself
+};
+
+inline constexpr std::array kFormats = {
+    Format{-1, "UNDEFINED"},    Format{0, "NCHW"},          Format{1, "NHWC"},
+    Format{kPlainFormat, "ND"}, Format{3, "NC1HWC0", 0},    Format{4, "FRACTAL_Z", 0},
+    Format{16, "HWCN"},         Format{27, "NDHWC"},        Format{29, "FRACTAL_NZ", kPlainFormat},
+    Format{30, "NCDHW"},        Format{32, "NDC1HWC0", 30}, Format{33, "FRACTAL_Z_3D", 30},
+    Format{35, "NC"},           Format{47, "NCL"},
+};
+
+// Whether tensors may have formats that only an NPU's kernels know; a setting of the process, off at its start. Thread-safe.
+void allow_internal_formats(bool allowed) noexcept;
+bool internal_formats_allowed() noexcept;
+
+// Raises RuntimeError in the name of operator `op` unless `code` is one of kFormats that a tensor may have.
+void check_format(const char* op, int64_t code);
+// `code`, or its base, with a warning once, while internal formats are not allowed. Raises as check_format.
+int permitted_format(const char* op, int64_t code);
+
+inline int format_of(const at::Tensor& npu) {
+  return format_of(npu.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
+inline void set_format(const at::Tensor& npu, int code) {
+  format_of(npu.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) = code;
+}
+
+}  // namespace npugraph::npu

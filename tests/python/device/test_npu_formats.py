@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats of npu tensors, operators on whole storages, operators that print and save tensors."""
+
+from __future__ import annotations
+
+import gc
+import io
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch_npu
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+ND, NZ, NC1HWC0, NCHW = 2, 29, 3, 0
+ops = torch.ops.npu
+
+
+@pytest.fixture(autouse=True)
+def internal_formats() -> Iterator[None]:
+    torch.npu.config.allow_internal_format = True
+    yield
+    torch.npu.config.allow_internal_format = False
+
+
+def _in_nz() -> torch.Tensor:
+    return torch_npu.npu_format_cast(torch.arange(12.0, device="npu").reshape(3, 4), NZ)
+
+
+def test_a_cast_keeps_values_in_memory_of_its_own():
+    x = torch.arange(12.0, device="npu").reshape(3, 4).t()
+    y = torch_npu.npu_format_cast(x, NZ)
+    assert torch_npu.get_npu_format(x) == ND and torch_npu.get_npu_format(y) == NZ == torch_npu.Format.FRACTAL_NZ
+    assert torch.equal(x, y) and y.is_contiguous() and y.data_ptr() != x.data_ptr()
+    assert torch_npu.get_npu_format(torch_npu.npu_format_cast(y, ND)) == ND
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda x: ops.npu_format_cast(x, NZ, customize_dtype=torch.int8, input_dtype=torch_npu.int4),
+        lambda x: ops._npu_format_cast(x, NZ),
+        lambda x: ops._npu_format_cast(x, NZ, 1),
+        lambda x: ops._npu_format_cast(x, NZ, 1, 1),
+    ],
+)
+def test_all_overloads(cast):
+    x = torch.arange(12, dtype=torch.int8, device="npu").reshape(3, 4)
+    y = cast(x)
+    assert torch_npu.get_npu_format(y) == NZ and torch.equal(x, y)
+    fake = cast(torch.empty(3, 4, dtype=torch.int8, device="meta"))
+    assert (fake.shape, fake.stride(), fake.dtype) == (y.shape, y.stride(), y.dtype)
+
+
+def test_in_place_casts_keep_memory():
+    x = torch.ones(3, 4, device="npu")
+    address = x.data_ptr()
+    assert torch_npu.npu_format_cast_(x, NZ) is x and torch_npu.get_npu_format(x) == NZ
+    torch_npu.npu_format_cast_(x, torch.ones(1, device="npu"))
+    assert torch_npu.get_npu_format(x) == ND and x.data_ptr() == address
+
+
+def test_views_and_clones_have_the_format_and_results_have_not():
+    x = _in_nz()
+    for same in (x[1:], x.t(), x.view(-1), x.detach(), x.clone(), torch.nn.Parameter(x)):
+        assert torch_npu.get_npu_format(same) == NZ
+    for plain in (x + 1, x.to(torch.float16), x.npu().mul(2), torch.empty_like(x)):
+        assert torch_npu.get_npu_format(plain) == ND
+    y = torch.zeros(3, 4, device="npu")
+    y.copy_(x)
+    assert torch_npu.get_npu_format(y) == ND and torch.equal(x, y)
+    linear = torch.nn.Linear(4, 3, device="npu")
+    linear.weight.data = x
+    assert torch_npu.get_npu_format(linear.weight) == NZ
+    assert linear(torch.ones(2, 4, device="npu")).shape == (2, 3)
+
+
+def test_files_keep_formats_on_npu():
+    buffer = io.BytesIO()
+    torch.save({"x": _in_nz()}, buffer)
+    buffer.seek(0)
+    assert torch_npu.get_npu_format(torch.load(buffer)["x"]) == NZ
+    buffer.seek(0)
+    assert torch.load(buffer, map_location="cpu")["x"].is_cpu
+
+
+def test_internal_formats_can_be_forbidden():
+    torch.npu.config.allow_internal_format = False
+    x = torch.ones(1, 2, 3, 4, device="npu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, NZ)) == ND
+        assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, NC1HWC0)) == NCHW
+        assert torch_npu.get_npu_format(torch_npu.empty_with_format((2, 3), device="npu", acl_format=NZ)) == ND
+    assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, NCHW)) == NCHW
+    kept = torch_npu.unsafe_empty_with_format((2, 3), device="npu", acl_format=NZ, keep_format=True)
+    assert torch_npu.get_npu_format(kept) == NZ
+    with pytest.raises(TypeError, match=r"torch\.npu\.config\.allow_internal_format takes a bool, got 'yes'"):
+        torch.npu.config.allow_internal_format = "yes"
+
+
+def test_empty_tensors_in_a_format():
+    x = torch_npu.empty_with_format((2, 3), dtype=torch.float16, device="npu:1", acl_format=NZ)
+    assert (x.shape, x.dtype, x.device) == ((2, 3), torch.float16, torch.device("npu:1"))
+    assert torch_npu.get_npu_format(x) == NZ
+    assert torch_npu.empty_with_format((2, 3)).device.type == "npu"
+    assert torch_npu.unsafe_empty_with_format((4,), acl_format=NZ).device.type == "npu"
+    assert torch_npu.empty_with_format((2, 3), device="meta").is_meta
+    with FakeTensorMode():
+        fake = torch_npu.empty_with_format((2, 3), device="npu", acl_format=NZ)
+        assert fake.device.type == "npu" and torch_npu.npu_format_cast(fake, ND).shape == (2, 3)
+    with pytest.raises(NotImplementedError, match="empty_with_format: device is cpu, allowed is npu"):
+        torch_npu.empty_with_format((2,), device="cpu")
+
+
+def test_gradients_pass_a_cast():
+    x = torch.ones(3, 4, device="npu", requires_grad=True)
+    (torch_npu.npu_format_cast(x, NZ) * 3).sum().backward()
+    assert torch.equal(x.grad.cpu(), torch.full((3, 4), 3.0))
+
+
+def test_compiled_graphs_cast():
+    @torch.compile(backend="npugraph_ex", fullgraph=True)
+    def model(x):
+        return torch_npu.npu_format_cast(x * 2, NZ) + 1
+
+    x = torch.randn(4, 5, device="npu")
+    with torch.no_grad():
+        assert torch.equal(model(x).cpu(), x.cpu() * 2 + 1)
+
+
+@pytest.mark.parametrize("code", [-1, 5, 99])
+def test_a_format_that_is_none(code: int):
+    text = rf"npu_format_cast: {code} is no format of tensors, allowed are 0 \(NCHW\), 1 \(NHWC\), 2 \(ND\)"
+    with pytest.raises(RuntimeError, match=text):
+        torch_npu.npu_format_cast(torch.ones(2, device="npu"), code)
+
+
+def test_tensors_of_cpu_have_no_formats():
+    x, y = torch.ones(2), torch.ones(2, device="npu")
+    for call in (
+        lambda: torch_npu.npu_format_cast(x, NZ),
+        lambda: torch_npu.get_npu_format(x),
+        lambda: torch_npu.get_storage_size(x),
+        lambda: torch_npu.copy_memory_(x, x),
+    ):
+        with pytest.raises(NotImplementedError, match="CPU"):
+            call()
+    with pytest.raises(NotImplementedError, match="npu_format_cast_: src is on cpu, allowed is npu"):
+        torch_npu.npu_format_cast_(y, x)
+
+
+def test_sizes_of_storages():
+    x = torch.ones(10, dtype=torch.float16, device="npu")
+    assert torch_npu.get_storage_size(x) == torch_npu.get_storage_size(x[3:5]) == 10
+
+
+def test_copies_of_memory():
+    x, y = torch.zeros(2, 3, device="npu"), torch.arange(6.0, device="npu")
+    assert torch_npu.copy_memory_(x, y, non_blocking=True) is x and x.flatten().tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(RuntimeError, match="copy_memory_: src is of type Half, allowed are Float"):
+        torch_npu.copy_memory_(x, y.half())
+    with pytest.raises(RuntimeError, match="copy_memory_: src is on npu:1, allowed is npu:0, where input is"):
+        torch_npu.copy_memory_(x, y.to("npu:1"))
+    with pytest.raises(RuntimeError, match="the storage of src holds 7 elements, allowed are 6, as input has"):
+        torch_npu.copy_memory_(x, torch.ones(7, device="npu"))
+
+
+def test_a_tensor_can_stand_on_the_memory_of_another():
+    gc.collect()
+    before = torch.npu.memory_allocated()
+    big = torch.arange(8.0, device="npu")
+    part = torch.zeros(3, device="npu")
+    view = part[1:]
+    assert torch_npu.npu_change_data_ptr(part, big, 2) == 0
+    assert part.tolist() == [2, 3, 4] and view.tolist() == [3, 4] and part.data_ptr() == big.data_ptr() + 8
+    assert torch.npu.memory_allocated() - before == 32
+    part.add_(1)
+    assert big.tolist() == [0, 1, 3, 4, 5, 5, 6, 7]
+    del big
+    assert part.tolist() == [3, 4, 5]
+    text = (
+        "npu_change_data_ptr: index is 6, allowed are 0 to 5, as the storage of src holds 8 elements and that of dst 3"
+    )
+    with pytest.raises(RuntimeError, match=text):
+        torch_npu.npu_change_data_ptr(torch.zeros(3, device="npu"), torch.zeros(8, device="npu"), 6)
+    with pytest.raises(RuntimeError, match="npu_change_data_ptr: src is of type Int, allowed are Float"):
+        torch_npu.npu_change_data_ptr(torch.zeros(3, device="npu"), torch.zeros(8, device="npu", dtype=torch.int), 0)
+
+
+def test_weak_references_do_not_hold_memory():
+    gc.collect()
+    before = torch.npu.memory_allocated()
+    x = torch.ones(2, 3, device="npu")
+    weak = torch_npu._C._weak_ref_tensor(x[1])
+    assert weak.data_ptr() == x[1].data_ptr() and weak.shape == (3,) and weak.device == x.device
+    weak.add_(1)
+    assert x.tolist() == [[1, 1, 1], [2, 2, 2]] and torch.npu.memory_allocated() - before == 24
+    del x
+    assert torch.npu.memory_allocated() == before
+    with pytest.raises(TypeError, match="_weak_ref_tensor: tensor is cpu, and must be a tensor of npu"):
+        torch_npu._C._weak_ref_tensor(torch.ones(1))
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_tensors_are_printed(device: str, capfd):
+    torch_npu.print_npugraph_tensor(torch.tensor([1.5, 2.5], device=device), tensor_name="logits")
+    torch_npu.print_npugraph_tensor(torch.tensor([7], device=device))
+    text = capfd.readouterr().out
+    assert text.startswith("tensor logits:\n 1.5000\n 2.5000\n") and "tensor:\n 7\n" in text
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_tensors_are_saved(device: str, tmp_path):
+    x = torch.arange(6.0, device=device)
+    path = tmp_path / "new" / "x.pt"
+    torch_npu.save_npugraph_tensor(x[2:4], save_path=str(path))
+    torch_npu.save_npugraph_tensor([x, x + 1], save_path=str(path))
+    torch_npu.save_npugraph_tensor(x, save_path=str(path), overwrite=True)
+    assert sorted(one.name for one in path.parent.iterdir()) == ["x.pt", "x_1.pt"]
+    assert torch.load(path).tolist() == [0, 1, 2, 3, 4, 5]
+    pair = torch.load(path.with_name("x_1.pt"))
+    assert pair[0].is_cpu and pair[1].tolist() == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(RuntimeError, match="save_npugraph_tensor: cannot write to save_path"):
+        torch_npu.save_npugraph_tensor(x, save_path=str(path / "below_a_file.pt"), overwrite=True)
+
+
+def test_a_saved_view_is_saved_without_the_rest(tmp_path):
+    torch_npu.save_npugraph_tensor(torch.zeros(100_000)[:2], save_path=str(tmp_path / "x.pt"))
+    assert (tmp_path / "x.pt").stat().st_size < 10_000
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("backend", ["npugraph_ex", "aot_eager"])
+def test_graphs_print_and_save_at_every_call(device: str, backend: str, tmp_path, capfd):
+    path = str(tmp_path / "x.pt")
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def model(x):
+        torch_npu.print_npugraph_tensor(x * 2, tensor_name="doubled")
+        torch_npu.save_npugraph_tensor(x + 1, save_path=path)
+        return x * 3
+
+    with torch.no_grad():
+        for value in range(3):
+            model(torch.full((2,), float(value), device=device))
+    text = capfd.readouterr().out
+    assert text.count("tensor doubled") == 3 and "\n 4\n 4\n" in text
+    assert [torch.load(tmp_path / name).tolist() for name in ("x.pt", "x_1.pt", "x_2.pt")] == [[1, 1], [2, 2], [3, 3]]
