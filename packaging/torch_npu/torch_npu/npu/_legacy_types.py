@@ -56,19 +56,17 @@ class _Type:
 
 def storages() -> dict[str, type]:
     """Classes of storages by name."""
-    return {
-        f"{name}Storage": type(
-            f"{name}Storage",
-            (_NPULegacyStorage,),
-            {"__module__": _MODULE, "dtype": _Type(dtype), "_dtype": _Type(dtype)},
-        )
-        for name, dtype in _TYPES.items()
-    }
+    made = {}
+    for name, dtype in _TYPES.items():
+        fields = {"__module__": _MODULE, "__doc__": f"Storages of npu of {dtype}.", "dtype": _Type(dtype)}
+        made[f"{name}Storage"] = type(f"{name}Storage", (_NPULegacyStorage,), fields | {"_dtype": _Type(dtype)})
+    return made
 
 
 def tensors() -> dict[str, type]:
     """Classes of tensors by name."""
-    return {
-        f"{name}Tensor": _TensorType(f"{name}Tensor", (), {"__module__": _MODULE, "dtype": dtype})
-        for name, dtype in _TYPES.items()
-    }
+    made = {}
+    for name, dtype in _TYPES.items():
+        fields = {"__module__": _MODULE, "__doc__": f"Tensors of npu of {dtype}.", "dtype": dtype}
+        made[f"{name}Tensor"] = _TensorType(f"{name}Tensor", (), fields)
+    return made

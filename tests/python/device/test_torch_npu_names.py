@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public names of torch_npu: what importing it imports, and that what it lists is there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch_npu
+
+
+def _modules() -> list[str]:
+    found = pkgutil.walk_packages(torch_npu.__path__, "torch_npu.")
+    return ["torch_npu", *(one.name for one in found)]
+
+
+def _imported(autoload: bool) -> set[str]:
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(autoload))}
+    code = "import sys, torch; print(sorted(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    return set(ast.literal_eval(found.stdout))
+
+
+def test_importing_torch_imports_nothing_else_because_of_npu():
+    ours = ("npugraph", "torch_npu", "torch.npu")
+    added = _imported(autoload=True) - _imported(autoload=False)
+    assert not [name for name in added if not name.startswith(ours)]
+    later = [f"torch_npu.{name}" for name in torch_npu._SUBMODULES if name != "multiprocessing"]
+    assert not [name for name in added if name.startswith(tuple(later))]
+    assert not [name for name in added if name.startswith("npugraph.backend")]
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_what_a_module_lists_is_there(name: str):
+    module = importlib.import_module(name)
+    listed = getattr(module, "__all__", ())
+    assert not [one for one in listed if not hasattr(module, one)]
+    assert len(set(listed)) == len(listed)
+    for one in listed:
+        found = getattr(module, one)
+        if callable(found):
+            assert found.__doc__, f"{name}.{one} has no documentation"
+
+
+def test_submodules_come_when_they_are_asked_for():
+    code = """
+import torch, torch_npu
+torch_npu.profiler.ProfilerLevel.Level1
+torch_npu.utils.get_cann_version()
+torch_npu.testing
+torch_npu._C._npu_get_soc_version()
+torch_npu._inductor
+torch_npu.op_plugin.atb
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="module 'torch_npu' has no attribute 'nonsense'"):
+        torch_npu.nonsense  # noqa: B018
+    assert "profiler" in dir(torch_npu) and "npu_rms_norm" in dir(torch_npu)
+
+
+def test_names_that_scripts_import():
+    from acl.rt import memcpy
+    from torch_npu.op_plugin.atb._atb_ops import _register_atb_extensions
+    from torch_npu.profiler import dynamic_profile
+
+    assert _register_atb_extensions() is None
+    assert callable(memcpy) and callable(dynamic_profile.init)
+    assert (torch_npu.int4, torch_npu.hifloat8, torch_npu.float4_e2m1fn_x2) == (285, 290, 296)
+    assert torch_npu.Format.UNDEFINED == -1 and torch_npu.Format(30).name == "NCDHW"
+
+
+def test_the_runtime_of_the_vendor():
+    import acl
+
+    x, y = torch.arange(4.0, device="npu"), torch.zeros(4, device="npu")
+    assert acl.rt.memcpy(y.data_ptr(), 16, x.data_ptr(), 16, 3) == 0 and torch.equal(x, y)
+    assert acl.rt.memcpy(y.data_ptr(), 8, x.data_ptr(), 16, 3) == 100000
+    assert acl.init() == acl.finalize() == acl.rt.set_device(0) == acl.rt.synchronize_device() == 0
+    assert acl.rt.set_device(99) == 100000
+    assert acl.rt.get_device() == (0, 0) and acl.rt.get_device_count() == (torch.npu.device_count(), 0)
+    assert acl.get_soc_name() == torch.npu.get_device_name()
+    before = acl.rt.get_mem_info(1)
+    address, error = acl.rt.malloc(1000, 0)
+    assert error == 0 and before[0] - acl.rt.get_mem_info(1)[0] == 1000 and before[2] == 0
+    assert acl.rt.free(address) == 0 and acl.rt.free(address) == 100000
+    assert acl.rt.malloc(1 << 60, 0) == (0, 200000)

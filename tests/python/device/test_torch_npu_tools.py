@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch_npu.profiler, torch_npu.testing, torch_npu.utils."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch_npu
+from torch_npu import profiler
+from torch_npu.profiler import dynamic_profile
+from torch_npu.testing import common_utils
+from torch_npu.testing.testcase import TestCase
+
+
+def _work() -> None:
+    (torch.ones(8, 8, device="npu") @ torch.ones(8, 8, device="npu")).relu()
+
+
+def _traces(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json"))
+
+
+def test_a_profile_of_scheduled_steps(tmp_path: Path):
+    config = profiler._ExperimentalConfig(
+        profiler_level=profiler.ProfilerLevel.Level1,
+        aic_metrics=profiler.AiCMetrics.PipeUtilization,
+        export_type=[profiler.ExportType.Text, profiler.ExportType.Db],
+    )
+    with profiler.profile(
+        activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU],
+        schedule=profiler.schedule(wait=1, warmup=0, active=1, repeat=2, skip_first=1),
+        on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path), worker_name="me"),
+        experimental_config=config,
+    ) as prof:
+        for _ in range(6):
+            _work()
+            prof.step()
+    traces = _traces(tmp_path)
+    assert len(traces) == 2 and traces[0].parts[-3].startswith("me_")
+    names = {event.get("name") for event in json.loads(traces[0].read_text())["traceEvents"]}
+    assert "aten::mm" in names and "ProfilerStep#2" in names
+    assert profiler.analyse(str(tmp_path)) is None
+
+
+def test_operators_of_a_profile():
+    with profiler.profile() as prof:
+        _work()
+    assert common_utils.check_operators_in_prof(["aten::mm"], prof, ["aten::bmm"])
+    assert not common_utils.check_operators_in_prof(["aten::bmm"], prof)
+    assert not common_utils.check_operators_in_prof(["aten::mm"], prof, ["aten::relu"])
+
+
+def test_what_a_profile_can_have():
+    assert profiler.supported_activities() == {profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU}
+    assert "Level0" in profiler.supported_profiler_level() and len(profiler.supported_ai_core_metrics()) == 9
+    assert profiler.supported_export_type() == {"text", "db"}
+    with pytest.raises(ValueError, match="profiler_level has 'Level9', allowed are Level0, Level1, Level2, Level_none"):
+        profiler._ExperimentalConfig(profiler_level="Level9")
+    with pytest.raises(ValueError, match="activities has 'GPU'"):
+        profiler.profile(activities=["GPU"])
+    with pytest.raises(TypeError, match="experimental_config is dict"):
+        profiler.profile(experimental_config={})
+    with pytest.raises(FileNotFoundError, match="there is no such directory"):
+        profiler.analyse("/nowhere")
+
+
+def test_a_file_switches_profiling_on(tmp_path: Path):
+    config, traces = tmp_path / "profiler_config.json", tmp_path / "traces"
+    dynamic_profile.init(str(tmp_path))
+    for _ in range(2):
+        _work()
+        dynamic_profile.step()
+    assert not _traces(traces)
+    given = json.loads(config.read_text()) | {"prof_dir": str(traces), "active": 2, "start_step": 4}
+    config.write_text(json.dumps(given))
+    os.utime(config, ns=(1, 1))  # a clock may be too coarse to show the change
+    for _ in range(6):
+        _work()
+        dynamic_profile.step()
+    assert len(_traces(traces)) == 1
+    dynamic_profile.set_state({"cur_step": 100})
+    dynamic_profile.start(str(config))
+    for _ in range(3):
+        _work()
+        dynamic_profile.step()
+    assert len(_traces(traces)) == 2
+    with pytest.raises(ValueError, match="expected a dictionary with 'cur_step'"):
+        dynamic_profile.set_state({})
+
+
+class _Case(TestCase):
+    def runTest(self) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    "x, y, equal",
+    [
+        (torch.ones(4), torch.ones(4) * (1 + 5e-5), True),
+        (torch.ones(4), torch.ones(4) * (1 + 5e-4), False),
+        (torch.full((4,), 1e-6), torch.full((4,), 2e-6), True),  # within 1e-4 as numbers
+        (torch.full((4,), 1000.0), torch.full((4,), 1000.05), True),  # within 1e-4 of them
+        (torch.ones(4).half(), torch.ones(4).half() * 1.0005, True),
+        (torch.ones(4).bfloat16(), torch.ones(4).bfloat16() * 1.01, False),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), False),
+        (torch.ones(2), torch.ones(3), False),
+        (torch.ones(2), torch.ones(2).double(), False),
+        (torch.tensor([float("nan"), 1]), torch.tensor([float("nan"), 1]), True),
+        (torch.tensor([float("nan"), 1]), torch.tensor([1, float("nan")]), False),
+        (torch.tensor([float("inf")]), torch.tensor([float("inf")]), True),
+        (torch.tensor([float("inf")]), torch.tensor([-float("inf")]), False),
+        ([torch.ones(1), 2.0], [np.ones(1, np.float32), 2.0], True),
+    ],
+)
+def test_comparisons_within_a_tolerance(x, y, equal: bool):
+    case = _Case()
+    if equal:
+        case.assertRtolEqual(x, y)
+    else:
+        with pytest.raises(AssertionError):
+            case.assertRtolEqual(x, y)
+
+
+def test_a_few_elements_may_differ():
+    x, y = torch.ones(20_000), torch.ones(20_000)
+    y[:2] = 5
+    _Case().assertRtolEqual(x.npu(), y)
+    y[:3] = 5
+    with pytest.raises(AssertionError, match="3 of 20000 elements differ, allowed are 2"):
+        _Case().assertRtolEqual(x, y)
+    _Case().assertRtolEqual(torch.ones(2), torch.ones(2).double(), auto_trans_dtype=True)
+
+
+def test_other_assertions():
+    case = _Case()
+    x = torch.ones(2, device="npu")
+    case.assertEqual(x, torch.ones(2))
+    case.assertEqual(x.sum(), 2.0)
+    case.assertEqual([1, (x, "a")], [1, (x + 1e-6, "a")])
+    case.assertEqual(float("nan"), float("nan"))
+    case.assertNotEqual(x, x + 1)
+    case.assertAlmostEqual(1.0, 1.04, places=1)
+    case.assertObjectIn(x, [1, x])
+    case.assertWarns(lambda: warnings.warn("w", stacklevel=1))
+    case.assertNotWarn(lambda: None)
+    with case.maybeWarnsRegex(UserWarning, "some"):
+        pass
+    for call in (
+        lambda: case.assertEqual(x, x + 1e-3),
+        lambda: case.assertEqual(1.0, 1.1),
+        lambda: case.assertEqual("a", "b"),
+        lambda: case.assertNotEqual(x, x),
+        lambda: case.assertObjectIn(object(), [1]),
+        lambda: case.assertWarns(lambda: None),
+    ):
+        with pytest.raises(AssertionError):
+            call()
+    assert case.precision == 1e-5
+    sparse, indices, values = case.genSparseTensor([4, 5], 2, 3, True)
+    assert sparse.shape == (4, 5) and indices.shape == (2, 6) and values.shape == (6,)
+    assert case.safeToDense(sparse).shape == (4, 5)
+
+
+def test_each_test_starts_with_the_same_seeds():
+    drawn = []
+    for _ in range(2):
+        _Case().setUp()
+        drawn.append((torch.rand(1).item(), torch.rand(1, device="npu").item(), np.random.rand()))
+    assert drawn[0] == drawn[1]
+
+
+def test_tensors_of_tests():
+    cpu, npu = common_utils.create_common_tensor([np.float16, 2, (3, 4)], -1, 1)
+    assert cpu.dtype == torch.float16 and npu.device.type == "npu" and torch.equal(cpu, npu.cpu())
+    assert cpu.abs().max() <= 1 and torch_npu.get_npu_format(npu) == 2
+    for dtype in (torch.bool, torch.int32, torch.float32, torch.complex64):
+        cpu, npu = common_utils.create_dtype_tensor((50,), dtype, no_zero=True)
+        assert cpu.dtype == npu.dtype == dtype and bool((cpu != 0).all()) and torch.equal(cpu, npu.cpu())
+    assert common_utils.get_npu_device() == "npu:0"
+    assert list(common_utils.iter_indices(torch.ones(2, 2))) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert common_utils.is_iterable([]) and not common_utils.is_iterable(1)
+    common_utils.test_2args_broadcast(torch.add)
+    with common_utils.freeze_rng_state():
+        x = torch.rand(2), torch.rand(2, device="npu")
+    assert torch.equal(torch.rand(2), x[0]) and torch.equal(torch.rand(2, device="npu"), x[1])
+
+
+def test_tests_that_are_skipped():
+    def run() -> str:
+        return "ran"
+
+    assert common_utils.SupportedDevices(["Ascend910B"])(run)() == "ran"
+    assert common_utils.SkipIfNotGteCANNVersion("8.0.0")(run)() == "ran"
+    assert common_utils.SkipIfNoLapack()(run)() == "ran"
+    assert common_utils.SkipIfNotRegistered()("why")(run)() == "ran"
+    with pytest.raises(unittest.SkipTest, match="only on Ascend310P"):
+        common_utils.SupportedDevices(["Ascend310P"])(run)()
+    with pytest.raises(unittest.SkipTest, match=r"only from CANN 99\.0\.0 on"):
+        common_utils.SkipIfNotGteCANNVersion("99.0.0")(run)()
+
+
+def test_combined_tensors():
+    tensors = [torch.full((2, 2), 1.0, device="npu"), torch.full((3,), 2.0, device="npu")]
+    combined = torch_npu.utils.npu_combine_tensors(tensors)
+    assert combined.tolist() == [1, 1, 1, 1, 2, 2, 2]
+    assert torch_npu.utils.is_combined_tensor_valid(combined, tensors)
+    combined.add_(1)
+    assert tensors[0].tolist() == [[2, 2], [2, 2]] and tensors[1].tolist() == [3, 3, 3]
+    assert torch_npu.utils.get_part_combined_tensor(combined, 4, 3).data_ptr() == tensors[1].data_ptr()
+    tensors[1] = torch.ones(3, device="npu")
+    assert not torch_npu.utils.is_combined_tensor_valid(combined, tensors)
+    zeros = [torch.ones(2, device="npu")]
+    assert torch_npu.utils.npu_combine_tensors(zeros, require_copy_value=False).tolist() == [0, 0]
+    assert torch_npu.utils.npu_combine_tensors([]) is None
+    assert torch_npu.utils.get_part_combined_tensor(None, 0, 3) is None
+    with pytest.raises(ValueError, match=r"types differ: torch.float32, torch.int64"):
+        torch_npu.utils.npu_combine_tensors([zeros[0], zeros[0].long()])
+    with pytest.raises(ValueError, match="elements 6 to 9 of a tensor of 7"):
+        torch_npu.utils.get_part_combined_tensor(combined, 6, 3)
+
+
+def test_counted_operations():
+    counter = torch_npu.utils.FlopsCounter()
+    counter.start()
+    x = torch.ones(4, 8, device="npu") @ torch.ones(8, 2, device="npu")
+    counter.pause()
+    x @ x.t()
+    counter.resume()
+    torch.ones(2, 2, device="npu") @ torch.ones(2, 2, device="npu")
+    counter.stop()
+    assert counter.get_flops() == [2 * 4 * 8 * 2 + 2 * 8] * 2
+
+
+def test_saving_in_another_thread(tmp_path: Path):
+
+    x = torch.ones(3, device="npu")
+    torch_npu.utils.save_async({"x": [x], "n": 1}, tmp_path / "x.pt")
+    x.zero_()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(60)
+    from torch_npu.utils.serialization import load
+
+    loaded = load(tmp_path / "x.pt")
+    assert loaded["x"][0].tolist() == [1, 1, 1] and loaded["x"][0].is_cpu and loaded["n"] == 1
+
+
+def test_cores_of_a_thread():
+    before = os.sched_getaffinity(0)
+    first = min(before)
+    torch_npu.utils.set_thread_affinity([first, first])
+    assert os.sched_getaffinity(0) == {first}
+    torch_npu.utils.reset_thread_affinity()
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(ValueError, match="core_range is"):
+        torch_npu.utils.set_thread_affinity([3, 1])
+
+
+def test_extensions_are_those_of_torch():
+    from torch_npu.utils.cpp_extension import NpuExtension
+
+    assert NpuExtension("mine", ["mine.cc"]).name == "mine"
