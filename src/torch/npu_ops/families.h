@@ -21,5 +21,10 @@ void define_optimisers(Definitions& npu);
 void define_sampling(Definitions& npu);
 void define_shapes(Definitions& npu);
 void define_tensor_dumps(Definitions& npu);
+void define_activations(Definitions& npu);
+void define_matmul(Definitions& npu);
+void define_norms(Definitions& npu);
+void define_quant_matmul(Definitions& npu);
+void define_quantise(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

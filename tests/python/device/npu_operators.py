@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
@@ -89,6 +90,16 @@ def check_close(got: Any, want: Any) -> None:
             torch.testing.assert_close(
                 g.long(), w.long(), rtol=0, atol=1 if g.dtype in (torch.int8, torch.uint8) else 0
             )
+
+
+def check_refused(name: str, message: str, *args: Any, **kwargs: Any) -> None:
+    """The operator of ``torch_npu`` of that name refuses the arguments, on both devices, with its name and a text that
+    begins with ``message``, a regular expression."""
+    import torch_npu
+
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError, match=f"^{name}: {message}"):
+            getattr(torch_npu, name)(*on(device, args), **on(device, kwargs))
 
 
 def _check_on_npu(op: Any, args: Any, kwargs: Any, want: Any, want_args: Any) -> None:

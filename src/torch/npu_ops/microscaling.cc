@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu_ops/microscaling.h"
+
+#include <vector>
+
+namespace npugraph::npu_ops {
+namespace {
+
+constexpr int64_t kBlock = 32;
+constexpr int64_t kFloat4Code = 296;
+constexpr int64_t kExponentBits = 255;  // of float32 and float8_e8m0fnu, which have one bias
+constexpr int64_t kMantissaBits = 23;   // of float32
+
+// Values of float4_e2m1 are 0, 0.5, 1, 1.5, 2, 3, 4, 6: steps of 0.5 below 2, of 1 below 4, of 2 above. A multiple of a step is
+// even where its mantissa is.
+Tensor float4_codes(const Tensor& exact) {
+  const Tensor size = exact.abs().clamp_max(6);
+  const Tensor low = at::round(size * 2), middle = at::round(size) + 2, high = at::round(size / 2) + 4;
+  const Tensor code = at::where(size < 2, low, at::where(size < 4, middle, high));
+  return code.to(at::kByte) + at::signbit(exact).to(at::kByte) * 8;
+}
+
+std::vector<c10::SymInt> shape_with(const Tensor& x, int64_t axis, const c10::SymInt& size) {
+  std::vector<c10::SymInt> out = x.sym_sizes().vec();
+  out[axis] = size;
+  return out;
+}
+
+// Zeros at the end of `axis` up to `size`.
+Tensor padded(const Tensor& x, int64_t axis, const c10::SymInt& size) {
+  const c10::SymInt missing = size - x.sym_size(axis);
+  return at::cat({x, x.new_zeros_symint(shape_with(x, axis, missing))}, axis);
+}
+
+}  // namespace
+
+Tensor pack_float4(const char* op, const Tensor& exact) {
+  const c10::SymInt size = exact.sym_size(-1);
+  TORCH_CHECK(size % 2 == 0, op, ": the last dimension has ", size, " values of float4, which do not fill bytes");
+  const Tensor pairs = float4_codes(exact).unflatten_symint(-1, {size / 2, 2});
+  return pairs.select(-1, 0) + pairs.select(-1, 1) * 16;
+}
+
+Tensor unpack_float4(const Tensor& bytes) {
+  const Tensor codes = at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, -1).flatten(-2);
+  const Tensor exponent = codes.bitwise_right_shift(1).bitwise_and(3).to(at::kFloat);
+  const Tensor half = codes.bitwise_and(1).to(at::kFloat) / 2;
+  const Tensor size = at::where(exponent == 0, half, (half + 1) * at::exp2(exponent - 1));
+  return at::where(codes >= 8, -size, size);
+}
+
+ElementType element_type(const char* op, const char* name, int64_t code) {
+  const at::ScalarType type = type_of_code(op, name, code, at::kByte);
+  if (type == at::kFloat4_e2m1fn_x2) return {};
+  if (type == at::kFloat8_e4m3fn) return {.storage = type, .top_exponent = 8};
+  TORCH_CHECK(type == at::kFloat8_e5m2, op, ": ", name, " is ", type,
+              ", allowed are float8_e4m3fn, float8_e5m2 and float4_e2m1");
+  return {.storage = type, .top_exponent = 15};
+}
+
+Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type) {
+  check_dims(op, "the input", exact, 1, 7);
+  axis = at::maybe_wrap_dim(axis, exact.dim());
+  const c10::SymInt size = exact.sym_size(axis), pairs = (size + 2 * kBlock - 1) / (2 * kBlock);
+  const Tensor whole = padded(exact.to(at::kFloat), axis, pairs * 2 * kBlock);
+  const Tensor blocks = whole.unflatten_symint(axis, {pairs * 2, kBlock});
+  const Tensor largest = at::amax(blocks.abs(), axis + 1, /*keepdim=*/true);
+  const Tensor exponent = largest.view(at::kInt).bitwise_right_shift(kMantissaBits).bitwise_and(kExponentBits);
+  const Tensor shared =
+      (exponent - type.top_exponent).clamp_min(0).masked_fill(exponent == kExponentBits, kExponentBits);
+  const Tensor scale = shared.to(at::kByte).view(at::kFloat8_e8m0fnu);
+  const Tensor shrunk = (blocks / scale.to(at::kFloat)).flatten(axis, axis + 1).narrow_symint(axis, 0, size);
+  const Tensor pair_scales = scale.squeeze(axis + 1).unflatten_symint(axis, {pairs, 2}).movedim(axis + 1, -1);
+  const Tensor values = type.storage == at::kByte
+                            ? pack_float4(op, shrunk)
+                            : quantised(op, shrunk, quant_type(op, "dst_type", static_cast<int64_t>(type.storage)));
+  return {values, pair_scales.contiguous()};
+}
+
+bool is_block_scale(const Tensor& scale, std::optional<int64_t> code) {
+  const auto type = type_of_code("a product", "the type of a scale", code, scale.scalar_type());
+  return type == at::kFloat8_e8m0fnu;
+}
+
+Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size) {
+  axis = at::maybe_wrap_dim(axis, scale.dim() - 1);
+  const Tensor blocks = scale.view(at::kFloat8_e8m0fnu).to(at::kFloat).movedim(-1, axis + 1).flatten(axis, axis + 1);
+  return blocks.repeat_interleave_symint(kBlock, axis).narrow_symint(axis, 0, size);
+}
+
+Tensor read_as(const char* op, const char* name, const Tensor& tensor, std::optional<int64_t> code) {
+  if (tensor.scalar_type() == at::kInt) return tensor;
+  if (tensor.scalar_type() == at::kFloat4_e2m1fn_x2) return unpack_float4(tensor.view(at::kByte));
+  if (!code) return tensor;
+  if (code == kFloat4Code) return unpack_float4(tensor.view(at::kByte));
+  const at::ScalarType type = type_of_code(op, name, code, tensor.scalar_type());
+  TORCH_CHECK(static_cast<int64_t>(c10::elementSize(type)) == tensor.element_size(), op, ": ", name, " says ", type,
+              ", and the tensor is ", tensor.scalar_type());
+  return tensor.view(type);
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu_ops/quant_products.h"
+
+#include <vector>
+
+namespace npugraph::npu_ops {
+namespace {
+
+// How npu_trans_quant_param places a scale in 64 bits: the float32 in the low half, less the low bits of its mantissa; an offset
+// of 9 bits, signed; and one bit that is always set.
+constexpr int64_t kFloatBits = 0xffffffff;
+constexpr int64_t kLowMantissa = 0x1fff;
+constexpr int64_t kOffsetShift = 37;
+constexpr int64_t kOffsetBits = 0x1ff;
+constexpr int64_t kOffsetSign = 0x100;
+constexpr int64_t kAlwaysSet = int64_t{1} << 46;
+
+// Without these instructions oneDNN adds pairs of int8 products in 16 bits, where they saturate.
+bool has_exact_int8_dot() { return __builtin_cpu_supports("avx512vnni"); }
+
+}  // namespace
+
+Tensor int8_product(const Tensor& x1, const Tensor& x2) {
+  if (x2.dim() == 2 && x1.dim() >= 2 && has_exact_int8_dot()) {
+    std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
+    shape.back() = x2.sym_size(1);
+    return at::_int_mm(x1.flatten(0, -2), x2).view_symint(shape);
+  }
+  // Exact, too, unlike float32: sums of 2^14 * k stay below 2^53, and this is a BLAS call, which int32 has none of.
+  return at::matmul(x1.to(at::kDouble), x2.to(at::kDouble)).to(at::kInt);
+}
+
+Tensor int8_weight(const char* op, const char* name, const Tensor& weight, const c10::SymInt& k) {
+  check_type(op, name, weight, {at::kChar, at::kInt});
+  check_dims(op, name, weight, 2, 6);
+  const bool is_packed = weight.scalar_type() == at::kInt;
+  const c10::SymInt rows = weight.sym_size(-2);
+  if (rows == k) return is_packed ? unpack_int4(weight) : weight;
+  TORCH_CHECK(is_packed && rows * 8 == k, op, ": ", name, " has shape ", weight.sym_sizes(), ", and ", k,
+              " is the size to sum over");
+  return unpack_int4(weight.transpose(-1, -2)).transpose(-1, -2);
+}
+
+Scale decoded_scale(const char* op, const char* name, const Tensor& scale) {
+  check_type(op, name, scale, {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble, at::kLong, at::kUInt64});
+  if (at::isFloatingType(scale.scalar_type())) return {wide(scale), {}};
+  const Tensor bits = scale.view(at::kLong);
+  const Tensor low = bits.bitwise_and(kFloatBits);  // to int32 as two's complement
+  const Tensor offset = bits.bitwise_right_shift(kOffsetShift).bitwise_and(kOffsetBits);
+  return {low.to(at::kInt).view(at::kFloat), offset.bitwise_xor(kOffsetSign).sub(kOffsetSign).to(at::kFloat)};
+}
+
+Tensor encoded_scale(const Tensor& scale, const OptionalTensor& offset, bool to_nearest) {
+  Tensor bits = scale.contiguous().view(at::kInt).to(at::kLong).bitwise_and(kFloatBits);
+  if (to_nearest) {
+    const Tensor is_odd = bits.bitwise_right_shift(13).bitwise_and(1);
+    bits = bits + is_odd + kLowMantissa / 2;  // half to even
+  }
+  bits = bits.bitwise_and(kFloatBits & ~kLowMantissa).bitwise_or(kAlwaysSet);
+  if (!offset) return bits;
+  const Tensor rounded = at::round(wide(*offset)).clamp(-kOffsetSign, kOffsetSign - 1).to(at::kLong);
+  return bits.bitwise_or(rounded.bitwise_and(kOffsetBits).bitwise_left_shift(kOffsetShift));
+}
+
+Tensor dequantised_weight(const char* op, const Tensor& weight, const Tensor& scale, const OptionalTensor& offset) {
+  const Tensor exact = weight.to(at::kFloat);
+  const bool has_groups = scale.dim() >= 2 && scale.sym_size(-2) != 1;
+  if (!has_groups) return (offset ? exact + wide(*offset) : exact) * wide(scale);
+  const c10::SymInt k = weight.sym_size(-2), groups = scale.sym_size(-2);
+  TORCH_CHECK(k % groups == 0, op, ": a scale has ", groups, " groups, which do not divide the ", k,
+              " rows of the weight");
+  const Tensor blocks = exact.unflatten_symint(-2, {groups, k / groups});
+  const Tensor shifted = offset ? blocks + wide(*offset).unsqueeze(-2) : blocks;
+  return (shifted * wide(scale).unsqueeze(-2)).flatten(-3, -2);
+}
+
+Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at::ScalarType type) {
+  const auto& [bias, scale, pertoken_scale, offset] = epilogue;
+  const bool is_integer_bias = bias && bias->scalar_type() == at::kInt;
+  const Tensor biased = is_integer_bias ? sums + *bias : sums;
+  if (type == at::kInt) return biased;
+  Tensor out = wide(biased);
+  Scale decoded;
+  if (scale) decoded = decoded_scale(op, "scale", *scale);
+  if (scale) out = out * decoded.factor;
+  if (pertoken_scale) out = out * wide(*pertoken_scale).unsqueeze(-1);
+  if (bias && !is_integer_bias) out = out + wide(*bias);
+  if (type != at::kChar) return out.to(type);
+  const Tensor shift = offset ? wide(*offset) : decoded.offset;
+  return quantised(op, shift.defined() ? out + shift : out, QuantType{});
+}
+
+}  // namespace npugraph::npu_ops

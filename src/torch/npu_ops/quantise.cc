@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values to integers and back. Real value = (integer - zero point) * scale (Jacob et al., 2018, arXiv:1712.05877), computed in
+// float32.
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/families.h"
+#include "torch/npu_ops/microscaling.h"
+#include "torch/npu_ops/quantisation.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+// `of`, one value for all or one for each along `axis` of `x`, so that it broadcasts with `x`.
+Tensor along(const char* op, const char* name, const Tensor& of, const Tensor& x, int64_t axis) {
+  const Tensor values = wide(of);
+  if (values.dim() != 1) return values;
+  const bool fits = values.sym_size(0) == 1 || values.sym_size(0) == x.sym_size(axis);
+  TORCH_CHECK(fits, op, ": ", name, " has ", values.sym_size(0), " values, allowed are 1 and ", x.sym_size(axis),
+              ", the size of dimension ", axis, " of the input");
+  std::vector<c10::SymInt> shape(x.dim(), 1);
+  shape[at::maybe_wrap_dim(axis, x.dim())] = values.sym_size(0);
+  return values.view_symint(shape);
+}
+
+Tensor quantize(const Tensor& input, const Tensor& scales, const OptionalTensor& zero_points, int64_t dtype,
+                int64_t axis, bool div_mode) {
+  constexpr const char* kOp = "npu_quantize";
+  check_floating(kOp, "input", input);
+  const QuantType type = quant_type(kOp, "dtype", dtype);
+  TORCH_CHECK(div_mode || axis == -1 || axis == -2 || axis >= input.dim() - 2, kOp, ": axis is ", axis,
+              ", allowed without div_mode are the last two dimensions");
+  const int64_t channel = input.dim() == 1 && axis == 1 ? 0 : axis;
+  const Tensor scale = along(kOp, "scales", scales, input, channel);
+  Tensor out = div_mode ? wide(input) / scale : wide(input) * scale;
+  if (div_mode && !type.is_floating()) out = at::round(out);
+  if (zero_points) out = out + along(kOp, "zero_points", *zero_points, input, channel);
+  return quantised(kOp, out, type);
+}
+
+// What dynamic quantisation rounds: `input` times its smooth scales.
+Tensor smoothed(const char* op, const Tensor& input, const OptionalTensor& smooth_scales,
+                const OptionalTensor& group_index) {
+  check_floating(op, "input", input);
+  if (!smooth_scales) {
+    TORCH_CHECK(!group_index, op, ": group_index selects rows of smooth_scales, which are not given");
+    return wide(input);
+  }
+  const Tensor scales = wide(*smooth_scales);
+  TORCH_CHECK(scales.dim() == (group_index ? 2 : 1) && scales.sym_size(-1) == input.sym_size(-1), op,
+              ": smooth_scales has shape ", scales.sym_sizes(), ", allowed is ", group_index ? "[groups, " : "[",
+              input.sym_size(-1), "]");
+  if (!group_index) return wide(input) * scales;
+  check_type(op, "group_index", *group_index, {at::kInt, at::kLong});
+  const Tensor rows = wide(input).flatten(0, -2);
+  return (rows * rows_by_group(scales, *group_index, rows.sym_size(0))).view_as(input);
+}
+
+// Tokens, channels or the whole, as the last dimension to reduce over.
+struct Mode {
+  Tensor values;
+  int64_t dim;
+};
+
+Mode mode_of(const char* op, std::string_view quant_mode, const Tensor& exact) {
+  if (quant_mode == "pertoken") return {exact, -1};
+  if (quant_mode == "perchannel") {
+    check_dims(op, "input (per channel)", exact, 2, 8);
+    return {exact, -2};
+  }
+  TORCH_CHECK(quant_mode == "pertensor", op, ": quant_mode is \"", quant_mode,
+              "\", allowed are \"pertoken\", \"perchannel\" and \"pertensor\"");
+  return {exact.reshape_symint({1, exact.sym_numel()}), -1};
+}
+
+std::tuple<Tensor, Tensor> dynamic_quant(const Tensor& input, const OptionalTensor& smooth_scales,
+                                         const OptionalTensor& group_index, std::optional<int64_t> dst_type,
+                                         c10::string_view quant_mode, double dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_quant";
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  const Tensor exact = smoothed(kOp, input, smooth_scales, group_index);
+  const Mode mode = mode_of(kOp, {quant_mode.data(), quant_mode.size()}, exact);
+  Quantised out = dynamically_quantised(kOp, mode.values, mode.dim, type, dst_type_max);
+  if (mode.values.dim() != exact.dim() || quant_mode == "pertensor") {
+    std::vector<c10::SymInt> shape = input.sym_sizes().vec();
+    if (type.is_int4) shape.back() = shape.back() / 8;
+    out.values = out.values.view_symint(shape);
+  }
+  return {out.values, out.scale};
+}
+
+Tensor anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, std::optional<int64_t> dst_dtype,
+                  std::optional<int64_t> src_dtype) {
+  constexpr const char* kOp = "npu_anti_quant";
+  const Tensor values = read_as(kOp, "src_dtype", x, src_dtype);
+  check_type(kOp, "x", values, {at::kChar, at::kInt, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  const at::ScalarType type = type_of_code(kOp, "dst_dtype", dst_dtype, at::kHalf);
+  TORCH_CHECK(type == at::kHalf || type == at::kBFloat16 || type == at::kFloat, kOp, ": dst_dtype is ", type,
+              ", allowed are Half, BFloat16 and Float");
+  Tensor exact = with_int4_unpacked(values).to(at::kFloat);
+  if (offset) exact = exact + wide(*offset);
+  return (exact * wide(scale)).to(type);
+}
+
+Tensor convert_weight_to_int4pack(const Tensor& weight, int64_t) {
+  check_type("npu_convert_weight_to_int4pack", "weight", weight, {at::kInt});
+  return pack_int4("npu_convert_weight_to_int4pack", weight);
+}
+
+}  // namespace
+
+void define_quantise(Definitions& npu) {
+  npu.composed(
+      "npu_quantize", &quantize,
+      "div_mode: round(x / scale) + zero_point, else round(x * scale + zero_point), saturated; scales are one or "
+      "one per channel along axis (Jacob et al., 2018)");
+  npu.composed(
+      "npu_dynamic_quant", &dynamic_quant,
+      "scale = max |x * smooth| / largest value of the type (dst_type_max where it is given), in float32, over "
+      "the last dimension (pertoken), the one before (perchannel) or all (pertensor); y = round(x * smooth / "
+      "scale). group_index: cumulative ends of the rows that take each row of smooth_scales");
+  npu.composed(
+      "npu_anti_quant", &anti_quant,
+      "(x + offset) * scale, in float16 where dst_dtype is None; x of int32 holds eight int4 values in a word");
+  npu.composed("npu_convert_weight_to_int4pack", &convert_weight_to_int4pack,
+               "eight values of [-8, 7] along the last dimension to an int32, the first in the lowest bits");
+}
+
+}  // namespace npugraph::npu_ops
