@@ -110,8 +110,10 @@ void register_operators() {
     define_tensor_dumps(*npu);
     static auto* atb = new Definitions("atb");
     define_atb_gating(*atb);
+    define_grouped_matmul(*npu);
     define_matmul(*npu);
     define_norms(*npu);
+    define_quant_activations(*npu);
     define_quant_matmul(*npu);
     define_quantise(*npu);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });

@@ -22,8 +22,10 @@ void define_sampling(Definitions& npu);
 void define_shapes(Definitions& npu);
 void define_tensor_dumps(Definitions& npu);
 void define_activations(Definitions& npu);
+void define_grouped_matmul(Definitions& npu);
 void define_matmul(Definitions& npu);
 void define_norms(Definitions& npu);
+void define_quant_activations(Definitions& npu);
 void define_quant_matmul(Definitions& npu);
 void define_quantise(Definitions& npu);
 

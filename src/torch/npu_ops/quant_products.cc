@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/quant_products.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace npugraph::npu_ops {
@@ -18,6 +19,36 @@ constexpr int64_t kAlwaysSet = int64_t{1} << 46;
 // Without these instructions oneDNN adds pairs of int8 products in 16 bits, where they saturate.
 bool has_exact_int8_dot() { return __builtin_cpu_supports("avx512vnni"); }
 
+// A scale of blocks of `rows` by `columns` values of `x` as one of each value.
+Tensor spread(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns) {
+  const Tensor by_row = wide(scale).repeat_interleave_symint(rows, -2).narrow_symint(-2, 0, x.sym_size(-2));
+  return by_row.repeat_interleave_symint(columns, -1).narrow_symint(-1, 0, x.sym_size(-1));
+}
+
+// A float8 or float4 operand times its scale, where that varies along the dimension to sum over; float32.
+struct Scaled {
+  Tensor exact;
+  bool done = false;  // `scale` is in `exact`
+};
+
+Scaled scaled_left(const Tensor& x, const OptionalTensor& scale, std::optional<int64_t> scale_dtype,
+                   const GroupSizes& sizes) {
+  const Tensor exact = x.to(at::kFloat);
+  if (!scale) return {exact, true};
+  if (is_block_scale(*scale, scale_dtype)) return {exact * scale_of_values(*scale, -1, exact.sym_size(-1)), true};
+  if (scale->dim() < 2 || scale->dim() != x.dim()) return {exact};
+  return {exact * spread(*scale, exact, sizes.m, sizes.k), true};
+}
+
+Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::optional<int64_t> scale_dtype,
+                    const GroupSizes& sizes) {
+  const Tensor exact = x.to(at::kFloat);
+  if (is_block_scale(scale, scale_dtype)) return {exact * scale_of_values(scale, -2, exact.sym_size(-2)), true};
+  if (scale.dim() < 2 || scale.sym_size(-2) == 1) return {exact};
+  if (sizes.n > 1) return {exact * spread(scale, exact, sizes.k, sizes.n), true};
+  return {dequantised_weight(op, exact, decoded_scale(op, "scale", scale).factor, {}), true};
+}
+
 }  // namespace
 
 Tensor int8_product(const Tensor& x1, const Tensor& x2) {
@@ -30,15 +61,16 @@ Tensor int8_product(const Tensor& x1, const Tensor& x2) {
   return at::matmul(x1.to(at::kDouble), x2.to(at::kDouble)).to(at::kInt);
 }
 
-Tensor int8_weight(const char* op, const char* name, const Tensor& weight, const c10::SymInt& k) {
-  check_type(op, name, weight, {at::kChar, at::kInt});
+Tensor read_weight_as(const char* op, const char* name, const Tensor& weight, std::optional<int64_t> code,
+                      const c10::SymInt& k) {
   check_dims(op, name, weight, 2, 6);
-  const bool is_packed = weight.scalar_type() == at::kInt;
-  const c10::SymInt rows = weight.sym_size(-2);
-  if (rows == k) return is_packed ? unpack_int4(weight) : weight;
-  TORCH_CHECK(is_packed && rows * 8 == k, op, ": ", name, " has shape ", weight.sym_sizes(), ", and ", k,
+  const bool by_columns = weight.sym_size(-2) != k;  // words and bytes are filled along k
+  const Tensor rows = by_columns ? weight.transpose(-1, -2) : weight;
+  const Tensor values = with_int4_unpacked(read_as(op, name, rows, code));
+  const Tensor out = by_columns ? values.transpose(-1, -2) : values;
+  TORCH_CHECK(out.sym_size(-2) == k, op, ": ", name, " has shape ", weight.sym_sizes(), ", and ", k,
               " is the size to sum over");
-  return unpack_int4(weight.transpose(-1, -2)).transpose(-1, -2);
+  return out;
 }
 
 Scale decoded_scale(const char* op, const char* name, const Tensor& scale) {
@@ -88,6 +120,33 @@ Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at
   if (type != at::kChar) return out.to(type);
   const Tensor shift = offset ? wide(*offset) : decoded.offset;
   return quantised(op, shift.defined() ? out + shift : out, QuantType{});
+}
+
+GroupSizes group_sizes_of(const char* op, at::OptionalIntArrayRef sizes) {
+  if (!sizes || sizes->empty()) return {};
+  TORCH_CHECK(sizes->size() == 3, op, ": group_sizes is ", *sizes, ", allowed are three sizes, along m, n and k");
+  return {std::max<int64_t>((*sizes)[0], 1), std::max<int64_t>((*sizes)[1], 1), std::max<int64_t>((*sizes)[2], 1)};
+}
+
+Tensor scaled_product(const char* op, const QuantOperands& in, Epilogue& epilogue) {
+  const bool is_int8 = in.x1.scalar_type() == at::kChar;
+  const bool has_groups = in.scale.dim() >= 2 && in.scale.sym_size(-2) != 1;
+  epilogue.scale = in.scale;
+  epilogue.pertoken_scale = in.pertoken_scale;
+  if (is_int8 && in.x2.scalar_type() == at::kChar && !has_groups) return int8_product(in.x1, in.x2);
+  const Scaled left = scaled_left(in.x1, in.pertoken_scale, in.pertoken_scale_dtype, in.sizes);
+  const Scaled right = scaled_right(op, in.x2, in.scale, in.scale_dtype, in.sizes);
+  if (left.done) epilogue.pertoken_scale.reset();
+  if (right.done) epilogue.scale.reset();
+  return at::matmul(left.exact, right.exact);
+}
+
+at::ScalarType output_type(const char* op, std::optional<int64_t> code, at::ScalarType fallback) {
+  const at::ScalarType type = type_of_code(op, "output_dtype", code, fallback);
+  const bool allowed =
+      type == at::kChar || type == at::kInt || type == at::kHalf || type == at::kBFloat16 || type == at::kFloat;
+  TORCH_CHECK(allowed, op, ": output_dtype is ", type, ", allowed are int8, int32, float16, bfloat16 and float32");
+  return type;
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,15 +2,19 @@
 // What products of quantised matrices share.
 #pragma once
 
-#include "torch/npu_ops/quantisation.h"
+#include <optional>
+
+#include "torch/npu_ops/microscaling.h"
 
 namespace npugraph::npu_ops {
 
 // x1 [..., m, k] @ x2 [..., k, n] of int8 values, in int32 and exact.
 Tensor int8_product(const Tensor& x1, const Tensor& x2);
 
-// The int8 values of `weight` [..., k, n], which is int8, or int32 with eight int4 values in each word along k or n.
-Tensor int8_weight(const char* op, const char* name, const Tensor& weight, const c10::SymInt& k);
+// The values of `weight` [..., k, n], whose type `code` says where it is given: int4 values, eight in each int32 along k or n, in
+// int8; float4 values, two in each byte, in float32; others as they are.
+Tensor read_weight_as(const char* op, const char* name, const Tensor& weight, std::optional<int64_t> code,
+                      const c10::SymInt& k);
 
 // A scale as operators of products take it: floating, or int64 as npu_trans_quant_param makes it.
 struct Scale {
@@ -33,5 +37,24 @@ struct Epilogue {
 };
 // `sums`, scaled, in `type`; saturated for int8. Sums in int32 are returned as they are, plus the bias.
 Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at::ScalarType type);
+
+// Sizes of blocks of x1 [m, k] and x2 [k, n] that have one scale each.
+struct GroupSizes {
+  int64_t m = 1, n = 1, k = 1;
+};
+GroupSizes group_sizes_of(const char* op, at::OptionalIntArrayRef sizes);
+
+// x1 of int8, float8 or float32 values, and x2 as read_weight_as gives it.
+struct QuantOperands {
+  Tensor x1, x2, scale;
+  OptionalTensor pertoken_scale;
+  std::optional<int64_t> scale_dtype, pertoken_scale_dtype;
+  GroupSizes sizes;
+};
+// x1 @ x2 before or after it is scaled: what is left to do is in `epilogue`. Integers give int32, and exact sums.
+Tensor scaled_product(const char* op, const QuantOperands& in, Epilogue& epilogue);
+
+// int8, int32, float16, bfloat16 or float32.
+at::ScalarType output_type(const char* op, std::optional<int64_t> code, at::ScalarType fallback);
 
 }  // namespace npugraph::npu_ops

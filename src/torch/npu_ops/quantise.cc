@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values to integers and back. Real value = (integer - zero point) * scale (Jacob et al., 2018, arXiv:1712.05877), computed in
 // float32.
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -11,6 +10,8 @@
 
 namespace npugraph::npu_ops {
 namespace {
+
+using Code = std::optional<int64_t>;
 
 // `of`, one value for all or one for each along `axis` of `x`, so that it broadcasts with `x`.
 Tensor along(const char* op, const char* name, const Tensor& of, const Tensor& x, int64_t axis) {
@@ -63,7 +64,7 @@ struct Mode {
   int64_t dim;
 };
 
-Mode mode_of(const char* op, std::string_view quant_mode, const Tensor& exact) {
+Mode mode_of(const char* op, c10::string_view quant_mode, const Tensor& exact) {
   if (quant_mode == "pertoken") return {exact, -1};
   if (quant_mode == "perchannel") {
     check_dims(op, "input (per channel)", exact, 2, 8);
@@ -74,24 +75,74 @@ Mode mode_of(const char* op, std::string_view quant_mode, const Tensor& exact) {
   return {exact.reshape_symint({1, exact.sym_numel()}), -1};
 }
 
-std::tuple<Tensor, Tensor> dynamic_quant(const Tensor& input, const OptionalTensor& smooth_scales,
-                                         const OptionalTensor& group_index, std::optional<int64_t> dst_type,
-                                         c10::string_view quant_mode, double dst_type_max) {
-  constexpr const char* kOp = "npu_dynamic_quant";
-  const QuantType type = quant_type(kOp, "dst_type", dst_type);
-  const Tensor exact = smoothed(kOp, input, smooth_scales, group_index);
-  const Mode mode = mode_of(kOp, {quant_mode.data(), quant_mode.size()}, exact);
-  Quantised out = dynamically_quantised(kOp, mode.values, mode.dim, type, dst_type_max);
-  if (mode.values.dim() != exact.dim() || quant_mode == "pertensor") {
-    std::vector<c10::SymInt> shape = input.sym_sizes().vec();
-    if (type.is_int4) shape.back() = shape.back() / 8;
-    out.values = out.values.view_symint(shape);
-  }
-  return {out.values, out.scale};
+// `values` in the shape of `input`, of which eight int4 values make one.
+Tensor in_shape_of(const Tensor& input, const Tensor& values, const QuantType& type) {
+  std::vector<c10::SymInt> shape = input.sym_sizes().vec();
+  if (type.is_int4) shape.back() = shape.back() / 8;
+  return values.view_symint(shape);
 }
 
-Tensor anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, std::optional<int64_t> dst_dtype,
-                  std::optional<int64_t> src_dtype) {
+std::tuple<Tensor, Tensor> dynamic_quant(const Tensor& input, const OptionalTensor& smooth_scales,
+                                         const OptionalTensor& group_index, Code dst_type, c10::string_view quant_mode,
+                                         double dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_quant";
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  const Mode mode = mode_of(kOp, quant_mode, smoothed(kOp, input, smooth_scales, group_index));
+  const Quantised out = dynamically_quantised(kOp, mode.values, mode.dim, type, dst_type_max);
+  return {in_shape_of(input, out.values, type), out.scale};
+}
+
+std::tuple<Tensor, Tensor, Tensor> dynamic_quant_asymmetric(const Tensor& input, const OptionalTensor& smooth_scales,
+                                                            const OptionalTensor& group_index, Code dst_type,
+                                                            c10::string_view quant_mode, double dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_quant_asymmetric";
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  TORCH_CHECK(dst_type_max == 0 && !type.is_floating(), kOp, ": dst_type_max is ", dst_type_max, " and dst_type ",
+              type.storage, ", allowed are 0 and an integer type");
+  const Mode mode = mode_of(kOp, quant_mode, smoothed(kOp, input, smooth_scales, group_index));
+  const Tensor low = at::amin(mode.values, mode.dim, /*keepdim=*/true);
+  const Tensor high = at::amax(mode.values, mode.dim, /*keepdim=*/true);
+  const Tensor range = (high - low) / (type.high - type.low);
+  const Tensor scale = range.masked_fill(range == 0, 1);
+  const Tensor offset = type.high - high / scale;
+  const Tensor values = in_shape_of(input, quantised(kOp, mode.values / scale + offset, type), type);
+  return {values, scale.squeeze(mode.dim).to(at::kFloat), offset.squeeze(mode.dim).to(at::kFloat)};
+}
+
+Tensor group_quant(const Tensor& x, const Tensor& scale, const Tensor& group_index, const OptionalTensor& offset,
+                   std::optional<at::ScalarType> dst_dtype) {
+  constexpr const char* kOp = "npu_group_quant";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 2);
+  check_dims(kOp, "scale", scale, 2, 2);
+  check_type(kOp, "group_index", group_index, {at::kInt, at::kLong});
+  const Code code = dst_dtype ? Code(static_cast<int64_t>(*dst_dtype)) : std::nullopt;
+  const Tensor out = wide(x) * rows_by_group(wide(scale), group_index, x.sym_size(0));
+  return quantised(kOp, offset ? out + wide(*offset) : out, quant_type(kOp, "dst_dtype", code));
+}
+
+// Into `result`, whose type says what is rounded to.
+Tensor& quantize_into(const char* op, const Tensor& exact, const Tensor& zero_points, Tensor& result) {
+  const QuantType type = quant_type(op, "dtype", static_cast<int64_t>(result.scalar_type()));
+  return result.copy_(quantised(op, at::round(exact) + zero_points, type));
+}
+
+Tensor& quantize_per_channel(const Tensor& inputs, const Tensor& scales, const Tensor& zero_points, int64_t axis,
+                             at::ScalarType, Tensor& result) {
+  constexpr const char* kOp = "_quantize_per_channel_impl";
+  check_floating(kOp, "inputs", inputs);
+  const Tensor exact = wide(inputs) / along(kOp, "scales", scales, inputs, axis);
+  return quantize_into(kOp, exact, along(kOp, "zero_points", zero_points, inputs, axis), result);
+}
+
+Tensor& quantize_per_tensor(const Tensor& inputs, const Tensor& scales, const Tensor& zero_points, at::ScalarType,
+                            Tensor& result) {
+  constexpr const char* kOp = "_quantize_per_tensor_impl";
+  check_floating(kOp, "inputs", inputs);
+  return quantize_into(kOp, wide(inputs) / wide(scales), wide(zero_points), result);
+}
+
+Tensor anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, Code dst_dtype, Code src_dtype) {
   constexpr const char* kOp = "npu_anti_quant";
   const Tensor values = read_as(kOp, "src_dtype", x, src_dtype);
   check_type(kOp, "x", values, {at::kChar, at::kInt, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
@@ -120,6 +171,16 @@ void define_quantise(Definitions& npu) {
       "scale = max |x * smooth| / largest value of the type (dst_type_max where it is given), in float32, over "
       "the last dimension (pertoken), the one before (perchannel) or all (pertensor); y = round(x * smooth / "
       "scale). group_index: cumulative ends of the rows that take each row of smooth_scales");
+  npu.composed(
+      "npu_dynamic_quant_asymmetric", &dynamic_quant_asymmetric,
+      "as npu_dynamic_quant, with scale = (max - min) / (number of values of the type - 1), 1 where that is 0; offset "
+      "= largest value - max / scale; y = round(x * smooth / scale + offset). Results: y, scale, offset");
+  npu.composed("npu_group_quant", &group_quant,
+               "round(x * scale + offset), the row of scale by group_index, cumulative ends of groups of rows");
+  npu.composed("_quantize_per_channel_impl.out", &quantize_per_channel,
+               "round(inputs / scales) + zero_points, saturated, into result; scales are along axis");
+  npu.composed("_quantize_per_tensor_impl.out", &quantize_per_tensor,
+               "round(inputs / scales) + zero_points, saturated, into result");
   npu.composed(
       "npu_anti_quant", &anti_quant,
       "(x + offset) * scale, in float16 where dst_dtype is None; x of int32 holds eight int4 values in a word");

@@ -266,7 +266,7 @@ def test_errors() -> None:
     x, one = int8(4, 16), torch.ones(1)
     refused, product = check_refused, "npu_quant_matmul"
     refused(product, r"x2 has shape \[4, 16\], and 16 is the size to sum over", x, x, one)
-    refused(product, r"x1 is of type Double, allowed are Char", x.double(), x, one)
+    refused(product, r"x1 is of type Double, allowed are Char", x.double(), x.t(), one)
     refused(product, r"output_dtype is Long, allowed are int8, int32", x, x.t(), one, output_dtype=torch.int64)
     refused(product, r"scale is of type Int, allowed are Float", x, x.t(), one.int())
     refused(product, r"group_sizes is \[1\], allowed are three sizes", x, x.t(), one, group_sizes=[1])

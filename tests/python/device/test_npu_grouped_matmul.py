@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of src/torch/npu_ops/grouped_matmul.cc and grouped_fusions.cc."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_npu
+
+from tests.python.device.npu_operators import FLOATING, check, check_gradient, check_refused, integers, normal
+from tests.python.device.quantised import packed, saturated, unpacked
+
+COUNTS = [2, 0, 3]
+LISTS = {0: torch.tensor([2, 2, 5]), 1: torch.tensor(COUNTS), 2: torch.tensor([[0, 2], [1, 0], [2, 3]])}
+
+
+def int8(*size: int, seed: int = 0) -> torch.Tensor:
+    return integers(-128, 128, *size, dtype=torch.int8, seed=seed)
+
+
+def by_rows(x, weight, counts=COUNTS):
+    """Rows of x, each group with its weight; rows behind the last group are zeros."""
+    parts = [rows @ w for rows, w in zip(x.split([*counts, len(x) - sum(counts)]), weight, strict=False)]
+    rest = len(x) - sum(counts)
+    return torch.cat([*parts, torch.zeros(rest, weight[0].shape[-1], dtype=x.dtype)])
+
+
+def spread(table, counts=COUNTS):
+    return torch.cat([row.expand(n, *row.shape) for row, n in zip(table, counts, strict=True)])
+
+
+@pytest.mark.parametrize(("dtype", "group_list_type"), list(zip(FLOATING, LISTS, strict=True)))
+def test_rows(dtype: torch.dtype, group_list_type: int) -> None:
+    args = ([normal(7, 8, dtype=dtype)], [normal(3, 8, 4, dtype=dtype, seed=1)])
+    kwargs = {"group_list": LISTS[group_list_type], "group_list_type": group_list_type, "group_type": 0}
+
+    def reference(x, weight, **_):
+        return [by_rows(x[0], weight[0])]
+
+    check(torch_npu.npu_grouped_matmul, args, reference, whole=True, split_item=2, **kwargs)
+
+
+def test_pairs_of_tensor_and_group() -> None:
+    x, weight = [normal(5, 8)], [normal(4, 8, 4, seed=1)]
+    pairs = torch.tensor([[3, 2], [0, 3]])
+
+    def reference(x, weight, **_):
+        return [torch.cat([x[0][:2] @ weight[0][3], x[0][2:] @ weight[0][0]])]
+
+    kwargs = {"group_list": pairs, "group_list_type": 2, "group_type": 0, "split_item": 3}
+    check(torch_npu.npu_grouped_matmul, (x, weight), reference, whole=True, **kwargs)
+
+
+def test_rows_to_one_result_for_each_group() -> None:
+    x, weight = normal(5, 8), normal(3, 8, 4, seed=1)
+    for device in ("cpu", "npu"):
+        kwargs = {"group_list": LISTS[1].to(device), "group_list_type": 1, "group_type": 0}
+        got = torch_npu.npu_grouped_matmul([x.to(device)], [weight.to(device)], **kwargs)
+        assert [len(y) for y in got] == COUNTS
+        torch.testing.assert_close(torch.cat(list(got)).cpu(), by_rows(x, weight))
+    with pytest.raises(RuntimeError, match="with one x and split_item 0 or 1 the sizes of results are values"):
+        torch_npu.npu_grouped_matmul(
+            [x.to("meta")], [weight.to("meta")], **kwargs | {"group_list": LISTS[1].to("meta")}
+        )
+
+
+@pytest.mark.parametrize("split_item", [0, 3])
+def test_lists(split_item: int) -> None:
+    x = [normal(2, 8), normal(3, 8, seed=1)]
+    weight = [normal(8, 4, seed=2), normal(8, 4, seed=3)]
+    bias = [normal(4, seed=4), normal(4, seed=5)]
+
+    def reference(x, weight, bias, **_):
+        out = [a @ w + b for a, w, b in zip(x, weight, bias, strict=True)]
+        return [torch.cat(out)] if split_item == 3 else out
+
+    kwargs = {"bias": bias, "split_item": split_item, "group_type": 0 if split_item == 3 else -1}
+    check(torch_npu.npu_grouped_matmul, (x, weight), reference, whole=True, **kwargs)
+
+
+def test_pairs_of_any_size() -> None:
+    args = ([normal(2, 3, 8), normal(5, 6, seed=1)], [normal(8, 4, seed=2), normal(6, 2, seed=3)])
+    check(torch_npu.npu_grouped_matmul, args, lambda x, w, **_: [a @ b for a, b in zip(x, w, strict=True)],
+          whole=True, group_type=-1)  # fmt: skip
+
+
+def test_sums() -> None:
+    args = ([normal(3, 5)], [normal(5, 4, seed=1)])
+
+    def reference(x, weight, **_):
+        parts = zip(x[0].split(COUNTS, 1), weight[0].split(COUNTS), strict=True)
+        return [torch.stack([a @ w for a, w in parts])]
+
+    kwargs = {"group_list": LISTS[1], "group_list_type": 1, "group_type": 2, "split_item": 3}
+    check(torch_npu.npu_grouped_matmul, args, reference, whole=True, **kwargs)
+    check_gradient(torch_npu.npu_grouped_matmul, args, reference, **kwargs)
+
+
+def test_gradients() -> None:
+    kwargs = {"group_list": LISTS[0], "group_type": 0, "split_item": 3}
+    args = ([normal(5, 8)], [normal(3, 8, 4, seed=1)])
+    check_gradient(torch_npu.npu_grouped_matmul, args, lambda x, w, **_: [by_rows(x[0], w[0])], **kwargs)
+
+
+@pytest.mark.parametrize("act_type", range(6))
+def test_activations(act_type: int) -> None:
+    f = torch.nn.functional
+    acts = [
+        lambda y: y,
+        f.relu,
+        lambda y: f.gelu(y, approximate="tanh"),
+        f.gelu,
+        lambda y: y * torch.sigmoid(1.702 * y),
+        f.silu,
+    ]
+    kwargs = {"group_list": LISTS[0], "group_type": 0, "split_item": 3, "act_type": act_type}
+    got = torch_npu.npu_grouped_matmul([normal(5, 8).npu()], [normal(3, 8, 4, seed=1).npu()],
+                                       **kwargs | {"group_list": LISTS[0].npu()})  # fmt: skip
+    want = acts[act_type](by_rows(normal(5, 8), normal(3, 8, 4, seed=1)))
+    torch.testing.assert_close(got[0].cpu(), want)
+
+
+@pytest.mark.parametrize("bias_dtype", [torch.int32, torch.float32])
+def test_quantised(bias_dtype: torch.dtype) -> None:
+    kwargs = {
+        "scale": [normal(3, 4, seed=2).abs() / 1000],
+        "per_token_scale": [normal(5, seed=3).abs()],
+        "bias": [integers(-99, 99, 3, 4, seed=4).to(bias_dtype)],
+        "group_list": LISTS[0],
+    }
+
+    def reference(x, weight, scale, per_token_scale, bias, **_):
+        sums, b = by_rows(x[0].double(), weight[0].double()), spread(bias[0])
+        sums = sums + b if bias_dtype == torch.int32 else sums
+        y = sums * spread(scale[0]) * per_token_scale[0][:, None]
+        return [y if bias_dtype == torch.int32 else y + b]
+
+    options = {"split_item": 2, "group_type": 0, "output_dtype": torch.bfloat16}
+    args = ([int8(5, 8)], [int8(3, 8, 4, seed=1)])
+    check(torch_npu.npu_grouped_matmul, args, reference, whole=True, **kwargs, **options)
+
+
+def test_quantised_lists_and_results() -> None:
+    x, weight = [int8(5, 8)], [int8(8, 4, seed=i) for i in range(1, 4)]
+    scale, offset = [torch.full((4,), 2.0**-9)] * 3, [torch.full((4,), float(i)) for i in range(3)]
+    kwargs = {"group_list": LISTS[0], "split_item": 2, "group_type": 0}
+
+    def sums(x, weight):
+        return by_rows(x[0].double(), [w.double() for w in weight])
+
+    op = torch_npu.npu_grouped_matmul
+    check(op, (x, weight), lambda x, w, **_: [sums(x, w).int()], whole=True, **kwargs)
+    check(op, (x, weight), lambda x, w, **_: [saturated(sums(x, w) / 512 + spread(torch.stack(offset)))], whole=True,
+          scale=scale, offset=offset, output_dtype=torch.int8, **kwargs)  # fmt: skip
+    words = [torch_npu.npu_trans_quant_param(s) for s in scale]
+    check(op, (x, weight), lambda x, w, **_: [sums(x, w) / 512], whole=True, scale=words, output_dtype=torch.float16,
+          **kwargs)  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_weights_alone_are_quantised(groups: int) -> None:
+    weight = integers(-8, 8, 3, 8, 16)
+    size = (3, 16) if groups == 1 else (3, 2, 16)
+    scale, offset = normal(*size, seed=1, dtype=torch.float16), integers(-3, 3, *size, seed=2).half()
+
+    def reference(x, weight, antiquant_scale, antiquant_offset, **_):
+        s, o = (v[0].view(3, groups, 16).repeat_interleave(8 // groups, 1) for v in (antiquant_scale, antiquant_offset))
+        return [by_rows(x[0], (unpacked(weight[0]) + o) * s)]
+
+    kwargs = {"antiquant_scale": [scale], "antiquant_offset": [offset], "group_list": LISTS[0]}
+    kwargs |= {"split_item": 2, "group_type": 0}
+    check(torch_npu.npu_grouped_matmul, ([normal(5, 8).half()], [packed(weight)]), reference, whole=True, **kwargs)
+
+
+def test_int8_with_int4() -> None:
+    weight, scale = integers(-8, 8, 3, 8, 16), normal(3, 2, 16, seed=1).abs()
+    correction = 8 * (weight * scale.repeat_interleave(4, 1)).sum(1)
+    kwargs = {"scale": [scale], "bias": [correction], "per_token_scale": [normal(5, seed=2).abs()]}
+
+    def reference(x, weight, scale, per_token_scale, **_):
+        exact = unpacked(weight[0]) * scale[0].repeat_interleave(4, 1)
+        return [by_rows(x[0].double(), exact) * per_token_scale[0][:, None]]
+
+    kwargs |= {"group_list": LISTS[0], "split_item": 2, "group_type": 0, "output_dtype": torch.bfloat16}
+    check(torch_npu.npu_grouped_matmul, ([int8(5, 8)], [packed(weight)]), reference, whole=True, **kwargs)
+
+
+def test_errors() -> None:
+    x, w, ends = [normal(5, 8)], [normal(3, 8, 4)], LISTS[0]
+    refused, op = check_refused, "npu_grouped_matmul"
+    refused(op, r"x and weight have 0 and 1 tensors, allowed is at least one", [], w)
+    refused(op, r"x has 2 tensors, allowed are 1 and 3, the number of weights", x * 2, w)
+    refused(op, r"group_type is 1, allowed are -1", x, w, group_type=1)
+    refused(op, r"group_type is 0, and group_list is not given", x, w, group_type=0)
+    refused(op, r"split_item is 4, allowed are 0 to 3", x, w, split_item=4, group_list=ends)
+    refused(op, r"act_type is 6, allowed are 0 to 5", x, w, act_type=6, group_list=ends)
+    refused(op, r"group_list_type is 3, allowed are 0", x, w, group_list_type=3, group_list=ends)
+    refused(op, r"group_list ends group 2 at 9, allowed are 2 to 5", x, w, group_list=torch.tensor([2, 2, 9]))
+    refused(op, r"group_list ends group 1 at 1, allowed are 2 to 5", x, w, group_list=torch.tensor([2, 1, 5]))
+    pairs = torch.tensor([[3, 1]])
+    refused(op, r"group_list names group 3, and there are 3 weights", x, w, group_list=pairs, group_list_type=2)
+    refused(op, r"group_list has 1 dimensions, allowed are 2 to 2", x, w, group_list=ends, group_list_type=2)
+    refused(op, r"weight has shape \[6, 4\], and 8 is the size to sum over", x, [normal(6, 4)], group_type=-1)
+    refused(op, r"activation_input, .* are reserved, allowed is None", x, w, group_list=ends, activation_input=x)
