@@ -10,23 +10,21 @@ void define_atb_gating(Definitions& atb);
 void define_activations(Definitions& npu);
 void define_float_status(Definitions& npu);
 void define_formats(Definitions& npu);
+void define_grouped_matmul(Definitions& npu);
 void define_indexing(Definitions& npu);
 void define_losses(Definitions& npu);
+void define_matmul(Definitions& npu);
 void define_moe_gating(Definitions& npu);
 void define_moe_permute(Definitions& npu);
 void define_moe_results(Definitions& npu);
 void define_moe_routing(Definitions& npu);
 void define_norms(Definitions& npu);
 void define_optimisers(Definitions& npu);
-void define_sampling(Definitions& npu);
-void define_shapes(Definitions& npu);
-void define_tensor_dumps(Definitions& npu);
-void define_activations(Definitions& npu);
-void define_grouped_matmul(Definitions& npu);
-void define_matmul(Definitions& npu);
-void define_norms(Definitions& npu);
 void define_quant_activations(Definitions& npu);
 void define_quant_matmul(Definitions& npu);
 void define_quantise(Definitions& npu);
+void define_sampling(Definitions& npu);
+void define_shapes(Definitions& npu);
+void define_tensor_dumps(Definitions& npu);
 
 }  // namespace npugraph::npu_ops
