@@ -115,6 +115,16 @@ void register_operators() {
     define_tensor_dumps(*npu);
     static auto* atb = new Definitions("atb");
     define_atb_gating(*atb);
+    static auto* atb = new Definitions("atb");
+    define_activations(*npu);
+    define_atb_serving(*atb);
+    define_layer_norms(*npu);
+    define_norms(*npu);
+    define_paged_cache(*npu, *atb);
+    define_quant_norms(*npu);
+    define_rope_cache(*npu);
+    define_rotary(*npu);
+    define_scatter(*npu);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }

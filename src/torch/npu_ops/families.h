@@ -26,5 +26,14 @@ void define_quantise(Definitions& npu);
 void define_sampling(Definitions& npu);
 void define_shapes(Definitions& npu);
 void define_tensor_dumps(Definitions& npu);
+void define_activations(Definitions& npu);
+void define_atb_serving(Definitions& atb);
+void define_layer_norms(Definitions& npu);
+void define_norms(Definitions& npu);
+void define_paged_cache(Definitions& npu, Definitions& atb);
+void define_quant_norms(Definitions& npu);
+void define_rope_cache(Definitions& npu);
+void define_rotary(Definitions& npu);
+void define_scatter(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

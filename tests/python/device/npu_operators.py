@@ -69,7 +69,7 @@ def check(
     _check_meta(op, args, kwargs, got, dynamic=False)
     if dynamic:
         _check_meta(op, args, kwargs, got, dynamic=True)
-    _check_compiled(op, args, kwargs, got, whole)
+    _check_compiled(op, args, kwargs, (got, got_args, got_kwargs), whole)
 
 
 def check_close(got: Any, want: Any) -> None:
@@ -152,7 +152,7 @@ def _check_compiled(op: Any, args: Any, kwargs: Any, want: Any, whole: bool) -> 
     got_args, got_kwargs = on("npu", args), on("npu", kwargs)
     with torch.no_grad():
         got = compiled(got_args, got_kwargs)
-    check_close(on("cpu", tensors(got)), tensors(want))
+    check_close(on("cpu", tensors((got, got_args, got_kwargs))), tensors(want))
     for artifact in npugraph.artifacts():
         if id(artifact) not in before:
             assert whole == any(task.name.startswith(("npu.", "atb.")) for task in artifact.tasks)
