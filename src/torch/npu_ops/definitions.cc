@@ -118,13 +118,17 @@ void register_operators() {
     static auto* atb = new Definitions("atb");
     define_activations(*npu);
     define_atb_serving(*atb);
+    define_delta_rule(*npu);
     define_layer_norms(*npu);
+    define_mla_prolog(*npu);
     define_norms(*npu);
     define_paged_cache(*npu, *atb);
     define_quant_norms(*npu);
     define_rope_cache(*npu);
+    define_rope_quant_cache(*npu);
     define_rotary(*npu);
     define_scatter(*npu);
+    define_shaped_norms(*npu);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }

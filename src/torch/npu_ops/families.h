@@ -28,12 +28,16 @@ void define_shapes(Definitions& npu);
 void define_tensor_dumps(Definitions& npu);
 void define_activations(Definitions& npu);
 void define_atb_serving(Definitions& atb);
+void define_delta_rule(Definitions& npu);
 void define_layer_norms(Definitions& npu);
+void define_mla_prolog(Definitions& npu);
 void define_norms(Definitions& npu);
 void define_paged_cache(Definitions& npu, Definitions& atb);
 void define_quant_norms(Definitions& npu);
 void define_rope_cache(Definitions& npu);
+void define_rope_quant_cache(Definitions& npu);
 void define_rotary(Definitions& npu);
 void define_scatter(Definitions& npu);
+void define_shaped_norms(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

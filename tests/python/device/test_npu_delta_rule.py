@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of src/torch/npu_ops/delta_rule.cc, and sizes of those of shaped_norms.cc."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_npu
+
+from tests.python.device.npu_operators import check, normal
+
+
+def delta_rule(state, q, k, v, beta, g, gk):
+    """One token and head; ``state``: [value dim, key dim]."""
+    state = state * torch.exp(g) * torch.exp(gk)
+    state = state + beta * torch.outer(v - state @ k, k)
+    return state @ q, state
+
+
+def gate(x, token, head):
+    return torch.zeros(()).double() if x is None else x[token, head]
+
+
+def run(states, q, k, v, token, *, beta=None, scale=None, g=None, gk=None):
+    """One token; ``states``: [heads, value dim, key dim], written."""
+    heads, of_key = v.shape[1], v.shape[1] // k.shape[1]
+    out = []
+    for head in range(heads):
+        query, key = q[token, head // of_key] * (1.0 if scale is None else scale), k[token, head // of_key]
+        b = 1.0 if beta is None else beta[token, head]
+        y, states[head] = delta_rule(
+            states[head], query, key, v[token, head], b, gate(g, token, head), gate(gk, token, head)
+        )
+        out.append(y)
+    return torch.stack(out)
+
+
+def recurrent(q, k, v, state, *, actual_seq_lengths, ssm_state_indices, num_accepted_tokens=None, **given):
+    out, start = torch.zeros_like(v), 0
+    for sequence, length in enumerate(actual_seq_lengths.tolist()):
+        accepted = 1 if num_accepted_tokens is None else int(num_accepted_tokens[sequence])
+        current = state[ssm_state_indices[start + accepted - 1]].clone()
+        for token in range(start, start + length):
+            out[token] = run(current, q, k, v, token, **given)
+            state[ssm_state_indices[token]] = current
+        start += length
+    return out
+
+
+def arguments(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+    sizes = [(5, 2, 4), (5, 2, 4), (5, 4, 3), (7, 4, 3, 4)]
+    return tuple(normal(*size, seed=i).to(dtype) / 2 for i, size in enumerate(sizes))
+
+
+GIVEN = {
+    "beta": normal(5, 4, seed=4).sigmoid(),
+    "g": -normal(5, 4, seed=5).abs(),
+    "actual_seq_lengths": torch.tensor([3, 2], dtype=torch.int32),
+}
+
+
+def test_recurrent_gated_delta_rule() -> None:
+    places = torch.tensor([6, 1, 2, 4, 0], dtype=torch.int32)
+    op = torch_npu.npu_recurrent_gated_delta_rule
+    check(op, arguments(), recurrent, ssm_state_indices=places, **GIVEN, scale=0.5, whole=True)
+    accepted = torch.tensor([2, 1], dtype=torch.int32)
+    more = {"num_accepted_tokens": accepted, "gk": -normal(5, 4, 4, seed=6).abs()}
+    check(op, arguments(), recurrent, ssm_state_indices=places, **GIVEN, **more, whole=True)
+
+    def functional(q, k, v, state, **given):
+        state = state.clone()
+        return recurrent(q, k, v, state, **given), state
+
+    op = torch_npu.npu_recurrent_gated_delta_rule_functional
+    check(
+        op, arguments(torch.bfloat16)[:3] + arguments()[3:], functional, ssm_state_indices=places, **GIVEN, whole=True
+    )
+
+
+def chunk(q, k, v, *, initial_state=None, actual_seq_lengths=None, **given):
+    lengths = [len(v)] if actual_seq_lengths is None else actual_seq_lengths.tolist()
+    shape = (len(lengths), v.shape[1], v.shape[2], k.shape[2])
+    states = torch.zeros(shape, dtype=v.dtype) if initial_state is None else initial_state.clone()
+    out, token = torch.zeros_like(v), 0
+    for sequence, length in enumerate(lengths):
+        for _ in range(length):
+            out[token] = run(states[sequence], q, k, v, token, **given)
+            token += 1
+    return out, states
+
+
+def test_chunk_gated_delta_rule() -> None:
+    op, (q, k, v, state) = torch_npu.npu_chunk_gated_delta_rule, arguments()
+    check(op, (q, k, v), chunk, **GIVEN, initial_state=state[:2], scale=0.5, whole=True)
+    check(op, (q, k, v), chunk, whole=True)
+
+
+def test_errors() -> None:
+    q, k, v, state = arguments()
+    with pytest.raises(RuntimeError, match="actual_seq_lengths and ssm_state_indices are needed"):
+        torch_npu.npu_recurrent_gated_delta_rule(q, k, v, state)
+    with pytest.raises(RuntimeError, match="actual_seq_lengths sum up to 9, and there are 5 tokens"):
+        torch_npu.npu_chunk_gated_delta_rule(q, k, v, actual_seq_lengths=torch.tensor([9]))
+    with pytest.raises(RuntimeError, match="initial_state has 7 states for 1 sequences"):
+        torch_npu.npu_chunk_gated_delta_rule(q, k, v, initial_state=state)
+    with pytest.raises(RuntimeError, match="value has 3 heads, which is no multiple of those of key, 2"):
+        torch_npu.npu_chunk_gated_delta_rule(q, k, v[:, :3])
+
+
+def sizes(results: tuple[torch.Tensor, ...]) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    return [(tuple(x.shape), x.dtype) for x in results]
+
+
+def test_sizes_of_operators_without_a_definition() -> None:
+    x, gamma = torch.empty(3, 128, device="meta"), torch.empty(128, device="meta")
+    scale = ((3, 2, 2), torch.float8_e8m0fnu)
+    fp4, fp8 = ((3, 64), torch.float4_e2m1fn_x2), ((3, 128), torch.float8_e4m3fn)
+    rstd, total = ((3, 1), torch.float32), ((3, 128), torch.float32)
+    assert sizes(torch_npu.npu_rms_norm_dynamic_mx_quant(x, gamma)) == [fp4, scale, rstd]
+    got = torch_npu.npu_add_rms_norm_dynamic_mx_quant(x, x, gamma, dst_type=torch.float8_e4m3fn)
+    assert sizes(got) == [fp8, total, scale, rstd]
+    half = [((3, 64), torch.float8_e4m3fn), ((3, 1, 2), torch.float8_e8m0fnu)]
+    assert sizes(torch_npu.npu_swiglu_mx_quant(x, dst_type=292)) == half
+    assert torch_npu.npu_fused_causal_conv1d(x, x, x).shape == x.shape
+    assert torch_npu.npu_fused_causal_conv1d_v2(x, x, x) is None
+    assert torch_npu.npu_masked_causal_conv1d(x, gamma).shape == x.shape
+    assert sizes(torch_npu.npu_masked_causal_conv1d_backward(x, x, gamma)) == [total, ((128,), torch.float32)]
+    assert torch_npu.npu_mhc_post(x, None, gamma, gamma).shape == x.shape
+    with pytest.raises(NotImplementedError, match="dimension 0, of which sizes are known for the last one"):
+        torch_npu.npu_swiglu_mx_quant(x, axis=0)
+    with pytest.raises(NotImplementedError):
+        torch_npu.npu_rms_norm_dynamic_mx_quant(torch.ones(3, 128), torch.ones(128))
