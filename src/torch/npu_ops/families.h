@@ -6,38 +6,36 @@
 
 namespace npugraph::npu_ops {
 
-void define_atb_gating(Definitions& atb);
 void define_activations(Definitions& npu);
+void define_atb_gating(Definitions& atb);
+void define_atb_serving(Definitions& atb);
+void define_delta_rule(Definitions& npu);
 void define_float_status(Definitions& npu);
 void define_formats(Definitions& npu);
 void define_grouped_matmul(Definitions& npu);
 void define_indexing(Definitions& npu);
+void define_layer_norms(Definitions& npu);
 void define_losses(Definitions& npu);
 void define_matmul(Definitions& npu);
+void define_mla_prolog(Definitions& npu);
 void define_moe_gating(Definitions& npu);
 void define_moe_permute(Definitions& npu);
 void define_moe_results(Definitions& npu);
 void define_moe_routing(Definitions& npu);
 void define_norms(Definitions& npu);
 void define_optimisers(Definitions& npu);
+void define_paged_cache(Definitions& npu, Definitions& atb);
 void define_quant_activations(Definitions& npu);
 void define_quant_matmul(Definitions& npu);
-void define_quantise(Definitions& npu);
-void define_sampling(Definitions& npu);
-void define_shapes(Definitions& npu);
-void define_tensor_dumps(Definitions& npu);
-void define_activations(Definitions& npu);
-void define_atb_serving(Definitions& atb);
-void define_delta_rule(Definitions& npu);
-void define_layer_norms(Definitions& npu);
-void define_mla_prolog(Definitions& npu);
-void define_norms(Definitions& npu);
-void define_paged_cache(Definitions& npu, Definitions& atb);
 void define_quant_norms(Definitions& npu);
+void define_quantise(Definitions& npu);
 void define_rope_cache(Definitions& npu);
 void define_rope_quant_cache(Definitions& npu);
 void define_rotary(Definitions& npu);
+void define_sampling(Definitions& npu);
 void define_scatter(Definitions& npu);
 void define_shaped_norms(Definitions& npu);
+void define_shapes(Definitions& npu);
+void define_tensor_dumps(Definitions& npu);
 
 }  // namespace npugraph::npu_ops
