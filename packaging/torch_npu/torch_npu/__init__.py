@@ -30,7 +30,7 @@ from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # what follows asks for its devices
 
-from torch_npu import _dynamo, _operators, npu  # noqa: E402
+from torch_npu import _C, _dynamo, _operators, distributed, npu  # noqa: E402, F401
 from torch_npu.formats import (  # noqa: E402
     Format,
     float4_e1m2fn_x2,
@@ -51,6 +51,7 @@ reductions.install()
 torch.fx.node.has_side_effect(torch.ops.npu.print_npugraph_tensor.default)
 torch.fx.node.has_side_effect(torch.ops.npu.save_npugraph_tensor.default)
 torch.fx.node.has_side_effect(torch.ops.npu.save_npugraph_tensor.tensor_list)
+distributed.distributed_c10d._register()
 
 __version__ = torch.__version__.split("+")[0]
 

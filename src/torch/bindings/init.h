@@ -12,6 +12,7 @@ void init_expr(py::module_& module);
 void init_fx_importer(py::module_& module);
 void init_artifact(py::module_& module);
 void init_device(py::module_& module);
+void init_distributed(py::module_& module);
 void init_graph(py::module_& module);
 void init_known_types(py::module_& module);
 void init_observe(py::module_& module);

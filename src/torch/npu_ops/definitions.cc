@@ -98,7 +98,9 @@ void register_operators() {
     define_activations(*npu);
     define_atb_gating(*atb);
     define_atb_serving(*atb);
+    define_communication(*npu);
     define_delta_rule(*npu);
+    define_exchanges(*npu);
     define_float_status(*npu);
     define_formats(*npu);
     define_grouped_matmul(*npu);

@@ -9,7 +9,9 @@ namespace npugraph::npu_ops {
 void define_activations(Definitions& npu);
 void define_atb_gating(Definitions& atb);
 void define_atb_serving(Definitions& atb);
+void define_communication(Definitions& npu);
 void define_delta_rule(Definitions& npu);
+void define_exchanges(Definitions& npu);
 void define_float_status(Definitions& npu);
 void define_formats(Definitions& npu);
 void define_grouped_matmul(Definitions& npu);

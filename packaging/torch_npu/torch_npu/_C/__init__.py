@@ -4,6 +4,7 @@
 import torch
 from npugraph._C import device as _device
 
+from torch_npu._C import _distributed_c10d as _distributed_c10d
 from torch_npu.npu.cann import get_soc_version
 from torch_npu.npu.utils import default_stream
 

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m torch_npu.distributed.run``: torchrun."""
+
+from torch.distributed.run import main, parse_args
+
+__all__ = ["parse_args"]
+
+if __name__ == "__main__":
+    main()

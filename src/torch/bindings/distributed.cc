@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// npugraph._C.distributed: the process group of the backend "hccl".
+#include <pybind11/chrono.h>
+#include <pybind11/stl.h>
+
+#include "torch/bindings/init.h"
+#include "torch/distributed/process_group_hccl.h"
+
+namespace npugraph::bindings {
+
+using distributed::ProcessGroupHccl;
+
+// A reference from Python to what may wait for threads that need the GIL when it is destroyed. As a holder that derives from one
+// of torch's it is read as that, which is an intrusive_ptr and nothing else, too.
+template <typename T>
+class HeldWithoutGil {
+ public:
+  HeldWithoutGil() = default;
+  HeldWithoutGil(c10::intrusive_ptr<T> object) : object_(std::move(object)) {}  // NOLINT: pybind11 converts
+  explicit HeldWithoutGil(T* object)
+      : object_(c10::intrusive_ptr<T>::unsafe_steal_from_new(object)) {}  // NOLINT: its own reference
+  HeldWithoutGil(const HeldWithoutGil&) = default;
+  HeldWithoutGil(HeldWithoutGil&&) noexcept = default;
+  HeldWithoutGil& operator=(const HeldWithoutGil&) = default;
+  HeldWithoutGil& operator=(HeldWithoutGil&&) noexcept = default;
+  ~HeldWithoutGil() {
+    if (!PyGILState_Check()) return;
+    const py::gil_scoped_release no_gil;
+    object_.reset();
+  }
+
+  T& operator*() const noexcept { return *object_; }
+  T* operator->() const noexcept { return object_.get(); }
+  T* get() const noexcept { return object_.get(); }
+
+ private:
+  c10::intrusive_ptr<T> object_;
+};
+
+}  // namespace npugraph::bindings
+
+PYBIND11_DECLARE_HOLDER_TYPE(T, npugraph::bindings::HeldWithoutGil<T>, true)
+
+namespace npugraph::bindings {
+namespace {
+
+using Options = ProcessGroupHccl::Options;
+using OptionsPtr = c10::intrusive_ptr<Options>;
+
+OptionsPtr copied(const Options& options) { return c10::make_intrusive<Options>(options); }
+
+void define_options(const py::object& group) {
+  py::class_<Options, c10d::Backend::Options, OptionsPtr>(group, "Options", "Settings of a process group of hccl.")
+      .def(py::init<bool>(), py::arg("is_high_priority_stream") = false)
+      .def_readwrite("is_high_priority_stream", &Options::is_high_priority_stream)
+      .def_readwrite("hccl_config", &Options::hccl_config)
+      .def_readwrite("op_timeout", &Options::op_timeout)
+      .def_readwrite("group_id", &Options::group_id)
+      .def("__copy__", &copied)
+      .def("__deepcopy__", [](const Options& options, const py::dict&) { return copied(options); });
+}
+
+}  // namespace
+
+void init_distributed(py::module_& parent) {
+  py::module_ module = parent.def_submodule("distributed", "Process groups of npu (torch_npu.distributed).");
+  py::class_<ProcessGroupHccl, c10d::Backend, HeldWithoutGil<ProcessGroupHccl>> group(module, "ProcessGroupHCCL");
+  define_options(group);
+  using NoGil = py::call_guard<py::gil_scoped_release>;
+  group
+      .def(py::init(
+               [](c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> gloo, OptionsPtr options) {
+                 return HeldWithoutGil(
+                     c10::make_intrusive<ProcessGroupHccl>(std::move(store), std::move(gloo), std::move(options)));
+               }),
+           py::arg("store"), py::arg("gloo"), py::arg("options"))
+      .def_property_readonly("_store", &ProcessGroupHccl::store)
+      .def("_reconnect", &ProcessGroupHccl::reconnect, py::arg("gloo"), NoGil())
+      .def_property_readonly("_reconnections", &ProcessGroupHccl::reconnections)
+      .def_property_readonly("options", &ProcessGroupHccl::options)
+      .def("_set_default_timeout", &ProcessGroupHccl::setTimeout, py::arg("timeout"), NoGil())
+      .def(
+          "perform_nocolor_split", [](ProcessGroupHccl&, const at::Device&) {},
+          "For ranks outside of a group that others split off: gloo does not need them.")
+      .def(
+          "get_hccl_comm_name", [](const ProcessGroupHccl& self, int, bool) { return self.comm_name(); },
+          py::arg("rank"), py::arg("init_comm") = true,
+          "The name of this group for operators that communicate; the same on all ranks.");
+}
+
+}  // namespace npugraph::bindings

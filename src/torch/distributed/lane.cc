@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/distributed/lane.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace npugraph::distributed {
+
+Lane::Lane() : thread_(&Lane::serve, state_) {}
+
+Lane::~Lane() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+  }
+  state_->changed.notify_all();
+  if (thread_.get_id() == std::this_thread::get_id())
+    thread_.detach();
+  else
+    thread_.join();
+}
+
+void Lane::run(Job job) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->jobs.push_back(std::move(job));
+  }
+  state_->changed.notify_all();
+}
+
+void Lane::drain() {
+  if (thread_.get_id() == std::this_thread::get_id()) return;
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->jobs.empty() && !state_->busy; });
+}
+
+void Lane::serve(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mutex);
+  while (true) {
+    state->changed.wait(lock, [&] { return state->closed || !state->jobs.empty(); });
+    if (state->jobs.empty()) return;
+    Job job = std::move(state->jobs.front());
+    state->jobs.pop_front();
+    state->busy = true;
+    lock.unlock();
+    job();
+    job = nullptr;  // what it held may need other locks
+    lock.lock();
+    state->busy = false;
+    state->changed.notify_all();
+  }
+}
+
+void Transfers::watch(c10::intrusive_ptr<c10d::Work> transfer, Done done) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->pending.push_back(transfer.get());
+  }
+  std::thread([state = state_, transfer = std::move(transfer), done = std::move(done)] {
+    wait(state, transfer, done);
+  }).detach();
+}
+
+void Transfers::wait(const std::shared_ptr<State>& state, const c10::intrusive_ptr<c10d::Work>& transfer,
+                     const Done& done) {
+  std::exception_ptr error;
+  try {
+    if (!transfer->wait()) error = std::make_exception_ptr(std::runtime_error("the process group was destroyed"));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(state->mutex);
+    std::erase(state->pending, transfer.get());
+  }
+  state->changed.notify_all();
+  done(error);
+}
+
+void Transfers::abort() {
+  std::unique_lock lock(state_->mutex);
+  for (c10d::Work* transfer : state_->pending) transfer->abort();
+  state_->changed.wait(lock, [this] { return state_->pending.empty(); });
+}
+
+}  // namespace npugraph::distributed

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a process group does beside its callers.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+namespace npugraph::distributed {
+
+// A thread that runs jobs in the order in which they came, as a stream of a device does. Thread-safe.
+class Lane {
+ public:
+  using Job = std::function<void()>;  // throws nothing
+
+  Lane();
+  // Runs the jobs that it was given; the last job may be who destroys the lane.
+  ~Lane();
+  void run(Job job);
+  // Waits until nothing is left to run; at once in a job.
+  void drain();
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Job> jobs;
+    bool busy = false;
+    bool closed = false;
+  };
+  static void serve(const std::shared_ptr<State>& state);
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::thread thread_;
+};
+
+// Point-to-point transfers under way. Each has a thread that waits for it, since they end in any order. Thread-safe.
+class Transfers {
+ public:
+  using Done = std::function<void(std::exception_ptr)>;  // throws nothing
+
+  // Ends those under way, which have failed then.
+  ~Transfers() { abort(); }
+  // Calls `done` when `transfer` has ended, from another thread.
+  void watch(c10::intrusive_ptr<c10d::Work> transfer, Done done);
+  void abort();
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<c10d::Work*> pending;  // each owned by its thread
+  };
+  static void wait(const std::shared_ptr<State>& state, const c10::intrusive_ptr<c10d::Work>& transfer,
+                   const Done& done);
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace npugraph::distributed

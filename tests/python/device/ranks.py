@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of one process group of hccl, for tests: they run the functions that they are sent."""
+
+from __future__ import annotations
+
+import datetime
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+class Ranks:
+    def __init__(self, size: int, folder: Path):
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+        context = multiprocessing.get_context("spawn")
+        self._pipes, self._processes = [], []
+        for rank in range(size):
+            here, there = context.Pipe()
+            process = context.Process(target=_serve, args=(rank, size, str(folder), there), daemon=True)
+            process.start()
+            there.close()
+            self._pipes.append(here)
+            self._processes.append(process)
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+        """Runs a function of a module in all processes; their results, or AssertionError with what they raised."""
+        for pipe in self._pipes:
+            pipe.send((function, args, kwargs))
+        answers = [pipe.recv() for pipe in self._pipes]
+        failures = [f"rank {rank}:\n{text}" for rank, (_, text) in enumerate(answers) if text]
+        assert not failures, "\n".join(failures)
+        return [value for value, _ in answers]
+
+    def close(self) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join()
+            assert process.exitcode == 0
+
+
+def _serve(rank: int, size: int, folder: str, pipe: Connection) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "hccl",
+        store=dist.FileStore(f"{folder}/store", size),
+        rank=rank,
+        world_size=size,
+        timeout=datetime.timedelta(seconds=120),
+        device_id=torch.device("npu", rank),
+    )
+    while (task := pipe.recv()) is not None:
+        function, args, kwargs = task
+        try:
+            pipe.send((function(*args, **kwargs), ""))
+        except BaseException:
+            pipe.send((None, traceback.format_exc()))
+    dist.destroy_process_group()

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training on npu in several processes against one: DDP, FSDP2, functional collectives, DTensor, checkpoints."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.python.device.ranks import Ranks
+
+STEPS = 2
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    ranks = Ranks(2, tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.close()
+
+
+def model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)).double()
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    """Of all ranks together, on cpu."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(8, 6, generator=generator, dtype=torch.float64)
+    return x, torch.randn(8, 4, generator=generator, dtype=torch.float64)
+
+
+def train(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, call=None) -> list[float]:
+    """Losses of a few steps."""
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.05)
+    losses = []
+    for _ in range(STEPS):
+        loss = torch.nn.functional.mse_loss((call or net)(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def trained() -> torch.nn.Module:
+    """The same in one process, on cpu."""
+    net = model()
+    train(net, *batch())
+    return net
+
+
+def shard() -> tuple[torch.Tensor, torch.Tensor]:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    return tuple(tensor.chunk(size)[rank].npu() for tensor in batch())
+
+
+def check_parameters(net: torch.nn.Module, **tolerance) -> None:
+    wanted = dict(trained().named_parameters())
+    for name, parameter in net.named_parameters():
+        full = parameter.full_tensor() if isinstance(parameter, DTensor) else parameter
+        assert full.device.type == "npu"
+        torch.testing.assert_close(full.detach().cpu(), wanted[name.removeprefix("_orig_mod.")].detach(), **tolerance)
+
+
+def check_ddp(**options) -> None:
+    net = model().npu()
+    if dist.get_rank() > 0:
+        for parameter in net.parameters():
+            torch.nn.init.zeros_(parameter)  # DDP begins with what rank 0 has
+    ddp = DistributedDataParallel(net, **options)
+    x, y = shard()
+    with ddp.no_sync():
+        torch.nn.functional.mse_loss(ddp(x), y).backward()
+    for parameter in net.parameters():
+        parameter.grad = None
+    train(ddp, x, y)
+    check_parameters(net)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bucket_cap_mb": 0.0002, "gradient_as_bucket_view": True}, {"find_unused_parameters": True}],
+    ids=["plain", "many buckets", "unused"],
+)
+def test_ddp(ranks, options):
+    ranks(check_ddp, **options)
+
+
+def check_compiled_ddp(backend: str) -> None:
+    torch._dynamo.reset()
+    net = model().npu()
+    ddp = DistributedDataParallel(net)
+    train(ddp, *shard(), call=torch.compile(ddp, backend=backend))
+    check_parameters(net)
+
+
+@pytest.mark.parametrize("backend", ["eager", "npugraph_ex"])
+def test_compiled_ddp(ranks, backend):
+    ranks(check_compiled_ddp, backend)
+
+
+def check_fsdp() -> None:
+    mesh = init_device_mesh("npu", (dist.get_world_size(),))
+    net = model().npu()
+    for layer in net:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    assert all(isinstance(parameter, DTensor) for parameter in net.parameters())
+    train(net, *shard())
+    check_parameters(net)
+
+
+def test_fsdp(ranks):
+    ranks(check_fsdp)
+
+
+def check_mixed_precision() -> None:
+    net = model().float().npu()
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    fully_shard(net, mp_policy=policy)
+    x, y = shard()
+    losses = train(net, x.bfloat16(), y.bfloat16())
+    assert losses[-1] < losses[0]
+    alone = model().float()
+    torch.testing.assert_close(losses[0], train(alone, *(t.float() for t in (x.cpu(), y.cpu())))[0], rtol=0.05, atol=0)
+
+
+def test_fsdp_in_bfloat16(ranks):
+    ranks(check_mixed_precision)
+
+
+def functions(x: torch.Tensor) -> list[torch.Tensor]:
+    group = dist.group.WORLD
+    return [
+        functional.all_reduce(x, "sum", group) * 2,
+        functional.all_gather_tensor(x, 0, group),
+        functional.reduce_scatter_tensor(x, "avg", 0, group),
+        functional.all_to_all_single(x + 1, None, None, group),
+        functional.broadcast(x, 1, group),
+    ]
+
+
+def wanted_of_functions(rank: int, size: int) -> list[torch.Tensor]:
+    inputs = [given(i) for i in range(size)]
+    return [
+        2 * sum(inputs),
+        torch.cat(inputs),
+        (sum(inputs) / size).chunk(size)[rank],
+        torch.cat([x.chunk(size)[rank] + 1 for x in inputs]),
+        inputs[1],
+    ]
+
+
+def given(rank: int) -> torch.Tensor:
+    return torch.arange(12.0).view(4, 3) * (rank + 1)
+
+
+def check_functional(backend: str | None) -> None:
+    torch._dynamo.reset()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    call = torch.compile(functions, backend=backend, fullgraph=True) if backend else functions
+    for _ in range(2):
+        results = call(given(rank).npu())
+        for result, wanted in zip(results, wanted_of_functions(rank, size), strict=True):
+            assert result.device.type == "npu"
+            torch.testing.assert_close(result.cpu(), wanted)
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "npugraph_ex"])
+def test_functional_collectives(ranks, backend):
+    ranks(check_functional, backend)
+
+
+def check_dtensor() -> None:
+    mesh = init_device_mesh("npu", (dist.get_world_size(),))
+    a, b = torch.arange(24.0).view(4, 6), torch.arange(12.0).view(6, 2)
+    left = distribute_tensor(a.npu(), mesh, [Shard(1)])
+    right = distribute_tensor(b.npu(), mesh, [Shard(0)])
+    out = (left @ right).redistribute(mesh, [Replicate()])
+    torch.testing.assert_close(out.to_local().cpu(), a @ b)
+    torch.testing.assert_close(left.redistribute(mesh, [Shard(0)]).full_tensor().cpu(), a)
+
+
+def test_dtensor(ranks):
+    ranks(check_dtensor)
+
+
+def check_checkpoint(folder: str) -> None:
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+
+    net = model().npu()
+    fully_shard(net)
+    before = copy.deepcopy({name: value.full_tensor() for name, value in get_model_state_dict(net).items()})
+    checkpoint.save(get_model_state_dict(net), checkpoint_id=folder)
+    for parameter in net.parameters():
+        torch.nn.init.zeros_(parameter)
+    state = get_model_state_dict(net)
+    checkpoint.load(state, checkpoint_id=folder)
+    set_model_state_dict(net, state)
+    for name, value in get_model_state_dict(net).items():
+        assert value.device.type == "npu" and torch.equal(value.full_tensor(), before[name])
+
+
+def test_checkpoints(ranks, tmp_path):
+    ranks(check_checkpoint, str(tmp_path))
+
+
+@pytest.mark.long
+def test_four_ranks(tmp_path):
+    ranks = Ranks(4, tmp_path)
+    for check in (check_ddp, check_fsdp, check_dtensor):
+        ranks(check)
+    ranks(check_functional, None)
+    ranks.close()
