@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from npugraph import _C, counters, guards, serialize
 from npugraph.artifact import Artifact, Owners, registry
 from npugraph.forget import forget_compiles
+from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.prepare import prepare
@@ -188,7 +189,7 @@ class _Compile:
         try:
             # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
             with _disable_current_modes():
-                gm = expand(prepare(gm))
+                gm = finish_collectives(expand(prepare(gm)))
                 released = self.derive_from_weights(gm, inputs)
                 imported = import_graph(gm, name, inputs)
                 core = self.compile_imported(imported, name, route, entered)

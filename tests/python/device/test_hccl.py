@@ -363,17 +363,17 @@ def check_groups() -> None:
     for tensor in (torch.ones(1), torch.ones(1, device="npu")):
         dist.all_reduce(tensor, group=mixed)
         assert tensor.item() == 2
-    alone = dist.new_group([1], backend="lccl")
     x = torch.ones(2, device="npu")
-    if rank == 1:
-        dist.all_reduce(x, group=alone)
-        assert x.tolist() == [1, 1]
     halves = dist.split_group(split_ranks=[[0], [1]])
     dist.all_reduce(x, group=halves)
     assert halves.size() == 1 and halves._get_backend(npu).get_hccl_comm_name(0) == halves.group_name
     together = dist.split_group(split_ranks=[[0, 1]])
     dist.all_reduce(x, group=together)
     assert x.tolist() == [2, 2]
+    alone = dist.new_group([1], backend="lccl")
+    if rank == 1:
+        dist.all_reduce(x, group=alone)
+        assert x.tolist() == [2, 2]
     for group in (pair, mixed, together, halves):
         dist.destroy_process_group(group)
 

@@ -38,12 +38,13 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return x, torch.randn(8, 4, generator=generator, dtype=torch.float64)
 
 
-def train(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, call=None) -> list[float]:
+def train(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, forward=None) -> list[float]:
     """Losses of a few steps."""
+    forward = net if forward is None else forward
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.05)
     losses = []
     for _ in range(STEPS):
-        loss = torch.nn.functional.mse_loss((call or net)(x), y)
+        loss = torch.nn.functional.mse_loss(forward(x), y)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -99,7 +100,7 @@ def check_compiled_ddp(backend: str) -> None:
     torch._dynamo.reset()
     net = model().npu()
     ddp = DistributedDataParallel(net)
-    train(ddp, *shard(), call=torch.compile(ddp, backend=backend))
+    train(ddp, *shard(), forward=torch.compile(ddp, backend=backend))
     check_parameters(net)
 
 
