@@ -30,7 +30,7 @@ from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # what follows asks for its devices
 
-from torch_npu import _C, _dynamo, _operators, distributed, npu  # noqa: E402, F401
+from torch_npu import _dynamo, _operators, distributed, npu  # noqa: E402
 from torch_npu.formats import (  # noqa: E402
     Format,
     float4_e1m2fn_x2,

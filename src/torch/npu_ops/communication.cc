@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products before or after a collective over the group `hcom`. Products are in float32 or int32, are rounded to the type of the
-// result, and travel in that type. Arguments that say how data travels (comm_*) change nothing here.
-#include <numeric>
+// Products before or after a collective over the group `hcom`. Products are in float32 or int32, are rounded to the type
+// of the result, and travel in that type. Arguments that say how data travels (comm_*) change nothing here.
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "torch/distributed/group.h"
@@ -35,6 +35,10 @@ void check_absent(const char* op, const char* name, bool is_given) {
 }
 
 void check_factors(const char* op, const Tensor& x1, const Tensor& x2, int64_t most_dims) {
+  for (const auto& [name, factor] : {std::pair("x1", &x1), std::pair("x2", &x2)}) {
+    check_type(op, name, *factor,
+               {at::kFloat, at::kHalf, at::kBFloat16, at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  }
   check_dims(op, "x1", x1, 2, most_dims);
   check_dims(op, "x2", x2, 2, 2);
 }

@@ -153,6 +153,8 @@ Tensor grouped_product(const Tensor& x, const Tensor& weight, const std::vector<
   return at::cat(out);
 }
 
+int64_t experts_of(const Tensor& weight) { return weight.sym_size(0).guard_int(__FILE__, __LINE__); }
+
 Tensor turned(const Tensor& weight, bool transposed) { return transposed ? weight.transpose(-1, -2) : weight; }
 
 void check_grouped(const char* op, const Tensor& x, const Tensor& weight, bool transposed, const OptionalTensor& mm_x,
@@ -186,8 +188,8 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm(const Tensor& x, const Tensor& 
                                                  OptionalString) {
   constexpr const char* kOp = "npu_alltoallv_gmm";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const Routes sent(kOp, "send_counts", send_counts, ranks, weight.size(0));
-  const Routes received(kOp, "recv_counts", recv_counts, ranks, weight.size(0));
+  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
+  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
   const Group group(kOp, std::string(hcom), ranks);
   const Tensor rows = received.by_expert(group.all_to_all(x, received.of_ranks(), sent.of_ranks()));
   return {grouped_product(rows, turned(weight, trans_gmm_weight), received.of_experts()),
@@ -202,7 +204,7 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm_meta(const Tensor& x, const Ten
                                                       bool trans_mm_weight, bool permute_out_flag, OptionalString) {
   constexpr const char* kOp = "npu_alltoallv_gmm";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, weight.size(0)).rows();
+  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows();
   return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
           shared_product_meta(x, mm_x, mm_weight, trans_mm_weight),
           permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
@@ -215,8 +217,8 @@ std::tuple<Tensor, Tensor> gmm_alltoallv(const Tensor& x, const Tensor& weight, 
                                          bool trans_gmm_weight, bool trans_mm_weight, OptionalString) {
   constexpr const char* kOp = "npu_gmm_alltoallv";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const Routes sent(kOp, "send_counts", send_counts, ranks, weight.size(0));
-  const Routes received(kOp, "recv_counts", recv_counts, ranks, weight.size(0));
+  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
+  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
   const Group group(kOp, std::string(hcom), ranks);
   const Tensor rows = sent.by_rank(grouped_product(x, turned(weight, trans_gmm_weight), sent.of_experts()));
   return {group.all_to_all(rows, received.of_ranks(), sent.of_ranks()),
@@ -230,7 +232,7 @@ std::tuple<Tensor, Tensor> gmm_alltoallv_meta(const Tensor& x, const Tensor& wei
                                               bool trans_mm_weight, OptionalString) {
   constexpr const char* kOp = "npu_gmm_alltoallv";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, weight.size(0)).rows();
+  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows();
   return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
           shared_product_meta(x, mm_x, mm_weight, trans_mm_weight)};
 }

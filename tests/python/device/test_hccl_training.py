@@ -14,6 +14,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+import npugraph
 from tests.python.device.ranks import Ranks
 
 STEPS = 2
@@ -169,11 +170,24 @@ def check_functional(backend: str | None) -> None:
     torch._dynamo.reset()
     rank, size = dist.get_rank(), dist.get_world_size()
     call = torch.compile(functions, backend=backend, fullgraph=True) if backend else functions
+    before = len(npugraph.artifacts())
     for _ in range(2):
         results = call(given(rank).npu())
         for result, wanted in zip(results, wanted_of_functions(rank, size), strict=True):
             assert result.device.type == "npu"
             torch.testing.assert_close(result.cpu(), wanted)
+    if backend == "npugraph_ex":
+        assert len(npugraph.artifacts()) == before + 1
+        assert {partition.target for partition in npugraph.artifacts()[-1].partitions} == {
+            f"_c10d_functional.{name}"
+            for name in (
+                "all_reduce",
+                "all_gather_into_tensor",
+                "reduce_scatter_tensor",
+                "all_to_all_single",
+                "broadcast",
+            )
+        }
 
 
 @pytest.mark.parametrize("backend", [None, "aot_eager", "npugraph_ex"])
