@@ -109,6 +109,7 @@ void register_operators() {
     define_losses(*npu);
     define_matmul(*npu);
     define_mla_prolog(*npu);
+    define_moe_distribute(*npu);
     define_moe_gating(*npu);
     define_moe_permute(*npu);
     define_moe_results(*npu);

@@ -20,6 +20,7 @@ void define_layer_norms(Definitions& npu);
 void define_losses(Definitions& npu);
 void define_matmul(Definitions& npu);
 void define_mla_prolog(Definitions& npu);
+void define_moe_distribute(Definitions& npu);
 void define_moe_gating(Definitions& npu);
 void define_moe_permute(Definitions& npu);
 void define_moe_results(Definitions& npu);

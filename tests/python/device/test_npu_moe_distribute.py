@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of src/torch/npu_ops/moe_distribute.cc: one rank, against loops over tokens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_npu
+
+from tests.python.device.npu_operators import check, integers, normal
+
+RANK = ("ep", 1, 0, 4)  # group, size, rank, experts
+
+
+def dispatch(
+    x, ids, *_, notes, scales=None, x_active_mask=None, expert_scales=None, quant_mode=0, global_bs=0, **kwargs
+):
+    n, k = ids.shape
+    is_on = torch.ones(n, k) if x_active_mask is None else x_active_mask.view(n, -1).expand(n, k)
+    pairs = sorted((int(ids[i, j]), i * k + j) for i in range(n) for j in range(k) if is_on[i, j] and ids[i, j] < 4)
+    total = (global_bs or n) * min(k, 4)
+    rows = torch.zeros(total, x.shape[1], dtype=torch.float64)
+    weights = torch.zeros(total, dtype=torch.float64)
+    places, note = torch.zeros(n * k, dtype=torch.int64), torch.zeros(total, 128, dtype=torch.int64)
+    counts = torch.zeros(4, dtype=torch.int64)
+    for row, (expert, pair) in enumerate(pairs):
+        rows[row] = x[pair // k] * (1 if scales is None else scales[expert])
+        weights[row] = 0 if expert_scales is None else expert_scales.view(-1)[pair]
+        places[pair] = counts[expert]
+        note[row, 1:3] = torch.tensor([pair // k, pair % k])
+        counts[expert] += 1
+    left_out = sorted(set(range(n * k)) - {pair for _, pair in pairs})
+    for place, pair in enumerate(left_out):
+        places[pair] = place
+    row_scales = torch.empty(0)
+    if quant_mode:
+        row_scales = rows.abs().amax(1) / 127
+        rows = (rows / torch.where(row_scales == 0, 1, row_scales)[:, None]).round()
+    nums = counts if kwargs.get("expert_token_nums_type", 1) else counts.cumsum(0)
+    third = note.view(-1) if notes else places
+    none = torch.empty(0)
+    return (
+        rows,
+        row_scales,
+        third,
+        nums,
+        counts.cumsum(0),
+        counts.sum(0, True),
+        none if expert_scales is None else weights,
+    )
+
+
+OPS = [
+    (torch_npu.npu_moe_distribute_dispatch, torch_npu.npu_moe_distribute_combine, False),
+    (torch_npu.npu_moe_distribute_dispatch_v2, torch_npu.npu_moe_distribute_combine_v2, True),
+]
+
+
+@pytest.mark.parametrize(("op", "_", "notes"), OPS)
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {},
+        {"x_active_mask": torch.tensor([True, False, True, True, False]), "expert_token_nums_type": 0},
+        {"expert_scales": normal(5, 2, seed=1), "global_bs": 7},
+        {"quant_mode": 2},
+        {"quant_mode": 2, "scales": normal(4, 8, seed=2), "expert_scales": normal(5, 2, seed=1)},
+    ],
+)
+def test_dispatch(op, _, notes: bool, kwargs) -> None:
+    def reference(*args, **kwargs):
+        return dispatch(*args, notes=notes, **kwargs)
+
+    check(op, (normal(5, 8), integers(0, 4, 5, 2, dtype=torch.int32), *RANK), reference, **kwargs)
+
+
+@pytest.mark.parametrize(("op", "back", "notes"), OPS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_combine(op, back, notes: bool, masked: bool) -> None:
+    x, ids, weights = normal(5, 8), integers(0, 4, 5, 2, dtype=torch.int32), normal(5, 2, seed=1)
+    mask = torch.tensor([True, False, True, True, False]) if masked else None
+    rows, _, info, _, counts, _, _ = op(x, ids, *RANK, x_active_mask=mask)
+    shared = normal(5, 8, seed=2)
+
+    def reference(rows, ids, info, counts, weights, *_, x_active_mask=None, shared_expert_x=None):
+        is_on = 1 if mask is None else mask[:, None]
+        out = x.double() * (weights * is_on).sum(1, keepdim=True)
+        return out if shared_expert_x is None else out + shared_expert_x
+
+    kwargs = {"x_active_mask": mask}
+    check(back, (rows, ids, info, counts, weights, *RANK), reference, **kwargs)
+    check(back, (rows, ids, info, counts, weights, *RANK), reference, shared_expert_x=shared, **kwargs)
+
+
+def test_special_experts() -> None:
+    """Expert 4 gives zeros, expert 5 the token."""
+    x, weights = normal(3, 8), normal(3, 2, seed=1)
+    ids = torch.tensor([[0, 4], [5, 2], [4, 5]], dtype=torch.int32)
+    special = {"zero_expert_num": 1, "copy_expert_num": 1}
+    rows, _, notes, nums, counts, _, _ = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *RANK, **special)
+    assert nums.tolist() == [1, 0, 1, 0]
+    rows = rows * 2
+
+    def reference(rows, ids, notes, counts, weights, *_, ori_x=None, **__):
+        share = torch.tensor([[2, 0], [1, 2], [0, 1]]) * weights
+        return x.double() * share.sum(1, keepdim=True)
+
+    args = (rows, ids, notes, counts, weights, *RANK)
+    check(torch_npu.npu_moe_distribute_combine_v2, args, reference, ori_x=x, **special)
+    gamma, residual = normal(8, seed=2), normal(3, 1, 8, seed=3)
+
+    def normed(rows, ids, notes, counts, weights, residual, gamma, *_, norm_eps=1e-6, **__):
+        out = reference(rows, ids, notes, counts, weights)[:, None] + residual
+        rstd = 1 / torch.sqrt((out * out).mean(-1, keepdim=True) + norm_eps)
+        return out * rstd * gamma, rstd, out
+
+    args = (rows, ids, notes, counts, weights, residual, gamma, *RANK)
+    check(torch_npu.npu_moe_distribute_combine_add_rms_norm, args, normed, ori_x=x, **special, norm_eps=0.1)
+
+
+@pytest.mark.parametrize(("op", "_", "notes"), OPS)
+def test_errors(op, _, notes: bool) -> None:
+    x, ids = normal(5, 8), integers(0, 4, 5, 2)
+    with pytest.raises(
+        RuntimeError, match=r"ep_world_size is 2 and ep_rank_id 0, allowed are 1 and 0: .* for one rank"
+    ):
+        op(x, ids, "ep", 2, 0, 4)
+    with pytest.raises(RuntimeError, match=r"quant_mode is 1, allowed are \[0, 2\]"):
+        op(x, ids, *RANK, quant_mode=1)
+    with pytest.raises(RuntimeError, match=r"global_bs is 3, but x has 5 rows"):
+        op(x, ids, *RANK, global_bs=3)

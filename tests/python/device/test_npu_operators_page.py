@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/npu_operators.md, which scripts/npu_operators writes."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import torch
+from npugraph._C import device
+
+SCRIPT = runpy.run_path(str(Path(__file__).parents[3] / "scripts/npu_operators"))
+
+
+def test_the_page_is_current() -> None:
+    assert SCRIPT["PAGE"].read_text() == SCRIPT["page"](), (
+        "docs/npu_operators.md is not current: run scripts/npu_python scripts/npu_operators"
+    )
+
+
+def test_states_say_what_calls_do() -> None:
+    for row in device.operators():
+        state = SCRIPT["state_of"](row)
+        has = [
+            torch._C._dispatch_has_kernel_for_dispatch_key(row.name, key)
+            for key in ("CPU", "PrivateUse1", "BackendSelect", "CompositeImplicitAutograd")
+        ]
+        assert any(has) == (state in ("parts", "whole")), row.name
+        assert bool(row.definition) == (state in ("parts", "whole")), row.name
