@@ -91,3 +91,7 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_SUBMODULES, *_operators.names()})
+
+
+if os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
+    importlib.import_module("torch_npu.contrib.transfer_to_npu")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers of int8."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["LinearQuant"]
+
+
+class LinearQuant(nn.Module):
+    """``npu_quant_matmul`` of int8 inputs with an int8 weight [out_features, in_features].
+
+    Args:
+        bias: whether there is a bias, of int32.
+        offset, pertoken_scale: whether there are these arguments of ``npu_quant_matmul``, of float32. Callers set
+            ``pertoken_scale`` to one element for each row.
+        output_dtype: that of the result.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        bias: bool = True,
+        offset: bool = False,
+        pertoken_scale: bool = False,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+        output_dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.output_dtype = output_dtype
+
+        def parameter(shape: tuple[int, ...], kind: torch.dtype) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape, dtype=kind, device=device), requires_grad=False)
+
+        self.weight = parameter((out_features, in_features), torch.int8)
+        self.scale = parameter((out_features,), dtype or torch.float32)
+        self.offset = parameter((out_features,), torch.float32) if offset else None
+        self.pertoken_scale = parameter((1,), torch.float32) if pertoken_scale else None
+        self.bias = parameter((out_features,), torch.int32) if bias else None
+
+    def forward(self, linear_quant_input: Tensor) -> Tensor:
+        return torch.ops.npu.npu_quant_matmul(
+            linear_quant_input,
+            self.weight.mT,
+            self.scale,
+            offset=self.offset,
+            pertoken_scale=self.pertoken_scale,
+            bias=self.bias,
+            output_dtype=self.output_dtype,
+        )

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets scripts that were written for CUDA run on npu.
+
+    from torch_npu.contrib import transfer_to_npu  # or TORCH_TRANSFER_TO_NPU=1 before ``import torch``
+
+From then on ``torch.cuda`` does what ``torch.npu`` does, and what names "cuda" means npu: arguments of functions that
+make and move tensors, of modules, autocast, generators, loaders, files, the profiler and process groups.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils._device import _device_constructors
+
+import torch_npu.profiler
+from torch_npu.contrib._cuda_as_npu import arguments_as_npu, proxy, wrapped
+
+_TENSOR_METHODS = (
+    "to",
+    "new_empty",
+    "new_empty_strided",
+    "new_full",
+    "new_ones",
+    "new_tensor",
+    "new_zeros",
+    "pin_memory",
+)
+_FUNCTIONS = {
+    torch: (
+        "load",
+        "is_autocast_enabled",
+        "set_autocast_enabled",
+        "get_autocast_dtype",
+        "set_autocast_dtype",
+        "set_default_device",
+        "get_device_module",
+    ),
+    torch.random: ("fork_rng",),
+}
+# Classes whose constructors take devices.
+_CLASSES = (torch.autocast, torch.amp.GradScaler, torch.utils.data.DataLoader, torch.nn.DataParallel)
+
+
+def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
+    """Puts ``made(what is there)`` in the place of an attribute, if there is one."""
+    found = getattr(owner, name, None)
+    if found is not None:
+        setattr(owner, name, made(found))
+
+
+def _names_of_cuda() -> None:
+    """``torch.cuda`` and its parts -> ``torch.npu``."""
+    npu, cuda = torch.npu, torch.cuda
+    for name in (*npu.__all__, "_lazy_init", "_lazy_call", "_is_in_bad_fork"):
+        if name != "amp":
+            setattr(cuda, name, getattr(npu, name))
+    cuda.get_device_capability = _capability
+    for part in ("memory", "random", "streams"):
+        theirs, ours = sys.modules[f"torch.cuda.{part}"], sys.modules[f"torch_npu.npu.{part}"]
+        _take(theirs, ours)
+    _take(cuda.amp, npu.amp)
+    for name in ("mark", "range_push", "range_pop", "range_start", "range_end"):
+        setattr(cuda.nvtx, name, getattr(npu.mstx, name))
+    cuda.nvtx.range = npu.mstx.mstx_range
+    if hasattr(npu, "NPUGraph"):
+        cuda.CUDAGraph = npu.NPUGraph
+
+
+def _take(theirs: ModuleType, ours: ModuleType) -> None:
+    for name in vars(ours):
+        if not name.startswith("_") and hasattr(theirs, name):
+            setattr(theirs, name, getattr(ours, name))
+
+
+def _capability(device: Any = None) -> tuple[int, int]:
+    """That of a device that can all that scripts ask for, where npu has none."""
+    return torch.npu.get_device_capability(*arguments_as_npu((device,), {})[0]) or (8, 0)
+
+
+def _arguments() -> None:
+    """Functions, methods and classes that take devices."""
+    for function in list(_device_constructors()):
+        name = function.__name__
+        if getattr(torch, name, None) is function:
+            setattr(torch, name, wrapped(function))
+    for owner, names in _FUNCTIONS.items():
+        for name in names:
+            _replace(owner, name, wrapped)
+    torch.fork_rng = torch.random.fork_rng
+    for name in _TENSOR_METHODS:
+        _replace(torch.Tensor, name, wrapped)
+    for name in ("to", "to_empty"):
+        _replace(torch.nn.Module, name, wrapped)
+    for kind in _CLASSES:
+        kind.__init__ = wrapped(kind.__init__)
+    torch.Generator = proxy(torch.Generator)
+    torch.Event = proxy(torch.Event)
+
+
+def _moves() -> None:
+    """``cuda()`` and ``is_cuda``."""
+    for kind in (torch.Tensor, torch.nn.Module, torch.UntypedStorage):
+        kind.cuda = wrapped(kind.npu)
+    torch.Tensor.is_cuda = property(lambda self: self.is_npu)
+    torch.nn.utils.rnn.PackedSequence.cuda = wrapped(_packed_to_npu)
+
+
+def _packed_to_npu(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self.to("npu", *args, **kwargs)
+
+
+def _script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """``obj`` itself, with a warning."""
+    warnings.warn("torch.jit.script does nothing after transfer_to_npu", stacklevel=2)
+    return obj
+
+
+def _process_groups() -> None:
+    """Process groups of NCCL -> HCCL."""
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+
+    def with_hccl(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            args, kwargs = arguments_as_npu(args, kwargs)
+            args = tuple(_as_hccl(value) for value in args)
+            if "backend" in kwargs:
+                kwargs["backend"] = _as_hccl(kwargs["backend"])
+            return function(*args, **kwargs)
+
+        return call
+
+    for module in (dist, dist.distributed_c10d):
+        for name in ("init_process_group", "new_group"):
+            _replace(module, name, with_hccl)
+        if hasattr(module, "ProcessGroupHCCL"):
+            module.ProcessGroupNCCL = module.ProcessGroupHCCL
+    dist.is_nccl_available = getattr(dist, "is_hccl_available", dist.is_nccl_available)
+
+
+def _as_hccl(value: Any) -> Any:
+    return value.replace("nccl", "hccl").replace("cuda", "npu") if isinstance(value, str) else value
+
+
+def _tools() -> None:
+    """The profiler, scripts of TorchScript, Triton."""
+    for name in ("profile", "schedule", "tensorboard_trace_handler"):
+        setattr(torch.profiler, name, getattr(torch_npu.profiler, name))
+    torch.jit.script = _script
+    import torch.utils._triton as triton
+
+    triton.has_triton = functools.cache(lambda: False)
+
+
+def _transfer() -> None:
+    _names_of_cuda()
+    _arguments()
+    _moves()
+    _process_groups()
+    _tools()
+
+
+_transfer()

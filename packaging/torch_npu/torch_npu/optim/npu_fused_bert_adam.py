@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adam as BERT was trained with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from torch_npu.optim.npu_fused_optim_base import _Stepwise, check_rates
+
+__all__ = ["NpuFusedBertAdam"]
+
+_REQUIRED = object()
+# Share of the rate at a share of the run, of which `warmup` is a rise from 0.
+SCHEDULES: dict[str, Callable[[float, float], float]] = {
+    "warmup_cosine": lambda x, warmup: x / warmup if x < warmup else 0.5 * (1 + math.cos(math.pi * x)),
+    "warmup_constant": lambda x, warmup: x / warmup if x < warmup else 1.0,
+    "warmup_linear": lambda x, warmup: x / warmup if x < warmup else max((x - 1) / (warmup - 1), 0),
+    "warmup_poly": lambda x, warmup: x / warmup if x < warmup else (1 - x) ** 0.5,
+}
+
+
+class NpuFusedBertAdam(_Stepwise):
+    """Adam without bias correction, with decay apart from gradients and a schedule (Devlin et al., BERT, 2019).
+
+    Args:
+        lr: must be given.
+        warmup: share of ``t_total`` steps in which the rate rises; -1 for none.
+        t_total: length of the run in steps; -1 for a rate that stays.
+        max_grad_norm: longer gradients of a tensor are shortened to it; -1 for none.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = _REQUIRED,
+        warmup: float = -1,
+        t_total: int = -1,
+        schedule: str = "warmup_linear",
+        b1: float = 0.9,
+        b2: float = 0.999,
+        e: float = 1e-6,
+        weight_decay: float = 0.01,
+        max_grad_norm: float = 1.0,
+    ):
+        if lr is _REQUIRED:
+            raise ValueError("NpuFusedBertAdam: lr must be given")
+        if schedule not in SCHEDULES:
+            raise ValueError(f"NpuFusedBertAdam: schedule is {schedule!r}, allowed are {', '.join(SCHEDULES)}")
+        if not (0 <= warmup < 1 or warmup == -1):
+            raise ValueError(f"NpuFusedBertAdam: warmup is {warmup}, and must be from 0 to 1, or -1")
+        check_rates(lr, e, (b1, b2), weight_decay)
+        settings = {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1, "b2": b2, "e": e}
+        super().__init__(params, settings | {"weight_decay": weight_decay, "max_grad_norm": max_grad_norm})
+
+    @staticmethod
+    def _rate(step: int, group: dict[str, Any]) -> float:
+        if group["t_total"] == -1:
+            return group["lr"]
+        return group["lr"] * SCHEDULES[group["schedule"]](step / group["t_total"], group["warmup"])
+
+    def _update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if not state:
+            state.update(step=0, exp_avg=torch.zeros_like(param), exp_avg_sq=torch.zeros_like(param))
+        if group["max_grad_norm"] > 0:
+            grad = grad * (group["max_grad_norm"] / (grad.norm() + 1e-6)).clamp(max=1)
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.mul_(group["b1"]).add_(grad, alpha=1 - group["b1"])
+        square.mul_(group["b2"]).addcmul_(grad, grad, value=1 - group["b2"])
+        change = mean / (square.sqrt() + group["e"]) + group["weight_decay"] * param
+        param.sub_(change, alpha=self._rate(state["step"], group))
+        state["step"] += 1

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``torch.optim.SGD`` of tensors of npu."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase
+
+__all__ = ["NpuFusedSGD"]
+
+MOMENTUM_MIN = DAMPENING_DEFAULT = WEIGHT_DECAY_MIN = 0.0
+_REQUIRED = object()
+
+
+class NpuFusedSGD(NpuFusedOptimizerBase, torch.optim.SGD):
+    """``torch.optim.SGD``, which updates many tensors at once. ``lr`` must be given."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = _REQUIRED,
+        momentum: float = MOMENTUM_MIN,
+        dampening: float = DAMPENING_DEFAULT,
+        weight_decay: float = WEIGHT_DECAY_MIN,
+        nesterov: bool = False,
+    ):
+        if lr is _REQUIRED:
+            raise ValueError("NpuFusedSGD: lr must be given")
+        torch.optim.SGD.__init__(
+            self,
+            params,
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            foreach=True,
+        )
