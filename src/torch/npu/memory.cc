@@ -34,9 +34,9 @@ Block* block_of(const c10::StorageImpl* npu) {
   return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
 }
 
-Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex device) {
+Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex device, bool is_counted = true) {
   auto block = std::make_unique<Block>();
-  const auto bytes = static_cast<int64_t>(twin->nbytes());
+  const auto bytes = is_counted ? static_cast<int64_t>(twin->nbytes()) : 0;
   block->twin = std::move(twin);
   block->device = device;
   DeviceMemory::of(device).add(*block, bytes);
@@ -44,6 +44,15 @@ Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex de
 }
 
 using Owner = c10::intrusive_ptr<c10::StorageImpl>;
+
+c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device, bool is_counted) {
+  auto twin = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cpu.unsafeGetStorageImpl());
+  const bool resizable = twin->resizable();
+  const auto bytes = static_cast<int64_t>(twin->nbytes());
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                            pointer_to(make_block(std::move(twin), device, is_counted)),
+                                                            &NpuAllocator::instance(), resizable));
+}
 
 constexpr int64_t kLargeBytes = int64_t{1} << 20;
 
@@ -188,14 +197,7 @@ std::pair<size_t, size_t> NpuAllocator::getMemoryInfo(c10::DeviceIndex device) {
           static_cast<size_t>(facts().memory_bytes)};
 }
 
-c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device) {
-  auto twin = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cpu.unsafeGetStorageImpl());
-  const bool resizable = twin->resizable();
-  const auto bytes = static_cast<int64_t>(twin->nbytes());
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                            pointer_to(make_block(std::move(twin), device)),
-                                                            &NpuAllocator::instance(), resizable));
-}
+c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device) { return adopt(cpu, device, /*is_counted=*/true); }
 
 c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
   if (Block* block = block_of(npu)) [[likely]]
@@ -230,10 +232,8 @@ c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool ow
             [](void* owner) { delete static_cast<Owner*>(owner); }, c10::kCPU};
   const c10::Storage part(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                                 std::move(data), nullptr, /*resizable=*/false));
-  c10::Storage out = adopt(part, npu->device().index());
-  Block& block = *block_of(out.unsafeGetStorageImpl());
-  block.format = format_of(npu);
-  DeviceMemory::of(block.device).resize(block, 0);
+  c10::Storage out = adopt(part, npu->device().index(), /*is_counted=*/false);
+  block_of(out.unsafeGetStorageImpl())->format = format_of(npu);
   return out;
 }
 

@@ -216,5 +216,17 @@ def test_linear_layers_with_quantised_weights(monkeypatch: pytest.MonkeyPatch):
     assert whole.antiquant_scale.shape == (4,) and whole.antiquant_offset is whole.bias is None
 
 
+def test_convolutions_of_int8(monkeypatch: pytest.MonkeyPatch):
+    calls = _recorded(monkeypatch, "npu_quant_conv2d")
+    layer = contrib.QuantConv2d(4, 6, 3, torch.float16, stride=(1, 2), padding=1, groups=2, offset=True, device="npu")
+    layer(torch.ones(1, 4, 5, 5, dtype=torch.int8, device="npu"))
+    args = calls[0][0]
+    assert args[1].shape == (6, 2, 3, 3) and args[2].dtype == torch.int64
+    assert args[3:10] == ((1, 2), (1, 1), (1, 1), 2, 0, "rint", torch.float16)
+    assert args[10] is layer.bias and args[11] is layer.offset and args[12:] == (None, None)
+    with pytest.raises(ValueError, match="QuantConv2d: 5 and 6 channels in 2 groups"):
+        contrib.QuantConv2d(5, 6, 3, torch.float16, groups=2)
+
+
 def test_contrib_is_a_part_of_torch_npu():
     assert torch_npu.contrib is contrib

@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.utils.collect_env
 import torch_npu
 from torch_npu import profiler
 from torch_npu.profiler import dynamic_profile
 from torch_npu.testing import common_utils
+from torch_npu.testing.decorator import Dtypes, Formats, instantiate_tests
 from torch_npu.testing.testcase import TestCase
 
 
@@ -268,3 +270,61 @@ def test_extensions_are_those_of_torch():
     from torch_npu.utils.cpp_extension import NpuExtension
 
     assert NpuExtension("mine", ["mine.cc"]).name == "mine"
+
+
+def test_tests_for_each_type_and_format():
+    seen = []
+
+    @instantiate_tests
+    class Cases:
+        @Formats(2, 29)
+        @Dtypes(torch.float16, torch.int32)
+        def test_one(self, device, dtype, npu_format):
+            seen.append((device, dtype, npu_format))
+
+        @Dtypes(torch.int8)
+        def test_other(self, dtype):
+            seen.append(dtype)
+
+        def test_as_it_is(self):
+            seen.append("as it is")
+
+    names = sorted(name for name in dir(Cases) if name.startswith("test"))
+    assert names[0] == "test_as_it_is" and "test_one_float16_29_npu_0" in names and len(names) == 6
+    for name in names:
+        getattr(Cases(), name)()
+    assert ("npu:0", torch.int32, 29) in seen and torch.int8 in seen and len(seen) == 6
+    with pytest.raises(ValueError, match="Dtypes: name at least one type"):
+        Dtypes()
+    with pytest.raises(ValueError, match="Formats: name at least one format"):
+        Formats()
+
+
+def test_a_report_of_the_machine():
+    from torch_npu.utils import collect_env
+
+    of_torch = torch.utils.collect_env
+    nothing = of_torch.SystemEnv(*[""] * len(of_torch.SystemEnv._fields))
+    text = collect_env.pretty_str(collect_env.EnvInfo(nothing, "2.13.0", "9.9.0", 2, "A"))
+    assert "torch_npu version: 2.13.0" in text and "npu devices: 2 x A" in text
+    path = collect_env.get_torch_npu_install_path()
+    assert collect_env.check_path_owner_consistent(path) and collect_env.check_directory_path_readable(path) is None
+    assert collect_env.get_torch_npu_version() == torch_npu.__version__
+    with pytest.raises(RuntimeError, match="is not a directory that can be read"):
+        collect_env.check_directory_path_readable(path + "/__init__.py")
+
+
+@pytest.mark.parametrize("kind, traces", [("TORCH", 1), (None, 0)])
+def test_a_profile_of_one_step(kind: str | None, traces: int, tmp_path: Path):
+    from torch_npu.utils.profiler import Profile, Singleton
+
+    profile = Profile(start_step=1, save_path=str(tmp_path), profile_type=kind)
+    for _ in range(3):
+        profile.start()
+        _work()
+        profile.end()
+    assert len(_traces(tmp_path)) == traces
+    one = Singleton(dict)
+    assert one(a=1) is one(b=2) == {"a": 1}
+    with pytest.raises(ValueError, match="profile_type is 'X', allowed are None, TORCH, CANN and GE"):
+        Profile(profile_type="X")

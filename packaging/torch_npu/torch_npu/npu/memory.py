@@ -220,6 +220,8 @@ class _NPUAllocator:
         """The allocator itself, as pools take it."""
         return self
 
+    _allocator = property(allocator)
+
 
 class NPUPluggableAllocator(_NPUAllocator):
     """Functions ``alloc_fn_name`` and ``free_fn_name`` of a library. Kept by name, and never called.

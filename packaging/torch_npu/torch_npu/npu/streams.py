@@ -30,6 +30,22 @@ class Stream(torch.Stream):
     def _as_parameter_(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.npu_stream)
 
+    def wait_event(self, event: torch.Event) -> None:
+        """Later work of this stream waits for ``event``."""
+        super().wait_event(event)
+
+    def wait_stream(self, stream: torch.Stream) -> None:
+        """Later work of this stream waits for what is now in ``stream``."""
+        super().wait_stream(stream)
+
+    def query(self) -> bool:
+        """Whether all work in this stream is done, which it always is."""
+        return super().query()
+
+    def synchronize(self) -> None:
+        """Waits until all work in this stream is done."""
+        super().synchronize()
+
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
         """Records ``event``, by default a new one, in this stream; returns it."""
         event = Event() if event is None else event
@@ -95,6 +111,14 @@ class Event(torch.Event):
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Later work of ``stream``, by default the current one, waits for this event."""
         super().wait(torch.accelerator.current_stream() if stream is None else stream)
+
+    def query(self) -> bool:
+        """Whether the work before this event is done, which it always is."""
+        return super().query()
+
+    def synchronize(self) -> None:
+        """Waits until the work before this event is done."""
+        super().synchronize()
 
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds from this event to ``end_event``. RuntimeError unless both keep time and were recorded."""

@@ -140,7 +140,11 @@ class TestCase(expecttest.TestCase):
         else:
             super().assertEqual(x, y, message or None)
 
-    assertTensorsSlowEqual = assertEqual
+    def assertTensorsSlowEqual(
+        self, x: torch.Tensor, y: torch.Tensor, prec: float | None = None, message: str = ""
+    ) -> None:
+        """``assertEqual`` of tensors."""
+        self.assertEqual(x, y, prec, message)
 
     def assertAlmostEqual(
         self,

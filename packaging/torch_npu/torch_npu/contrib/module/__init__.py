@@ -13,6 +13,7 @@ from torch_npu.contrib.module.linear_quant import LinearQuant
 from torch_npu.contrib.module.linear_weight_quant import LinearWeightQuant
 from torch_npu.contrib.module.npu_modules import DropoutWithByteMask
 from torch_npu.contrib.module.prefetcher import Prefetcher
+from torch_npu.contrib.module.quant_conv2d import QuantConv2d
 
 __all__ = [
     "BiLSTM",
@@ -28,5 +29,6 @@ __all__ = [
     "NpuDropPath",
     "NpuFairseqDropout",
     "Prefetcher",
+    "QuantConv2d",
     "SiLU",
 ]

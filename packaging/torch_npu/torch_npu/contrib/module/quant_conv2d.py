@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions of int8."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.common_types import _size_2_t
+from torch.nn.modules.utils import _pair
+
+__all__ = ["QuantConv2d"]
+
+
+class QuantConv2d(nn.Module):
+    """``npu_quant_conv2d`` with an int8 weight [out_channels, in_channels / groups, height, width].
+
+    Args:
+        output_dtype: that of the result, as a torch.dtype or its number.
+        bias: whether there is a bias, of int32.
+        offset: whether there is an offset of the result, of float32.
+        offset_x: what stands for zero at the borders of the input.
+        dtype: of the scale, by default int64, as ``npu_trans_quant_param`` gives it.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_2_t,
+        output_dtype: int,
+        stride: _size_2_t = 1,
+        padding: _size_2_t = 0,
+        dilation: _size_2_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        offset: bool = False,
+        offset_x: int = 0,
+        round_mode: str = "rint",
+        input_dtype: int | None = None,
+        weight_dtype: int | None = None,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(f"QuantConv2d: {in_channels} and {out_channels} channels in {groups} groups")
+        self.stride, self.padding, self.dilation, self.groups = _pair(stride), _pair(padding), _pair(dilation), groups
+        self.offset_x, self.round_mode = offset_x, round_mode
+        self.output_dtype, self.input_dtype, self.weight_dtype = output_dtype, input_dtype, weight_dtype
+
+        def parameter(shape: tuple[int, ...], kind: torch.dtype) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape, dtype=kind, device=device), requires_grad=False)
+
+        self.weight = parameter((out_channels, in_channels // groups, *_pair(kernel_size)), torch.int8)
+        self.scale = parameter((out_channels,), dtype or torch.int64)
+        self.bias = parameter((out_channels,), torch.int32) if bias else None
+        self.offset = parameter((out_channels,), torch.float32) if offset else None
+
+    def forward(self, quant_conv2d_input: Tensor) -> Tensor:
+        return torch.ops.npu.npu_quant_conv2d(
+            quant_conv2d_input,
+            self.weight,
+            self.scale,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+            self.offset_x,
+            self.round_mode,
+            self.output_dtype,
+            self.bias,
+            self.offset,
+            self.input_dtype,
+            self.weight_dtype,
+        )
