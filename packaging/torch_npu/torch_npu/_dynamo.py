@@ -25,6 +25,7 @@ _FOLDED = (
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_soc_version",
     "is_available",
     "is_bf16_supported",
     "is_initialized",

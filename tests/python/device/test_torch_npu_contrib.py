@@ -228,5 +228,49 @@ def test_convolutions_of_int8(monkeypatch: pytest.MonkeyPatch):
         contrib.QuantConv2d(5, 6, 3, torch.float16, groups=2)
 
 
+def _pixel(image: torch.Tensor, y: float, x: float) -> torch.Tensor:
+    """Mask R-CNN's bilinear sample of an image [c, h, w]."""
+    height, width = image.shape[1:]
+    if not (-1 <= y <= height and -1 <= x <= width):
+        return torch.zeros(image.shape[0], dtype=image.dtype)
+    y, x = min(max(y, 0.0), height - 1), min(max(x, 0.0), width - 1)
+    total = torch.zeros(image.shape[0], dtype=image.dtype)
+    for row in (int(y), int(y) + 1):
+        for column in (int(x), int(x) + 1):
+            weight = max(0, 1 - abs(y - row)) * max(0, 1 - abs(x - column))
+            if weight:
+                total += weight * image[:, row, column]
+    return total
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_features_of_regions(aligned: bool, ratio: int):
+    images = torch.randn(2, 3, 6, 8)
+    rois = torch.tensor([[0, 1.0, 2.0, 13.0, 9.0], [1, -3.0, 4.0, 20.0, 16.0], [1, 5.0, 5.0, 5.5, 5.25]])
+    found = contrib.ROIAlign((2, 3), 0.5, ratio, aligned)(images.npu(), rois.npu())
+    assert found.shape == (3, 3, 2, 3)
+    for index, (number, *box) in enumerate(rois.tolist()):
+        x1, y1, x2, y2 = (one * 0.5 - 0.5 * aligned for one in box)
+        high, wide = ((y2 - y1), (x2 - x1)) if aligned else (max(y2 - y1, 1), max(x2 - x1, 1))
+        down, across = (ratio or max(math.ceil(high / 2), 1)), (ratio or max(math.ceil(wide / 3), 1))
+        for row in range(2):
+            for column in range(3):
+                samples = [
+                    _pixel(
+                        images[int(number)].double(),
+                        y1 + (row + (i + 0.5) / down) * high / 2,
+                        x1 + (column + (j + 0.5) / across) * wide / 3,
+                    )
+                    for i in range(down)
+                    for j in range(across)
+                ]
+                expected = torch.stack(samples).mean(0)
+                torch.testing.assert_close(found[index, :, row, column].cpu().double(), expected, rtol=1e-4, atol=1e-4)
+    assert contrib.ROIAlign(2, 1.0, 0)(images, rois[:0]).shape == (0, 3, 2, 2)
+    with pytest.raises(ValueError, match=r"rois is \(3, 4\), expected \(n, 5\)"):
+        contrib.ROIAlign(2, 1.0, 0)(images, rois[:, 1:])
+
+
 def test_contrib_is_a_part_of_torch_npu():
     assert torch_npu.contrib is contrib

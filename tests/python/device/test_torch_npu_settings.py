@@ -143,6 +143,12 @@ def test_versions():
     assert npu.utils._is_gte_cann_version("9.9.0.alpha001") and not npu.utils._is_gte_cann_version("10.0")
     assert npu.get_soc_version() == torch_npu._C._npu_get_soc_version() == 220
 
+    @torch.compile(backend="eager", fullgraph=True)
+    def model(x):
+        return x + 1 if npu.get_soc_version() < 250 else x - 1
+
+    assert model(torch.ones(1, device="npu")).item() == 2
+
 
 def test_overflow():
     assert npu.utils.is_support_inf_nan() and not npu.utils.is_force_overflow_check()
@@ -183,6 +189,8 @@ def test_scaled_gradients():
 def test_storages_and_tensors_by_their_old_names():
     x = npu.FloatTensor([1, 2])
     assert x.device.type == "npu" and isinstance(x, npu.FloatTensor) and not isinstance(x, npu.HalfTensor)
+    assert x.type() == "torch.npu.FloatTensor" and x.type(npu.HalfTensor).dtype == torch.float16
+    assert torch.ones(1).type(npu.IntTensor).device.type == "npu"
     assert not isinstance(x.cpu(), npu.FloatTensor) and npu.LongTensor(2, 3).shape == (2, 3)
     with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
         storage = npu.HalfStorage(4)

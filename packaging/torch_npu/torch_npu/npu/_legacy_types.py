@@ -68,5 +68,6 @@ def tensors() -> dict[str, type]:
     made = {}
     for name, dtype in _TYPES.items():
         fields = {"__module__": _MODULE, "__doc__": f"Tensors of npu of {dtype}.", "dtype": dtype}
-        made[f"{name}Tensor"] = _TensorType(f"{name}Tensor", (), fields)
+        # Tensor.type() looks at the name.
+        made[f"{name}Tensor"] = _TensorType(f"torch.npu.{name}Tensor", (), fields)
     return made

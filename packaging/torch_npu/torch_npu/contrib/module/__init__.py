@@ -14,6 +14,7 @@ from torch_npu.contrib.module.linear_weight_quant import LinearWeightQuant
 from torch_npu.contrib.module.npu_modules import DropoutWithByteMask
 from torch_npu.contrib.module.prefetcher import Prefetcher
 from torch_npu.contrib.module.quant_conv2d import QuantConv2d
+from torch_npu.contrib.module.roi_align import ROIAlign
 
 __all__ = [
     "BiLSTM",
@@ -30,5 +31,6 @@ __all__ = [
     "NpuFairseqDropout",
     "Prefetcher",
     "QuantConv2d",
+    "ROIAlign",
     "SiLU",
 ]
