@@ -81,7 +81,7 @@ void Definitions::add(const char* name, Operator facts) {
       std::string(full.substr(0, dot)).c_str(), dot == full.npos ? "" : std::string(full.substr(dot + 1)).c_str());
   if (op.schema().is_mutable())
     inplace_.impl(name, torch::autograd::autogradNotImplementedInplaceOrViewFallback());
-  else if (facts.has_kernel)
+  else if (facts.has_kernel && facts.has_meta && !op.schema().returns().empty())
     autograd_.impl(name,
                    facts.is_on_npu_alone
                        ? torch::CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::PrivateUse1>>()

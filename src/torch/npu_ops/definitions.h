@@ -65,7 +65,7 @@ class Definitions {
     meta_.impl(name, meta);
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_on_npu_alone = true});
   }
-  // The same for one whose result is no tensor, so that nothing can stand in for it.
+  // The same for one whose result is no tensor: nothing can stand in for it, and graphs break there.
   template <typename Kernel>
   void on_npu(const char* name, Kernel* kernel, const char* definition) {
     npu_.impl(name, kernel);

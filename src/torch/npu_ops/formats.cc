@@ -19,10 +19,15 @@ void check_npu(const char* op, const char* name, const Tensor& tensor) {
                               ", allowed is npu");
 }
 
+// Fake tensors stand on meta, where nothing has a format.
+void tag(const Tensor& tensor, int format) {
+  if (storage_of(tensor)->device().type() == npu::kNpu) npu::set_format(tensor, format);
+}
+
 Tensor cast_to(const char* op, const Tensor& input, int64_t format) {
   const int permitted = npu::permitted_format(op, format);
   Tensor out = input.clone(at::MemoryFormat::Contiguous);
-  npu::set_format(out, permitted);
+  tag(out, permitted);
   return out;
 }
 
@@ -72,7 +77,7 @@ at::TensorOptions options_of(const char* op, std::optional<at::ScalarType> dtype
 
 Tensor empty_in(at::IntArrayRef size, const at::TensorOptions& options, int format) {
   Tensor out = at::empty(size, options);
-  if (!out.is_meta()) npu::set_format(out, format);
+  tag(out, format);
   return out;
 }
 

@@ -130,6 +130,29 @@ def test_compiled_graphs_cast():
         assert torch.equal(model(x).cpu(), x.cpu() * 2 + 1)
 
 
+@pytest.mark.parametrize("backend", ["npugraph_ex", "aot_eager"])
+def test_compiled_graphs_differentiate_a_cast(backend: str):
+    @torch.compile(backend=backend, fullgraph=True)
+    def model(x):
+        return (torch_npu.npu_format_cast(x * 2, NZ) * 3).sum()
+
+    x = torch.ones(2, 3, device="npu", requires_grad=True)
+    model(x).backward()
+    assert torch.equal(x.grad.cpu(), torch.full((2, 3), 6.0))
+
+
+def test_a_question_for_the_format_ends_a_graph():
+    @torch.compile(backend="npugraph_ex")
+    def model(x):
+        y = x * 2
+        return y + 1 if torch_npu.get_npu_format(x) == NZ else y
+
+    x = torch.ones(2, 3, device="npu", requires_grad=True)
+    assert model(x).sum().item() == 12
+    torch_npu.npu_format_cast_(x.data, NZ)
+    assert model(x).sum().item() == 18
+
+
 @pytest.mark.parametrize("code", [-1, 5, 99])
 def test_a_format_that_is_none(code: int):
     text = rf"npu_format_cast: {code} is no format of tensors, allowed are 0 \(NCHW\), 1 \(NHWC\), 2 \(ND\)"
@@ -248,3 +271,15 @@ def test_graphs_print_and_save_at_every_call(device: str, backend: str, tmp_path
     text = capfd.readouterr().out
     assert text.count("tensor doubled") == 3 and "\n 4\n 4\n" in text
     assert [torch.load(tmp_path / name).tolist() for name in ("x.pt", "x_1.pt", "x_2.pt")] == [[1, 1], [2, 2], [3, 3]]
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_graphs_with_gradients_print_too(device: str, capfd):
+    def model(x):
+        torch_npu.print_npugraph_tensor(x * 2)
+        return (x * 3).sum()
+
+    for call in (model, torch.compile(model, backend="npugraph_ex", fullgraph=True)):
+        x = torch.ones(2, device=device, requires_grad=True)
+        call(x).backward()
+        assert x.grad.tolist() == [3, 3] and capfd.readouterr().out.count("tensor:\n 2\n 2\n") == 1
