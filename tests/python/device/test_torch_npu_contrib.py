@@ -132,6 +132,23 @@ def test_shuffled_channels():
         contrib.ChannelShuffle(6, groups=3)
 
 
+def test_shuffled_channels_by_their_numbers():
+    from torch_npu.contrib.module import channel_shuffle
+
+    one, other = (torch.randn(2, 2, 3, device="npu", requires_grad=True) for _ in range(2))
+    forward = torch.tensor([0, 2, 1, 3], device="npu")
+    first, second = torch.tensor([0, 2], device="npu"), torch.tensor([1, 3], device="npu")
+    expected = torch.cat([one, other], 1)[:, forward]
+    whole = channel_shuffle.IndexSelectFullImplementation.apply(one, other, forward, first, second)
+    halves = channel_shuffle.IndexSelectHalfImplementation.apply(one, other, forward[:2], forward[2:], first, second)
+    assert torch.equal(whole, expected) and torch.equal(torch.cat(halves, 1), expected)
+    weights = torch.randn(2, 4, 3, device="npu")
+    gradients = torch.autograd.grad((expected * weights).sum(), (one, other))
+    for out in (whole, torch.cat(halves, 1)):
+        for found, right in zip(torch.autograd.grad((out * weights).sum(), (one, other)), gradients, strict=True):
+            assert torch.equal(found, right)
+
+
 @pytest.mark.parametrize("smooth", [0.0, 0.1])
 def test_smooth_cross_entropy(smooth: float):
     logits, target = torch.randn(6, 5, device="npu"), torch.tensor([0, 1, 2, 3, 4, 0], device="npu")

@@ -328,3 +328,25 @@ def test_a_profile_of_one_step(kind: str | None, traces: int, tmp_path: Path):
     assert one(a=1) is one(b=2) == {"a": 1}
     with pytest.raises(ValueError, match="profile_type is 'X', allowed are None, TORCH, CANN and GE"):
         Profile(profile_type="X")
+
+
+def test_numbers_to_compare_with(tmp_path: Path):
+    path = str(tmp_path / "baseline.json")
+    baseline = common_utils.Baseline(path)
+    assert baseline.get_baseline("speed") is None
+    baseline.set_baseline("speed", 3)
+    baseline.save_baseline()
+    assert common_utils.Baseline(path).get_baseline("speed") == 3
+
+
+def test_tests_of_several_processes(tmp_path: Path):
+    from torch_npu.testing import common_distributed
+
+    assert common_distributed.skipIfUnsupportMultiNPU(2)(lambda: "ran")() == "ran"
+    with pytest.raises(unittest.SkipTest, match="only with 99 npu devices"):
+        common_distributed.skipIfUnsupportMultiNPU(99)(lambda: "ran")()
+    common_distributed.init_pg("gloo", file_name=f"file://{tmp_path}/meet")
+    try:
+        assert torch.distributed.get_world_size() == 1
+    finally:
+        torch.distributed.destroy_process_group()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import os
 import unittest
 from collections.abc import Callable, Iterable, Iterator
@@ -186,3 +187,27 @@ class SkipIfNotGteCANNVersion(_SkipUnless):
 
     def holds(self) -> bool:
         return _is_gte_cann_version(self._version, self._module)
+
+
+class Baseline:
+    """Numbers that tests compare with, by name, in a JSON file."""
+
+    def __init__(self, baselineFile: str):
+        self._path = baselineFile
+        self._values: dict[str, Any] = {}
+        if os.path.exists(baselineFile):
+            with open(baselineFile, encoding="utf-8") as file:
+                self._values = json.load(file)
+
+    def get_baseline(self, resourceId: str) -> Any:
+        """The number of that name; None where there is none."""
+        return self._values.get(resourceId)
+
+    def set_baseline(self, resourceId: str, baseline: Any) -> None:
+        """Keeps a number until ``save_baseline``."""
+        self._values[resourceId] = baseline
+
+    def save_baseline(self) -> None:
+        """Writes all numbers to the file."""
+        with open(self._path, "w", encoding="utf-8") as file:
+            json.dump(self._values, file, indent=1, sort_keys=True)

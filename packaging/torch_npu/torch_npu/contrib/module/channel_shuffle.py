@@ -9,6 +9,52 @@ from torch import nn
 __all__ = ["ChannelShuffle"]
 
 
+def indexselect_full_implementation_forward(x1: torch.Tensor, x2: torch.Tensor, fp_index: torch.Tensor) -> torch.Tensor:
+    """The channels ``fp_index`` of both images as one."""
+    return torch.cat([x1, x2], 1).index_select(1, fp_index)
+
+
+def indexselect_half_implementation_forward(
+    x1: torch.Tensor, x2: torch.Tensor, fp_index1: torch.Tensor, fp_index2: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The channels ``fp_index1``, and ``fp_index2``, of both images as one."""
+    both = torch.cat([x1, x2], 1)
+    return both.index_select(1, fp_index1), both.index_select(1, fp_index2)
+
+
+class IndexSelectFullImplementation(torch.autograd.Function):
+    """``indexselect_full_implementation_forward``; ``bp_index1`` and ``bp_index2`` say where the channels of each image
+    are in the result.
+    """
+
+    @staticmethod
+    def forward(ctx, x1, x2, fp_index, bp_index1, bp_index2):
+        ctx.save_for_backward(bp_index1, bp_index2)
+        return indexselect_full_implementation_forward(x1, x2, fp_index)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        first, second = (grad_output.index_select(1, index) for index in ctx.saved_tensors)
+        return first, second, None, None, None
+
+
+class IndexSelectHalfImplementation(torch.autograd.Function):
+    """``indexselect_half_implementation_forward``; ``bp_index1`` and ``bp_index2`` say where the channels of each image
+    are in both results as one.
+    """
+
+    @staticmethod
+    def forward(ctx, x1, x2, fp_index1, fp_index2, bp_index1, bp_index2):
+        ctx.save_for_backward(bp_index1, bp_index2)
+        return indexselect_half_implementation_forward(x1, x2, fp_index1, fp_index2)
+
+    @staticmethod
+    def backward(ctx, grad_output1, grad_output2):
+        both = torch.cat([grad_output1, grad_output2], 1)
+        first, second = (both.index_select(1, index) for index in ctx.saved_tensors)
+        return first, second, None, None, None, None
+
+
 class ChannelShuffle(nn.Module):
     """The channels of two images [n, c, h, w] in turns (ShuffleNet, 2018): of both as one, or as two halves.
 
