@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph._C.device: what python/torch_npu is made of.
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
 
 #include "torch/bindings/init.h"
 #include "torch/device/pinned_memory.h"
@@ -118,6 +119,12 @@ void init_device(py::module_& parent) {
   module.def("pinned_memory_stats", &pinned_stats);
   module.def("reset_accumulated_pinned_memory_stats", [] { device::pinned_allocator().reset_accumulated_stats(); });
   module.def("reset_peak_pinned_memory_stats", [] { device::pinned_allocator().reset_peak_stats(); });
+  module.def("profile_child_thread", [](bool on) {
+    if (!on)
+      torch::autograd::profiler::disableProfilerInChildThread();
+    else if (torch::autograd::profiler::isProfilerEnabledInMainThread())
+      torch::autograd::profiler::enableProfilerInChildThread();
+  });
   def_formats(module);
   def_sharing(module);
   module.def("event_nanoseconds", [](uintptr_t event) { return timed_event(event).nanoseconds(); });

@@ -60,6 +60,23 @@ def test_operators_of_a_profile():
     assert not common_utils.check_operators_in_prof(["aten::mm"], prof, ["aten::relu"])
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_work_of_other_threads(recorded: bool):
+    def work() -> None:
+        if recorded:
+            profiler.profile.enable_profiler_in_child_thread()
+        torch.ones(3, 3, device="npu").atan()
+        if recorded:
+            profiler.profile.disable_profiler_in_child_thread()
+
+    with profiler.profile() as prof:
+        _work()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert common_utils.check_operators_in_prof(["aten::atan"], prof) == recorded
+
+
 def test_what_a_profile_can_have():
     assert profiler.supported_activities() == {profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU}
     assert "Level0" in profiler.supported_profiler_level() and len(profiler.supported_ai_core_metrics()) == 9

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from npugraph._C import device as _device
 from torch.profiler import ProfilerAction
 
 from torch_npu.profiler.experimental_config import _ExperimentalConfig
@@ -111,6 +112,23 @@ class profile(torch.profiler.profile):
 
     def get_trace_id(self) -> str | None:
         return super().get_trace_id()
+
+    @classmethod
+    def enable_profiler_in_child_thread(
+        cls,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+    ) -> None:
+        """Records the calling thread, too, if a profiler is on in the main one, with the settings of that."""
+        _device.profile_child_thread(True)
+
+    @classmethod
+    def disable_profiler_in_child_thread(cls) -> None:
+        """Records the calling thread no longer."""
+        _device.profile_child_thread(False)
 
 
 def analyse(profiler_path: str, max_process_number: int = 1, export_type: str | list[str] | None = None) -> None:
