@@ -14,6 +14,7 @@ void define_delta_rule(Definitions& npu);
 void define_exchanges(Definitions& npu);
 void define_float_status(Definitions& npu);
 void define_formats(Definitions& npu);
+void define_grouped_fusions(Definitions& npu);
 void define_grouped_matmul(Definitions& npu);
 void define_indexing(Definitions& npu);
 void define_layer_norms(Definitions& npu);

@@ -32,7 +32,8 @@ struct Call {
 void check_call(const Call& call) {
   TORCH_CHECK(!call.x.empty() && !call.product.weight.empty(), kOp, ": x and weight have ", call.x.size(), " and ",
               call.product.weight.size(), " tensors, allowed is at least one");
-  const int64_t groups = call.product.groups(), number = static_cast<int64_t>(call.x.size());
+  const c10::SymInt groups = call.product.groups();
+  const auto number = static_cast<int64_t>(call.x.size());
   TORCH_CHECK(number == 1 || number == groups, kOp, ": x has ", number, " tensors, allowed are 1 and ", groups,
               ", the number of weights");
   TORCH_CHECK(call.group_type == kPairs || call.group_type == kRows || call.group_type == kSums, kOp,

@@ -67,13 +67,18 @@ OptionalTensor of_group(const TensorsOf& tensors, int64_t group, bool are_stacke
   return one && are_stacked && found.dim() >= 2 ? found.select(0, group) : found;
 }
 
-int64_t GroupedProduct::groups() const {
-  return is_stacked() ? weight[0].size(0) : static_cast<int64_t>(weight.size());
+c10::SymInt GroupedProduct::groups() const {
+  return is_stacked() ? weight[0].sym_size(0) : c10::SymInt(static_cast<int64_t>(weight.size()));
 }
 
 c10::SymInt GroupedProduct::columns(const char* op, const Tensor& x) const {
-  const Tensor left = with_int4_unpacked(read_as(op, "x", x, x_dtype));
-  return read_weight_as(op, "weight", weight_of(0), weight_dtype, left.sym_size(-1)).sym_size(-1);
+  const int64_t per_element = values_in_element(weight[0], weight_dtype);
+  const c10::SymInt k = x.sym_size(-1) * values_in_element(x, x_dtype);
+  const c10::SymInt rows = weight[0].sym_size(-2), columns = weight[0].sym_size(-1);
+  if (rows == k) return columns * per_element;
+  TORCH_CHECK(rows * per_element == k, op, ": weight has shape ", weight[0].sym_sizes(), ", and ", k,
+              " is the size to sum over");
+  return columns;
 }
 
 Tensor product_of_group(const char* op, const GroupedProduct& in, const Tensor& x, int64_t group,

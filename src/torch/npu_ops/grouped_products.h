@@ -29,7 +29,7 @@ struct GroupedProduct {
   at::ScalarType type = at::kHalf;
 
   bool is_stacked() const { return weight.size() == 1 && weight[0].dim() == 3; }
-  int64_t groups() const;
+  c10::SymInt groups() const;
   Tensor weight_of(int64_t group) const { return is_stacked() ? weight[0].select(0, group) : weight.at(group); }
   // Columns of the results of rows of `x`.
   c10::SymInt columns(const char* op, const Tensor& x) const;

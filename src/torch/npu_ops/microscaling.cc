@@ -88,11 +88,15 @@ Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& siz
   return blocks.repeat_interleave_symint(kBlock, axis).narrow_symint(axis, 0, size);
 }
 
+int64_t values_in_element(const Tensor& tensor, std::optional<int64_t> code) {
+  if (tensor.scalar_type() == at::kInt) return 8;
+  return tensor.scalar_type() == at::kFloat4_e2m1fn_x2 || code == kFloat4Code ? 2 : 1;
+}
+
 Tensor read_as(const char* op, const char* name, const Tensor& tensor, std::optional<int64_t> code) {
   if (tensor.scalar_type() == at::kInt) return tensor;
-  if (tensor.scalar_type() == at::kFloat4_e2m1fn_x2) return unpack_float4(tensor.view(at::kByte));
+  if (values_in_element(tensor, code) == 2) return unpack_float4(tensor.view(at::kByte));
   if (!code) return tensor;
-  if (code == kFloat4Code) return unpack_float4(tensor.view(at::kByte));
   const at::ScalarType type = type_of_code(op, name, code, tensor.scalar_type());
   TORCH_CHECK(static_cast<int64_t>(c10::elementSize(type)) == tensor.element_size(), op, ": ", name, " says ", type,
               ", and the tensor is ", tensor.scalar_type());

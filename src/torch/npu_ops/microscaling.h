@@ -32,6 +32,10 @@ Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& siz
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code);
 
 // `tensor` as its code says: bytes of float8 as such, of float4 in float32; int32 words of int4 as they are.
+// `code` may be None: the tensor's own type.
 Tensor read_as(const char* op, const char* name, const Tensor& tensor, std::optional<int64_t> code);
+
+// How many values an element of `tensor` holds: 8 of int4 in an int32, 2 of float4 in a byte, else 1.
+int64_t values_in_element(const Tensor& tensor, std::optional<int64_t> code);
 
 }  // namespace npugraph::npu_ops

@@ -185,6 +185,92 @@ def test_int8_with_int4() -> None:
     check(torch_npu.npu_grouped_matmul, ([int8(5, 8)], [packed(weight)]), reference, whole=True, **kwargs)
 
 
+def gated_and_quantised(y, smooth=1):
+    first, second = y.chunk(2, -1)
+    y = torch.nn.functional.silu(first) * second * smooth
+    scale = y.abs().amax(-1) / 127
+    return saturated(y / scale.where(scale != 0, 1)[:, None]), scale
+
+
+def test_swiglu_quant() -> None:
+    args = (int8(7, 8), int8(3, 8, 4, seed=1), LISTS[0], normal(3, 4, seed=2).abs() / 1000, normal(7, seed=3).abs())
+
+    def reference(x, weight, ends, weight_scale, x_scale):
+        scales = torch.cat([spread(weight_scale), torch.zeros(2, 4)])
+        y = by_rows(x.double(), weight.double()) * scales * x_scale[:, None]
+        return *gated_and_quantised(y), torch.empty(0)
+
+    check(torch_npu.npu_grouped_matmul_swiglu_quant, args, reference, whole=True)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_swiglu_quant_v2(stacked: bool) -> None:
+    weight, scale = int8(3, 8, 4, seed=1), normal(3, 4, seed=2).abs() / 1000
+    lists = ([weight], [scale]) if stacked else ([*weight.clone()], [*scale.clone()])
+    args = (int8(5, 8), *lists, normal(5, seed=3).abs(), LISTS[1])
+
+    def reference(x, weights, scales, x_scale, counts, smooth_scale, group_list_type):
+        y = by_rows(x.double(), weight.double()) * spread(scale) * x_scale[:, None]
+        return gated_and_quantised(y, spread(smooth_scale))
+
+    kwargs = {"smooth_scale": normal(3, 2, seed=4).abs(), "group_list_type": 1}
+    check(torch_npu.npu_grouped_matmul_swiglu_quant_v2, args, reference, whole=True, **kwargs)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_finalize_routing(dtype: torch.dtype | None) -> None:
+    args = (int8(5, 8), int8(3, 8, 4, seed=1), LISTS[1])
+    kwargs = {
+        "scale": normal(3, 4, seed=2).abs() / 1000,
+        "pertoken_scale": normal(5, seed=3).abs(),
+        "shared_input": normal(2, 4, seed=4).bfloat16(),
+        "logit": normal(5, seed=5),
+        "row_index": torch.tensor([1, 0, 3, 1, 2]),
+    } | ({} if dtype is None else {"dtype": dtype})
+
+    def reference(x, w, counts, scale, pertoken_scale, shared_input, logit, row_index, **_):
+        rows = by_rows(x.double(), w.double()) * spread(scale) * (pertoken_scale * logit)[:, None]
+        out = torch.zeros(4, 4, dtype=torch.float64)
+        for place, row in zip(row_index.tolist(), rows, strict=True):
+            out[place] += row
+        out[1:3] += 0.5 * shared_input
+        return out
+
+    options = {"output_bs": 4, "shared_input_offset": 1, "shared_input_weight": 0.5}
+    check(torch_npu.npu_grouped_matmul_finalize_routing, args, reference, whole=True, **kwargs, **options)
+
+
+def test_products_are_added() -> None:
+    x, weight = normal(5, 4).half(), normal(5, 6, seed=1).half()
+    for size in ((3, 4, 6), (12, 6)):
+        args = (normal(*size, seed=2), x, weight, LISTS[0])
+
+        def reference(y, x, w, ends):
+            parts = zip(x.split(COUNTS), w.split(COUNTS), strict=True)
+            return y + torch.stack([a.t() @ b for a, b in parts]).view_as(y)
+
+        check(torch_npu.npu_grouped_matmul_add, args, reference, whole=True)
+        written = args[0].npu()
+        out = torch_npu.npu_grouped_matmul_add_(written, *(v.npu() for v in args[1:]))
+        assert out.data_ptr() == written.data_ptr()
+        torch.testing.assert_close(written.cpu(), reference(*(v.float() for v in args[:3]), ends=None))
+
+
+def test_errors_of_fusions() -> None:
+    x, w, ends, one = int8(5, 8), int8(3, 8, 4), LISTS[0], torch.ones(3, 4)
+    op = "npu_grouped_matmul_swiglu_quant"
+    check_refused(op, r"x is of type Float, allowed are Char", x.float(), w, ends, one, torch.ones(5))
+    check_refused(op, r"group_list ends group 2 at 5, allowed are 2 to 4", x[:4], w, ends, one, torch.ones(4))
+    op, message = op + "_v2", r"quant_mode is 2 and quant_dtype Char, allowed are 0 \(per token\) and Char"
+    check_refused(op, message, x, [w], [one], torch.ones(5), ends, quant_mode=2)
+    op = "npu_grouped_matmul_finalize_routing"
+    check_refused(op, r"dtype is Int, allowed are Float", x, w, ends, dtype=torch.int32)
+    options = {"scale": one, "shared_input": normal(2, 4), "shared_input_offset": 4, "group_list_type": 0}
+    check_refused(op, r"shared_input is for rows 4 to 6, and there are 5", x, w, ends, **options)
+    args = (normal(3, 4, 6), normal(5, 4), normal(5, 6), ends)
+    check_refused("npu_grouped_matmul_add", r"group_type is 0, allowed is 2", *args, group_type=0)
+
+
 def test_errors() -> None:
     x, w, ends = [normal(5, 8)], [normal(3, 8, 4)], LISTS[0]
     refused, op = check_refused, "npu_grouped_matmul"
