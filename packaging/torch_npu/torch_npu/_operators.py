@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from npugraph._C import device
+from torch._subclasses.fake_impls import register_op_impl
 
 _NO_KERNEL = (
     "npugraph knows sizes and types of its results alone: torch.library.impl({name!r}, 'CPU') gives it a kernel."
@@ -22,19 +23,35 @@ def _places() -> dict[str, str]:
 
 
 def make_fake() -> None:
-    """Makes composed operators run on fake and meta tensors: as what they are composed of, each of which is fake."""
+    """Makes operators run on fake tensors: those that are always composed as what they are composed of, each of which
+    is fake; others by their Meta function, whose results have the devices of the tensors that it makes them of: not
+    all arguments are on one device where lengths come from the host."""
     for row in device.operators():
-        if row.is_composed:
-            torch.library.register_fake(row.name, _parts_of(row.name))
+        if row.is_composed and not row.whole_with:
+            torch.library.register_fake(row.name, _kernel(row.name, torch._C.DispatchKey.CPU))
+        elif torch._C._dispatch_has_kernel_for_dispatch_key(row.name, "Meta"):
+            register_op_impl(_overload(row.name))(_under_mode(_kernel(row.name, torch._C.DispatchKey.Meta)))
 
 
-def _parts_of(name: str) -> Callable[..., Any]:
+def _overload(name: str) -> Any:
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+
+def _kernel(name: str, key: torch._C.DispatchKey) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        namespace, _, rest = name.partition("::")
-        packet, _, overload = rest.partition(".")
-        op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+        op = _overload(name)
         with torch._C.DisableTorchFunction():  # modes for functions are given the operator, without the kernel's key
-            return op._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+            return op._op_dk(key, *args, **kwargs)
+
+    return call
+
+
+def _under_mode(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def call(mode: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return kernel(*args, **kwargs)
 
     return call
 

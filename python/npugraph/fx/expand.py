@@ -27,20 +27,27 @@ _ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")
 def expand(gm: fx.GraphModule) -> fx.GraphModule:
     """Puts the parts of composed operators in their place. In place."""
     for node in list(gm.graph.nodes):
-        if _is_composed(node.target):
+        if _is_composed(node):
             _put_parts(gm, node)
     return gm
 
 
-def _is_composed(target: Any) -> bool:
+def _is_composed(node: fx.Node) -> bool:
+    target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace not in _NAMESPACES:
         return False
-    return target.name() in _composed() and not target._schema.is_mutable
+    whole_with = _composed().get(target.name())
+    if whole_with is None or target._schema.is_mutable:
+        return False
+    names = (argument.name for argument in target._schema.arguments)
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    return all(given.get(name) is None for name in whole_with)
 
 
 @functools.cache
-def _composed() -> frozenset[str]:
-    return frozenset(row.name for row in _C.device.operators() if row.is_composed)
+def _composed() -> dict[str, list[str]]:
+    """Composed operators, and the arguments with which calls of these stay whole."""
+    return {row.name: row.whole_with for row in _C.device.operators() if row.is_composed}
 
 
 def _put_parts(gm: fx.GraphModule, node: fx.Node) -> None:

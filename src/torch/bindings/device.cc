@@ -100,7 +100,8 @@ void init_device(py::module_& parent) {
       .def_readonly("definition", &npu_ops::Operator::definition)
       .def_readonly("has_kernel", &npu_ops::Operator::has_kernel)
       .def_readonly("has_meta", &npu_ops::Operator::has_meta)
-      .def_readonly("is_composed", &npu_ops::Operator::is_composed);
+      .def_readonly("is_composed", &npu_ops::Operator::is_composed)
+      .def_readonly("whole_with", &npu_ops::Operator::whole_with);
   module.def("operators", &npu_ops::operators, py::return_value_policy::reference);
   module.def("facts", &facts_dict);
   module.def("count", [] { return npu::facts().devices; });

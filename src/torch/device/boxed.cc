@@ -35,6 +35,8 @@ bool takes_from_cpu(std::string_view op, std::string_view argument) {
   if (op.starts_with("aten::index") || op.starts_with("aten::_index") || op.starts_with("aten::_unsafe_index"))
     return argument == "indices";
   if (op == "aten::_pack_padded_sequence") return argument == "lengths";
+  if (op.starts_with("npu::") || op.starts_with("atb::"))  // lengths of sequences
+    return argument.find("len") != argument.npos || argument.ends_with("_padding_size");
   if (op.starts_with("aten::_ctc_loss")) return argument == "input_lengths" || argument == "target_lengths";
   return false;
 }

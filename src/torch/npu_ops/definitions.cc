@@ -104,6 +104,8 @@ void register_operators() {
     define_float_status(*npu);
     define_formats(*npu);
     define_grouped_fusions(*npu);
+    define_fused_infer_attention(*npu);
+    define_fusion_attention(*npu);
     define_grouped_matmul(*npu);
     define_indexing(*npu);
     define_layer_norms(*npu);

@@ -14,6 +14,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -29,7 +30,8 @@ struct Operator {
   bool has_meta = false;
   bool is_composed = false;
   bool is_composite = false;
-  bool is_on_npu_alone = false;  // calls on tensors of cpu fail
+  bool is_on_npu_alone = false;         // calls on tensors of cpu fail
+  std::vector<std::string> whole_with;  // arguments with which a call of a composed operator is computed
 };
 
 class Definitions {
@@ -39,8 +41,8 @@ class Definitions {
   // `kernel` is a function of the types that torch::Library expects for the schema; `definition` says what it computes and,
   // where that is not obvious, by which source.
   template <typename Kernel>
-  void composed(const char* name, Kernel* kernel, const char* definition) {
-    cpu_.impl(name, kernel);
+  void composed(const char* name, Kernel&& kernel, const char* definition) {
+    cpu_.impl(name, std::forward<Kernel>(kernel));
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_composed = true});
   }
   // The same for an operator that writes arguments of which its schema does not say so, or tensors of its own: it is never
@@ -53,10 +55,22 @@ class Definitions {
   // The same as composed for an operator that reads values of its arguments, or whose results depend on them: compiled graphs call it
   // whole, and `meta` gives sizes, strides and types of its results.
   template <typename Kernel, typename Meta>
-  void computed(const char* name, Kernel* kernel, Meta* meta, const char* definition) {
-    cpu_.impl(name, kernel);
-    meta_.impl(name, meta);
+  void computed(const char* name, Kernel&& kernel, Meta&& meta, const char* definition) {
+    cpu_.impl(name, std::forward<Kernel>(kernel));
+    meta_.impl(name, std::forward<Meta>(meta));
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true});
+  }
+  // Computed in calls that are given one of the arguments `whole_with`, composed in all others.
+  template <typename Kernel, typename Meta>
+  void composed_without(std::vector<std::string> whole_with, const char* name, Kernel&& kernel, Meta&& meta,
+                        const char* definition) {
+    cpu_.impl(name, std::forward<Kernel>(kernel));
+    meta_.impl(name, std::forward<Meta>(meta));
+    add(name, {.definition = definition,
+               .has_kernel = true,
+               .has_meta = true,
+               .is_composed = true,
+               .whole_with = std::move(whole_with)});
   }
   // An operator of what only npu tensors have. Its gradient is that of its ATen operators; compiled graphs call it whole.
   template <typename Kernel, typename Meta>
@@ -79,8 +93,8 @@ class Definitions {
   }
   // An operator of which only sizes, strides and types of the results are known. Calls with values raise NotImplementedError.
   template <typename Meta>
-  void shaped(const char* name, Meta* meta) {
-    meta_.impl(name, meta);
+  void shaped(const char* name, Meta&& meta) {
+    meta_.impl(name, std::forward<Meta>(meta));
     add(name, {.has_meta = true});
   }
 

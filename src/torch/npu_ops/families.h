@@ -15,6 +15,8 @@ void define_exchanges(Definitions& npu);
 void define_float_status(Definitions& npu);
 void define_formats(Definitions& npu);
 void define_grouped_fusions(Definitions& npu);
+void define_fused_infer_attention(Definitions& npu);
+void define_fusion_attention(Definitions& npu);
 void define_grouped_matmul(Definitions& npu);
 void define_indexing(Definitions& npu);
 void define_layer_norms(Definitions& npu);

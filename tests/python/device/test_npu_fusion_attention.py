@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention for training: src/torch/npu_ops/fusion_attention*.cc."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+
+from tests.python.device.attention_reference import attention, by_heads, from_heads, seen, starts_and_ends
+from tests.python.device.npu_operators import FLOATING, check, check_close, check_gradient, exact, normal
+
+LAYOUTS = ("BSH", "SBH", "BSND", "BNSD")
+SCALE = 0.3
+
+
+def inputs(
+    layout: str, heads: int, key_heads: int, rows: int = 5, columns: int = 7, dtype=torch.float32, size: int = 8
+):
+    def one(n: int, length: int, seed: int) -> torch.Tensor:
+        return from_heads(normal(2, n, length, size, dtype=dtype, seed=seed), layout).contiguous()
+
+    return one(heads, rows, 1), one(key_heads, columns, 2), one(key_heads, columns, 3)
+
+
+def key_heads_of(key: torch.Tensor, layout: str, size: int) -> int:
+    return {"BSH": key.shape[-1] // size, "SBH": key.shape[-1] // size, "BNSD": key.shape[1]}.get(layout, key.shape[-2])
+
+
+def fusion_attention(
+    query, key, value, head_num, input_layout, pse=None, padding_mask=None, atten_mask=None, scale=1.0, keep_prob=1.0,
+    pre_tockens=2**31 - 1, next_tockens=2**31 - 1, prefix=None, actual_seq_qlen=None, actual_seq_kvlen=None,
+    sparse_mode=0, sink=None, dropout_mask=None, **kwargs,
+):  # fmt: skip
+    if input_layout == "TND":
+        parts, first = [], 0
+        ends = list(zip(starts_and_ends(actual_seq_qlen), starts_and_ends(actual_seq_kvlen), strict=True))
+        for index, ((a, b), (c, d)) in enumerate(ends):
+            mode = sparse_mode
+            if mode == 7:
+                mode = 4 if index == len(ends) - 1 else 3
+            if mode == 8:
+                mode = 4 if index == 0 else 2
+            number = head_num * (b - a) * (d - c)
+            dropped = None if dropout_mask is None else dropout_mask.flatten()[first : first + number]
+            first += number
+            parts.append(
+                fusion_attention(
+                    *(x.transpose(0, 1)[None] for x in (query[a:b], key[c:d], value[c:d])), head_num, "BNSD",
+                    None if pse is None else pse[index : index + 1, :, : b - a, : d - c], None,
+                    None if atten_mask is None else atten_mask[: b - a, : d - c], scale, keep_prob, pre_tockens,
+                    next_tockens, None if prefix is None else prefix[index : index + 1], None, None, mode, sink,
+                    dropped,
+                )
+            )  # fmt: skip
+        result, maxima, sums = (torch.cat([part[i][0] for part in parts], 1).transpose(0, 1) for i in range(3))
+        return result, maxima, sums, torch.empty(0), None, None, None
+    q = by_heads(query, input_layout, head_num)
+    heads = key_heads_of(key, input_layout, q.shape[3])
+    k, v = by_heads(key, input_layout, heads), by_heads(value, input_layout, heads)
+    rows, columns = q.shape[2], k.shape[2]
+    visible = None
+    if sparse_mode >= 2:
+        prefixes = prefix or [0]
+        visible = torch.stack([seen(rows, columns, sparse_mode, pre_tockens, next_tockens, n) for n in prefixes])[
+            :, None
+        ]
+    elif atten_mask is not None:
+        visible = ~atten_mask.bool() & (seen(rows, columns, 0, pre_tockens, next_tockens) | (sparse_mode == 1))
+    factors = None if dropout_mask is None else dropout_mask.view(*q.shape[:3], columns) / keep_prob
+    bias = None if pse is None else pse * scale
+    result, maxima, sums = attention(q, k, v, scale, bias=bias, visible=visible, sink=sink, factors=factors)
+    eight = [x.expand(-1, -1, -1, 8) for x in (maxima, sums)]
+    return from_heads(result, input_layout), *eight, torch.empty(0), None, None, None
+
+
+def check_both(args: Any, gradient: bool = True, compiled: bool = False, **kwargs: Any) -> None:
+    check(torch_npu.npu_fusion_attention, args, fusion_attention, compiled=compiled, dynamic=compiled, **kwargs)
+    if gradient:
+        check_gradient(torch_npu.npu_fusion_attention, args, fusion_attention, **kwargs)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout: str) -> None:
+    check_both((*inputs(layout, 4, 2), 4, layout), compiled=layout == "BSH", scale=SCALE)
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_types(dtype: torch.dtype) -> None:
+    check_both((*inputs("BNSD", 2, 2, dtype=dtype), 2, "BNSD"), gradient=False, scale=SCALE)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 7), (6, 4), (5, 5)])
+@pytest.mark.parametrize("mode", [2, 3, 4])
+def test_sparse_modes(mode: int, rows: int, columns: int) -> None:
+    given = {"atten_mask": torch.ones(2048, 2048, dtype=torch.bool).triu(1), "sparse_mode": mode}
+    if mode == 4:
+        given |= {"pre_tockens": 2, "next_tockens": 1}
+    args = (*inputs("BSND", 4, 2, rows, columns), 4, "BSND")
+    check_both(args, gradient=rows == 6, scale=SCALE, **given)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 1, 5, 7), (2, 1, 5, 7), (2, 4, 5, 7)])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_masks(mode: int, shape: tuple[int, ...]) -> None:
+    mask = normal(*shape) > 0.5
+    given = {"atten_mask": mask, "sparse_mode": mode, "pre_tockens": 3, "next_tockens": 2}
+    check_both((*inputs("BNSD", 4, 2), 4, "BNSD"), gradient=shape == (5, 7), scale=SCALE, **given)
+
+
+def test_bands_without_a_mask_mean_nothing() -> None:
+    args = (*inputs("BNSD", 2, 2), 2, "BNSD")
+    result = torch_npu.npu_fusion_attention(*args, pre_tockens=1, next_tockens=0)
+    check_close(result[0], torch_npu.npu_fusion_attention(*args)[0])
+
+
+@pytest.mark.parametrize("mode", [5, 6])
+def test_prefixes(mode: int) -> None:
+    mask = torch.ones(3072, 2048, dtype=torch.bool)
+    check_both((*inputs("BNSD", 4, 2), 4, "BNSD"), sparse_mode=mode, prefix=[4, 6], atten_mask=mask, scale=SCALE)
+
+
+def test_bias_and_sink() -> None:
+    args = (*inputs("BNSD", 4, 2), 4, "BNSD", normal(2, 4, 5, 7, seed=9))
+    check_both(args, scale=SCALE, sink=normal(4, seed=8))
+    check_both((*args[:5], normal(1, 4, 1, 7, seed=9)), scale=SCALE)
+
+
+QUERY_ENDS, KEY_ENDS = [3, 3, 9], [4, 9, 14]
+
+
+def packed(heads: int = 4, key_heads: int = 2) -> tuple[torch.Tensor, ...]:
+    return normal(9, heads, 8), normal(14, key_heads, 8, seed=1), normal(14, key_heads, 8, seed=2)
+
+
+@pytest.mark.parametrize("mode", [0, 2, 3, 4, 6, 7, 8])
+def test_packed(mode: int) -> None:
+    given: dict[str, Any] = {"actual_seq_qlen": QUERY_ENDS, "actual_seq_kvlen": KEY_ENDS, "sparse_mode": mode}
+    if mode == 0:
+        given |= {"atten_mask": normal(6, 5) > 0.3, "pse": normal(3, 4, 6, 5, seed=4)}
+    if mode in (4, 7, 8):
+        given |= {"pre_tockens": 2, "next_tockens": 0}
+    if mode == 6:
+        given["prefix"] = [1, 2, 3]
+    check_both((*packed(), 4, "TND"), gradient=mode in (0, 3), compiled=mode == 3, scale=SCALE, **given)
+
+
+@pytest.mark.parametrize("form", ["bytes", "bits"])
+def test_dropout_masks(form: str) -> None:
+    kept = normal(2, 4, 5, 7) > -0.5
+    mask = kept
+    if form == "bits":
+        flat = torch.nn.functional.pad(kept.flatten(), (0, 384 - kept.numel())).view(-1, 8).to(torch.uint8)
+        mask = (flat << torch.arange(8, dtype=torch.uint8)).sum(-1).to(torch.uint8)
+
+    def reference(*args: Any, dropout_mask: torch.Tensor, **kwargs: Any) -> Any:
+        return fusion_attention(*args, dropout_mask=kept, **kwargs)
+
+    args = (*inputs("BNSD", 4, 2), 4, "BNSD")
+    given = {"keep_prob": 0.7, "dropout_mask": mask, "scale": SCALE}
+    check(torch_npu.npu_fusion_attention, args, reference, compiled=form == "bits", **given)
+    check_gradient(torch_npu.npu_fusion_attention, args, reference, **given)
+
+
+def ones_to_see_dropout(layout: str = "BNSD") -> tuple[Any, ...]:
+    """Scores are equal, and values make each weight a result."""
+    query = torch.zeros(2, 3, 40, 50)
+    return query, torch.zeros(2, 3, 50, 50), torch.eye(50).expand(2, 3, 50, 50).contiguous(), 3, layout
+
+
+def test_dropout_of_a_seed() -> None:
+    first, second = (torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.8, seed=7) for _ in range(2))
+    assert torch.equal(first[0], second[0])
+    other = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.8, seed=8)
+    assert (first[4:], other[4:]) == ((7, 0, 12000), (8, 0, 12000))
+    for result in (first[0], other[0]):
+        assert set(result.unique().mul(40).round().tolist()) == {0, 1}  # 1 / 50 / 0.8
+        assert abs((result > 0).float().mean().item() - 0.8) < 0.02
+    assert 0.25 < ((first[0] > 0) != (other[0] > 0)).float().mean().item() < 0.4  # 2 * 0.8 * 0.2
+
+
+def test_dropout_of_the_generator() -> None:
+    torch.manual_seed(3)
+    first = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5)
+    second = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5)
+    torch.manual_seed(3)
+    again = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5)
+    assert torch.equal(first[0], again[0]) and not torch.equal(first[0], second[0])
+    seeded = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5, seed=second[4])
+    assert torch.equal(seeded[0], second[0])
+
+
+def gradients(args: tuple[Any, ...], op: Any = torch_npu.npu_fusion_attention, **kwargs: Any) -> Any:
+    """A forward result of ``op``, the gradient given to it, and those that autograd makes of it."""
+    leaves = [x.clone().requires_grad_() for x in args[:3]]
+    extra = {
+        name: kwargs[name].clone().requires_grad_()
+        for name in ("pse", "sink", "query_rope", "key_rope")
+        if name in kwargs
+    }
+    out = op(*leaves, *args[3:], **{**kwargs, **extra})
+    dy = normal(*out[0].shape, seed=11)
+    out[0].backward(dy)
+    return out, dy, [x.grad for x in leaves], {name: x.grad for name, x in extra.items()}
+
+
+@pytest.mark.parametrize("case", ["plain", "packed", "dropout", "bias and sink"])
+def test_gradients_of_saved_statistics(case: str) -> None:
+    args, given = (*inputs("BSND", 4, 2), 4, "BSND"), {"scale": SCALE, "sparse_mode": 3}
+    if case == "packed":
+        args = (*packed(), 4, "TND")
+        given |= {"actual_seq_qlen": QUERY_ENDS, "actual_seq_kvlen": KEY_ENDS, "pse": normal(3, 4, 6, 5, seed=4)}
+    if case == "dropout":
+        given["keep_prob"] = 0.6
+    if case == "bias and sink":
+        given |= {"pse": normal(1, 4, 5, 7, seed=4), "sink": normal(4, seed=5)}
+    forward, dy, (dq, dk, dv), extra = gradients(args, **given)
+    saved = {"softmax_max": forward[1], "softmax_sum": forward[2], "attention_in": forward[0].detach()}
+    numbers = dict(zip(("seed", "offset", "numels"), forward[4:], strict=True))
+    given["scale_value"] = given.pop("scale")
+    for kept in (saved, {}):
+        got = torch_npu.npu_fusion_attention_grad(*args[:3], dy, *args[3:], **given, **kept, **numbers)
+        for g, w in zip(got, (dq, dk, dv, extra.get("pse"), extra.get("sink")), strict=True):
+            assert g.numel() == 0 if w is None else torch.allclose(g, w, rtol=1e-4, atol=1e-5)
+
+
+def test_version_2() -> None:
+    args = (*inputs("BSND", 4, 2), 4, "BSND")
+    ropes = {"query_rope": normal(2, 5, 4, 4, seed=6), "key_rope": normal(2, 7, 2, 4, seed=7)}
+    given = {"scale": SCALE, "sparse_mode": 3} | ropes
+
+    def reference(query, key, value, heads, layout, query_rope, key_rope, **kwargs):
+        query, key = torch.cat([query, query_rope], -1), torch.cat([key, key_rope], -1)
+        return fusion_attention(query, key, value, heads, layout, **kwargs)
+
+    check(torch_npu.npu_fusion_attention_v2, args, reference, compiled=False, **given)
+    forward, dy, wanted, extra = gradients(args, torch_npu.npu_fusion_attention_v2, **given)
+    given["scale_value"] = given.pop("scale")
+    got = torch_npu.npu_fusion_attention_grad_v2(
+        *args[:3],
+        dy,
+        *args[3:],
+        **given,
+        softmax_max=forward[1],
+        softmax_sum=forward[2],
+        attention_in=forward[0].detach(),
+    )
+    for g, w in zip(got, [*wanted, None, extra["query_rope"], extra["key_rope"], None], strict=True):
+        assert g.numel() == 0 if w is None else torch.allclose(g, w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pse_type", [0, 2, 3])
+def test_kinds_of_bias(pse_type: int) -> None:
+    args = inputs("BNSD", 4, 2)
+    slopes = normal(2, 4, seed=4).abs()
+    far = (torch.arange(5)[:, None] + 2 - torch.arange(7)).abs()
+    bias = {0: normal(2, 4, 5, 7, seed=5), 2: -slopes[..., None, None] * far, 3: -slopes[..., None, None] * far.sqrt()}
+    pse = bias[0] if pse_type == 0 else slopes
+    got = torch_npu.npu_fusion_attention_v2(*args, 4, "BNSD", pse=pse, pse_type=pse_type, q_start_idx=[2], scale=SCALE)
+    check_close(got[0], attention(*exact(args), SCALE, bias=bias[pse_type].double())[0])
+
+
+def test_version_3() -> None:
+    def reference(*args: Any, **kwargs: Any) -> Any:
+        ends = {name: kwargs.pop(name).tolist() for name in ("actual_seq_qlen", "actual_seq_kvlen")}
+        return *fusion_attention(*args, **kwargs, **ends)[:4], torch.zeros(1), torch.zeros(1)
+
+    args = (*packed(), 4, "TND")
+    ends = {"actual_seq_qlen": torch.tensor(QUERY_ENDS), "actual_seq_kvlen": torch.tensor(KEY_ENDS)}
+    check(torch_npu.npu_fusion_attention_v3, args, reference, whole=True, scale=SCALE, sparse_mode=3, **ends)
+    check_gradient(torch_npu.npu_fusion_attention_v3, args, reference, scale=SCALE, sparse_mode=3, **ends)
+
+
+def test_lengths_from_the_host() -> None:
+    ends = torch.tensor(QUERY_ENDS), torch.tensor(KEY_ENDS)
+
+    def call(query, key, value, query_ends, key_ends):
+        return torch_npu.npu_fusion_attention_v3(
+            query, key, value, 4, "TND", actual_seq_qlen=query_ends, actual_seq_kvlen=key_ends
+        )[0]
+
+    want = call(*packed(), *ends)
+    on_npu = [x.npu() for x in packed()]
+    with torch.no_grad():
+        compiled = torch.compile(call, backend="npugraph_ex", fullgraph=True)
+        for run in (call, compiled):
+            got = run(*on_npu, *ends)
+            assert got.device.type == "npu"
+            check_close(got.cpu(), want)
+
+
+def test_version_3_into_out() -> None:
+    args = (*inputs("BSND", 4, 2), 4, "BSND")
+    want = torch_npu.npu_fusion_attention_v3(*args, keep_prob=0.5)
+    grad = torch_npu.npu_fusion_attention_grad_v3(
+        *args[:3], args[0], *args[3:], keep_prob=0.5, seed=want[4], offset=want[5]
+    )
+    assert [x.shape for x in grad[:3]] == [x.shape for x in args[:3]]
+    out = [torch.empty_like(x) for x in want]
+    args = tuple(x.npu() if isinstance(x, torch.Tensor) else x for x in args)
+    out = [x.npu() for x in out]
+    got = torch_npu.npu_fusion_attention_v3(
+        *args, out=out, workspace=torch_npu._npu_fusion_attention_v3_get_max_workspace(*args)
+    )
+    plain = torch_npu.npu_fusion_attention_v3(*args)
+    for g, o, w in zip(got, out, plain, strict=True):
+        assert g.data_ptr() == o.data_ptr() and torch.equal(o.cpu(), w.cpu())
+    shapes = torch_npu._npu_fusion_attention_v3_infer_output(*args)
+    assert [x.shape for x in shapes] == [x.shape for x in want[:3]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"input_layout": "BDS"}, 'npu_fusion_attention: the layout is "BDS", allowed are BSH, SBH,'),
+        ({"head_num": 3}, "npu_fusion_attention: head_num is 3, and query has 4 heads"),
+        ({"sparse_mode": 9}, "npu_fusion_attention: sparse_mode is 9, allowed are 0 to 8"),
+        ({"sparse_mode": 7}, "npu_fusion_attention: sparse_mode 7 is for layout TND"),
+        ({"sparse_mode": 1}, "npu_fusion_attention: sparse_mode 1 needs atten_mask"),
+        ({"prefix": [1]}, "npu_fusion_attention: sparse_mode is 0 and prefix has 1 numbers"),
+        ({"keep_prob": 1.5}, "npu_fusion_attention: keep_prob is 1.5, allowed are 0 to 1"),
+        ({"input_layout": "BSH"}, "npu_fusion_attention: query has 4 dimensions, and not those of BSH"),
+    ],
+)
+def test_errors(change: dict[str, Any], message: str) -> None:
+    query, key, value = inputs("BSND", 4, 2)
+    with pytest.raises(RuntimeError, match=message):
+        torch_npu.npu_fusion_attention(query, key, value, **{"head_num": 4, "input_layout": "BSND"} | change)
+
+
+def test_errors_of_lengths() -> None:
+    with pytest.raises(RuntimeError, match="layout TND needs actual_seq_qlen and actual_seq_kvlen of the same length"):
+        torch_npu.npu_fusion_attention(*packed(), 4, "TND")
+    with pytest.raises(RuntimeError, match="actual_seq_qlen has 3 after 9, allowed are ends that do not decrease"):
+        torch_npu.npu_fusion_attention(*packed(), 4, "TND", actual_seq_qlen=[9, 3], actual_seq_kvlen=[4, 14])
