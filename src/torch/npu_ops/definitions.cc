@@ -103,9 +103,9 @@ void register_operators() {
     define_exchanges(*npu);
     define_float_status(*npu);
     define_formats(*npu);
-    define_grouped_fusions(*npu);
     define_fused_infer_attention(*npu);
     define_fusion_attention(*npu);
+    define_grouped_fusions(*npu);
     define_grouped_matmul(*npu);
     define_indexing(*npu);
     define_layer_norms(*npu);
