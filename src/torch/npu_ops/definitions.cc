@@ -117,10 +117,13 @@ void register_operators() {
     define_moe_permute(*npu);
     define_moe_results(*npu);
     define_moe_routing(*npu);
+    define_matmul_fusions(*npu);
+    define_mx_quant(*npu);
     define_norms(*npu);
     define_optimisers(*npu);
     define_paged_cache(*npu, *atb);
     define_quant_activations(*npu);
+    define_quant_fusions(*npu);
     define_quant_matmul(*npu);
     define_quant_norms(*npu);
     define_quantise(*npu);
@@ -132,6 +135,8 @@ void register_operators() {
     define_shaped_norms(*npu);
     define_shapes(*npu);
     define_tensor_dumps(*npu);
+    static auto* atb = new Definitions("atb");
+    define_atb_matmul(*atb);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }

@@ -28,10 +28,13 @@ void define_moe_gating(Definitions& npu);
 void define_moe_permute(Definitions& npu);
 void define_moe_results(Definitions& npu);
 void define_moe_routing(Definitions& npu);
+void define_matmul_fusions(Definitions& npu);
+void define_mx_quant(Definitions& npu);
 void define_norms(Definitions& npu);
 void define_optimisers(Definitions& npu);
 void define_paged_cache(Definitions& npu, Definitions& atb);
 void define_quant_activations(Definitions& npu);
+void define_quant_fusions(Definitions& npu);
 void define_quant_matmul(Definitions& npu);
 void define_quant_norms(Definitions& npu);
 void define_quantise(Definitions& npu);
@@ -43,5 +46,8 @@ void define_scatter(Definitions& npu);
 void define_shaped_norms(Definitions& npu);
 void define_shapes(Definitions& npu);
 void define_tensor_dumps(Definitions& npu);
+
+// Of the namespace atb.
+void define_atb_matmul(Definitions& atb);
 
 }  // namespace npugraph::npu_ops

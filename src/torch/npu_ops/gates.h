@@ -16,4 +16,7 @@ struct Gate {
 };
 Tensor gated(const char* op, const Tensor& x, int64_t dim, const Gate& gate);
 
+// x * sigmoid(1.702 x), which is close to gelu (Hendrycks and Gimpel, 2016, arXiv:1606.08415).
+inline Tensor sigmoid_gelu(const Tensor& x) { return x * at::sigmoid(1.702 * x); }
+
 }  // namespace npugraph::npu_ops

@@ -206,6 +206,81 @@ Tensor added_meta(const Tensor& input, const Tensor&, const Tensor&, const Tenso
   return input.new_empty_symint(input.sym_sizes());
 }
 
+Tensor quant_dequant(const Tensor& x, const Tensor& quantized_weight, const Tensor& weight_scale,
+                     const Tensor& group_list, const OptionalTensor& bias, const OptionalTensor& x_scale,
+                     const OptionalTensor& x_offset, const OptionalTensor& smooth_scale,
+                     std::optional<c10::string_view> quant_mode) {
+  constexpr const char* kOp = "npu_quant_grouped_matmul_dequant";
+  check_dims(kOp, "x", x, 2, 2);
+  check_dims(kOp, "quantized_weight", quantized_weight, 3, 3);
+  const auto segments = segments_of(kOp, group_list, 0, x.size(0));
+  const bool by_group = smooth_scale && smooth_scale->dim() == 2;
+  const Tensor smooth = by_group ? x * rows_of_groups(*smooth_scale, segments, wide(x)) : x;
+  const OptionalTensor shared = by_group ? std::nullopt : smooth_scale;
+  const Quantised left = quantised_operand(kOp, smooth, {x_scale, x_offset, shared, quant_mode.value_or("pertoken")});
+  const GroupedProduct product{.weight = {quantized_weight.transpose(1, 2)},
+                               .bias = one(bias),
+                               .scale = one(weight_scale),
+                               .type = x.scalar_type()};
+  return product_of_rows(kOp, product, left.values, segments, left.scale.expand({x.size(0)}));
+}
+
+Tensor quant_dequant_meta(const Tensor& x, const Tensor& quantized_weight, const Tensor&, const Tensor&,
+                          const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                          std::optional<c10::string_view>) {
+  return x.new_empty_symint({x.sym_size(0), quantized_weight.sym_size(1)});
+}
+
+// A scale of each group, [groups, ...], as rows or as columns of its product.
+Tensor group_scale(const char* op, const OptionalTensor& scale, Code code, int64_t group, bool is_of_rows) {
+  if (!scale) return at::ones({});
+  TORCH_CHECK(!is_block_scale(*scale, code), op, ": a scale is of type float8_e8m0fnu, allowed is Float");
+  const Tensor values = wide(*scale).select(0, group);
+  return is_of_rows && values.dim() == 1 ? values.unsqueeze(-1) : values;
+}
+
+Tensor& add_quant_products(const char* op, Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                           const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
+                           Code x1_dtype, Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+  check_dims(op, "x1", x1, 2, 2);
+  check_dims(op, "x2", x2, 2, 2);
+  const Tensor left = read_as(op, "x1", x1, x1_dtype).to(at::kFloat);
+  const Tensor right = read_as(op, "x2", x2, x2_dtype).to(at::kFloat);
+  const Tensor all = input.view({group_list.size(0), left.size(0), right.size(1)});
+  for (const auto& [group, begin, end] : segments_of(op, group_list, group_list_type.value_or(0), right.size(0))) {
+    const Tensor product = at::matmul(left.slice(1, begin, end), right.slice(0, begin, end));
+    const Tensor rows = group_scale(op, x1_scale, x1_scale_dtype, group, true);
+    all.select(0, group).add_(product * rows * group_scale(op, x2_scale, x2_scale_dtype, group, false));
+  }
+  return input;
+}
+
+Tensor& add_quant_gmm_(Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                       const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
+                       at::OptionalIntArrayRef, Code x1_dtype, Code x2_dtype, Code x1_scale_dtype,
+                       Code x2_scale_dtype) {
+  return add_quant_products("npu_add_quant_gmm_", input, x1, x2, x2_scale, group_list, x1_scale, group_list_type,
+                            x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype);
+}
+
+Tensor add_quant_gmm(const Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                     const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
+                     at::OptionalIntArrayRef, Code x1_dtype, Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+  Tensor out = input.clone(at::MemoryFormat::Contiguous);
+  return add_quant_products("npu_add_quant_gmm", out, x1, x2, x2_scale, group_list, x1_scale, group_list_type, x1_dtype,
+                            x2_dtype, x1_scale_dtype, x2_scale_dtype);
+}
+
+Tensor& add_quant_gmm_meta_(Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                            const OptionalTensor&, Code, at::OptionalIntArrayRef, Code, Code, Code, Code) {
+  return input;
+}
+
+Tensor add_quant_gmm_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                          const OptionalTensor&, Code, at::OptionalIntArrayRef, Code, Code, Code, Code) {
+  return input.new_empty_symint(input.sym_sizes());
+}
+
 }  // namespace
 
 void define_grouped_fusions(Definitions& npu) {
@@ -221,6 +296,12 @@ void define_grouped_fusions(Definitions& npu) {
   npu.computed("npu_grouped_matmul_add", &grouped_matmul_add, &added_meta,
                "input + x_g.T @ weight_g for each group g of rows of x and weight");
   npu.computed("npu_grouped_matmul_add_", &grouped_matmul_add_, &added_meta_, "npu_grouped_matmul_add in input");
+  npu.computed(
+      "npu_quant_grouped_matmul_dequant", &quant_dequant, &quant_dequant_meta,
+      "npu_quant_matmul_dequant of groups of rows by cumulative ends; smooth_scale is one row or one for each group");
+  npu.computed("npu_add_quant_gmm", &add_quant_gmm, &add_quant_gmm_meta,
+               "input + x1[:, g] @ x2[g] * x2_scale[g] * x1_scale[g] for each group g of columns of x1 and rows of x2");
+  npu.computed("npu_add_quant_gmm_", &add_quant_gmm_, &add_quant_gmm_meta_, "npu_add_quant_gmm in input");
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/grouped_products.h"
 
+#include "torch/npu_ops/gates.h"
+
 namespace npugraph::npu_ops {
 namespace {
-
-constexpr double kSigmoidGelu = 1.702;  // Hendrycks and Gimpel, 2016, arXiv:1606.08415
 
 Tensor activated(const char* op, const Tensor& x, int64_t act_type) {
   switch (act_type) {
@@ -12,7 +12,7 @@ Tensor activated(const char* op, const Tensor& x, int64_t act_type) {
     case 1: return at::relu(x);
     case 2: return at::gelu(x, "tanh");
     case 3: return at::gelu(x);
-    case 4: return x * at::sigmoid(kSigmoidGelu * x);
+    case 4: return sigmoid_gelu(x);
     case 5: return at::silu(x);
     default: TORCH_CHECK(false, op, ": act_type is ", act_type, ", allowed are 0 to 5");
   }

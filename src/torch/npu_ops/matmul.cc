@@ -53,6 +53,28 @@ Tensor transpose_batchmatmul(const Tensor& input, const Tensor& weight, const Op
   return finished(kOp, rows, {{}, scale, {}, {}}, at::kChar);
 }
 
+Tensor transpose_quant_batchmatmul(const Tensor& x1, const Tensor& x2, int64_t dtype, const OptionalTensor& bias,
+                                   const OptionalTensor& x1_scale, const OptionalTensor& x2_scale, Perm group_sizes,
+                                   Perm perm_x1, Perm perm_x2, Perm perm_y, Code batch_split_factor, Code x1_dtype,
+                                   Code x2_dtype) {
+  constexpr const char* kOp = "npu_transpose_quant_batchmatmul";
+  check_dims(kOp, "x1", x1, 3, 3);
+  check_dims(kOp, "x2", x2, 3, 3);
+  TORCH_CHECK(x1_scale && x2_scale, kOp, ": x1_scale or x2_scale is None, allowed are tensors");
+  const Perm perm_left = perm_x1 && !perm_x1->empty() ? perm_x1 : Perm(at::IntArrayRef(kRows));
+  const Tensor left = permuted(kOp, "perm_x1", read_as(kOp, "x1", x1, x1_dtype), perm_left, kRows);
+  const Tensor right = permuted(kOp, "perm_x2", read_as(kOp, "x2", x2, x2_dtype), perm_x2, kColumns);
+  const bool has_blocks = is_block_scale(*x1_scale, std::nullopt);
+  const bool turns_left = *perm_left == at::IntArrayRef(kRows), turns_right = perm_x2 == at::IntArrayRef(kColumns);
+  const Tensor scale1 = has_blocks && turns_left ? x1_scale->transpose(0, 1) : *x1_scale;
+  const Tensor scale2 = has_blocks && turns_right ? x2_scale->transpose(1, 2) : *x2_scale;
+  Epilogue epilogue{.bias = bias};
+  const QuantOperands operands{left, right, scale2, scale1, {}, {}, group_sizes_of(kOp, group_sizes)};
+  const Tensor sums = scaled_product(kOp, operands, epilogue);
+  const at::ScalarType type = output_type(kOp, dtype, at::kHalf);
+  return batches_inside(kOp, finished(kOp, sums, epilogue, type), perm_y, batch_split_factor);
+}
+
 Tensor linear(const Tensor& input, const Tensor& weight, const OptionalTensor& bias) {
   return at::linear(input, weight, bias);
 }
@@ -81,6 +103,10 @@ void define_matmul(Definitions& npu) {
       "npu_transpose_batchmatmul", &transpose_batchmatmul,
       "bmm of input and weight, permuted by perm_x1 and perm_x2, as [m, b, n]; with batch_split_factor f as [f, m, "
       "b * n / f]; with scale: round(y * scale) in int8, as [m, 1, b * n]");
+  npu.composed("npu_transpose_quant_batchmatmul", &transpose_quant_batchmatmul,
+               "npu_transpose_batchmatmul of float8 or int8 values, scaled as by npu_quant_matmul; x1 is [m, b, k] "
+               "unless perm_x1 "
+               "says otherwise");
   npu.composed("npu_linear", &linear, "input @ weight.T + bias");
   npu.composed("npu_linear_backward", &linear_backward, "gradients of npu_linear for input and weight");
   npu.composed("_npu_dtype_cast", &cast, "input in another type, always a copy");

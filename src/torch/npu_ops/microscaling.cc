@@ -26,12 +26,6 @@ std::vector<c10::SymInt> shape_with(const Tensor& x, int64_t axis, const c10::Sy
   return out;
 }
 
-// Zeros at the end of `axis` up to `size`.
-Tensor padded(const Tensor& x, int64_t axis, const c10::SymInt& size) {
-  const c10::SymInt missing = size - x.sym_size(axis);
-  return at::cat({x, x.new_zeros_symint(shape_with(x, axis, missing))}, axis);
-}
-
 }  // namespace
 
 Tensor pack_float4(const char* op, const Tensor& exact) {
@@ -58,11 +52,16 @@ ElementType element_type(const char* op, const char* name, int64_t code) {
   return {.storage = type, .top_exponent = 15};
 }
 
+Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size) {
+  const c10::SymInt missing = size - x.sym_size(axis);
+  return at::cat({x, x.new_zeros_symint(shape_with(x, axis, missing))}, axis);
+}
+
 Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type) {
   check_dims(op, "the input", exact, 1, 7);
   axis = at::maybe_wrap_dim(axis, exact.dim());
   const c10::SymInt size = exact.sym_size(axis), pairs = (size + 2 * kBlock - 1) / (2 * kBlock);
-  const Tensor whole = padded(exact.to(at::kFloat), axis, pairs * 2 * kBlock);
+  const Tensor whole = zero_padded(exact.to(at::kFloat), axis, pairs * 2 * kBlock);
   const Tensor blocks = whole.unflatten_symint(axis, {pairs * 2, kBlock});
   const Tensor largest = at::amax(blocks.abs(), axis + 1, /*keepdim=*/true);
   const Tensor exponent = largest.view(at::kInt).bitwise_right_shift(kMantissaBits).bitwise_and(kExponentBits);

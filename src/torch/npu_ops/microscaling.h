@@ -20,6 +20,9 @@ struct ElementType {
 };
 ElementType element_type(const char* op, const char* name, int64_t code);
 
+// `x` with zeros at the end of `axis`, which is not negative, up to `size`.
+Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size);
+
 struct Blocks {
   Tensor values;
   Tensor scale;  // float8_e8m0fnu: `axis` has one per two blocks of 32, and a last dimension has the two

@@ -141,6 +141,19 @@ Tensor scaled_product(const char* op, const QuantOperands& in, Epilogue& epilogu
   return at::matmul(left.exact, right.exact);
 }
 
+Quantised quantised_operand(const char* op, const Tensor& x, const OperandQuant& how) {
+  check_floating(op, "x", x);
+  TORCH_CHECK(!how.x_offset, op, ": x_offset is given, allowed is None: values are quantised symmetrically");
+  TORCH_CHECK(how.quant_mode == "pertoken" || how.quant_mode == "pertensor", op, ": quant_mode is \"", how.quant_mode,
+              "\", allowed are \"pertoken\" and \"pertensor\"");
+  TORCH_CHECK(how.quant_mode == "pertoken" || how.x_scale, op,
+              ": quant_mode is \"pertensor\", and x_scale is not given");
+  const Tensor exact = how.smooth_scale ? wide(x) * wide(*how.smooth_scale) : wide(x);
+  if (!how.x_scale) return dynamically_quantised(op, exact, -1, QuantType{});
+  const Tensor scale = wide(*how.x_scale).flatten();
+  return {quantised(op, exact / scale.unsqueeze(-1), QuantType{}), scale};
+}
+
 at::ScalarType output_type(const char* op, std::optional<int64_t> code, at::ScalarType fallback) {
   const at::ScalarType type = type_of_code(op, "output_dtype", code, fallback);
   const bool allowed =

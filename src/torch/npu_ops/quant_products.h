@@ -54,6 +54,15 @@ struct QuantOperands {
 // x1 @ x2 before or after it is scaled: what is left to do is in `epilogue`. Integers give int32, and exact sums.
 Tensor scaled_product(const char* op, const QuantOperands& in, Epilogue& epilogue);
 
+// How floats become the int8 operand of a product.
+struct OperandQuant {
+  OptionalTensor x_scale;   // one or one of each row; the largest value of each row decides where it is not given
+  OptionalTensor x_offset;  // not allowed
+  OptionalTensor smooth_scale;
+  c10::string_view quant_mode;  // "pertoken", or "pertensor" with x_scale
+};
+Quantised quantised_operand(const char* op, const Tensor& x, const OperandQuant& how);
+
 // int8, int32, float16, bfloat16 or float32.
 at::ScalarType output_type(const char* op, std::optional<int64_t> code, at::ScalarType fallback);
 

@@ -256,6 +256,41 @@ def test_products_are_added() -> None:
         torch.testing.assert_close(written.cpu(), reference(*(v.float() for v in args[:3]), ends=None))
 
 
+@pytest.mark.parametrize("quant_mode", ["pertoken", "pertensor"])
+def test_quant_grouped_matmul_dequant(quant_mode: str) -> None:
+    args = (normal(5, 8), int8(3, 4, 8, seed=1), normal(3, 4, seed=2).abs() / 100, LISTS[0])
+    kwargs = {"bias": integers(-99, 99, 3, 4, dtype=torch.int32, seed=3), "smooth_scale": normal(3, 8, seed=4)}
+    if quant_mode == "pertensor":
+        kwargs |= {"smooth_scale": normal(8, seed=4), "x_scale": torch.tensor([0.02])}
+
+    def reference(x, weight, weight_scale, ends, bias, smooth_scale, x_scale=None, **_):
+        x = x * (spread(smooth_scale) if smooth_scale.dim() == 2 else smooth_scale)
+        scale = (x.abs().amax(-1) / 127 if x_scale is None else x_scale).expand(5)
+        sums = by_rows(saturated(x / scale[:, None]).double(), weight.double().transpose(1, 2))
+        return (sums + spread(bias)) * spread(weight_scale) * scale[:, None]
+
+    op = torch_npu.npu_quant_grouped_matmul_dequant
+    check(op, args, reference, whole=True, quant_mode=quant_mode, **kwargs)
+
+
+def test_quantised_products_are_added() -> None:
+    x1, x2 = normal(4, 5).to(torch.float8_e4m3fn), normal(5, 6, seed=1).to(torch.float8_e4m3fn)
+    args = (normal(3, 4, 6, seed=2), x1.view(torch.uint8), x2.view(torch.uint8), normal(3, 6, seed=3), LISTS[0])
+    kwargs = {"x1_scale": normal(3, 4, seed=4)}
+    codes = {"x1_dtype": 292, "x2_dtype": torch.float8_e4m3fn}
+
+    def reference(y, a, b, x2_scale, ends, x1_scale, **_):
+        parts = zip(x1.double().split(COUNTS, 1), x2.double().split(COUNTS), strict=True)
+        return y + torch.stack([a @ b for a, b in parts]) * x1_scale[..., None] * x2_scale[:, None]
+
+    check(torch_npu.npu_add_quant_gmm, args, reference, whole=True, **kwargs, **codes)
+    written = args[0].npu()
+    more = {"x1_scale": kwargs["x1_scale"].npu(), **codes}
+    out = torch_npu.npu_add_quant_gmm_(written, *(v.npu() for v in args[1:]), **more)
+    assert out.data_ptr() == written.data_ptr()
+    torch.testing.assert_close(written.cpu().double(), reference(*args, **kwargs), rtol=1e-5, atol=1e-5)
+
+
 def test_errors_of_fusions() -> None:
     x, w, ends, one = int8(5, 8), int8(3, 8, 4), LISTS[0], torch.ones(3, 4)
     op = "npu_grouped_matmul_swiglu_quant"
