@@ -188,6 +188,23 @@ def test_weight_quant_batchmatmul_int4() -> None:
           lambda x, w, s: x @ (unpacked(w).t() * s))  # fmt: skip
 
 
+def test_weight_quant_batchmatmul_float8() -> None:
+    x, weight, scale = normal(5, 16), normal(16, 8, seed=1).to(torch.float8_e4m3fn), normal(8, seed=2).abs()
+    args = (x, weight.view(torch.uint8), scale)
+    check(torch_npu.npu_weight_quant_batchmatmul, args, lambda x, w, s, weight_dtype: x @ (weight.double() * s),
+          weight_dtype=torch.float8_e4m3fn)  # fmt: skip
+
+
+def test_quant_matmul_scales_its_result() -> None:
+    args = (int8(5, 16), int8(16, 8, seed=1), normal(8, seed=2).abs())
+    kwargs = {"y_scale": encoded(torch.full((8,), 0.25)), "output_dtype": torch.float16}
+
+    def reference(a, b, scale, y_scale, **_):
+        return a.double() @ b.double() * scale / 4
+
+    check(torch_npu.npu_quant_matmul, args, reference, **kwargs)
+
+
 def test_weight_quant_batchmatmul_to_int8() -> None:
     args = (normal(5, 16), int8(16, 8), torch.full((1,), 0.01))
     kwargs = {"quant_scale": normal(8, seed=1).abs() * 30, "quant_offset": torch.ones(8)}

@@ -158,6 +158,22 @@ def test_products_of_blocks() -> None:
         torch.testing.assert_close(got.cpu().double(), exact[0] @ exact[1].t(), rtol=1e-5, atol=1e-5)
 
 
+def test_transposed_products_of_blocks() -> None:
+    x, weight = normal(5, 4, 70), normal(4, 70, 6, seed=1)
+    a, a_scale = torch_npu.npu_dynamic_mx_quant(x.npu(), dst_type=torch.float8_e4m3fn)
+    b, b_scale = torch_npu.npu_dynamic_mx_quant(weight.npu(), axis=1, dst_type=torch.float8_e4m3fn)
+    exact = (
+        torch_npu.npu_anti_mx_quant(a, a_scale, dst_type=torch.float32).cpu().transpose(0, 1)
+        @ torch_npu.npu_anti_mx_quant(b, b_scale, axis=1, dst_type=torch.float32).cpu()
+    ).transpose(0, 1)
+    op = torch_npu.npu_transpose_quant_batchmatmul
+    got = op(a, b, torch.float32, x1_scale=a_scale, x2_scale=b_scale)
+    torch.testing.assert_close(got.cpu(), exact, rtol=1e-4, atol=1e-4)
+    turned = b.transpose(1, 2).contiguous(), b_scale.transpose(1, 2).contiguous()
+    got = op(a, turned[0], torch.float32, x1_scale=a_scale, x2_scale=turned[1], perm_x2=[0, 2, 1])
+    torch.testing.assert_close(got.cpu(), exact, rtol=1e-4, atol=1e-4)
+
+
 def test_shapes_alone() -> None:
     x = normal(40, 64)
     shapes = [tuple(y.shape) for y in torch_npu.npu_dynamic_block_mx_quant(x.to("meta"))]
