@@ -19,6 +19,13 @@ constexpr int64_t kAlwaysSet = int64_t{1} << 46;
 // Without these instructions oneDNN adds pairs of int8 products in 16 bits, where they saturate.
 bool has_exact_int8_dot() { return __builtin_cpu_supports("avx512vnni"); }
 
+// `x` [m, n], copied where its rows or columns overlap, as expand makes them: oneDNN reads such matrices wrongly.
+Tensor without_overlap(const Tensor& x) {
+  const bool by_rows = x.sym_stride(1) == 1 && x.sym_stride(0) >= x.sym_size(1);
+  const bool by_columns = x.sym_stride(0) == 1 && x.sym_stride(1) >= x.sym_size(0);
+  return by_rows || by_columns ? x : x.contiguous();
+}
+
 // A scale of blocks of `rows` by `columns` values of `x` as one of each value.
 Tensor spread(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns) {
   const Tensor by_row = wide(scale).repeat_interleave_symint(rows, -2).narrow_symint(-2, 0, x.sym_size(-2));
@@ -55,7 +62,7 @@ Tensor int8_product(const Tensor& x1, const Tensor& x2) {
   if (x2.dim() == 2 && x1.dim() >= 2 && has_exact_int8_dot()) {
     std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
     shape.back() = x2.sym_size(1);
-    return at::_int_mm(x1.flatten(0, -2), x2).view_symint(shape);
+    return at::_int_mm(without_overlap(x1.flatten(0, -2)), without_overlap(x2)).view_symint(shape);
   }
   // Exact, too, unlike float32: sums of 2^14 * k stay below 2^53, and this is a BLAS call, which int32 has none of.
   return at::matmul(x1.to(at::kDouble), x2.to(at::kDouble)).to(at::kInt);

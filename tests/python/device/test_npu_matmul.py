@@ -58,6 +58,14 @@ def test_quant_matmul_is_exact() -> None:
         assert torch.equal(got.cpu().view(2, 3), want)
 
 
+def test_quant_matmul_of_any_strides() -> None:
+    x, w = int8(10, 64), int8(64, 32, seed=1)
+    for a in (x[:, ::2], x[::2, :32], x[:1, :32].expand(5, 32), x[:, :1].expand(10, 32)):
+        for b in (w[:32, ::2], w[::2], w[:1].expand(32, 32), w[:32, :1].expand(32, 6), w[:32].t().contiguous().t()):
+            got = torch_npu.npu_quant_matmul(a, b, torch.ones(1), output_dtype=torch.int32)
+            assert torch.equal(got.double(), a.double() @ b.double())
+
+
 @pytest.mark.parametrize(
     ("x1", "x2"), [((2, 3, 8), (8, 4)), ((2, 1, 3, 8), (5, 8, 4)), ((2, 3, 8), (2, 8, 4)), ((1, 8), (8, 4))]
 )
