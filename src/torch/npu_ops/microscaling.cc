@@ -76,6 +76,11 @@ Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const Elemen
   return {values, pair_scales.contiguous()};
 }
 
+Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns) {
+  const Tensor by_row = wide(scale).repeat_interleave_symint(rows, -2).narrow_symint(-2, 0, x.sym_size(-2));
+  return by_row.repeat_interleave_symint(columns, -1).narrow_symint(-1, 0, x.sym_size(-1));
+}
+
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code) {
   const auto type = type_of_code("a product", "the type of a scale", code, scale.scalar_type());
   return type == at::kFloat8_e8m0fnu;

@@ -32,6 +32,8 @@ Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const Elemen
 
 // Scales of blocks, float8_e8m0fnu or its bytes, as one float32 for each of `size` values along `axis` of the values.
 Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size);
+// Scales [..., a, b] of blocks of `rows` by `columns` values of `x` as one float for each value.
+Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns);
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code);
 
 // `tensor` as its code says: bytes of float8 as such, of float4 in float32; int32 words of int4 as they are.

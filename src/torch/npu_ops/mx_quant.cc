@@ -103,9 +103,8 @@ std::tuple<Tensor, Tensor> dynamic_block_quant(const Tensor& x, double min_scale
   const Tensor top = largest_of_blocks(exact, row_block_size, col_block_size);
   const Tensor scale = (top / (dst_type_max == 0 ? type.high : dst_type_max)).clamp_min(min_scale);
   const Tensor divisor = scale.masked_fill(scale == 0, 1);
-  const Tensor by_row = divisor.repeat_interleave_symint(row_block_size, -2).narrow_symint(-2, 0, x.sym_size(-2));
-  const Tensor each = by_row.repeat_interleave_symint(col_block_size, -1).narrow_symint(-1, 0, x.sym_size(-1));
-  return {quantised(kOp, exact / each, type), scale.to(at::kFloat)};
+  return {quantised(kOp, exact / spread_blocks(divisor, x, row_block_size, col_block_size), type),
+          scale.to(at::kFloat)};
 }
 
 // Values in the shape of `x`, two of float4 in a byte.

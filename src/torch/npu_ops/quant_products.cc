@@ -26,12 +26,6 @@ Tensor without_overlap(const Tensor& x) {
   return by_rows || by_columns ? x : x.contiguous();
 }
 
-// A scale of blocks of `rows` by `columns` values of `x` as one of each value.
-Tensor spread(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns) {
-  const Tensor by_row = wide(scale).repeat_interleave_symint(rows, -2).narrow_symint(-2, 0, x.sym_size(-2));
-  return by_row.repeat_interleave_symint(columns, -1).narrow_symint(-1, 0, x.sym_size(-1));
-}
-
 // A float8 or float4 operand times its scale, where that varies along the dimension to sum over; float32.
 struct Scaled {
   Tensor exact;
@@ -43,8 +37,8 @@ Scaled scaled_left(const Tensor& x, const OptionalTensor& scale, std::optional<i
   const Tensor exact = x.to(at::kFloat);
   if (!scale) return {exact, true};
   if (is_block_scale(*scale, scale_dtype)) return {exact * scale_of_values(*scale, -1, exact.sym_size(-1)), true};
-  if (scale->dim() < 2 || scale->dim() != x.dim()) return {exact};
-  return {exact * spread(*scale, exact, sizes.m, sizes.k), true};
+  if (sizes.k == 1) return {exact};
+  return {exact * spread_blocks(*scale, exact, sizes.m, sizes.k), true};
 }
 
 Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::optional<int64_t> scale_dtype,
@@ -52,7 +46,7 @@ Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::o
   const Tensor exact = x.to(at::kFloat);
   if (is_block_scale(scale, scale_dtype)) return {exact * scale_of_values(scale, -2, exact.sym_size(-2)), true};
   if (scale.dim() < 2 || scale.sym_size(-2) == 1) return {exact};
-  if (sizes.n > 1) return {exact * spread(scale, exact, sizes.k, sizes.n), true};
+  if (sizes.n > 1) return {exact * spread_blocks(scale, exact, sizes.k, sizes.n), true};
   return {dequantised_weight(op, exact, decoded_scale(op, "scale", scale).factor, {}), true};
 }
 
@@ -122,7 +116,10 @@ Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at
   Scale decoded;
   if (scale) decoded = decoded_scale(op, "scale", *scale);
   if (scale) out = out * decoded.factor;
-  if (pertoken_scale) out = out * wide(*pertoken_scale).unsqueeze(-1);
+  if (pertoken_scale && pertoken_scale->dim() == out.dim())
+    out = out * wide(*pertoken_scale);
+  else if (pertoken_scale)
+    out = out * wide(*pertoken_scale).unsqueeze(-1);
   if (bias && !is_integer_bias) out = out + wide(*bias);
   if (type != at::kChar) return out.to(type);
   const Tensor shift = offset ? wide(*offset) : decoded.offset;

@@ -32,7 +32,7 @@ Tensor dequantised_weight(const char* op, const Tensor& weight, const Tensor& sc
 struct Epilogue {
   OptionalTensor bias;            // [n] or [..., 1, n]; an int32 one is added to the sums, another one after scaling
   OptionalTensor scale;           // one, [n] or [..., 1, n]
-  OptionalTensor pertoken_scale;  // [m] or [..., m]
+  OptionalTensor pertoken_scale;  // [m] or [..., m], or [..., m, 1]
   OptionalTensor offset;          // added to what is rounded to an integer
 };
 // `sums`, scaled, in `type`; saturated for int8. Sums in int32 are returned as they are, plus the bias.

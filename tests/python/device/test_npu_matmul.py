@@ -48,6 +48,16 @@ def test_quant_matmul_to_int8() -> None:
     check(torch_npu.npu_quant_matmul, (*args[:2], scale[:1].bfloat16()), quant_matmul, output_dtype=torch.int8)
 
 
+def test_quant_matmul_with_a_column_of_scales() -> None:
+    args = (int8(5, 32), int8(32, 6, seed=1), normal(6, seed=2).abs())
+    pertoken = normal(5, 1, seed=3).abs()
+
+    def reference(a, b, scale, pertoken_scale, **_):
+        return a.double() @ b.double() * scale * pertoken_scale
+
+    check(torch_npu.npu_quant_matmul, args, reference, pertoken_scale=pertoken, output_dtype=torch.bfloat16)
+
+
 def test_quant_matmul_is_exact() -> None:
     x1, x2 = torch.full((2, 4096), -128, dtype=torch.int8), torch.full((4096, 3), -128, dtype=torch.int8)
     x1[:, 0] = 1
