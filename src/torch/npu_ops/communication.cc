@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "torch/distributed/group.h"
-#include "torch/npu_ops/checks.h"
 #include "torch/npu_ops/families.h"
+#include "torch/npu_ops/products.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -20,18 +20,9 @@ using c10::SymInt;
 using distributed::Group;
 using OptionalInt = std::optional<int64_t>;
 using OptionalString = std::optional<std::string_view>;
-using OptionalType = std::optional<ScalarType>;
-
-bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
-
-Tensor nothing(const Tensor& like) { return like.new_empty({0}); }
 
 void check_sum(const char* op, std::string_view reduce_op) {
   TORCH_CHECK(reduce_op == "sum", op, ": reduce_op must be 'sum', got '", reduce_op, "'");
-}
-
-void check_absent(const char* op, const char* name, bool is_given) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!is_given, op, ": ", name, " is not supported on the host");
 }
 
 void check_factors(const char* op, const Tensor& x1, const Tensor& x2, int64_t most_dims) {
@@ -45,41 +36,6 @@ void check_factors(const char* op, const Tensor& x1, const Tensor& x2, int64_t m
 
 void check_inner(const char* op, const SymInt& given, const SymInt& wanted) {
   TORCH_CHECK(given == wanted, op, ": x2 must have ", wanted, " rows, got ", given);
-}
-
-// Scales in int64 hold the bits of a float32.
-Tensor as_float(const Tensor& scale) {
-  return scale.scalar_type() == at::kLong ? scale.to(at::kInt).view(at::kFloat) : wide(scale);
-}
-
-// x1 @ x2 with what comes with it, in float32 (float64 stays).
-struct Product {
-  OptionalTensor bias = std::nullopt;      // of int32: before the scales
-  OptionalTensor x1_scale = std::nullopt;  // of each row, or one
-  OptionalTensor x2_scale = std::nullopt;  // of each column, or one
-
-  Tensor operator()(const Tensor& x1, const Tensor& x2) const {
-    const bool whole = !x1.is_floating_point() && !x2.is_floating_point();
-    Tensor out = whole ? at::matmul(x1.to(at::kInt), x2.to(at::kInt)) : at::matmul(wide(x1), wide(x2));
-    const bool bias_first = given(bias) && bias->scalar_type() == at::kInt;
-    if (bias_first) out = out + *bias;
-    out = wide(out);
-    if (given(x2_scale)) out = out * as_float(*x2_scale).reshape({-1});
-    if (given(x1_scale)) out = out * as_float(*x1_scale).reshape({-1, 1}).expand({out.size(-2), 1});
-    return given(bias) && !bias_first ? out + wide(*bias) : out;
-  }
-};
-
-// The type of the results of products of x1.
-ScalarType result_type(const Tensor& x1, const OptionalTensor& scale, OptionalType wanted) {
-  if (wanted) return *wanted;
-  if (c10::elementSize(x1.scalar_type()) > 1) return x1.scalar_type();
-  return given(scale) && scale->scalar_type() == at::kBFloat16 ? at::kBFloat16 : at::kHalf;
-}
-
-OptionalType type_argument(const char* op, const char* name, OptionalInt code) {
-  if (!code) return std::nullopt;
-  return type_of_code(op, name, code, at::kHalf);
 }
 
 // Integer weights as numbers: (x2 + offset) * scale, for each column, or for groups of rows of each.
@@ -110,7 +66,7 @@ Tensor mm_all_reduce(const Tensor& x1, const Tensor& x2, std::string_view hcom, 
   sizes.back() = x2.size(1);
   Tensor out = Product{bias, pertoken_scale, dequant_scale}(rows, weight).view(sizes);
   if (given(x3)) out = out + wide(*x3);
-  return group.all_reduce(out.to(result_type(x1, dequant_scale, type_argument(kOp, "y_dtype", y_dtype))));
+  return group.all_reduce(out.to(result_type(kOp, "y_dtype", x1, dequant_scale, y_dtype)));
 }
 
 Tensor mm_all_reduce_meta(const Tensor& x1, const Tensor& x2, std::string_view, std::string_view reduce_op,
@@ -124,7 +80,7 @@ Tensor mm_all_reduce_meta(const Tensor& x1, const Tensor& x2, std::string_view, 
   check_inner(kOp, x2.sym_size(0), x1.sym_size(-1));
   std::vector<SymInt> sizes = x1.sym_sizes().vec();
   sizes.back() = x2.sym_size(1);
-  const ScalarType type = result_type(x1, dequant_scale, type_argument(kOp, "y_dtype", y_dtype));
+  const ScalarType type = result_type(kOp, "y_dtype", x1, dequant_scale, y_dtype);
   return x1.new_empty_symint(sizes, x1.options().dtype(type));
 }
 
@@ -169,7 +125,7 @@ std::tuple<Tensor, Tensor> quant_mm_reduce_scatter(const Tensor& input, const Te
   check_absent(kOp, "block_size", block_size != 0);
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   check_absent(kOp, "amax_output", amax_output);
-  const ScalarType type = result_type(input, x2_scale, type_argument(kOp, "y_dtype", y_dtype));
+  const ScalarType type = result_type(kOp, "y_dtype", input, x2_scale, y_dtype);
   return {reduce_scattered(kOp, input, x2, hcom, world_size, reduce_op, {bias, x1_scale, x2_scale}, type),
           nothing(x2).to(at::kFloat)};
 }
@@ -180,8 +136,7 @@ std::tuple<Tensor, Tensor> quant_mm_reduce_scatter_meta(const Tensor& input, con
                                                         const OptionalTensor&, int64_t, int64_t, OptionalIntArrayRef,
                                                         bool, OptionalInt y_dtype, OptionalInt, OptionalInt,
                                                         OptionalInt, OptionalInt, OptionalString) {
-  const ScalarType type =
-      result_type(input, x2_scale, type_argument("npu_quant_mm_reduce_scatter", "y_dtype", y_dtype));
+  const ScalarType type = result_type("npu_quant_mm_reduce_scatter", "y_dtype", input, x2_scale, y_dtype);
   return {reduce_scattered_meta(input, x2, world_size, type), nothing(x2).to(at::kFloat)};
 }
 
@@ -237,7 +192,7 @@ std::tuple<Tensor, Tensor, Tensor> all_gather_quant_mm(
   check_absent(kOp, "block_size", block_size != 0);
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   check_absent(kOp, "amax_output", amax_output);
-  const ScalarType type = result_type(input, x2_scale, type_argument(kOp, "y_dtype", y_dtype));
+  const ScalarType type = result_type(kOp, "y_dtype", input, x2_scale, y_dtype);
   const Gathered out =
       gathered_product(kOp, input, x2, hcom, world_size, gather_index, {bias, x1_scale, x2_scale}, type);
   return {out.y, gather_output ? out.x1.clone() : nothing(input), nothing(x2).to(at::kFloat)};
@@ -250,7 +205,7 @@ std::tuple<Tensor, Tensor, Tensor> all_gather_quant_mm_meta(const Tensor& input,
                                                             int64_t, OptionalIntArrayRef, bool, OptionalInt y_dtype,
                                                             OptionalInt, OptionalInt, OptionalInt, OptionalInt,
                                                             OptionalString) {
-  const ScalarType type = result_type(input, x2_scale, type_argument("npu_all_gather_quant_mm", "y_dtype", y_dtype));
+  const ScalarType type = result_type("npu_all_gather_quant_mm", "y_dtype", input, x2_scale, y_dtype);
   const Gathered out = gathered_product_meta(input, x2, world_size, type);
   return {out.y, gather_output ? out.x1 : nothing(input), nothing(x2).to(at::kFloat)};
 }

@@ -137,6 +137,7 @@ void register_operators() {
     define_tensor_dumps(*npu);
     static auto* atb = new Definitions("atb");
     define_atb_matmul(*atb);
+    define_quant_exchanges(*npu);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products before or after all_to_all over the group `hcom`. Products are in float32 and are rounded to the type of their factors,
 // in which they travel.
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "torch/distributed/group.h"
-#include "torch/npu_ops/checks.h"
 #include "torch/npu_ops/families.h"
+#include "torch/npu_ops/products.h"
+#include "torch/npu_ops/routes.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -20,13 +20,8 @@ using c10::SymInt;
 using distributed::Group;
 using OptionalString = std::optional<std::string_view>;
 
-bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
-
-Tensor nothing(const Tensor& like) { return like.new_empty({0}); }
-
 Tensor product(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias = std::nullopt) {
-  const Tensor out = at::matmul(wide(x1), wide(x2));
-  return (given(bias) ? out + wide(*bias) : out).to(x1.scalar_type());
+  return Product{bias}(x1, x2).to(x1.scalar_type());
 }
 
 void check_axes(const char* op, OptionalIntArrayRef axes, IntArrayRef wanted) {
@@ -94,55 +89,6 @@ Tensor matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_vi
   check_matmul_all_to_all(x1, x2, world_size, axes);
   return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size});
 }
-
-// How many rows go from each rank to each expert of another one: counts[rank * experts + expert].
-class Routes {
- public:
-  Routes(const char* op, const char* name, IntArrayRef counts, int64_t ranks, int64_t experts)
-      : counts_(counts), ranks_(ranks), experts_(experts) {
-    TORCH_CHECK(static_cast<int64_t>(counts.size()) == ranks * experts, op, ": ", name, " must have ", ranks, " * ",
-                experts, " counts, got ", counts.size());
-  }
-
-  int64_t rows() const { return std::accumulate(counts_.begin(), counts_.end(), int64_t{0}); }
-
-  std::vector<int64_t> of_ranks() const {
-    std::vector<int64_t> out(ranks_, 0);
-    for (size_t i = 0; i < counts_.size(); ++i) out[i / experts_] += counts_[i];
-    return out;
-  }
-
-  std::vector<int64_t> of_experts() const {
-    std::vector<int64_t> out(experts_, 0);
-    for (size_t i = 0; i < counts_.size(); ++i) out[i % experts_] += counts_[i];
-    return out;
-  }
-
-  // Rows in the order of ranks, then experts -> in the order of experts, then ranks.
-  Tensor by_expert(const Tensor& rows) const {
-    const std::vector<Tensor> pieces = rows.split_with_sizes(counts_);
-    std::vector<Tensor> out;
-    for (int64_t expert = 0; expert < experts_; ++expert)
-      for (int64_t rank = 0; rank < ranks_; ++rank) out.push_back(pieces[rank * experts_ + expert]);
-    return at::cat(out);
-  }
-
-  Tensor by_rank(const Tensor& rows) const {
-    std::vector<int64_t> sizes;
-    for (int64_t expert = 0; expert < experts_; ++expert)
-      for (int64_t rank = 0; rank < ranks_; ++rank) sizes.push_back(counts_[rank * experts_ + expert]);
-    const std::vector<Tensor> pieces = rows.split_with_sizes(sizes);
-    std::vector<Tensor> out;
-    for (int64_t rank = 0; rank < ranks_; ++rank)
-      for (int64_t expert = 0; expert < experts_; ++expert) out.push_back(pieces[expert * ranks_ + rank]);
-    return at::cat(out);
-  }
-
- private:
-  IntArrayRef counts_;
-  int64_t ranks_;
-  int64_t experts_;
-};
 
 // The next rows[e] rows times weight e.
 Tensor grouped_product(const Tensor& x, const Tensor& weight, const std::vector<int64_t>& rows) {

@@ -49,5 +49,6 @@ void define_tensor_dumps(Definitions& npu);
 
 // Of the namespace atb.
 void define_atb_matmul(Definitions& atb);
+void define_quant_exchanges(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

@@ -510,6 +510,7 @@ def test_names():
     assert dist.is_hccl_available() and torch_npu.distributed.is_hccl_available()
     assert torch_npu.distributed.is_available()
     assert dist.Backend.HCCL == "hccl" and dist.get_default_backend_for_device("npu") == "hccl"
+    assert torch.utils.checkpoint.DefaultDeviceType.get_device_type() == "npu"
     from torch_npu.distributed import fsdp, run
     from torch_npu.distributed.tensor import experimental
 

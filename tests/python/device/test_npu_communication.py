@@ -115,6 +115,29 @@ def test_experts_of_one_rank():
     check(torch_npu.npu_gmm_alltoallv, args, turned, whole=True, trans_gmm_weight=True)
 
 
+def test_scaled_exchanges_of_one_rank():
+    x1, x2 = integers(-9, 9, 4, 6, dtype=torch.int8), integers(-9, 9, 6, 2, dtype=torch.int8)
+    product = lambda x1, x2, *_, x1_scale, x2_scale: x1.double() @ x2.double() * x1_scale[:, None] * x2_scale  # noqa: E731
+    scales = {"x1_scale": normal(4), "x2_scale": normal(2)}
+    check(torch_npu.npu_quant_matmul_all_to_all, (x1, x2, NOBODY, 1), product, whole=True, **scales)
+
+    x, weight = integers(-9, 9, 7, 4, dtype=torch.int8), integers(-9, 9, 2, 4, 3, dtype=torch.int8)
+    x_scale, scale, counts = torch.tensor([0.5]), torch.tensor([0.25, 3.0]), [3, 4]
+
+    def experts(x, weight, x_scale, scale, *_, **__):
+        pieces = [x_scale * scale[i] * (piece.double() @ weight[i].double()) for i, piece in enumerate(x.split(counts))]
+        return torch.cat(pieces), None
+
+    args = (x, weight, x_scale, scale, NOBODY, 1, counts, counts, torch.bfloat16)
+    check(torch_npu.npu_quant_gmm_alltoallv, args, experts, whole=True)
+    there = lambda *args, **_: (*experts(*args), args[0])  # noqa: E731
+    check(torch_npu.npu_alltoallv_quant_gmm, args, there, whole=True, permute_out_flag=True)
+    with pytest.raises(NotImplementedError, match="gmm_x_scale must be one number on the host, got 2"):
+        torch_npu.npu_quant_gmm_alltoallv(x, weight, scale, *args[3:])
+    with pytest.raises(NotImplementedError, match="gmm_weight_scale must be one number, or one for each expert"):
+        torch_npu.npu_alltoallv_quant_gmm(x, weight, x_scale, torch.ones(3), *args[4:])
+
+
 def inputs(rank: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return normal(4, 6, seed=rank), normal(6, 4, seed=10 + rank), normal(4, seed=20 + rank)
 

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of int8 and float8 before or after all_to_all over the group `hcom`, with scales. Arguments that say in which type data
+// travels (comm_*) change nothing here.
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "torch/distributed/group.h"
+#include "torch/npu_ops/families.h"
+#include "torch/npu_ops/products.h"
+#include "torch/npu_ops/routes.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using at::IntArrayRef;
+using at::OptionalIntArrayRef;
+using at::ScalarType;
+using c10::SymInt;
+using distributed::Group;
+using OptionalInt = std::optional<int64_t>;
+using OptionalString = std::optional<std::string_view>;
+
+void check_small(const char* op, const char* name, const Tensor& tensor) {
+  check_type(op, name, tensor, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+}
+
+Tensor quant_matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
+                               const OptionalTensor& bias, const OptionalTensor& x1_scale,
+                               const OptionalTensor& x2_scale, const OptionalTensor&, const OptionalTensor& x1_offset,
+                               const OptionalTensor& x2_offset, OptionalInt, OptionalInt, OptionalInt,
+                               OptionalIntArrayRef group_sizes, OptionalIntArrayRef, OptionalInt, OptionalInt,
+                               OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt y_dtype,
+                               OptionalString) {
+  constexpr const char* kOp = "npu_quant_matmul_all_to_all";
+  check_small(kOp, "x1", x1);
+  check_small(kOp, "x2", x2);
+  check_absent(kOp, "group_sizes", group_sizes.has_value());
+  check_absent(kOp, "an offset", given(x1_offset) || given(x2_offset));
+  TORCH_CHECK(x2.size(1) % world_size == 0, kOp, ": the ", x2.size(1), " columns of x2 cannot be split over ",
+              world_size, " ranks");
+  const Group group(kOp, std::string(hcom), world_size);
+  const int64_t columns = x2.size(1) / world_size;
+  const Tensor y = Product{bias, x1_scale, x2_scale}(x1, x2).to(result_type(kOp, "y_dtype", x1, x2_scale, y_dtype));
+  return group.all_to_all(
+      y.view({x1.size(0), world_size, columns}).transpose(0, 1).reshape({world_size * x1.size(0), columns}));
+}
+
+Tensor quant_matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size,
+                                    const OptionalTensor&, const OptionalTensor&, const OptionalTensor& x2_scale,
+                                    const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, OptionalInt,
+                                    OptionalInt, OptionalInt, OptionalIntArrayRef, OptionalIntArrayRef, OptionalInt,
+                                    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+                                    OptionalInt y_dtype, OptionalString) {
+  const ScalarType type = result_type("npu_quant_matmul_all_to_all", "y_dtype", x1, x2_scale, y_dtype);
+  return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size}, x1.options().dtype(type));
+}
+
+int64_t experts_of(const Tensor& weight) { return weight.sym_size(0).guard_int(__FILE__, __LINE__); }
+
+// The products of rows with the experts that they are for. One scale of all rows, one of all weights or of each expert.
+struct Experts {
+  const char* op;
+  Tensor weight, x_scale, weight_scale;
+  ScalarType type;
+
+  void check(const Tensor& x) const {
+    check_small(op, "gmm_x", x);
+    check_small(op, "gmm_weight", weight);
+    check_dims(op, "gmm_x", x, 2, 2);
+    check_dims(op, "gmm_weight", weight, 3, 3);
+    TORCH_CHECK_NOT_IMPLEMENTED(x_scale.sym_numel() == 1, op, ": gmm_x_scale must be one number on the host, got ",
+                                x_scale.sym_numel());
+    const SymInt scales = weight_scale.sym_numel();
+    TORCH_CHECK_NOT_IMPLEMENTED(scales == 1 || scales == weight.sym_size(0), op,
+                                ": gmm_weight_scale must be one number, or one for each expert, on the host, got ",
+                                scales);
+  }
+
+  Tensor operator()(const Tensor& x, const std::vector<int64_t>& rows) const {
+    const std::vector<Tensor> pieces = x.split_with_sizes(rows);
+    const Tensor scales = weight_scale.reshape({-1}).expand({weight.size(0)});
+    std::vector<Tensor> out;
+    for (size_t expert = 0; expert < rows.size(); ++expert) {
+      const auto index = static_cast<int64_t>(expert);
+      out.push_back(Product{std::nullopt, x_scale, scales[index]}(pieces[expert], weight[index]).to(type));
+    }
+    return at::cat(out);
+  }
+
+  Tensor empty(const Tensor& x, SymInt rows) const {
+    return x.new_empty_symint({std::move(rows), weight.sym_size(2)}, x.options().dtype(type));
+  }
+};
+
+Experts experts_with(const char* op, const Tensor& x, const Tensor& weight, const Tensor& x_scale,
+                     const Tensor& weight_scale, int64_t type) {
+  Experts out{op, weight, x_scale, weight_scale, type_of_code(op, "gmm_y_dtype", type, at::kHalf)};
+  out.check(x);
+  return out;
+}
+
+std::tuple<Tensor, Tensor, Tensor> alltoallv_quant_gmm(
+    const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view hcom,
+    int64_t ranks, IntArrayRef send_counts, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor& send_tensor,
+    const OptionalTensor& recv_tensor, const OptionalTensor& mm_x, const OptionalTensor&, const OptionalTensor&,
+    const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalInt, bool permute_out_flag,
+    OptionalIntArrayRef group_size, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalString) {
+  constexpr const char* kOp = "npu_alltoallv_quant_gmm";
+  check_absent(kOp, "a tensor of counts", given(send_tensor) || given(recv_tensor));
+  check_absent(kOp, "mm_x", given(mm_x));
+  check_absent(kOp, "group_size", group_size.has_value());
+  const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
+  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
+  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
+  const Group group(kOp, std::string(hcom), ranks);
+  const Tensor rows = received.by_expert(group.all_to_all(x, received.of_ranks(), sent.of_ranks()));
+  const Tensor y = experts(rows, received.of_experts());
+  return {y, nothing(y), permute_out_flag ? rows : nothing(x)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> alltoallv_quant_gmm_meta(
+    const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view,
+    int64_t ranks, IntArrayRef, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor&, const OptionalTensor&,
+    const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, bool permute_out_flag, OptionalIntArrayRef, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalString) {
+  constexpr const char* kOp = "npu_alltoallv_quant_gmm";
+  const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
+  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows();
+  const Tensor y = experts.empty(x, rows);
+  return {y, nothing(y), permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
+}
+
+std::tuple<Tensor, Tensor> quant_gmm_alltoallv(
+    const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view hcom,
+    int64_t ranks, IntArrayRef send_counts, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor& send_tensor,
+    const OptionalTensor& recv_tensor, const OptionalTensor& mm_x, const OptionalTensor&, const OptionalTensor&,
+    const OptionalTensor&, const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalIntArrayRef group_size, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalString) {
+  constexpr const char* kOp = "npu_quant_gmm_alltoallv";
+  check_absent(kOp, "a tensor of counts", given(send_tensor) || given(recv_tensor));
+  check_absent(kOp, "mm_x", given(mm_x));
+  check_absent(kOp, "group_size", group_size.has_value());
+  const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
+  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
+  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
+  const Group group(kOp, std::string(hcom), ranks);
+  const Tensor y = group.all_to_all(sent.by_rank(experts(x, sent.of_experts())), received.of_ranks(), sent.of_ranks());
+  return {y, nothing(y)};
+}
+
+std::tuple<Tensor, Tensor> quant_gmm_alltoallv_meta(
+    const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view,
+    int64_t ranks, IntArrayRef, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor&, const OptionalTensor&,
+    const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalIntArrayRef, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalString) {
+  constexpr const char* kOp = "npu_quant_gmm_alltoallv";
+  const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
+  const Tensor y = experts.empty(x, Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows());
+  return {y, nothing(y)};
+}
+
+}  // namespace
+
+void define_quant_exchanges(Definitions& npu) {
+  npu.computed("npu_alltoallv_quant_gmm", &alltoallv_quant_gmm, &alltoallv_quant_gmm_meta,
+               "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale; without mm_x");
+  npu.computed("npu_quant_gmm_alltoallv", &quant_gmm_alltoallv, &quant_gmm_alltoallv_meta,
+               "as npu_gmm_alltoallv, with the products * gmm_x_scale * gmm_weight_scale; without mm_x");
+  npu.computed("npu_quant_matmul_all_to_all", &quant_matmul_all_to_all, &quant_matmul_all_to_all_meta,
+               "as npu_matmul_all_to_all, of (x1 @ x2) * x1_scale * x2_scale + bias, with scales of rows and columns; "
+               "float16 without y_dtype, or the bfloat16 of x2_scale");
+}
+
+}  // namespace npugraph::npu_ops
