@@ -40,6 +40,10 @@ Group::Group(const char* op, const std::string& name, std::optional<int64_t> wor
               " ranks, but the world size is given as ", *world_size);
 }
 
+void Group::barrier() const {
+  if (backend_) backend_->barrier()->wait();
+}
+
 Tensor Group::all_reduce(const Tensor& data) const {
   if (!backend_) return data;
   std::vector<Tensor> tensors = {own_copy(data)};

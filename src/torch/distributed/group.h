@@ -22,6 +22,8 @@ class Group {
 
   int64_t size() const { return backend_ ? backend_->getSize() : 1; }
 
+  // Waits for all ranks.
+  void barrier() const;
   // The sum over all ranks.
   Tensor all_reduce(const Tensor& data) const;
   // This rank's piece of the sum, of equal pieces along dimension 0.

@@ -183,9 +183,23 @@ std::tuple<Tensor, Tensor> gmm_alltoallv_meta(const Tensor& x, const Tensor& wei
           shared_product_meta(x, mm_x, mm_weight, trans_mm_weight)};
 }
 
+Tensor distribute_barrier(const Tensor& x_ref, std::string_view group, int64_t world_size, const OptionalTensor&,
+                          const OptionalTensor& elastic_info) {
+  check_absent("_npu_distribute_barrier", "elastic_info", given(elastic_info));
+  Group("_npu_distribute_barrier", std::string(group), world_size).barrier();
+  return x_ref.clone();
+}
+
+Tensor distribute_barrier_meta(const Tensor& x_ref, std::string_view, int64_t, const OptionalTensor&,
+                               const OptionalTensor&) {
+  return at::empty_like(x_ref);
+}
+
 }  // namespace
 
 void define_exchanges(Definitions& npu) {
+  npu.computed("_npu_distribute_barrier", &distribute_barrier, &distribute_barrier_meta,
+               "x_ref, when all ranks have come; the group's timeout holds, not time_out");
   npu.computed(
       "npu_all_to_all_matmul", &all_to_all_matmul, &all_to_all_matmul_meta,
       "all_to_all of equal pieces of the rows of x1; what comes from rank r is the r-th piece of the columns of "

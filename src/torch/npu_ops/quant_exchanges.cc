@@ -57,6 +57,18 @@ Tensor quant_matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::str
   return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size}, x1.options().dtype(type));
 }
 
+std::tuple<Tensor, Tensor> all_to_all_quant_matmul_meta(
+    const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size, bool all2all_out_flag,
+    const OptionalTensor&, const OptionalTensor&, const OptionalTensor& x2_scale, const OptionalTensor&,
+    const OptionalTensor&, const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalIntArrayRef,
+    OptionalIntArrayRef, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt y_dtype, OptionalString) {
+  const ScalarType type = result_type("npu_all_to_all_quant_matmul", "y_dtype", x1, x2_scale, y_dtype);
+  const SymInt rows = x1.sym_size(0) / world_size;
+  return {x1.new_empty_symint({rows, x2.sym_size(1)}, x1.options().dtype(type)),
+          all2all_out_flag ? x1.new_empty_symint({rows, x1.sym_size(1) * world_size}) : nothing(x1)};
+}
+
 int64_t experts_of(const Tensor& weight) { return weight.sym_size(0).guard_int(__FILE__, __LINE__); }
 
 // The products of rows with the experts that they are for. One scale of all rows, one of all weights or of each expert.
@@ -169,6 +181,7 @@ std::tuple<Tensor, Tensor> quant_gmm_alltoallv_meta(
 }  // namespace
 
 void define_quant_exchanges(Definitions& npu) {
+  npu.shaped("npu_all_to_all_quant_matmul", &all_to_all_quant_matmul_meta);
   npu.computed("npu_alltoallv_quant_gmm", &alltoallv_quant_gmm, &alltoallv_quant_gmm_meta,
                "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale; without mm_x");
   npu.computed("npu_quant_gmm_alltoallv", &quant_gmm_alltoallv, &quant_gmm_alltoallv_meta,

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,18 @@ class Ranks:
         """Runs a function of a module in all processes; their results, or AssertionError with what they raised."""
         for pipe in self._pipes:
             pipe.send((function, args, kwargs))
-        answers = [pipe.recv() for pipe in self._pipes]
+        answers = self._answers()
         failures = [f"rank {rank}:\n{text}" for rank, (_, text) in enumerate(answers) if text]
         assert not failures, "\n".join(failures)
         return [value for value, _ in answers]
+
+    def _answers(self) -> list[Any]:
+        """In the order of ranks. EOFError at once when a process is gone, for which others would wait."""
+        answers: dict[Connection, Any] = {}
+        while len(answers) < len(self._pipes):
+            for pipe in wait([pipe for pipe in self._pipes if pipe not in answers]):
+                answers[pipe] = pipe.recv()
+        return [answers[pipe] for pipe in self._pipes]
 
     def close(self) -> None:
         for pipe in self._pipes:
@@ -53,8 +61,8 @@ def _serve(rank: int, size: int, folder: str, pipe: Connection) -> None:
         store=dist.FileStore(f"{folder}/store", size),
         rank=rank,
         world_size=size,
-        timeout=datetime.timedelta(seconds=120),
-        device_id=torch.device("npu", rank),
+        timeout=datetime.timedelta(seconds=60),
+        device_id=torch.device("npu", rank % torch.npu.device_count()),
     )
     while (task := pipe.recv()) is not None:
         function, args, kwargs = task

@@ -81,6 +81,7 @@ def test_products_of_one_rank(dtype):
     empty = torch_npu.npu_all_gather_base_mm(x1, x2, NOBODY, 1, gather_output=False)[1]
     assert empty.numel() == 0
     assert torch_npu.npu_all_to_all_matmul(x1, x2, NOBODY, 1, all2all_out_flag=False)[1].numel() == 0
+    check(torch_npu._npu_distribute_barrier, (x1, NOBODY, 1), lambda x1, group, ranks: x1, whole=True)
 
 
 def test_scaled_products_of_one_rank():
@@ -132,6 +133,9 @@ def test_scaled_exchanges_of_one_rank():
     check(torch_npu.npu_quant_gmm_alltoallv, args, experts, whole=True)
     there = lambda *args, **_: (*experts(*args), args[0])  # noqa: E731
     check(torch_npu.npu_alltoallv_quant_gmm, args, there, whole=True, permute_out_flag=True)
+    meta = torch.empty(4, 6, device="meta")
+    shapes = torch_npu.npu_all_to_all_quant_matmul(meta.half(), torch.empty(12, 5, device="meta"), NOBODY, 2)
+    assert [t.shape for t in shapes] == [(2, 5), (2, 12)] and shapes[0].dtype == torch.float16
     with pytest.raises(NotImplementedError, match="gmm_x_scale must be one number on the host, got 2"):
         torch_npu.npu_quant_gmm_alltoallv(x, weight, scale, *args[3:])
     with pytest.raises(NotImplementedError, match="gmm_weight_scale must be one number, or one for each expert"):
@@ -157,6 +161,7 @@ def check_two_ranks() -> None:
         )
 
     close(torch_npu.npu_mm_all_reduce_base(x1, x2, hcom, bias=bias), total)
+    close(torch_npu._npu_distribute_barrier(x1, hcom, size), own[0])
     close(torch_npu.npu_mm_reduce_scatter_base(x1, x2, hcom, size, bias=bias), total.chunk(size)[rank])
     rows = torch.cat([a for a, _, _ in everything])
     close(torch_npu.npu_all_gather_base_mm(x1, x2, hcom, size, bias=bias), rows @ own[1] + own[2], rows)
