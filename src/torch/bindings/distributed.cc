@@ -10,8 +10,8 @@ namespace npugraph::bindings {
 
 using distributed::ProcessGroupHccl;
 
-// A reference from Python to what may wait for threads that need the GIL when it is destroyed. As a holder that derives from one
-// of torch's it is read as that, which is an intrusive_ptr and nothing else, too.
+// A reference from Python to what may wait for threads that need the GIL when it is destroyed. As a holder that derives
+// from one of torch's it is read as that, which is an intrusive_ptr and nothing else, too.
 template <typename T>
 class HeldWithoutGil {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of torch's gloo backend, over CPU tensors of one dimension that have no gaps. Each returns when this rank's part is
-// done and raises what gloo raises. What only moves data takes tensors of any type.
+// Collectives of torch's gloo backend, over CPU tensors of one dimension that have no gaps. Each returns when this
+// rank's part is done and raises what gloo raises. What only moves data takes tensors of any type.
 #pragma once
 
 #include <chrono>

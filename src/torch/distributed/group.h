@@ -13,11 +13,13 @@ namespace npugraph::distributed {
 
 using at::Tensor;
 
-// The ranks that an operator's argument `hcom` names: those of the process group with that name. Where this process has no group of
-// the backend hccl, any name is that of the one rank that there is, and collectives give what they are given.
+// The ranks that an operator's argument `hcom` names: those of the process group with that name. Where this process has
+// no group of the backend hccl, any name is that of the one rank that there is, and collectives give what they are
+// given.
 class Group {
  public:
-  // c10::Error in the name of operator `op` for the name of no group, and for another number of ranks than `world_size`.
+  // c10::Error in the name of operator `op` for the name of no group, and for another number of ranks than
+  // `world_size`.
   Group(const char* op, const std::string& name, std::optional<int64_t> world_size = std::nullopt);
 
   int64_t size() const { return backend_ ? backend_->getSize() : 1; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend "hccl" of torch.distributed: collectives over npu tensors, which are memory of this host, by gloo.
 //
-// Collectives of a group run one after the other, in the order in which they were asked for, on a thread of the group; so what is
-// asked for later sees the results of what was asked for before. Transfers from rank to rank start at once and end in any
-// order. Every call returns when it has checked its arguments. Tensors may be of any strides; a copy is made of those that
-// have gaps. Thread-safe, but for the order of calls, which must be the same on all ranks.
+// Collectives of a group run one after the other, in the order in which they were asked for, on a thread of the group;
+// so what is asked for later sees the results of what was asked for before. Transfers from rank to rank start at once
+// and end in any order. Every call returns when it has checked its arguments. Tensors may be of any strides; a copy is
+// made of those that have gaps. Thread-safe, but for the order of calls, which must be the same on all ranks.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products before or after a collective over the group `hcom`. Products are in float32 or int32, are rounded to the type
-// of the result, and travel in that type. Arguments that say how data travels (comm_*) change nothing here.
+// Products before or after a collective over the group `hcom`. Products are in float32 or int32, are rounded to the
+// type of the result, and travel in that type. Arguments that say how data travels (comm_*) change nothing here.
 #include <string>
 #include <string_view>
 #include <tuple>

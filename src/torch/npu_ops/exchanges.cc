@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products before or after all_to_all over the group `hcom`. Products are in float32 and are rounded to the type of their factors,
-// in which they travel.
+// Products before or after all_to_all over the group `hcom`. Products are in float32 and are rounded to the type of
+// their factors, in which they travel.
 #include <string>
 #include <string_view>
 #include <tuple>

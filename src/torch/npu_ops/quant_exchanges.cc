@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of int8 and float8 before or after all_to_all over the group `hcom`, with scales. Arguments that say in which type data
-// travels (comm_*) change nothing here.
+// Products of int8 and float8 before or after all_to_all over the group `hcom`, with scales. Arguments that say in
+// which type data travels (comm_*) change nothing here.
 #include <string>
 #include <string_view>
 #include <tuple>

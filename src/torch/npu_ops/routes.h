@@ -10,7 +10,8 @@ namespace npugraph::npu_ops {
 
 using at::Tensor;
 
-// How many rows each rank has for each expert of this one, or this rank for each expert of each one: counts[rank * experts + expert].
+// How many rows each rank has for each expert of this one, or this rank for each expert of each one: counts[rank *
+// experts + expert].
 class Routes {
  public:
   // c10::Error in the name of `op` for another number of counts. `counts` outlives this.
