@@ -22,6 +22,10 @@
 #include "torch/bridge/aten_task.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/bridge/torch_team.h"
+#include "torch/capture/compiled_call.h"
+#include "torch/capture/registry.h"
+#include "torch/device/streams.h"
+#include "torch/npu/facts.h"
 
 namespace npugraph::bindings {
 
@@ -83,6 +87,7 @@ class Call {
   void take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names, Frame& frame);
   void take_boxed(PyObject* list, Frame& frame);
   PyObject* run_taken(Frame& frame);
+  PyObject* run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream);
   PyObject* misplaced(RunStatus status, const CallInputs& inputs) const;
   void count_writes(const CallInputs& inputs) const;
   RunResult run_executable(Frame& frame);
@@ -224,7 +229,31 @@ void Call::take_boxed(PyObject* list, Frame& frame) {
   frame.inputs.take_out_of(list, specs_);
 }
 
+// In a stream that is being captured the run becomes part of that graph.
+PyObject* Call::run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream) {
+  std::vector<at::Tensor> tensors(specs_.size()), written, results;
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    if (!specs_[i].is_scalar) tensors[i] = frame.inputs.memory(i);
+    if (specs_[i].mutated) written.push_back(tensors[i]);
+  }
+  const auto call = std::make_shared<capture::CompiledCall>(executable_, frame.inputs.bound(), std::move(tensors));
+  PyObject* wrapped = nullptr;
+  capture.launch(call, written, stream, [&] { wrapped = run_taken(frame); });
+  for (Py_ssize_t i = 0; wrapped != nullptr && i < PyTuple_GET_SIZE(wrapped); ++i) {
+    PyObject* result = PyTuple_GET_ITEM(wrapped, i);
+    results.push_back(THPVariable_Check(result) ? THPVariable_Unpack(result) : at::Tensor());
+  }
+  call->set_results(std::move(results));
+  return wrapped;
+}
+
 PyObject* Call::run_taken(Frame& frame) {
+  if (capture::is_watching()) [[unlikely]] {
+    const auto on_npu = std::ranges::find(specs_, npu::kNpu, [](const InputSpec& spec) { return spec.device.type(); });
+    const c10::Stream stream =
+        device::current_stream(on_npu == specs_.end() ? npu::current_device() : on_npu->device.index());
+    if (const auto capture = capture::recorder_of(stream)) return run_captured(frame, *capture, stream);
+  }
   const RunResult result = run_executable(frame);
   switch (result.status) {
     case RunStatus::kOk:

@@ -14,6 +14,7 @@ void init_artifact(py::module_& module);
 void init_device(py::module_& module);
 void init_distributed(py::module_& module);
 void init_graph(py::module_& module);
+void init_graphs(py::module_& module);
 void init_known_types(py::module_& module);
 void init_observe(py::module_& module);
 void init_torch_counters(py::module_& module);

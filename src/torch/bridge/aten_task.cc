@@ -48,7 +48,8 @@ struct State {
 
 class AtenTask {
  public:
-  AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op);
+  AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op,
+           std::span<const FixedArgument> fixed);
 
   void bind(State& state, const ng_call* call) const;
   void run(State& state, ng_call* call) const;
@@ -85,7 +86,8 @@ class AtenTask {
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
-AtenTask::AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op)
+AtenTask::AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op,
+                   std::span<const FixedArgument> fixed)
     : op_(std::move(op)), declared_(program, task), attrs_(task.args), constants_(task.args.size()) {
   const BelowAutograd below;
   const size_t count = op_.schema().arguments().size();
@@ -100,6 +102,7 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   tensor_of_.assign(task.operands.size(), program::kNone);
   int32_t next_scalar = 0;
   for (size_t i = 0; i < count; ++i) note_arg(program, task, i, next_scalar);
+  for (const FixedArgument& argument : fixed) constants_.at(argument.position) = argument.value;
   NG_CHECK(next_scalar == static_cast<int32_t>(scalar_kinds_.size()), task.name, " declares ", scalar_kinds_.size(),
            " scalars");
 
@@ -269,7 +272,8 @@ void AtenTask::finish(State& state, const ng_call* call) const noexcept {
 
 bool is_foreign(std::string_view name) { return !name.starts_with("aten."); }
 
-ng_task build_aten_task(const program::Program& program, const program::Task& task) {
+ng_task build_aten_task(const program::Program& program, const program::Task& task,
+                        std::span<const FixedArgument> fixed) {
   const auto op = find_operator(task.name);
   if (!op) throw UserError(cat("torch has no operator ", task.name, " (", task.source, ")"));
   // A saved Program may come from another build of torch or of a library.
@@ -277,7 +281,7 @@ ng_task build_aten_task(const program::Program& program, const program::Task& ta
   if (!task.schema.empty() && task.schema != schema) {
     throw UserError(cat("the Program was made for the operator ", task.schema, "; in this process it is ", schema));
   }
-  auto context = std::make_unique<AtenTask>(program, task, *op);
+  auto context = std::make_unique<AtenTask>(program, task, *op, fixed);
   return task_of<State>(std::move(context));
 }
 

@@ -6,16 +6,27 @@
 // the CPU kernel where the dispatcher has one. Random operators draw from torch's default generator.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string_view>
+
+#include <ATen/core/ivalue.h>
 
 #include "abi/task.h"
 #include "program/program.h"
 
 namespace npugraph::bridge {
 
+// The value of an argument that a Program cannot hold, as a generator; in the Program it is None.
+struct FixedArgument {
+  size_t position = 0;
+  c10::IValue value;
+};
+
 // UserError when the dispatcher does not know `task.name`, has it with another schema than `task.schema`, or an argument does
 // not fit it.
-ng_task build_aten_task(const program::Program& program, const program::Task& task);
+ng_task build_aten_task(const program::Program& program, const program::Task& task,
+                        std::span<const FixedArgument> fixed = {});
 
 // Whether an operator may be written in Python, and may keep the tensors that it is given.
 bool is_foreign(std::string_view name);

@@ -10,7 +10,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "torch/capture/registry.h"
 #include "torch/device/cpu_call.h"
+#include "torch/device/streams.h"
 #include "torch/npu/generator.h"
 
 namespace npugraph::device {
@@ -48,6 +50,7 @@ class BoxedKernel final : public c10::OperatorKernel {
   void operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const;
 
  private:
+  void run(const OperatorHandle& op, Stack* stack) const;
   struct Tensors {
     size_t position;
     bool written;
@@ -119,6 +122,13 @@ void BoxedKernel::return_tensors(CpuCall& call, IValue& value) const {
 }
 
 void BoxedKernel::operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const {
+  const auto run_it = [&] { run(op, stack); };
+  if (capture::is_watching()) [[unlikely]]
+    return launch_watched(op, *stack, run_it);
+  run_it();
+}
+
+void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
   Held held;  // before the call, which looks at what it holds until its end
   CpuCall call(name_.c_str(), is_foreign_);
   IValue* arguments = stack->data() + (stack->size() - arguments_);
@@ -137,6 +147,17 @@ void BoxedKernel::operator()(const OperatorHandle& op, c10::DispatchKeySet, Stac
   call.finish();
   IValue* results = stack->data() + (stack->size() - returns_);
   for (size_t index = 0; index < returns_; ++index) return_tensors(call, results[index]);
+}
+
+// Of the first tensor on npu among the arguments, which a call of the operator runs on.
+c10::DeviceIndex device_of(const OperatorHandle& op, const Stack& stack) {
+  c10::DeviceIndex found = -1;
+  const auto note = [&](const at::Tensor& tensor) {
+    if (found < 0 && tensor.device().type() == kNpu) found = tensor.device().index();
+  };
+  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  for (auto value = stack.end() - count; value != stack.end(); ++value) capture::for_each_tensor(*value, note);
+  return found < 0 ? current_device() : found;
 }
 
 bool has_cpu_kernel(const OperatorHandle& op) {
@@ -163,7 +184,7 @@ void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) 
   TORCH_CHECK_NOT_IMPLEMENTED(has_cpu_kernel(op), "the npu device has no kernel of ", op.operator_name(),
                               ", and no CPU kernel to run in its place. torch.library.impl with \"PrivateUse1\", or "
                               "\"CPU\", gives it one.");
-  (*later_kernel(op))(op, keys, stack);
+  call_boxed(op, keys, stack);
 }
 
 // Their composite kernels ask for the device's type, and know only torch's own.
@@ -182,6 +203,17 @@ bool is_boxed(const OperatorHandle& op) {
 }
 
 }  // namespace
+
+void launch_watched(const OperatorHandle& op, Stack& stack, c10::function_ref<void()> run) {
+  const c10::Stream stream = current_stream(device_of(op, stack));
+  const auto capture = capture::recorder_of(stream);
+  if (!capture) return run();
+  capture->launch(op, stack, stream, run);
+}
+
+void call_boxed(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  (*later_kernel(op))(op, keys, stack);
+}
 
 void register_boxed_kernels() {
   static auto* aten =

@@ -2,6 +2,7 @@
 // CPU kernels as kernels of the npu device, for any operator: what has no wrapper of its own (unboxed.h) runs through here.
 #pragma once
 
+#include <c10/util/FunctionRef.h>
 #include <torch/library.h>
 
 namespace npugraph::device {
@@ -12,5 +13,12 @@ namespace npugraph::device {
 // Without it, operators that have a composite kernel beside the CPU one would take the composite: the dispatcher prefers it
 // to a fallback.
 void register_boxed_kernels();
+
+// The boxed kernel of any operator.
+void call_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+// One call of a kernel, `run`, while streams are captured: recorded, where the current stream is. The arguments stand at the end
+// of `stack`; `run` puts its results there.
+void launch_watched(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run);
 
 }  // namespace npugraph::device

@@ -3,8 +3,12 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/NativeFunctions.h>
 
+#include "torch/capture/registry.h"
+#include "torch/device/boxed.h"
 #include "torch/device/cpu_call.h"
 #include "torch/device/native_kernels.h"
+#include "torch/device/pinned_memory.h"
+#include "torch/device/streams.h"
 #include "torch/npu/format.h"
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
@@ -81,10 +85,52 @@ Tensor on_cpu(const Tensor& tensor, const char* name) {
   return tensor.device().is_cpu() ? tensor : cpu_alias(tensor);
 }
 
-Tensor copy_from(const Tensor& self, const Tensor& dst, bool) {
+void run_copy(const Tensor& self, const Tensor& dst) {
   const bridge::BelowAutograd below;
   Tensor to = on_cpu(dst, "aten::copy_");
   to.copy_(on_cpu(self, "aten::copy_"));
+}
+
+// A stream copies by itself between memory of the device and pinned memory; for all else the host waits for it.
+void check_copy(const Tensor& self, const Tensor& dst, bool non_blocking) {
+  const bool to_host = dst.device().is_cpu();
+  if (to_host == self.device().is_cpu()) return;
+  const Tensor& host = to_host ? dst : self;
+  const c10::Stream stream = current_stream((to_host ? self : dst).device().index());
+  if (!is_pinned(host.storage().data())) {
+    capture::check_host_may_wait("copy_ between npu and memory of cpu that is not pinned", stream);
+  } else if (!non_blocking) {
+    capture::check_host_may_wait("copy_ between npu and cpu without non_blocking=True", stream);
+  }
+}
+
+// Captures know no lazily conjugated or negated tensors.
+Tensor without_lazy_bits(const Tensor& tensor) {
+  Tensor out = tensor;
+  if (out.is_conj()) out = at::_conj_physical(out.conj());
+  if (out.is_neg()) out = out._neg_view().neg();
+  return out;
+}
+
+void copy_watched(const Tensor& self, const Tensor& dst, bool non_blocking) {
+  check_copy(self, dst, non_blocking);
+  if (dst.is_conj()) return copy_watched(self.conj(), dst.conj(), non_blocking);
+  if (dst.is_neg()) return copy_watched(self._neg_view(), dst._neg_view(), non_blocking);
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  const Tensor from = without_lazy_bits(self);
+  torch::jit::Stack stack{dst, from, non_blocking};
+  launch_watched(op, stack, [&] {
+    torch::jit::drop(stack, 3);
+    run_copy(from, dst);
+    stack.push_back(dst);
+  });
+}
+
+Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
+  if (capture::is_watching()) [[unlikely]]
+    copy_watched(self, dst, non_blocking);
+  else
+    run_copy(self, dst);
   return dst;
 }
 
@@ -94,6 +140,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
 }
 
 at::Scalar local_scalar_dense(const Tensor& self) {
+  capture::check_host_may_wait("item()", current_stream(self.device().index()));
   return at::native::_local_scalar_dense_cpu(on_cpu(self, "aten::_local_scalar_dense"));
 }
 

@@ -8,6 +8,7 @@
 
 #include "torch/device/autocast.h"
 #include "torch/device/boxed.h"
+#include "torch/device/graph_impl.h"
 #include "torch/device/hooks.h"
 #include "torch/device/native_kernels.h"
 #include "torch/device/pinned_memory.h"
@@ -38,6 +39,7 @@ void register_device() {
     register_attention_choice();
     register_autocast();
     register_serialized_format();
+    register_graphs();
     npu_is_host_memory();
   });
 }

@@ -47,9 +47,16 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const override {
     return reinterpret_cast<void*>(handle_of(stream));
   }
-  bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const override {}
+  bool queryStream(const c10::Stream& stream) const override {
+    capture::check_host_may_wait("Stream.query()", stream);
+    return true;
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    capture::check_host_may_wait("Stream.synchronize()", stream);
+  }
+  void synchronizeDevice(const c10::DeviceIndex device) const override {
+    capture::check_host_may_wait("synchronize()", device >= 0 ? device : current_device());
+  }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,
               const c10::EventFlag flag) const override {
@@ -58,9 +65,16 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (*event == nullptr) *event = new Event(flag == c10::EventFlag::BACKEND_DEFAULT);
     static_cast<Event*>(*event)->record(stream);
   }
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override {}
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event != nullptr) capture::wait_for(static_cast<Event*>(event)->mark(), stream);
+  }
+  bool queryEvent(void* event) const override {
+    if (event != nullptr) capture::check_host_may_wait("Event.query()", static_cast<Event*>(event)->mark());
+    return true;
+  }
+  void synchronizeEvent(void* event) const override {
+    if (event != nullptr) capture::check_host_may_wait("Event.synchronize()", static_cast<Event*>(event)->mark());
+  }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
   double elapsedTime(void* begin, void* end, const c10::DeviceIndex) const override {
     return milliseconds_between(timed_event(begin), timed_event(end));
@@ -98,6 +112,15 @@ c10::Stream exchange_stream(c10::Stream stream) {
 void Event::record(c10::Stream stream) {
   stream_.store(stream.id(), std::memory_order_relaxed);
   nanoseconds_.store(now_ns(), std::memory_order_release);
+  capture::Mark mark = capture::mark(stream);
+  const std::lock_guard lock(mutex_);
+  mark_ = std::move(mark);
+}
+
+capture::Mark Event::mark() const {
+  if (!capture::is_watching()) return {};
+  const std::lock_guard lock(mutex_);
+  return mark_;
 }
 
 const Event& timed_event(const void* address) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams and events of the npu device. Eager work is done when its call returns, so a stream is a name, everything is always
-// synchronised, and an event is the time at which it was recorded.
+// synchronised, and an event is the time at which it was recorded. In a capture they say which streams belong to it
+// (torch/capture), and nobody may wait for them.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include <c10/core/Stream.h>
+
+#include "torch/capture/registry.h"
 
 namespace npugraph::device {
 
@@ -34,11 +38,15 @@ class Event {
   // Of a steady clock; 0 before the first record.
   int64_t nanoseconds() const { return nanoseconds_.load(std::memory_order_acquire); }
   c10::StreamId stream() const { return stream_.load(std::memory_order_relaxed); }
+  // Where in a capture it was recorded last.
+  capture::Mark mark() const;
 
  private:
   const bool timed_;
   std::atomic<int64_t> nanoseconds_ = 0;
   std::atomic<c10::StreamId> stream_ = 0;
+  mutable std::mutex mutex_;
+  capture::Mark mark_;  // guarded by the mutex
 };
 
 // The event at `address`, as torch keeps it. c10::Error when it is null, was not recorded or keeps no time.

@@ -9,8 +9,11 @@
 #include <vector>
 
 #include <ATen/core/IListRef.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "torch/capture/registry.h"
+#include "torch/device/boxed.h"
 #include "torch/device/cpu_call.h"
 #include "torch/npu/generator.h"
 
@@ -105,12 +108,23 @@ at::Tensor& written_argument(Args&... arguments) {
   return *out;
 }
 
+// What is recorded is recorded by the boxed kernel.
+template <typename Op, typename Result, typename... Args>
+Result through_boxed(Args... arguments) {
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
+  return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(c10::BoxedKernel::makeFromFunction<&call_boxed>(), op,
+                                                              c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                              std::forward<Args>(arguments)...);
+}
+
 template <typename Op, typename Schema = typename Op::schema>
 struct UnboxedKernel;
 
 template <typename Op, typename Result, typename... Args>
 struct UnboxedKernel<Op, Result(Args...)> {
   static Result run(Args... arguments) {
+    if (capture::is_watching()) [[unlikely]]
+      return through_boxed<Op, Result, Args...>(std::forward<Args>(arguments)...);
     CpuCall call(Op::name);
     // Braces fix the order in which arguments are looked at.
     std::tuple<Passed<Args>...> passed{Passed<Args>(call, std::forward<Args>(arguments))...};

@@ -22,6 +22,20 @@ from torch_npu.npu.deterministic import (
     disable_deterministic_with_backward,
     enable_deterministic_with_backward,
 )
+from torch_npu.npu.graph_handlers import NpuGraphOpHandler, register_npu_graph_handler
+from torch_npu.npu.graphed_callables import make_graphed_callables
+from torch_npu.npu.graphs import (
+    NPUGraph,
+    graph,
+    graph_pool_handle,
+    graph_task_group_begin,
+    graph_task_group_end,
+    graph_task_update_begin,
+    graph_task_update_end,
+    is_current_stream_capturing,
+    super_kernel_scope_begin,
+    super_kernel_scope_end,
+)
 from torch_npu.npu.memory import (
     MemPool,
     NPUPluggableAllocator,
@@ -106,12 +120,7 @@ from torch_npu.npu.random import (
     set_rng_state,
     set_rng_state_all,
 )
-from torch_npu.npu.streams import (
-    Event,
-    ExternalStream,
-    Stream,
-    SyncLaunchStream,
-)
+from torch_npu.npu.streams import Event, ExternalEvent, ExternalStream, Stream, SyncLaunchStream
 from torch_npu.npu.utils import (
     StreamContext,
     check_uce_in_memory,
@@ -163,6 +172,7 @@ __all__ = [
     "DoubleStorage",
     "DoubleTensor",
     "Event",
+    "ExternalEvent",
     "ExternalStream",
     "FloatStorage",
     "FloatTensor",
@@ -173,7 +183,9 @@ __all__ = [
     "LongStorage",
     "LongTensor",
     "MemPool",
+    "NPUGraph",
     "NPUPluggableAllocator",
+    "NpuGraphOpHandler",
     "ShortStorage",
     "ShortTensor",
     "Stream",
@@ -219,6 +231,12 @@ __all__ = [
     "get_stream_limit",
     "get_sync_debug_mode",
     "get_task_queue_enable",
+    "graph",
+    "graph_pool_handle",
+    "graph_task_group_begin",
+    "graph_task_group_end",
+    "graph_task_update_begin",
+    "graph_task_update_end",
     "host_empty_cache",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
@@ -229,8 +247,10 @@ __all__ = [
     "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "is_jit_compile_false",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "matmul",
@@ -250,6 +270,7 @@ __all__ = [
     "obfuscation_calculate",
     "obfuscation_finalize",
     "obfuscation_initialize",
+    "register_npu_graph_handler",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
@@ -281,6 +302,8 @@ __all__ = [
     "stop_device",
     "stream",
     "stress_detect",
+    "super_kernel_scope_begin",
+    "super_kernel_scope_end",
     "synchronize",
     "use_compatible_impl",
     "use_mem_pool",

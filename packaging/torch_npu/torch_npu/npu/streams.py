@@ -130,3 +130,24 @@ class Event(torch.Event):
 
     def __repr__(self) -> str:
         return f"<torch.npu.Event {self.event_id:#x}>" if self.event_id else "<torch.npu.Event uninitialized>"
+
+
+class ExternalEvent(_device.ExternalEvent):
+    """An event by which a captured graph waits for what happens outside of it.
+
+    In a stream that is captured ``record``, ``wait`` and ``reset`` become part of the graph. A replay that waits for an
+    event that nobody has recorded stops there; ``record`` carries it on. Until then work that follows in its stream
+    raises RuntimeError, because nothing here runs later. Without ``stream`` the current one is meant.
+    """
+
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Marks that ``stream`` has come here; who waits goes on."""
+        super().record(torch.accelerator.current_stream() if stream is None else stream)
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Later work of ``stream`` waits until the event was recorded."""
+        super().wait(torch.accelerator.current_stream() if stream is None else stream)
+
+    def reset(self, stream: torch.Stream | None = None) -> None:
+        """The event counts as not recorded again."""
+        super().reset(torch.accelerator.current_stream() if stream is None else stream)

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches -> Program. Memory with an address becomes an input, a whole storage; what dies inside becomes memory that the run
+// itself puts somewhere.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/program.h"
+#include "torch/capture/segment.h"
+
+namespace npugraph::capture {
+
+// The Program, and the memory of each of its inputs.
+std::pair<std::shared_ptr<const program::Program>, std::vector<ExternalMemory>> build_program(
+    std::string name, std::vector<RecordedTask>& launches, const TouchedMemory& memory);
+
+}  // namespace npugraph::capture

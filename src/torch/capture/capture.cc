@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/capture/capture.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "torch/bridge/dispatch.h"
+#include "torch/capture/compiled_call.h"
+#include "torch/capture/registry.h"
+#include "torch/capture/task_group.h"
+#include "torch/npu/facts.h"
+#include "torch/npu/generator.h"
+
+namespace npugraph::capture {
+
+namespace {
+
+bool is_mask(const c10::IValue& indices) {
+  bool found = false;
+  for_each_tensor(indices, [&](const at::Tensor& tensor) {
+    found |= tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte;
+  });
+  return found;
+}
+
+// Whether the host must read what the operator computes before it can go on.
+bool is_read_by_host(const c10::OperatorHandle& op, std::span<const c10::IValue> args) {
+  const c10::FunctionSchema& schema = op.schema();
+  if (op.hasTag(at::Tag::data_dependent_output)) return true;
+  const auto is_number = [](const c10::Argument& result) {
+    const c10::TypeKind kind = result.type()->kind();
+    return kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType || kind == c10::TypeKind::BoolType ||
+           kind == c10::TypeKind::NumberType;
+  };
+  if (std::ranges::any_of(schema.returns(), is_number)) return true;
+  if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
+  // These two know the size of their result, but for masks and where it is not given.
+  if (schema.name() == "aten::index") return is_mask(args[1]);
+  if (schema.name() == "aten::repeat_interleave") return args.back().isNone();
+  return true;
+}
+
+const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+// Whether the call did something to memory. Views do not.
+bool is_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args, std::span<const c10::IValue> results) {
+  const c10::FunctionSchema& schema = op.schema();
+  if (op.hasTag(at::Tag::inplace_view)) return false;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (is_written(schema, i)) return true;
+  std::vector<const c10::StorageImpl*> given;
+  for (const c10::IValue& value : args)
+    for_each_tensor(value, [&](const at::Tensor& tensor) { given.push_back(storage_of(tensor)); });
+  bool is_new = results.empty();
+  for (const c10::IValue& value : results) {
+    for_each_tensor(value,
+                    [&](const at::Tensor& tensor) { is_new |= std::ranges::count(given, storage_of(tensor)) == 0; });
+  }
+  return is_new;
+}
+
+// What the operator gives back where that is nothing but arguments that it writes, whose sizes are known without running it.
+std::optional<std::vector<c10::IValue>> written_arguments(const c10::FunctionSchema& schema,
+                                                          std::span<const c10::IValue> args) {
+  std::vector<c10::IValue> results;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (is_written(schema, i))
+      for_each_tensor(args[i], [&](const at::Tensor& tensor) { results.emplace_back(tensor); });
+  if (schema.returns().empty()) return results.empty() ? std::nullopt : std::make_optional(std::vector<c10::IValue>{});
+  if (results.size() != schema.returns().size()) return std::nullopt;
+  return results;
+}
+
+void check_arguments(const c10::OperatorHandle& op, std::span<const c10::IValue> args, c10::Stream stream) {
+  // Copies between host and device have been checked before they came here, and operators from outside take lengths and the
+  // like from the host when they are launched.
+  if (op.schema().name() == "aten::copy_" || !op.schema().name().starts_with("aten::")) return;
+  for (const c10::IValue& value : args) {
+    for_each_tensor(value, [&](const at::Tensor& tensor) {
+      if (tensor.device().is_cpu() && tensor.dim() != 0) check_host_may_wait(op.schema().name().c_str(), stream);
+    });
+  }
+}
+
+// Who draws holds the mutex of the generator that draws.
+std::mutex& mutex_of(at::Generator generator) {
+  return generator.device().type() == npu::kNpu ? npu::generator_twin(generator, generator.device().index()).mutex()
+                                                : generator.mutex();
+}
+
+}  // namespace
+
+Capture::Capture(c10::Stream origin, ErrorMode mode, Purpose purpose)
+    : origin_(origin), mode_(mode), purpose_(purpose) {}
+
+RecordedStep& Capture::open_step() {
+  auto& steps = recording_.steps;
+  if (steps.empty() || steps.back().kind != RecordedStep::Kind::kLaunches || steps.back().group != group_)
+    steps.push_back({.kind = RecordedStep::Kind::kLaunches, .launches = {}, .group = group_, .call = {}, .event = {}});
+  return steps.back();
+}
+
+void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Stream stream,
+                     c10::function_ref<void()> run) {
+  const c10::FunctionSchema& schema = op.schema();
+  const auto count = static_cast<std::ptrdiff_t>(schema.arguments().size());
+  const std::vector<c10::IValue> args(stack.end() - count, stack.end());
+  if (is_read_by_host(op, args)) check_host_may_wait(schema.name().c_str(), stream);
+  check_arguments(op, args, stream);
+  const bridge::BelowAutograd below;
+  // The memory of a graph may be in use while a part of it is replaced.
+  const auto written = purpose_ == Purpose::kUpdate ? written_arguments(schema, args) : std::nullopt;
+  const bool runs = !written.has_value();
+  {
+    const std::lock_guard lock(mutex_);
+    open_step();
+    if (runs) save_written(schema, args);
+    if (runs) save_generators(args);
+  }
+  if (runs) {
+    const Inside inside;
+    run();
+  } else {
+    torch::jit::drop(stack, args.size());
+    stack.insert(stack.end(), written->begin(), written->end());
+  }
+  const std::span<const c10::IValue> results(stack.end() - static_cast<std::ptrdiff_t>(schema.returns().size()),
+                                             stack.end());
+  if (!is_launch(op, args, results)) return;
+  const std::lock_guard lock(mutex_);
+  RecordedStep& step = open_step();
+  const auto number = static_cast<int32_t>(recording_.steps.size()) - 1;
+  step.launches.push_back(describe_launch(op, args, results, recording_.memory, number));
+  ++seen_[stream][stream];
+}
+
+void Capture::launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor> written, c10::Stream stream,
+                     c10::function_ref<void()> run) {
+  {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(!group_ && purpose_ == Purpose::kGraph, "a compiled graph cannot be part of a task group");
+    const auto step = static_cast<int32_t>(recording_.steps.size());
+    for (const at::Tensor& tensor : call->inputs())
+      if (tensor.defined()) recording_.memory.argument(tensor, step);
+    for (const at::Tensor& tensor : written) recording_.memory.save(tensor, step);
+    save_generators({});
+    recording_.steps.push_back(
+        {.kind = RecordedStep::Kind::kCall, .launches = {}, .group = {}, .call = call, .event = {}});
+    ++seen_[stream][stream];
+  }
+  const Inside inside;
+  run();
+}
+
+void Capture::save_written(const c10::FunctionSchema& schema, std::span<const c10::IValue> args) {
+  const auto step = static_cast<int32_t>(recording_.steps.size()) - 1;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!is_written(schema, i)) continue;
+    for_each_tensor(args[i], [&](const at::Tensor& tensor) { recording_.memory.save(tensor, step); });
+  }
+}
+
+void Capture::save_generators(std::span<const c10::IValue> args) {
+  save_generator(npu::default_generator(origin_.device_index()));
+  for (const c10::IValue& value : args)
+    if (value.isGenerator()) save_generator(value.toGenerator());
+}
+
+void Capture::save_generator(const at::Generator& generator) {
+  const auto is_same = [&](const auto& saved) { return saved.first == generator; };
+  if (std::ranges::any_of(generators_, is_same)) return;
+  const std::lock_guard lock(mutex_of(generator));
+  generators_.emplace_back(generator, generator.get_state());
+}
+
+Progress Capture::progress(c10::Stream stream) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = seen_.find(stream);
+  return found == seen_.end() ? Progress{} : found->second;
+}
+
+void Capture::join(c10::Stream stream, const Progress& seen) {
+  const std::lock_guard lock(mutex_);
+  Progress& own = seen_[stream];
+  for (const auto& [other, launches] : seen) own[other] = std::max(own[other], launches);
+}
+
+void Capture::add_event(RecordedStep::Kind kind, std::shared_ptr<ExternalEvent> event) {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(!group_, "an ExternalEvent cannot be part of a task group");
+  TORCH_CHECK(purpose_ == Purpose::kGraph, "an ExternalEvent cannot be part of the update of a task group");
+  recording_.steps.push_back({.kind = kind, .launches = {}, .group = {}, .call = {}, .event = std::move(event)});
+}
+
+void Capture::begin_group() {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(purpose_ == Purpose::kGraph, "graph_task_group_begin: the stream updates a task group");
+  TORCH_CHECK(!group_, "graph_task_group_begin: a task group is already open, and they do not nest");
+  group_ = std::make_shared<TaskGroup>();
+}
+
+std::shared_ptr<TaskGroup> Capture::end_group() {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(group_, "graph_task_group_end: no task group is open");
+  open_step();  // a group may begin empty
+  return std::exchange(group_, nullptr);
+}
+
+void Capture::invalidate(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  if (invalid_.empty()) invalid_ = std::move(reason);
+}
+
+void Capture::undo() {
+  recording_.memory.restore();
+  for (auto& [generator, state] : generators_) {
+    const std::lock_guard lock(mutex_of(generator));
+    generator.set_state(state);
+  }
+  generators_.clear();
+}
+
+void Capture::check_joined() const {
+  const auto joined = seen_.find(origin_);
+  for (const auto& [stream, seen] : seen_) {
+    if (stream == origin_ || seen.count(stream) == 0) continue;
+    const bool is_joined =
+        joined != seen_.end() && joined->second.count(stream) != 0 && joined->second.at(stream) >= seen.at(stream);
+    TORCH_CHECK(is_joined, "the capture cannot end: stream ", stream.id(), " of ", stream.device(),
+                " has work that the captured stream has not waited for; stream.wait_stream() joins it");
+  }
+}
+
+Recording Capture::finish() {
+  const std::lock_guard lock(mutex_);
+  const bridge::BelowAutograd below;
+  undo();
+  TORCH_CHECK(invalid_.empty(), "the capture is invalid: ", invalid_, " was called while it ran");
+  TORCH_CHECK(!group_, "the capture cannot end: a task group is open");
+  check_joined();
+  recording_.memory.resolve();
+  return std::move(recording_);
+}
+
+void Capture::abandon() {
+  const std::lock_guard lock(mutex_);
+  const bridge::BelowAutograd below;
+  undo();
+}
+
+}  // namespace npugraph::capture

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// One capture in progress: of a graph, or of what replaces a task group of one.
+//
+// Operators run while they are recorded, so that every result has its size and every error its line; what they wrote outside of
+// the graph, and what they drew from generators, is put back at the end. Thread-safe: autograd launches from threads of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/stack.h>
+#include <c10/core/Stream.h>
+#include <c10/util/FunctionRef.h>
+
+#include "torch/capture/recording.h"
+
+namespace npugraph::capture {
+
+// Who may not wait for the device while a capture runs: every thread, the thread that began it, or nobody but the streams that
+// are captured.
+enum class ErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
+enum class Purpose : uint8_t { kGraph, kUpdate };
+
+// How many launches of each stream have happened.
+using Progress = std::unordered_map<c10::Stream, int64_t>;
+
+class Capture {
+ public:
+  Capture(c10::Stream origin, ErrorMode mode, Purpose purpose);
+
+  c10::Stream origin() const { return origin_; }
+  ErrorMode mode() const { return mode_; }
+  Purpose purpose() const { return purpose_; }
+  std::thread::id thread() const { return thread_; }
+
+  // Calls `run`, the operator's kernel on the arguments at the end of `stack`, and records it as a launch in `stream`. c10::Error
+  // when the host would have to read what the operator computes.
+  void launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Stream stream,
+              c10::function_ref<void()> run);
+
+  // Calls `run`, which is `call` with the results that it is to have from then on, and records it. `written` are tensors that it
+  // writes.
+  void launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor> written, c10::Stream stream,
+              c10::function_ref<void()> run);
+
+  // Where an event that is recorded in `stream` stands; `stream` has waited for such an event.
+  Progress progress(c10::Stream stream) const;
+  void join(c10::Stream stream, const Progress& seen);
+
+  void add_event(RecordedStep::Kind kind, std::shared_ptr<ExternalEvent> event);
+  void begin_group();
+  std::shared_ptr<TaskGroup> end_group();
+
+  // Somebody did what a capture does not allow.
+  void invalidate(std::string reason);
+  // Undoes what launches wrote. RuntimeError where the capture cannot become a graph.
+  Recording finish();
+  // The same without a result.
+  void abandon();
+
+ private:
+  RecordedStep& open_step();
+  void save_written(const c10::FunctionSchema& schema, std::span<const c10::IValue> args);
+  void save_generators(std::span<const c10::IValue> args);
+  void save_generator(const at::Generator& generator);
+  void undo();
+  void check_joined() const;
+
+  const c10::Stream origin_;
+  const ErrorMode mode_;
+  const Purpose purpose_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+
+  mutable std::mutex mutex_;  // guards what follows
+  Recording recording_;
+  std::shared_ptr<TaskGroup> group_;  // that is open
+  std::vector<std::pair<at::Generator, at::Tensor>> generators_;
+  std::unordered_map<c10::Stream, Progress> seen_;
+  std::string invalid_;
+};
+
+}  // namespace npugraph::capture

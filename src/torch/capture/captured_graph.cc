@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/capture/captured_graph.h"
+
+#include <atomic>
+#include <sstream>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "program/text.h"
+#include "torch/capture/registry.h"
+
+namespace npugraph::capture {
+
+namespace {
+
+const char* name_of(RecordedStep::Kind kind) {
+  switch (kind) {
+    case RecordedStep::Kind::kLaunches: return "launches";
+    case RecordedStep::Kind::kCall: return "compiled graph";
+    case RecordedStep::Kind::kWait: return "wait for ExternalEvent";
+    case RecordedStep::Kind::kReset: return "reset ExternalEvent";
+    case RecordedStep::Kind::kRecord: return "record ExternalEvent";
+  }
+  return "";
+}
+
+// Updates in progress, by their stream.
+struct Updates {
+  std::mutex mutex;
+  std::unordered_map<c10::Stream, std::shared_ptr<TaskGroup>> groups;
+};
+
+Updates& updates() {
+  static auto* all = new Updates;
+  return *all;
+}
+
+std::shared_ptr<Segment> segment_of(std::string name, RecordedStep& step, const TouchedMemory& memory) {
+  return step.launches.empty() ? nullptr : std::make_shared<Segment>(std::move(name), std::move(step), memory);
+}
+
+}  // namespace
+
+c10::MempoolId_t new_pool() {
+  static std::atomic<c10::CaptureId_t> last = 0;
+  return {last.fetch_add(1) + 1, 0};
+}
+
+CapturedGraph::~CapturedGraph() {
+  if (capture_) abandon();
+  for (const Step& step : steps_)
+    if (step.group) step.group->drop();
+}
+
+void CapturedGraph::begin(c10::Stream stream, std::optional<c10::MempoolId_t> pool, ErrorMode mode) {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(!is_captured_ && !capture_, "capture_begin: this graph ",
+              capture_ ? "is being captured" : "was captured already", "; reset() makes it new");
+  TORCH_CHECK(stream.id() != 0,
+              "capture_begin: the default stream cannot be captured; use torch.npu.stream(torch.npu.Stream())");
+  check_runs("capture_begin", stream, /*whole_device=*/false);
+  auto capture = std::make_shared<Capture>(stream, mode, Purpose::kGraph);
+  capture::begin(capture);
+  capture_ = std::move(capture);
+  pool_ = pool.value_or(c10::MempoolId_t{0, 0});
+  if (pool_ == c10::MempoolId_t{0, 0}) pool_ = new_pool();
+}
+
+std::shared_ptr<Capture> CapturedGraph::take_capture() {
+  const std::lock_guard lock(mutex_);
+  auto capture = std::exchange(capture_, nullptr);
+  if (capture) capture::end(*capture);
+  return capture;
+}
+
+void CapturedGraph::end(c10::Stream stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(capture_, "capture_end: this graph is not being captured");
+    TORCH_CHECK(capture_->origin() == stream, "capture_end: the capture began in stream ", capture_->origin().id(),
+                ", and the current stream is ", stream.id());
+  }
+  const auto capture = take_capture();
+  Recording recording = capture->finish();
+  std::vector<Step> steps;
+  for (RecordedStep& step : recording.steps) {
+    Step made{.kind = step.kind, .segment = nullptr, .group = step.group, .call = step.call, .event = step.event};
+    made.segment = segment_of(cat("capture.", steps.size()), step, recording.memory);
+    if (made.group) made.group->replace(std::move(made.segment));
+    if (made.group || made.call || made.event || made.segment) steps.push_back(std::move(made));
+  }
+  const std::lock_guard lock(mutex_);
+  steps_ = std::move(steps);
+  is_captured_ = true;
+}
+
+void CapturedGraph::abandon() {
+  if (const auto capture = take_capture()) capture->abandon();
+}
+
+void CapturedGraph::replay(c10::Stream stream) {
+  check_runs("replay", stream, /*whole_device=*/false);
+  TORCH_CHECK(!capture_of(stream), "replay: the current stream is being captured; graphs do not nest");
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(is_captured_, "replay: no graph was captured");
+  TORCH_CHECK(!waits_, "replay: the last replay of this graph still waits for an ExternalEvent");
+  go_on(0, stream);
+}
+
+void CapturedGraph::go_on(size_t step, c10::Stream stream) {
+  for (; step < steps_.size(); ++step) {
+    const Step& at = steps_[step];
+    switch (at.kind) {
+      case RecordedStep::Kind::kLaunches: {
+        const auto segment = at.group ? at.group->segment() : at.segment;
+        if (segment) segment->run();
+        break;
+      }
+      case RecordedStep::Kind::kCall: at.call->run(); break;
+      case RecordedStep::Kind::kReset: at.event->forget(); break;
+      case RecordedStep::Kind::kRecord: at.event->happen(stream); break;
+      case RecordedStep::Kind::kWait: {
+        waits_ = true;
+        const auto rest = [graph = shared_from_this(), next = step + 1, stream] {
+          const std::lock_guard lock(graph->mutex_);
+          graph->waits_ = false;
+          graph->go_on(next, stream);
+        };
+        if (!at.event->wait_or_stop(stream, rest)) return;
+        waits_ = false;
+      }
+    }
+  }
+}
+
+void CapturedGraph::reset() {
+  abandon();
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(!waits_, "reset: a replay of this graph waits for an ExternalEvent");
+  for (const Step& step : steps_)
+    if (step.group) step.group->drop();
+  steps_.clear();
+  is_captured_ = false;
+  pool_ = {0, 0};
+}
+
+c10::MempoolId_t CapturedGraph::pool() const {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(is_captured_ || capture_, "pool: no graph was captured");
+  return pool_;
+}
+
+std::string CapturedGraph::text() const {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(is_captured_, "debug_dump: no graph was captured");
+  std::ostringstream out;
+  for (const Step& step : steps_) {
+    const auto segment = step.group ? step.group->segment() : step.segment;
+    out << "// " << (step.group ? "task group" : name_of(step.kind)) << "\n";
+    if (segment) out << program::print(segment->program());
+    if (step.call) out << program::print(step.call->program());
+  }
+  return std::move(out).str();
+}
+
+void begin_update(c10::Stream stream, std::shared_ptr<TaskGroup> group) {
+  TORCH_CHECK(group->is_captured(),
+              "graph_task_update_begin: the graph of the task group has not been captured, or was reset");
+  capture::begin(std::make_shared<Capture>(stream, ErrorMode::kRelaxed, Purpose::kUpdate));
+  const std::lock_guard lock(updates().mutex);
+  updates().groups.insert_or_assign(stream, std::move(group));
+}
+
+namespace {
+
+// What the update in `stream` recorded, which ends, and the group that it is for.
+std::pair<std::shared_ptr<Capture>, std::shared_ptr<TaskGroup>> take_update(c10::Stream stream) {
+  auto capture = capture_of(stream);
+  TORCH_CHECK(capture && capture->purpose() == Purpose::kUpdate,
+              "graph_task_update_end: no update was begun in stream ", stream.id(), " of ", stream.device());
+  capture::end(*capture);
+  const std::lock_guard lock(updates().mutex);
+  return {std::move(capture), std::move(updates().groups.extract(stream).mapped())};
+}
+
+}  // namespace
+
+void abandon_update(c10::Stream stream) { take_update(stream).first->abandon(); }
+
+void end_update(c10::Stream stream) {
+  const auto [capture, group] = take_update(stream);
+  Recording recording = capture->finish();
+  TORCH_CHECK(recording.steps.size() == 1 && !recording.steps.front().launches.empty(),
+              "graph_task_update_end: no operator was launched between begin and end");
+  TORCH_CHECK(group->is_captured(), "graph_task_update_end: the graph of the task group was reset");
+  group->replace(segment_of("update", recording.steps.front(), recording.memory));
+}
+
+std::shared_ptr<Capture> graph_capture_of(const char* what, c10::Stream stream) {
+  auto capture = capture_of(stream);
+  TORCH_CHECK(capture && capture->purpose() == Purpose::kGraph, what, ": stream ", stream.id(), " of ", stream.device(),
+              " is not being captured");
+  return capture;
+}
+
+}  // namespace npugraph::capture

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/capture/compiled_call.h"
+
+#include <exception>
+#include <span>
+
+#include "torch/bridge/convert.h"
+#include "torch/bridge/torch_host.h"
+#include "torch/capture/registry.h"
+#include "torch/npu/tensor.h"
+
+namespace npugraph::capture {
+
+CompiledCall::CompiledCall(std::shared_ptr<runtime::Executable> executable, runtime::BoundInputs inputs,
+                           std::vector<at::Tensor> tensors)
+    : executable_(std::move(executable)),
+      bound_(inputs.all.begin(), inputs.all.end()),
+      tensors_(std::move(tensors)),
+      outputs_(executable_->program().outputs.size()) {}
+
+// The result into its place, and its memory back to the host.
+void CompiledCall::take(size_t output) {
+  const runtime::BoundOutput& made = outputs_[output];
+  if (made.object == nullptr) return;
+  if (results_[output].defined() && made.input < 0) {
+    const auto options = at::TensorOptions().dtype(bridge::to_torch(made.dtype));
+    const at::Tensor from = at::from_blob(made.data, {made.sizes.data(), made.sizes.size()},
+                                          {made.strides.data(), made.strides.size()}, options);
+    const at::Tensor& place = results_[output];
+    at::Tensor to = npu::is_npu(place) ? npu::cpu_alias(place) : place.detach();
+    to.copy_(from);
+  }
+  bridge::TorchHost::instance().release(made.object);
+}
+
+void CompiledCall::run() {
+  const Inside inside;
+  for (size_t i = 0; i < tensors_.size(); ++i)
+    if (tensors_[i].defined()) bound_[i].data = tensors_[i].mutable_data_ptr();
+  check_run(executable_->run({.all = bound_, .version = 0, .staged_bytes = 0}, outputs_, dims_), program());
+  for (size_t output = 0; output < outputs_.size(); ++output) take(output);
+}
+
+void check_run(const runtime::RunResult& result, const program::Program& program) {
+  if (result.status == runtime::RunStatus::kOk) return;
+  const std::exception_ptr original = bridge::TorchHost::instance().take_exception();
+  if (original) std::rethrow_exception(original);
+  TORCH_CHECK(result.status == runtime::RunStatus::kTaskFailed, "a captured graph cannot be replayed: ",
+              result.status == runtime::RunStatus::kInputRefused ? result.error
+                                                                 : "memory that it writes overlaps other memory");
+  TORCH_CHECK(false, result.error, "\nin ", result.task < 0 ? program.name : program.tasks[result.task].name);
+}
+
+}  // namespace npugraph::capture

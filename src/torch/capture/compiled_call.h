@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of a compiled graph inside of a captured one: its Program runs again on the same inputs, and puts its results where they
+// were. One run at a time.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "runtime/executable.h"
+
+namespace npugraph::capture {
+
+class CompiledCall {
+ public:
+  // One tensor for each input, undefined for scalars: the one whose memory is bound.
+  CompiledCall(std::shared_ptr<runtime::Executable> executable, runtime::BoundInputs inputs,
+               std::vector<at::Tensor> tensors);
+
+  // One tensor for each output of the call that was captured, undefined for what is no tensor of its own.
+  void set_results(std::vector<at::Tensor> results) { results_ = std::move(results); }
+  const std::vector<at::Tensor>& inputs() const { return tensors_; }
+  const program::Program& program() const { return executable_->program(); }
+
+  // What an operator throws.
+  void run();
+
+ private:
+  void take(size_t output);
+
+  std::shared_ptr<runtime::Executable> executable_;
+  std::vector<runtime::BoundInput> bound_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<at::Tensor> results_;
+  std::vector<runtime::BoundOutput> outputs_;
+  std::vector<int64_t> dims_;
+};
+
+// The exception of a run that failed; nothing where it did not.
+void check_run(const runtime::RunResult& result, const program::Program& program);
+
+}  // namespace npugraph::capture

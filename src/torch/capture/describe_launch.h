@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of an operator as a task of a Program: its tensors are windows into numbered memory (touched_memory.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "program/program.h"
+#include "torch/bridge/aten_task.h"
+#include "torch/capture/touched_memory.h"
+
+namespace npugraph::capture {
+
+struct RecordedTask {
+  program::Task task;  // Operand::buffer is a number of the TouchedMemory
+  std::vector<bridge::FixedArgument> fixed;
+};
+
+// `args` are as they are after the call: what an operator resizes has its new size. c10::NotImplementedError where a tensor has
+// no form in a Program.
+RecordedTask describe_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
+                             std::span<const c10::IValue> results, TouchedMemory& memory, int32_t step);
+
+// Calls `fn(tensor)` for every defined tensor in `value`.
+template <typename F>
+void for_each_tensor(const c10::IValue& value, const F& fn) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) fn(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector())
+      if (tensor.defined()) fn(tensor);
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef())
+      if (element.isTensor()) for_each_tensor(element, fn);
+  }
+}
+
+// Whether the operator writes its argument `position`. Overloads "out" of attention name what they write `Tensor[] out`, and
+// no more.
+inline bool is_written(const c10::FunctionSchema& schema, size_t position) {
+  const c10::Argument& argument = schema.arguments()[position];
+  const c10::AliasInfo* alias = argument.alias_info();
+  return alias != nullptr ? alias->isWrite() : argument.name() == "out" && schema.overload_name() == "out";
+}
+
+}  // namespace npugraph::capture

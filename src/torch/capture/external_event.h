@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events that graphs and the program around them use to wait for each other: torch.npu.ExternalEvent.
+//
+// Nothing runs later on this device, so a replay that waits stops; who records the event carries it on. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <c10/core/Stream.h>
+
+namespace npugraph::capture {
+
+class ExternalEvent : public std::enable_shared_from_this<ExternalEvent> {
+ public:
+  // In a stream that is captured these become part of the graph.
+  void record(c10::Stream stream);
+  void wait(c10::Stream stream);
+  void reset(c10::Stream stream);
+
+  // The same in a replay. happen() carries on what waits; wait_or_stop() is false where `stream` stops: `go_on` is called once
+  // the event was recorded.
+  void happen(c10::Stream stream);
+  bool wait_or_stop(c10::Stream stream, std::function<void()> go_on);
+  void forget();
+
+ private:
+  bool happened_ = false;  // guarded by the mutex of all streams
+};
+
+// c10::Error when `stream`, or with `whole_device` any stream of its device, has stopped.
+void check_runs(const char* what, c10::Stream stream, bool whole_device);
+
+}  // namespace npugraph::capture

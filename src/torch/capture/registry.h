@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which streams are captured, and which wait for an ExternalEvent. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <ATen/core/ivalue.h>
+#include <c10/core/Stream.h>
+#include <c10/util/ArrayRef.h>
+
+#include "torch/capture/capture.h"
+
+namespace npugraph::capture {
+
+namespace detail {
+extern std::atomic<int64_t> watched;  // captured and waiting streams
+}
+
+// Whether a launch has anything to ask.
+inline bool is_watching() noexcept { return detail::watched.load(std::memory_order_relaxed) != 0; }
+
+// Begins or ends a capture in its stream. c10::Error when the stream is captured already.
+void begin(std::shared_ptr<Capture> capture);
+void end(const Capture& capture);
+
+// Who captures `stream`; null for nobody.
+std::shared_ptr<Capture> capture_of(c10::Stream stream);
+// Who records a launch of the calling thread in `stream`: null also inside of a launch. c10::Error when the stream waits.
+std::shared_ptr<Capture> recorder_of(c10::Stream stream);
+
+// c10::Error when the host may not do `what`, which waits for `stream`, or for all of a device. Without a device none is
+// meant that exists.
+void check_host_may_wait(const char* what, c10::Stream stream);
+void check_host_may_wait(const char* what, c10::DeviceIndex device);
+
+// While alive, launches of the calling thread are not recorded: they are parts of one that is, or of a replay.
+class Inside {
+ public:
+  Inside();
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+// A point in a stream, as an event keeps it.
+struct Mark {
+  std::weak_ptr<Capture> capture;
+  Progress seen;
+};
+Mark mark(c10::Stream stream);
+// `stream` waits for the mark: it joins the capture that the mark was made in. c10::Error when it is in another one.
+void wait_for(const Mark& mark, c10::Stream stream);
+void check_host_may_wait(const char* what, const Mark& mark);
+
+}  // namespace npugraph::capture

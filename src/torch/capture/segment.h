@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches without an interruption, as a Program over the memory that they were captured with, ready to run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/executable.h"
+#include "torch/capture/recording.h"
+
+namespace npugraph::capture {
+
+// Memory of a Program's input: one storage, or several that overlap, from the first byte of the first one.
+struct ExternalMemory {
+  std::vector<c10::Storage> storages;
+};
+
+class Segment {
+ public:
+  Segment(std::string name, RecordedStep step, const TouchedMemory& memory);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  // Runs the launches on the memory as it is now. What an operator throws. One call at a time.
+  void run();
+  const program::Program& program() const { return executable_->program(); }
+
+ private:
+  // The host of tasks with arguments that a Program cannot hold.
+  class TaskHost;
+
+  void bind();
+
+  std::vector<ExternalMemory> external_;
+  std::unique_ptr<TaskHost> host_;  // before what it builds
+  std::unique_ptr<runtime::Executable> executable_;
+  std::vector<runtime::BoundInput> bound_;
+  std::vector<int64_t> dims_;
+  uint64_t version_ = 0;  // of bound_
+};
+
+}  // namespace npugraph::capture

@@ -1,0 +1,632 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captured graphs: replays are what eager does on the same memory, captures do nothing that can be seen."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+from torch import nn
+from torch_npu.npu.graph_handlers import OutHandler
+
+from tests.python.backend.checks import compile_ex
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects() -> Iterator[None]:
+    """Each capture collects garbage, which takes long among the objects of all that was imported."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def captured(fn: Callable[[], Any], **options: Any) -> tuple[torch.npu.NPUGraph, Any]:
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, **options):
+        results = fn()
+    return graph, results
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a.cpu(), b.cpu())
+
+
+def numbers(*sizes: int) -> torch.Tensor:
+    return torch.arange(float(torch.Size(sizes).numel()), device="npu").reshape(sizes) / 7
+
+
+# What a capture leaves, and what replays do.
+
+
+def test_replays_read_inputs_and_write_results_in_place():
+    x, w = numbers(4, 8), numbers(8, 8)
+
+    def fn() -> torch.Tensor:
+        y = torch.relu(x @ w) + 1
+        return torch.softmax(y[:, 2:6].transpose(0, 1), -1)
+
+    graph, y = captured(fn)
+    address = y.data_ptr()
+    for scale in (1.0, -0.5, 3.0):
+        x.copy_(numbers(4, 8) * scale)
+        graph.replay()
+        assert same(y, fn()) and y.data_ptr() == address
+
+
+def test_a_capture_changes_no_memory_outside_of_the_graph():
+    x, total = numbers(5), numbers(5)
+    before = x.clone(), total.clone()
+
+    def fn() -> None:
+        x.mul_(2)
+        total.add_(x)
+        torch.add(x, 1, out=total)[0] = 3 * x[1]
+
+    graph, _ = captured(fn)
+    assert same(x, before[0]) and same(total, before[1])
+    graph.replay()
+    replayed = x.clone(), total.clone()
+    x.copy_(before[0]), total.copy_(before[1])
+    fn()
+    assert same(x, replayed[0]) and same(total, replayed[1])
+    graph.replay()
+    assert same(x, before[0] * 4)
+
+
+def test_what_dies_in_a_capture_is_memory_of_the_run(tmp_path: Path):
+    x = numbers(16)
+    graph, y = captured(lambda: (x + 1) * 2 - 3)
+    graph.debug_dump(str(tmp_path / "graph.txt"))
+    text = (tmp_path / "graph.txt").read_text()
+    assert text.count(" heap ") == 2 and text.count('aten "aten.') == 3
+    graph.replay()
+    assert same(y, (x + 1) * 2 - 3)
+
+
+def test_operators_of_all_kinds():
+    x, index = numbers(6, 4), torch.tensor([5, 0, 3], device="npu")
+    weight = numbers(3, 2, 3, 3)
+    image = numbers(1, 2, 8, 8)
+
+    def fn() -> list[torch.Tensor]:
+        values, places = torch.topk(x, 2)
+        parts = torch.split(x * 2, 2)
+        cached = torch.zeros(6, 4, device="npu").index_copy_(0, index, x[index])
+        filled = torch.empty(3, device="npu", dtype=torch.int32).fill_(7)
+        pieces = torch._foreach_add([x, values], 1.5)
+        return [
+            values, places, *parts, cached, filled, *pieces,
+            torch.cat([x, x.flip(0)], 1), x[index], x.to(torch.bfloat16), x.masked_fill(x > 1, -1.0),
+            nn.functional.conv2d(image, weight, padding=1), nn.functional.layer_norm(x, (4,)), x.sum(), x.max(0)[0],
+            torch.where(x > 1, x, 0.5), nn.functional.scaled_dot_product_attention(*[x.view(1, 1, 6, 4)] * 3),
+            torch.ops.npu.npu_rms_norm(x, x[0])[0], x.std(1), torch.arange(4, device="npu"),
+            torch.complex(x, x).conj() * 2, x + torch.tensor(2.0), torch.complex(x, x).conj().clone(),
+        ]  # fmt: skip
+
+    graph, made = captured(fn)
+    for _ in range(2):
+        x.add_(0.25)
+        graph.replay()
+        for result, expected in zip(made, fn(), strict=True):
+            assert same(result.resolve_conj(), expected.resolve_conj()) and result.dtype == expected.dtype
+
+
+def test_a_number_from_the_host_is_that_of_the_capture():
+    x, factor = numbers(3), torch.tensor(2.0)
+    graph, y = captured(lambda: x * factor)
+    factor.fill_(5.0)
+    graph.replay()
+    assert same(y, x * 2)
+
+
+def test_results_live_as_long_as_the_graph_and_inputs_too():
+    inputs = [numbers(4)]
+    graph, y = captured(lambda: inputs[0] + 1)
+    view = y[1:]
+    del y
+    inputs.clear()
+    graph.replay()
+    assert same(view, numbers(4)[1:] + 1)
+
+
+def test_a_training_step():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).npu()
+    x, y = torch.randn(16, 4, device="npu"), torch.randn(16, 1, device="npu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad(set_to_none=False)
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    side = torch.npu.Stream()
+    with torch.npu.stream(side):
+        step()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    graph, loss = captured(step)
+    assert all(same(value, state[name]) for name, value in model.state_dict().items())
+    graph.replay()
+    graph.replay()
+    after, replayed = {name: value.clone() for name, value in model.state_dict().items()}, loss.clone()
+    model.load_state_dict(state)
+    step()
+    assert same(step(), replayed)
+    assert all(same(value, after[name]) for name, value in model.state_dict().items())
+
+
+# Random numbers.
+
+
+@pytest.mark.parametrize("own_generator", [False, True])
+def test_random_numbers_go_on_with_each_replay_as_in_eager(own_generator: bool):
+    generator = torch.Generator("npu") if own_generator else None
+    source = generator or torch.npu.default_generators[0]
+
+    def fn() -> list[torch.Tensor]:
+        x = torch.rand(4, device="npu", generator=generator)
+        y = torch.empty(4, device="npu").normal_(generator=generator)
+        return [x, y] if own_generator else [x, y, nn.functional.dropout(x), torch.bernoulli(x)]
+
+    source.manual_seed(3)
+    before = source.get_state()
+    graph, made = captured(fn)
+    assert torch.equal(source.get_state(), before)
+    replayed = []
+    for _ in range(3):
+        graph.replay()
+        replayed.append([one.clone() for one in made])
+    source.manual_seed(3)
+    for results in replayed:
+        assert all(map(same, results, fn()))
+    assert not same(replayed[0][0], replayed[1][0])
+
+
+# Pools, streams, threads.
+
+
+def test_graphs_share_a_pool():
+    x = numbers(8)
+    first, y = captured(lambda: (x + 1).mul(2), pool=torch.npu.graph_pool_handle())
+    second, z = captured(lambda: (y - 3).exp(), pool=first.pool())
+    assert first.pool() == second.pool() != captured(lambda: x + 1)[0].pool()
+    for _ in range(2):
+        x.add_(0.5)
+        first.replay()
+        second.replay()
+        assert same(y, (x + 1) * 2) and same(z, ((x + 1) * 2 - 3).exp())
+    first.reset()
+    second.replay()
+    assert same(z, (y - 3).exp())
+
+
+def test_reset_gives_memory_back_and_allows_another_capture():
+    x = numbers(1 << 16)
+    graph, y = captured(lambda: x + 1)
+    del y
+    held = torch.npu.memory_allocated()
+    graph.reset()
+    assert torch.npu.memory_allocated() <= held - x.nbytes
+    with pytest.raises(RuntimeError, match="replay: no graph was captured"):
+        graph.replay()
+    with torch.npu.graph(graph):
+        y = x * 2
+    graph.replay()
+    assert same(y, x * 2)
+    with pytest.raises(RuntimeError, match=r"was captured already; reset\(\) makes it new"), torch.npu.graph(graph):
+        pass
+
+
+def test_streams_that_wait_for_the_captured_one_belong_to_it():
+    x = numbers(8)
+    side = torch.npu.Stream()
+
+    def fn() -> tuple[torch.Tensor, torch.Tensor]:
+        here = torch.npu.current_stream()
+        y = x + 1
+        side.wait_stream(here)
+        with torch.npu.stream(side):
+            assert torch.npu.is_current_stream_capturing()
+            z = y * 2
+        here.wait_stream(side)
+        return y, z - x
+
+    graph, (_, z) = captured(fn)
+    x.mul_(3)
+    graph.replay()
+    assert same(z, (x + 1) * 2 - x)
+    with torch.npu.stream(side):
+        assert not torch.npu.is_current_stream_capturing()
+
+
+def test_a_stream_that_is_not_joined_again_ends_no_capture():
+    x = numbers(8)
+    side = torch.npu.Stream()
+
+    def fn() -> None:
+        side.wait_stream(torch.npu.current_stream())
+        with torch.npu.stream(side):
+            x.add_(1)
+
+    with pytest.raises(RuntimeError, match="has work that the captured stream has not waited for"):
+        captured(fn)
+    assert same(x, numbers(8))
+
+
+def test_work_in_other_streams_is_not_captured():
+    x, y = numbers(4), numbers(4)
+    other = torch.npu.Stream()
+
+    def fn() -> torch.Tensor:
+        with torch.npu.stream(other):
+            y.add_(1)
+        return x + 1
+
+    graph, _ = captured(fn)
+    assert same(y, numbers(4) + 1)
+    graph.replay()
+    assert same(y, numbers(4) + 1)
+
+
+def test_replay_in_another_thread():
+    x = numbers(4, 4)
+    graph, y = captured(lambda: x @ x)
+    x.add_(1)
+    threads = [threading.Thread(target=graph.replay) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert same(y, x @ x)
+
+
+def test_pinned_memory_is_read_and_written_by_replays():
+    host_in, host_out = torch.ones(4).pin_memory(), torch.zeros(4).pin_memory()
+    x = torch.empty(4, device="npu")
+
+    def fn() -> None:
+        x.copy_(host_in, non_blocking=True)
+        host_out.copy_(x * 2, non_blocking=True)
+
+    graph, _ = captured(fn)
+    assert torch.equal(host_out, torch.zeros(4))
+    for value in (3.0, 4.0):
+        host_in.fill_(value)
+        graph.replay()
+        assert torch.equal(host_out, torch.full((4,), 2 * value))
+
+
+def test_a_compiled_function_is_part_of_the_graph():
+    x, cache = numbers(4, 8), torch.zeros(4, 8, device="npu")
+
+    def fn(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        cache.add_(x)
+        return torch.softmax(cache * 2, -1)
+
+    compiled = compile_ex(fn)
+    with torch.no_grad():
+        compiled(x, cache)
+        before = cache.clone()
+        graph, y = captured(lambda: compiled(x + 1, cache) - 1)
+        assert same(cache, before)
+        graph.replay()
+        replayed = y.clone(), cache.clone()
+        cache.copy_(before)
+        assert same(compiled(x + 1, cache) - 1, replayed[0]) and same(cache, replayed[1])
+
+
+def test_torch_accelerator_graph():
+    x = numbers(4)
+    graph = torch.accelerator.Graph()
+    with torch.npu.Stream(), graph:
+        y = x * 2
+    x.add_(1)
+    graph.replay()
+    assert same(y, x * 2)
+
+
+# What a capture refuses.
+
+_HOST_WAITS = {
+    "item": lambda x, host: x.sum().item(),
+    "synchronize": lambda x, host: torch.npu.synchronize(),
+    "stream": lambda x, host: torch.npu.current_stream().synchronize(),
+    "to_host": lambda x, host: x.cpu(),
+    "to_unpinned": lambda x, host: host.copy_(x, non_blocking=True),
+    "from_unpinned": lambda x, host: x.copy_(host, non_blocking=True),
+    "new": lambda x, host: torch.tensor([1.0, 2.0], device="npu"),
+    "blocking": lambda x, host: x.copy_(host.pin_memory()),
+    "nonzero": lambda x, host: x.nonzero(),
+    "mask": lambda x, host: x[x > 1],
+    "equal": lambda x, host: torch.equal(x, x),
+}
+
+
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+@pytest.mark.parametrize("action", _HOST_WAITS)
+def test_the_host_cannot_wait_for_what_is_captured(action: str, mode: str):
+    x, host = numbers(3), torch.zeros(3)
+    message = "the host cannot wait for a stream that is being captured"
+    with pytest.raises(RuntimeError, match=message):
+        captured(lambda: _HOST_WAITS[action](x, host), capture_error_mode=mode)
+    assert not torch.npu.is_current_stream_capturing()
+    graph, y = captured(lambda: x + 1)
+    graph.replay()
+    assert same(y, x + 1)
+
+
+def waits(x: torch.Tensor, stream: torch.npu.Stream, errors: list[str]) -> None:
+    with torch.npu.stream(stream):
+        try:
+            x.sum().item()
+            errors.append("")
+        except RuntimeError as error:
+            errors.append(str(error))
+
+
+@pytest.mark.parametrize(
+    ("mode", "here", "elsewhere"),
+    [("global", "global", "global"), ("thread_local", "thread_local", ""), ("relaxed", "", "")],
+)
+def test_whether_the_host_may_wait_for_other_streams_is_up_to_the_mode(mode: str, here: str, elsewhere: str):
+    x, other = numbers(3), torch.npu.Stream()
+    for expected, in_thread in ((here, False), (elsewhere, True)):
+        errors: list[str] = []
+        graph = torch.npu.NPUGraph()
+        with torch.npu.stream(torch.npu.Stream()):
+            graph.capture_begin(capture_error_mode=mode)
+            y = x + 1
+            if in_thread:
+                thread = threading.Thread(target=waits, args=(x, other, errors))
+                thread.start()
+                thread.join()
+            else:
+                waits(x, other, errors)
+            if expected:
+                assert f'capture_error_mode="{expected}"' in errors[0]
+                with pytest.raises(RuntimeError, match=r"the capture is invalid: item\(\) was called while it ran"):
+                    graph.capture_end()
+            else:
+                assert errors == [""]
+                graph.capture_end()
+                graph.replay()
+        assert bool(expected) or same(y, x + 1)
+
+
+def test_wrong_uses_say_what_is_wrong():
+    graph = torch.npu.NPUGraph()
+    with pytest.raises(RuntimeError, match="the default stream cannot be captured"):
+        graph.capture_begin()
+    with pytest.raises(ValueError, match='capture_error_mode is "global", "thread_local" or "relaxed", got "lax"'):
+        graph.capture_begin(capture_error_mode="lax")
+    with pytest.raises(RuntimeError, match="capture_end: this graph is not being captured"):
+        graph.capture_end()
+    with pytest.raises(RuntimeError, match="pool: no graph was captured"):
+        graph.pool()
+    with pytest.raises(RuntimeError, match="debug_dump: no graph was captured"):
+        graph.debug_dump("nowhere")
+    stream = torch.npu.Stream()
+    with torch.npu.stream(stream):
+        graph.capture_begin()
+        with pytest.raises(RuntimeError, match="is already being captured"):
+            torch.npu.NPUGraph().capture_begin()
+        with pytest.raises(RuntimeError, match="graphs do not nest"):
+            torch.npu.NPUGraph().replay()
+        with torch.npu.stream(torch.npu.Stream()), pytest.raises(RuntimeError, match="the capture began in stream"):
+            graph.capture_end()
+        graph.capture_end()
+    with pytest.raises(RuntimeError, match=f"graph_task_group_begin: stream {stream.stream_id} of npu:0 is not being"):
+        torch.npu.graph_task_group_begin(stream)
+    with pytest.raises(RuntimeError, match="graph_task_update_end: no update was begun"):
+        torch.npu.graph_task_update_end(stream)
+
+
+def test_an_error_in_a_capture_leaves_nothing():
+    x = numbers(4)
+
+    def fn() -> None:
+        x.add_(1)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        captured(fn)
+    assert same(x, numbers(4)) and not torch.npu.is_current_stream_capturing()
+
+
+# Task groups and updates.
+
+
+def make_operator(name: str):
+    """An operator that sums as many elements of each row as a list of lengths says, with an overload ``out``."""
+    library = torch.library.Library("graphs_test", "FRAGMENT")
+    library.define(f"{name}(Tensor x, *, SymInt[] lengths) -> Tensor")
+    library.define(f"{name}.out(Tensor x, *, SymInt[] lengths, Tensor(a!) out) -> Tensor(a!)")
+
+    def out(x, *, lengths, out):
+        for row, length in enumerate(lengths):
+            out[row] = x[row, :length].sum()
+        return out
+
+    library.impl(name, lambda x, *, lengths: out(x, lengths=lengths, out=x.new_empty(x.size(0))), "CPU")
+    library.impl(f"{name}.out", out, "CPU")
+    library.impl(name, lambda x, *, lengths: x.new_empty(x.size(0)), "Meta")
+    return library, getattr(torch.ops.graphs_test, name)
+
+
+_library, partial_sums = make_operator("partial_sums")
+
+
+def sums(x: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+    return torch.stack([row[:length].sum() for row, length in zip(x.cpu(), lengths, strict=True)])
+
+
+def test_a_task_group_is_replaced_without_a_new_capture():
+    x, out = numbers(2, 6), torch.zeros(2, device="npu")
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        stream = torch.npu.current_stream()
+        y = x + 1
+        torch.npu.graph_task_group_begin(stream)
+        partial_sums.out(y, lengths=[1, 2], out=out)
+        handle = torch.npu.graph_task_group_end(stream)
+        z = out * 2
+    assert isinstance(handle, torch_npu._C._NPUTaskGroupHandle)
+    graph.replay()
+    assert same(z, sums(x + 1, [1, 2]) * 2)
+    update = torch.npu.Stream()
+    for lengths in ([3, 4], [6, 0]):
+        before = out.clone()
+        with torch.npu.stream(update):
+            torch.npu.graph_task_update_begin(update, handle)
+            partial_sums.out(y, lengths=lengths, out=out)
+            torch.npu.graph_task_update_end(update)
+        assert same(out, before)  # recorded, not run
+        x.add_(1)
+        graph.replay()
+        assert same(z, sums(x + 1, lengths) * 2)
+    with pytest.raises(RuntimeError, match="no operator was launched between begin and end"):
+        torch.npu.graph_task_update_begin(update, handle)
+        torch.npu.graph_task_update_end(update)
+    graph.reset()
+    with pytest.raises(RuntimeError, match="the graph of the task group has not been captured, or was reset"):
+        torch.npu.graph_task_update_begin(update, handle)
+
+
+def test_replays_stop_at_an_external_event_until_it_is_recorded():
+    x = numbers(4)
+    event = torch.npu.ExternalEvent()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        y = x + 1
+        event.wait()
+        event.reset()
+        z = y * 2
+    z.fill_(-1)
+    for first in ("replay", "record"):
+        x.add_(1)
+        if first == "record":
+            event.record()
+        graph.replay()
+        if first == "replay":
+            for forbidden in (lambda: x + 1, torch.npu.synchronize, lambda: x.cpu(), graph.replay):
+                with pytest.raises(RuntimeError, match="waits for an ExternalEvent that nobody has recorded"):
+                    forbidden()
+            with torch.npu.stream(torch.npu.Stream()):
+                event.record()
+        assert same(z, (x + 1) * 2)
+
+
+def test_an_event_recorded_in_another_thread_carries_the_replay_on():
+    x, event = numbers(4), torch.npu.ExternalEvent()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        event.wait()
+        event.reset()
+        y = x * 2
+    graph.replay()
+    thread = threading.Thread(target=lambda: event.record(torch.npu.Stream()))
+    thread.start()
+    thread.join()
+    assert same(y, x * 2)
+
+
+torch.npu.register_npu_graph_handler("graphs_test::partial_sums", OutHandler())
+
+
+@pytest.mark.parametrize("replay_first", [False, True])
+def test_update_issues_registered_calls_again(replay_first: bool):
+    x = numbers(2, 6)
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        first = partial_sums(x + 1, lengths=[1, 1]) * 2
+        second = partial_sums(x, lengths=[2, 2])
+    assert graph.auto_dispatch_capture
+    for new in ([{"lengths": [3, 4]}], [{"lengths": [5, 6]}, {"lengths": [0, 2]}]):
+        x.add_(0.5)
+        steps = [graph.replay, lambda new=new: graph.update(cpu_update_input=new)]
+        for step in steps if replay_first else reversed(steps):
+            step()
+        assert same(first, sums(x + 1, new[0]["lengths"]) * 2)
+        assert same(second, sums(x, new[-1]["lengths"]))
+    with pytest.raises(ValueError, match=r"one dict for all 2 captured calls, or one for each; got 3"):
+        graph.update(cpu_update_input=[{}] * 3)
+    with pytest.raises(
+        ValueError, match=r"graphs_test::partial_sums.out takes no argument 'sizes'; it takes \['x', 'lengths', 'out'\]"
+    ):
+        graph.update(cpu_update_input=[{"sizes": [1]}])
+
+
+def test_handlers_are_checked():
+    with pytest.raises(TypeError, match="expected an NpuGraphOpHandler, got a int"):
+        torch.npu.register_npu_graph_handler("aten::add.Tensor", 3)
+
+    @torch.npu.register_npu_graph_handler(["graphs_test::none"])
+    class Mine(torch.npu.NpuGraphOpHandler):
+        pass
+
+    assert issubclass(Mine, torch.npu.NpuGraphOpHandler)
+
+
+# Graphed callables, and marks.
+
+
+def test_graphed_callables_train_as_eager():
+    def build() -> nn.Module:
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).npu()
+
+    eager, graphed = build(), build()
+    sample = torch.randn(3, 4, device="npu", requires_grad=True)
+    graphed = torch.npu.make_graphed_callables(graphed, (sample,))
+    for seed in range(2):
+        torch.manual_seed(seed)
+        x = torch.randn(3, 4, device="npu")
+        mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        results = graphed(mine), eager(theirs)
+        assert same(*results)
+        for result in results:
+            result.square().sum().backward()
+        assert same(mine.grad, theirs.grad)
+        for a, b in zip(graphed.parameters(), eager.parameters(), strict=True):
+            assert same(a.grad, b.grad)
+            a.grad = b.grad = None
+    graphed.eval()
+    assert same(graphed(x[:1]), eager(x[:1]))
+
+
+def test_graphed_functions_and_what_they_refuse():
+    a, c, x = (numbers(4).requires_grad_() for _ in range(3))
+    double, plus = torch.npu.make_graphed_callables(
+        (lambda x: x * 2, lambda a, b: (a + b, a)), ((a,), (a.detach().clone().requires_grad_(), c))
+    )
+    y, _ = plus(double(x + 1), x)
+    y.sum().backward()
+    assert same(y, (x.detach() + 1) * 2 + x.detach()) and same(x.grad, torch.full((4,), 3.0))
+    with pytest.raises(ValueError, match="sample_args hold tensors only, got a int"):
+        torch.npu.make_graphed_callables(lambda x: x, (3,))
+    with pytest.raises(ValueError, match="1 callables, but arguments for 2"):
+        torch.npu.make_graphed_callables((lambda x: x,), ((x,), (x,)))
+
+
+def test_scopes_of_super_kernels_compute_nothing():
+    x = numbers(4)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        torch.npu.super_kernel_scope_begin("scope")
+        y = x + 1
+        torch.npu.super_kernel_scope_end("scope")
+        return y
+
+    graph, y = captured(lambda: fn(x))
+    graph.super_kernel_optimize()
+    graph.replay()
+    assert same(y, fn(x))
