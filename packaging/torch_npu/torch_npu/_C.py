@@ -9,5 +9,5 @@ _NPUTaskGroupHandle = device.TaskGroup
 
 
 def _weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor over the memory of ``tensor``. It keeps that memory, as a captured graph does with all that can be seen."""
+    """A tensor over the memory of ``tensor``, which it keeps: a graph knows by that what can still be seen."""
     return tensor.detach()
