@@ -22,8 +22,8 @@
 #include "torch/bridge/aten_task.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/bridge/torch_team.h"
+#include "torch/capture/capture.h"
 #include "torch/capture/compiled_call.h"
-#include "torch/capture/registry.h"
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
 

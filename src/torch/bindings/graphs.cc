@@ -2,7 +2,6 @@
 // npugraph._C.device: captured graphs, what torch_npu/npu/graphs.py is made of.
 #include "torch/bindings/init.h"
 #include "torch/capture/captured_graph.h"
-#include "torch/capture/registry.h"
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "torch/bridge/dispatch.h"
 #include "torch/capture/compiled_call.h"
-#include "torch/capture/registry.h"
 #include "torch/capture/task_group.h"
 #include "torch/npu/facts.h"
 #include "torch/npu/generator.h"

@@ -18,6 +18,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include "torch/capture/recording.h"
+#include "torch/capture/registry.h"
 
 namespace npugraph::capture {
 
@@ -25,9 +26,6 @@ namespace npugraph::capture {
 // are captured.
 enum class ErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
 enum class Purpose : uint8_t { kGraph, kUpdate };
-
-// How many launches of each stream have happened.
-using Progress = std::unordered_map<c10::Stream, int64_t>;
 
 class Capture {
  public:

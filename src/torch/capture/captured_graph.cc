@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "program/text.h"
-#include "torch/capture/registry.h"
 
 namespace npugraph::capture {
 

@@ -184,7 +184,20 @@ class Description {
   std::vector<const c10::StorageImpl*> made_storages_;
 };
 
+// Statistics of a norm in training, and what overloads "out" of attention call `Tensor[] out` and no more.
+bool is_written_silently(const c10::FunctionSchema& schema, const std::string& argument) {
+  const bool is_norm = schema.name() == "aten::native_batch_norm" || schema.name() == "aten::batch_norm_update_stats";
+  if (is_norm) return argument == "running_mean" || argument == "running_var";
+  return argument == "out" && schema.overload_name() == "out";
+}
+
 }  // namespace
+
+bool is_written(const c10::FunctionSchema& schema, size_t position) {
+  const c10::Argument& argument = schema.arguments()[position];
+  const c10::AliasInfo* alias = argument.alias_info();
+  return alias != nullptr ? alias->isWrite() : is_written_silently(schema, argument.name());
+}
 
 RecordedTask describe_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
                              std::span<const c10::IValue> results, TouchedMemory& memory, int32_t step) {

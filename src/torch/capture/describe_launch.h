@@ -37,12 +37,7 @@ void for_each_tensor(const c10::IValue& value, const F& fn) {
   }
 }
 
-// Whether the operator writes its argument `position`. Overloads "out" of attention name what they write `Tensor[] out`, and
-// no more.
-inline bool is_written(const c10::FunctionSchema& schema, size_t position) {
-  const c10::Argument& argument = schema.arguments()[position];
-  const c10::AliasInfo* alias = argument.alias_info();
-  return alias != nullptr ? alias->isWrite() : argument.name() == "out" && schema.overload_name() == "out";
-}
+// Whether the operator writes its argument `position`, also where its schema does not say so.
+bool is_written(const c10::FunctionSchema& schema, size_t position);
 
 }  // namespace npugraph::capture

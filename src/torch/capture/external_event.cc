@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "torch/capture/registry.h"
+#include "torch/capture/capture.h"
 
 namespace npugraph::capture {
 

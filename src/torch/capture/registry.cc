@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/capture/registry.h"
 
+#include <functional>
 #include <mutex>
-#include <unordered_map>
+#include <thread>
 #include <utility>
 
-#include "base/error.h"
+#include "torch/capture/capture.h"
 #include "torch/capture/external_event.h"
 
 namespace npugraph::capture {

@@ -3,17 +3,18 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <unordered_map>
 
-#include <ATen/core/ivalue.h>
 #include <c10/core/Stream.h>
-#include <c10/util/ArrayRef.h>
-
-#include "torch/capture/capture.h"
 
 namespace npugraph::capture {
+
+class Capture;
+
+// How many launches of each stream have happened.
+using Progress = std::unordered_map<c10::Stream, int64_t>;
 
 namespace detail {
 extern std::atomic<int64_t> watched;  // captured and waiting streams

@@ -10,7 +10,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "torch/capture/registry.h"
+#include "torch/capture/capture.h"
 #include "torch/device/cpu_call.h"
 #include "torch/device/streams.h"
 #include "torch/npu/generator.h"

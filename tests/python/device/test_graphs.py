@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import nn
 from torch_npu.npu.graph_handlers import OutHandler
 
 from tests.python.backend.checks import compile_ex
+from tests.python.device.op_database import OPERATORS, REFUSED, UNCOMPARED, tensors, to_npu
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,6 +80,17 @@ def test_a_capture_changes_no_memory_outside_of_the_graph():
     assert same(x, replayed[0]) and same(total, replayed[1])
     graph.replay()
     assert same(x, before[0] * 4)
+
+
+def test_statistics_of_a_norm_are_written_by_replays_alone():
+    norm, eager = (nn.BatchNorm1d(4, momentum=0.5).npu() for _ in range(2))
+    x = numbers(6, 4)
+    graph, y = captured(lambda: norm(x))
+    assert same(norm.running_mean, torch.zeros(4)) and norm.num_batches_tracked.item() == 0
+    for _ in range(2):
+        graph.replay()
+        assert same(y, eager(x))
+    assert all(map(same, norm.buffers(), eager.buffers()))
 
 
 def test_what_dies_in_a_capture_is_memory_of_the_run(tmp_path: Path):
@@ -465,6 +478,25 @@ def make_operator(name: str):
 _library, partial_sums = make_operator("partial_sums")
 
 
+_library.define("scaled(Tensor x, SymInt[] by) -> (Tensor, Tensor)")
+_library.define("scaled.out(Tensor x, SymInt[] by, *, Tensor? workspace=None, Tensor[] out) -> (Tensor, Tensor)")
+
+
+def scaled_out(x, by, *, workspace=None, out):
+    out[0].copy_(x * sum(by))
+    out[1].fill_(len(by))
+    return out[0], out[1]
+
+
+def scaled_sizes(x, by):
+    return torch.empty_like(x), x.new_empty(1)
+
+
+_library.impl("scaled.out", scaled_out, "CPU")
+_library.impl("scaled", lambda x, by: scaled_out(x, by, out=scaled_sizes(x, by)), "CPU")
+_library.impl("scaled", scaled_sizes, "Meta")
+
+
 def sums(x: torch.Tensor, lengths: list[int]) -> torch.Tensor:
     return torch.stack([row[:length].sum() for row, length in zip(x.cpu(), lengths, strict=True)])
 
@@ -539,7 +571,7 @@ def test_an_event_recorded_in_another_thread_carries_the_replay_on():
     assert same(y, x * 2)
 
 
-torch.npu.register_npu_graph_handler("graphs_test::partial_sums", OutHandler())
+torch.npu.register_npu_graph_handler(["graphs_test::partial_sums", "graphs_test::scaled"], OutHandler())
 
 
 @pytest.mark.parametrize("replay_first", [False, True])
@@ -563,6 +595,18 @@ def test_update_issues_registered_calls_again(replay_first: bool):
         ValueError, match=r"graphs_test::partial_sums.out takes no argument 'sizes'; it takes \['x', 'lengths', 'out'\]"
     ):
         graph.update(cpu_update_input=[{"sizes": [1]}])
+
+
+def test_results_that_a_schema_calls_out_without_saying_that_they_are_written():
+    x = numbers(3)
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        products, count = torch.ops.graphs_test.scaled(x + 1, [1, 2])
+        y = products + count
+    for by in ([4], [1, 2, 3]):
+        graph.update([{"by": by}])
+        graph.replay()
+        assert same(y, (x + 1) * sum(by) + len(by))
 
 
 def test_handlers_are_checked():
@@ -630,3 +674,45 @@ def test_scopes_of_super_kernels_compute_nothing():
     graph.super_kernel_optimize()
     graph.replay()
     assert same(y, fn(x))
+
+
+# Every operator.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("part", range(4))
+def test_operators_of_the_database(part: int, dtype: torch.dtype):
+    failed = {}
+    for name in sorted(set(OPERATORS) - set(UNCOMPARED) - set(REFUSED))[part::4]:
+        if dtype not in OPERATORS[name].supported_dtypes("cpu"):
+            continue
+        for sample in itertools.islice(OPERATORS[name].sample_inputs("cpu", dtype), 3):
+            try:
+                compare_capture(OPERATORS[name], sample)
+            except Exception as error:
+                refused = ("the host cannot wait", "a graph cannot capture a tensor of ComplexFloat, Strided, lazily")
+                if not any(text in str(error) for text in refused):
+                    failed[name] = f"{type(error).__name__}: {error}"
+    assert not failed, "\n".join(f"{name}: {text}" for name, text in failed.items())
+
+
+def compare_capture(op: Any, sample: Any) -> None:
+    """Random operators of the database begin with seed 42 at each call."""
+    value, args, kwargs = given = to_npu((sample.input, sample.args, sample.kwargs))
+    before = [one.clone() for one in tensors(given)]
+    graph = torch.npu.NPUGraph()
+    with torch.no_grad(), torch.npu.stream(torch.npu.Stream()):
+        graph.capture_begin()
+        try:
+            results = op(value, *args, **kwargs)
+            graph.capture_end()
+        finally:
+            graph.abandon()
+        for one, other in zip(tensors(given), before, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+        torch.npu.manual_seed(42)
+        graph.replay()
+        expected = op(value, *args, **kwargs)
+    for one, other in zip(tensors(results), tensors(expected), strict=True):
+        torch.testing.assert_close(one.cpu(), other.cpu(), rtol=0, atol=0, equal_nan=True)
