@@ -75,10 +75,6 @@ void def_sharing(py::module_& module) {
   module.def("npu_alias", [](const at::Tensor& cpu, int64_t index) {
     return over(npu::adopt(cpu.storage(), npu::checked_device(index)), cpu);
   });
-  module.def("weak_alias", [](const at::Tensor& tensor) {
-    c10::StorageImpl* storage = storage_of(tensor);
-    return over(npu::share(storage, 0, static_cast<int64_t>(storage->nbytes()), /*owns=*/false), tensor);
-  });
 }
 
 // Events go to Python as addresses, 0 for one that was never recorded.

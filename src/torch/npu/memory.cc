@@ -223,13 +223,12 @@ int& format_of(c10::StorageImpl* npu) {
   return block_of(npu)->format;
 }
 
-c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool owns) {
+c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes) {
   c10::StorageImpl* twin = twin_of(npu);
   void* const memory = static_cast<char*>(twin->_mutable_data_ptr_no_checks().get()) + offset;
-  c10::DataPtr data(memory, c10::kCPU);
-  if (owns)
-    data = {memory, new Owner(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)),
-            [](void* owner) { delete static_cast<Owner*>(owner); }, c10::kCPU};
+  c10::DataPtr data(
+      memory, new Owner(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)),
+      [](void* owner) { delete static_cast<Owner*>(owner); }, c10::kCPU);
   const c10::Storage part(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                                 std::move(data), nullptr, /*resizable=*/false));
   c10::Storage out = adopt(part, npu->device().index(), /*is_counted=*/false);
@@ -239,7 +238,7 @@ c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool ow
 
 void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset) {
   const int format = format_of(npu);
-  const c10::Storage shared = share(other, offset, static_cast<int64_t>(npu->nbytes()), /*owns=*/true);
+  const c10::Storage shared = share(other, offset, static_cast<int64_t>(npu->nbytes()));
   npu->set_data_ptr_noswap(std::move(shared.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks()));
   format_of(npu) = format;
 }

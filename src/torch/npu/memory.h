@@ -107,9 +107,8 @@ c10::StorageImpl* twin_of(c10::StorageImpl* npu);
 // The format tag of an npu storage.
 int& format_of(c10::StorageImpl* npu);
 
-// A new npu storage over `bytes` of the memory of `npu` from `offset` on, not counted again. It keeps that memory alive if it
-// `owns` it; otherwise the caller sees to it that somebody else does.
-c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool owns);
+// A new npu storage over `bytes` of the memory of `npu` from `offset` on, which it keeps alive. Not counted again.
+c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes);
 // Makes `npu`, which keeps its size, stand on the memory of `other` from `offset` on, and keeps that alive.
 void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
 

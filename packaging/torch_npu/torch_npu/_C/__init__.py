@@ -8,16 +8,19 @@ from torch_npu._C import _distributed_c10d as _distributed_c10d
 from torch_npu.npu.cann import get_soc_version
 from torch_npu.npu.utils import default_stream
 
+_NPUGraph = _device.CapturedGraph
+_NPUTaskGroupHandle = _device.TaskGroup
+
 
 def _weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor over the memory of ``tensor`` that does not keep it: something else must, as long as it is used.
+    """A tensor over the memory of ``tensor``, which it keeps: a graph knows by that what can still be seen.
 
     Raises TypeError for what is no tensor of npu.
     """
     if not isinstance(tensor, torch.Tensor) or not tensor.is_npu:
         given = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise TypeError(f"_weak_ref_tensor: tensor is {given}, and must be a tensor of npu")
-    return _device.weak_alias(tensor.detach())
+    return tensor.detach()
 
 
 def _npu_get_soc_version() -> int:
