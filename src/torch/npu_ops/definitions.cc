@@ -97,6 +97,7 @@ void register_operators() {
     static auto* atb = new Definitions("atb");
     define_activations(*npu);
     define_atb_gating(*atb);
+    define_atb_matmul(*atb);
     define_atb_serving(*atb);
     define_communication(*npu);
     define_delta_rule(*npu);
@@ -111,18 +112,19 @@ void register_operators() {
     define_layer_norms(*npu);
     define_losses(*npu);
     define_matmul(*npu);
+    define_matmul_fusions(*npu);
     define_mla_prolog(*npu);
     define_moe_distribute(*npu);
     define_moe_gating(*npu);
     define_moe_permute(*npu);
     define_moe_results(*npu);
     define_moe_routing(*npu);
-    define_matmul_fusions(*npu);
     define_mx_quant(*npu);
     define_norms(*npu);
     define_optimisers(*npu);
     define_paged_cache(*npu, *atb);
     define_quant_activations(*npu);
+    define_quant_exchanges(*npu);
     define_quant_fusions(*npu);
     define_quant_matmul(*npu);
     define_quant_norms(*npu);
@@ -135,9 +137,6 @@ void register_operators() {
     define_shaped_norms(*npu);
     define_shapes(*npu);
     define_tensor_dumps(*npu);
-    static auto* atb = new Definitions("atb");
-    define_atb_matmul(*atb);
-    define_quant_exchanges(*npu);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }

@@ -8,6 +8,7 @@ namespace npugraph::npu_ops {
 
 void define_activations(Definitions& npu);
 void define_atb_gating(Definitions& atb);
+void define_atb_matmul(Definitions& atb);
 void define_atb_serving(Definitions& atb);
 void define_communication(Definitions& npu);
 void define_delta_rule(Definitions& npu);
@@ -22,18 +23,19 @@ void define_indexing(Definitions& npu);
 void define_layer_norms(Definitions& npu);
 void define_losses(Definitions& npu);
 void define_matmul(Definitions& npu);
+void define_matmul_fusions(Definitions& npu);
 void define_mla_prolog(Definitions& npu);
 void define_moe_distribute(Definitions& npu);
 void define_moe_gating(Definitions& npu);
 void define_moe_permute(Definitions& npu);
 void define_moe_results(Definitions& npu);
 void define_moe_routing(Definitions& npu);
-void define_matmul_fusions(Definitions& npu);
 void define_mx_quant(Definitions& npu);
 void define_norms(Definitions& npu);
 void define_optimisers(Definitions& npu);
 void define_paged_cache(Definitions& npu, Definitions& atb);
 void define_quant_activations(Definitions& npu);
+void define_quant_exchanges(Definitions& npu);
 void define_quant_fusions(Definitions& npu);
 void define_quant_matmul(Definitions& npu);
 void define_quant_norms(Definitions& npu);
@@ -46,9 +48,5 @@ void define_scatter(Definitions& npu);
 void define_shaped_norms(Definitions& npu);
 void define_shapes(Definitions& npu);
 void define_tensor_dumps(Definitions& npu);
-
-// Of the namespace atb.
-void define_atb_matmul(Definitions& atb);
-void define_quant_exchanges(Definitions& npu);
 
 }  // namespace npugraph::npu_ops
