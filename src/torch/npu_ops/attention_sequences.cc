@@ -23,12 +23,6 @@ c10::SymInt block_size_of(const Tensor& cache, PageForm form) {
 
 }  // namespace
 
-std::vector<int64_t> values_of(const Tensor& lengths) {
-  const Tensor numbers = lengths.to(at::kLong).contiguous();
-  const int64_t* first = numbers.const_data_ptr<int64_t>();
-  return {first, first + numbers.numel()};
-}
-
 std::vector<int64_t> from_ends(const char* op, const char* name, const std::vector<int64_t>& ends) {
   std::vector<int64_t> out;
   int64_t last = 0;

@@ -11,9 +11,6 @@ namespace npugraph::npu_ops {
 // Lengths as a call gives them: nothing where all sequences are as long as the tensor has room for.
 using GivenLengths = std::optional<std::vector<int64_t>>;
 
-// The values of a tensor of lengths, which is on the host.
-std::vector<int64_t> values_of(const Tensor& lengths);
-
 // 3, 7, 9 -> 3, 4, 2
 std::vector<int64_t> from_ends(const char* op, const char* name, const std::vector<int64_t>& ends);
 

@@ -3,6 +3,12 @@
 
 namespace npugraph::npu_ops {
 
+std::vector<int64_t> values_of(const Tensor& integers) {
+  const Tensor numbers = integers.to(at::kLong).contiguous();
+  const int64_t* first = numbers.const_data_ptr<int64_t>();
+  return {first, first + numbers.numel()};
+}
+
 CallArguments::CallArguments(const c10::OperatorHandle& op, torch::jit::Stack* stack)
     : op_(op.operator_name().name.substr(op.operator_name().name.find(':') + 2)), schema_(op.schema()), stack_(stack) {
   const auto given = torch::jit::last(*stack, schema_.arguments().size());
@@ -36,6 +42,7 @@ std::vector<Tensor> CallArguments::tensors(Names names) const {
 std::optional<std::vector<int64_t>> CallArguments::integers(Names names) const {
   const c10::IValue* value = find(names);
   if (value == nullptr) return std::nullopt;
+  if (value->isTensor()) return values_of(value->toTensor());
   if (value->isIntList()) return value->toIntVector();
   std::vector<int64_t> out;
   for (const c10::IValue& element : value->toListRef())
@@ -65,7 +72,7 @@ bool CallArguments::flag(Names names) const {
 
 std::string CallArguments::text(Names names) const {
   const c10::IValue* value = find(names);
-  return value == nullptr ? std::string() : value->toStringRef();
+  return value == nullptr || !value->isString() ? std::string() : value->toStringRef();
 }
 
 }  // namespace npugraph::npu_ops

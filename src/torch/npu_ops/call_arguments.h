@@ -22,6 +22,9 @@
 
 namespace npugraph::npu_ops {
 
+// Of a tensor of integers on the host.
+std::vector<int64_t> values_of(const Tensor& integers);
+
 template <auto* Kernel>
 torch::CppFunction boxed() {
   return torch::CppFunction::makeFromBoxedFunction<Kernel>();
@@ -39,13 +42,13 @@ class CallArguments {
   const Tensor& tensor(Names names) const;    // which the call has
   Tensor optional_tensor(Names names) const;  // undefined where it is None or the schema has none
   std::vector<Tensor> tensors(Names names) const;
-  std::optional<std::vector<int64_t>> integers(Names names) const;
+  std::optional<std::vector<int64_t>> integers(Names names) const;  // a list, or a tensor on the host
   std::optional<int64_t> optional_integer(Names names) const;
   // `fallback` where it is None or the schema has none.
   int64_t integer(Names names, int64_t fallback = 0) const;
   double number(Names names, double fallback = 0) const;
   bool flag(Names names) const;
-  std::string text(Names names) const;
+  std::string text(Names names) const;  // empty where it is None, or no string in the schema
 
   // Puts results in the place of the arguments.
   template <typename... Results>

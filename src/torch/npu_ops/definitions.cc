@@ -137,6 +137,9 @@ void register_operators() {
     define_shaped_norms(*npu);
     define_shapes(*npu);
     define_tensor_dumps(*npu);
+    static auto* atb = new Definitions("atb");
+    define_atb_gating(*atb);
+    define_paged_attention(*atb);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }

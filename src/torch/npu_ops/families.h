@@ -34,6 +34,7 @@ void define_mx_quant(Definitions& npu);
 void define_norms(Definitions& npu);
 void define_optimisers(Definitions& npu);
 void define_paged_cache(Definitions& npu, Definitions& atb);
+void define_paged_attention(Definitions& atb);
 void define_quant_activations(Definitions& npu);
 void define_quant_exchanges(Definitions& npu);
 void define_quant_fusions(Definitions& npu);

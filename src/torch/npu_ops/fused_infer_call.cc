@@ -174,34 +174,34 @@ InferAttention::Lengths InferAttention::lengths() const {
   const bool with_t = is_packed(layout_.in);
   Lengths out{.queries = with_t ? packed(query_name, query_lengths_)
                                 : Sequences::batched(op_, query_name, query_lengths_, query_, query_padding_)};
+  KeyRows& keys = out.keys;
+  keys.table = table_;
   if (table_.defined()) {
     TORCH_CHECK(key_lengths_, op_, ": block_table needs ", key_name);
-    out.lengths = *key_lengths_;
+    keys.lengths = *key_lengths_;
   } else {
-    out.keys = with_t ? packed(key_name, key_lengths_)
-                      : Sequences::batched(op_, key_name, key_lengths_, key_->stored(), key_padding_);
-    for (int64_t index = 0; index < out.keys->count(); ++index) out.lengths.push_back(out.keys->length(index));
+    keys.sequences = with_t ? packed(key_name, key_lengths_)
+                            : Sequences::batched(op_, key_name, key_lengths_, key_->stored(), key_padding_);
+    for (int64_t index = 0; index < keys.sequences->count(); ++index)
+      keys.lengths.push_back(keys.sequences->length(index));
   }
   const int64_t count = out.queries.count();
-  if (out.lengths.size() == 1) out.lengths.resize(count, out.lengths.front());
-  TORCH_CHECK(static_cast<int64_t>(out.lengths.size()) == count, op_, ": there are ", count,
-              " sequences of queries and ", out.lengths.size(), " of keys");
+  if (keys.lengths.size() == 1) keys.lengths.resize(count, keys.lengths.front());
+  TORCH_CHECK(static_cast<int64_t>(keys.lengths.size()) == count, op_, ": there are ", count,
+              " sequences of queries and ", keys.lengths.size(), " of keys");
   return out;
-}
-
-Tensor InferAttention::of_sequence(const StoredRows& rows, const Lengths& lengths, int64_t index) const {
-  return rows.in_pages() ? rows.of_pages(table_.select(0, index), lengths.lengths[index])
-                         : rows.of_sequence(*lengths.keys, index);
 }
 
 Weighting InferAttention::weighting(const Tensor& query, const Tensor& key, const Tensor& mask,
                                     const Tensor& bias) const {
   const c10::SymInt rows = query.sym_size(2), columns = key.sym_size(2);
-  return {.scale = scale_,
-          .bias = bias,
-          .dropped = dropped_by(op_, rule_, mask, query, rows, columns),
-          .causal = is_causal(rule_, rows, columns),
-          .sink = sink_};
+  Weighting out;
+  out.scale = scale_;
+  out.bias = bias;
+  out.dropped = dropped_by(op_, rule_, mask, query, rows, columns);
+  out.causal = is_causal(rule_, rows, columns);
+  out.sink = sink_;
+  return out;
 }
 
 Attention InferAttention::attend_one(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -241,9 +241,9 @@ Attention InferAttention::attend_by_sequences() const {
   for (int64_t index = 0; index < all.queries.count(); ++index) {
     const auto rope = query_rope_.defined() ? all.queries.part(query_rope_, index) : Tensor();
     const Tensor query = with(all.queries.part(query_, index), rope, -1);
-    const Tensor key = with(after(key_prefix_, of_sequence(*key_, all, index)),
-                            key_rope_ ? of_sequence(*key_rope_, all, index) : Tensor(), -1);
-    const Tensor value = after(value_prefix_, of_sequence(*value_, all, index));
+    const Tensor key =
+        with(after(key_prefix_, all.keys.of(*key_, index)), key_rope_ ? all.keys.of(*key_rope_, index) : Tensor(), -1);
+    const Tensor value = after(value_prefix_, all.keys.of(*value_, index));
     const int64_t rows = query.size(2), columns = key.size(2);
     const Attention one = attend_one(query, key, value,
                                      weighting(query, key, part_of_sequence(mask_, index, rows, columns),

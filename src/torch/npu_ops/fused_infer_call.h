@@ -24,8 +24,7 @@ class InferAttention {
  private:
   struct Lengths {
     Sequences queries;
-    std::optional<Sequences> keys;  // where they are not in pages
-    std::vector<int64_t> lengths;   // of keys
+    KeyRows keys;
   };
 
   void take_queries(const CallArguments& call);
@@ -41,7 +40,6 @@ class InferAttention {
   Attention attend_one(const Tensor& query, const Tensor& key, const Tensor& value, const Weighting& weighting) const;
   Weighting weighting(const Tensor& query, const Tensor& key, const Tensor& mask, const Tensor& bias) const;
   Tensor in_common_type(const Tensor& tensor) const;
-  Tensor of_sequence(const StoredRows& rows, const Lengths& lengths, int64_t index) const;
   Tensor in_result_type(const Tensor& result) const;
 
   const char* op_;

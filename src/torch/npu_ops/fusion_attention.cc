@@ -131,13 +131,15 @@ Gradients backward(const CallArguments& call) {
   const Tensor none = call.tensor({"query"}).new_empty({0});
   const c10::SymInt rope = attention.rope_size.value_or(0), size = queries.front().sym_size(-1) - rope;
   const auto rope_of = [&](const std::vector<Tensor>& parts) { return narrowed(parts, size, rope); };
-  return {.query = attention.joined_queries(narrowed(queries, 0, size)),
-          .key = attention.joined_keys(narrowed(keys, 0, size)),
-          .value = attention.joined_keys(values),
-          .pse = attention.gradient_of_pse(scores),
-          .query_rope = attention.rope_size ? attention.joined_queries(rope_of(queries)) : none,
-          .key_rope = attention.rope_size ? attention.joined_keys(rope_of(keys)) : none,
-          .sink = sink.defined() ? sink : none};
+  Gradients out;
+  out.query = attention.joined_queries(narrowed(queries, 0, size));
+  out.key = attention.joined_keys(narrowed(keys, 0, size));
+  out.value = attention.joined_keys(values);
+  out.pse = attention.gradient_of_pse(scores);
+  out.query_rope = attention.rope_size ? attention.joined_queries(rope_of(queries)) : none;
+  out.key_rope = attention.rope_size ? attention.joined_keys(rope_of(keys)) : none;
+  out.sink = sink.defined() ? sink : none;
+  return out;
 }
 
 void fusion_attention_grad(const OperatorHandle& op, Stack* stack) {

@@ -8,12 +8,6 @@ namespace {
 
 constexpr int64_t kLastSparseMode = 8;
 
-std::optional<std::vector<int64_t>> lengths_of(const CallArguments& call, const char* name, bool as_tensor) {
-  if (!as_tensor) return call.integers({name});
-  const Tensor tensor = call.optional_tensor({name});
-  return tensor.defined() ? std::make_optional(values_of(tensor)) : std::nullopt;
-}
-
 int64_t first_of(const std::optional<std::vector<int64_t>>& list) { return list && !list->empty() ? list->front() : 0; }
 
 }  // namespace
@@ -57,8 +51,8 @@ void FusionAttention::take_tensors(const CallArguments& call) {
 
 void FusionAttention::take_lengths(const CallArguments& call) {
   if (!is_packed(axes_)) return;
-  const auto queries = lengths_of(call, "actual_seq_qlen", numbers_are_tensors_);
-  const auto keys = lengths_of(call, "actual_seq_kvlen", numbers_are_tensors_);
+  const auto queries = call.integers({"actual_seq_qlen"});
+  const auto keys = call.integers({"actual_seq_kvlen"});
   TORCH_CHECK(queries && keys && queries->size() == keys->size(), op_,
               ": layout TND needs actual_seq_qlen and actual_seq_kvlen of the same length");
   query_sequences_ = Sequences::packed(from_ends(op_, "actual_seq_qlen", *queries));
@@ -123,12 +117,18 @@ c10::SymInt FusionAttention::count_weights() const {
 }
 
 std::vector<FusionAttention::Piece> FusionAttention::pieces() const {
-  if (!query_sequences_) return {{query_, key_, value_, weighting(0, query_, key_, 0)}};
   std::vector<Piece> out;
+  if (!query_sequences_) {
+    const Weighting all = weighting(0, query_, key_, 0);
+    out.push_back({query_, key_, value_, all});
+    return out;
+  }
   c10::SymInt first = 0;
   for (int64_t index = 0; index < query_sequences_->count(); ++index) {
     const Tensor query = query_sequences_->part(query_, index), key = key_sequences_->part(key_, index);
-    out.push_back({query, key, key_sequences_->part(value_, index), weighting(index, query, key, first)});
+    const Tensor value = key_sequences_->part(value_, index);
+    const Weighting one = weighting(index, query, key, first);
+    out.push_back({query, key, value, one});
     first += query.sym_size(1) * query.sym_size(2) * key.sym_size(2);
   }
   return out;
@@ -138,13 +138,15 @@ Weighting FusionAttention::weighting(int64_t index, const Tensor& query, const T
                                      const c10::SymInt& first) const {
   const MaskRule rule = query_sequences_ ? rule_of_sequence(rule_, index, query_sequences_->count()) : rule_;
   const std::array<c10::SymInt, 4> sizes{query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)};
-  return {.scale = scale_,
-          .bias = bias(index, query, key),
-          .dropped = dropped(index, query, key),
-          .causal = is_causal(rule, query.sym_size(2), key.sym_size(2)),
-          .sink = sink_,
-          .kept = dropout_.kept(first, sizes, query),
-          .keep_prob = dropout_.keep_prob()};
+  Weighting out;
+  out.scale = scale_;
+  out.bias = bias(index, query, key);
+  out.dropped = dropped(index, query, key);
+  out.causal = is_causal(rule, query.sym_size(2), key.sym_size(2));
+  out.sink = sink_;
+  out.kept = dropout_.kept(first, sizes, query);
+  out.keep_prob = dropout_.keep_prob();
+  return out;
 }
 
 Tensor FusionAttention::part(const Tensor& given, int64_t index) const {

@@ -69,4 +69,8 @@ Tensor StoredRows::of_pages(const Tensor& table, int64_t length) const {
                      [&](const Tensor& scale) { return from_pages(scale, scale_form_, heads, table, length); });
 }
 
+Tensor KeyRows::of(const StoredRows& rows, int64_t index) const {
+  return rows.in_pages() ? rows.of_pages(table.select(0, index), lengths[index]) : rows.of_sequence(*sequences, index);
+}
+
 }  // namespace npugraph::npu_ops

@@ -46,4 +46,13 @@ class StoredRows {
   PageForm scale_form_ = PageForm::kBnBsND;
 };
 
+// Which rows are those of a sequence: of pages that `table` names, [sequences, pages], or else of `sequences`.
+struct KeyRows {
+  Tensor table;
+  std::optional<Sequences> sequences;
+  std::vector<int64_t> lengths;
+
+  Tensor of(const StoredRows& rows, int64_t index) const;
+};
+
 }  // namespace npugraph::npu_ops
