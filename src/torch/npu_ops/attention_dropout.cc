@@ -55,7 +55,7 @@ Tensor Dropout::kept(const c10::SymInt& first, c10::SymIntArrayRef sizes, const 
 Tensor as_bits(const Tensor& kept) {
   const Tensor flat = kept.flatten().to(at::kByte);
   const c10::SymInt blocks = (flat.sym_size(0) + kBitsInBlock - 1) / kBitsInBlock;
-  const Tensor whole = at::constant_pad_nd_symint(flat, {0, blocks * kBitsInBlock - flat.sym_size(0)});
+  const Tensor whole = at::cat({flat, flat.new_zeros_symint({blocks * kBitsInBlock - flat.sym_size(0)})});
   return whole.view({-1, 8}).mul(bit_values(flat)).sum(-1, /*keepdim=*/false, at::kByte);
 }
 

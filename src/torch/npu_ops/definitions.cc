@@ -102,6 +102,7 @@ void register_operators() {
     define_communication(*npu);
     define_delta_rule(*npu);
     define_exchanges(*npu);
+    define_attention_softmax(*npu);
     define_float_status(*npu);
     define_formats(*npu);
     define_fused_infer_attention(*npu);
@@ -136,6 +137,7 @@ void register_operators() {
     define_scatter(*npu);
     define_shaped_norms(*npu);
     define_shapes(*npu);
+    define_sparse_attention(*npu);
     define_tensor_dumps(*npu);
     static auto* atb = new Definitions("atb");
     define_atb_gating(*atb);

@@ -13,6 +13,7 @@ void define_atb_serving(Definitions& atb);
 void define_communication(Definitions& npu);
 void define_delta_rule(Definitions& npu);
 void define_exchanges(Definitions& npu);
+void define_attention_softmax(Definitions& npu);
 void define_float_status(Definitions& npu);
 void define_formats(Definitions& npu);
 void define_fused_infer_attention(Definitions& npu);
@@ -48,6 +49,7 @@ void define_sampling(Definitions& npu);
 void define_scatter(Definitions& npu);
 void define_shaped_norms(Definitions& npu);
 void define_shapes(Definitions& npu);
+void define_sparse_attention(Definitions& npu);
 void define_tensor_dumps(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

@@ -212,8 +212,8 @@ Tensor FusionAttention::gradient_of_pse(const std::vector<Tensor>& scores) const
   for (const Tensor& of_scores : scores) {
     const Tensor by_rows = rows == 1 ? of_scores.sum(2, /*keepdim=*/true) : of_scores;
     const Tensor by_heads = pse_.sym_size(1) == 1 ? by_rows.sum(1, /*keepdim=*/true) : by_rows;
-    parts.push_back(
-        at::constant_pad_nd_symint(by_heads, {0, columns - by_heads.sym_size(3), 0, rows - by_heads.sym_size(2)}));
+    const std::array<c10::SymInt, 4> pad{0, columns - by_heads.sym_size(3), 0, rows - by_heads.sym_size(2)};
+    parts.push_back(query_sequences_ ? at::constant_pad_nd_symint(by_heads, pad) : by_heads);
   }
   Tensor out = at::cat(parts, 0);
   if (pse_.sym_size(0) == 1) out = out.sum(0, /*keepdim=*/true);
