@@ -99,8 +99,13 @@ void register_operators() {
     define_atb_gating(*atb);
     define_atb_matmul(*atb);
     define_atb_serving(*atb);
+    define_boxes(*npu);
     define_communication(*npu);
+    define_convolutions(*npu);
     define_delta_rule(*npu);
+    define_detection(*npu);
+    define_detection_sizes(*npu);
+    define_dropout(*npu);
     define_exchanges(*npu);
     define_attention_softmax(*npu);
     define_float_status(*npu);
@@ -130,6 +135,7 @@ void register_operators() {
     define_quant_matmul(*npu);
     define_quant_norms(*npu);
     define_quantise(*npu);
+    define_recurrent(*npu);
     define_rope_cache(*npu);
     define_rope_quant_cache(*npu);
     define_rotary(*npu);
@@ -138,6 +144,7 @@ void register_operators() {
     define_shaped_norms(*npu);
     define_shapes(*npu);
     define_sparse_attention(*npu);
+    define_spectra(*npu);
     define_tensor_dumps(*npu);
     static auto* atb = new Definitions("atb");
     define_atb_gating(*atb);

@@ -158,12 +158,6 @@ Tensor masked_fill_range(const Tensor& input, const Tensor& start, const Tensor&
   return at::where(number > 0, filled.to(x.scalar_type()), x).view_symint(input.sym_sizes());
 }
 
-// Values of the eight bits of a byte.
-Tensor bit_values(const Tensor& like) {
-  return at::bitwise_left_shift(at::ones({8}, like.options().dtype(at::kInt)),
-                                at::arange(8, like.options().dtype(at::kInt)));
-}
-
 Tensor sign_bits_pack(const Tensor& input, int64_t size) {
   constexpr const char* kOp = "npu_sign_bits_pack";
   check_type(kOp, "input", input, {at::kFloat, at::kHalf});
@@ -171,8 +165,7 @@ Tensor sign_bits_pack(const Tensor& input, int64_t size) {
   const SymInt bytes = (input.sym_size(0) + 7) / 8;
   TORCH_CHECK(size >= 1 && bytes % size == 0, kOp, ": size is ", size, ", but there are ", bytes, " bytes");
   const Tensor all = longer(input, 0, bytes * 8 - input.sym_size(0), -1);
-  const Tensor bits = (all >= 0).view_symint({bytes, 8}) * bit_values(input);
-  return bits.sum(1).to(at::kByte).view_symint({size, bytes / size});
+  return pack_bits(all >= 0).view_symint({size, bytes / size});
 }
 
 Tensor sign_bits_unpack(const Tensor& input, int64_t size, at::ScalarType dtype) {
@@ -181,8 +174,7 @@ Tensor sign_bits_unpack(const Tensor& input, int64_t size, at::ScalarType dtype)
   check_dims(kOp, "input", input, 1, 1);
   TORCH_CHECK(size >= 1 && input.sym_size(0) * 8 % size == 0, kOp, ": size is ", size, ", but there are ",
               input.sym_size(0) * 8, " bits");
-  const Tensor set = input.to(at::kInt).unsqueeze(1).bitwise_and(bit_values(input)).ne(0);
-  return (set.to(dtype) * 2 - 1).view_symint({size, input.sym_size(0) * 8 / size});
+  return (unpack_bits(input).to(dtype) * 2 - 1).view_symint({size, input.sym_size(0) * 8 / size});
 }
 
 // Sums over the places that repeated what stands at one place of the input.

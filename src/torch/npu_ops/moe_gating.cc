@@ -21,6 +21,11 @@ void check_groups(const char* op, const Tensor& x, int64_t groups, int64_t kept)
   TORCH_CHECK(kept >= 1 && kept <= groups, op, ": ", kept, " of ", groups, " groups are to be kept");
 }
 
+void check_summed(const char* op, const Tensor& x, int64_t groups, int64_t n) {
+  TORCH_CHECK(n >= 1 && x.sym_size(-1) / groups >= n, op, ": n is ", n, ", but a group has ", x.sym_size(-1) / groups,
+              " experts");
+}
+
 struct TopKGate {
   int64_t k, k_group, group_count, group_select_mode, renorm, norm_type;
   double scale, eps;
@@ -128,8 +133,7 @@ Two fused_add_topk_div(const Tensor& x, const Tensor& add_num, const OptionalTen
   TORCH_CHECK(!activation || *activation == "activation_sigmoid", kOp, ": activation_type is \"", *activation,
               "\", allowed is \"activation_sigmoid\"");
   TORCH_CHECK(!enable_expert_mapping, kOp, ": enable_expert_mapping is not supported on the host");
-  TORCH_CHECK(n >= 1 && x.sym_size(-1) / group_num >= n, kOp, ": n is ", n, ", but a group has ",
-              x.sym_size(-1) / group_num, " experts");
+  check_summed(kOp, x, group_num, n);
   const Tensor score = wide(x).sigmoid();
   const Tensor choice = only_best_groups(score + wide(add_num), group_num, group_topk, n);
   const Tensor places = top_places(choice, k);
@@ -150,6 +154,14 @@ std::tuple<Tensor&, Tensor&> fused_add_topk_div_out(const Tensor& x, const Tenso
   y.copy_(std::get<0>(out));
   indices.copy_(std::get<1>(out));
   return {y, indices};
+}
+
+void group_topk(const Tensor& x, int64_t k, int64_t group_num, int64_t n) {
+  constexpr const char* kOp = "_npu_group_topk";
+  check_floating(kOp, "self", x);
+  check_groups(kOp, x, group_num, k);
+  check_summed(kOp, x, group_num, n);
+  Tensor(x).masked_fill_(outside_best_groups(wide(x), group_num, k, n), 0);
 }
 
 }  // namespace
@@ -177,6 +189,9 @@ void define_moe_gating(Definitions& npu) {
 }
 
 void define_atb_gating(Definitions& atb) {
+  atb.composite("_npu_group_topk", &group_topk,
+                "Writes zeros into all but the k of group_num equal parts of the last dimension whose n greatest have "
+                "the greatest sum");
   atb.composed("npu_fused_add_topk_div", &fused_add_topk_div,
                "score = sigmoid(x); the k experts of the greatest score + add_num within the group_topk of group_num "
                "groups of the "

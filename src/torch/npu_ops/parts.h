@@ -11,4 +11,8 @@ at::Tensor count_up(const at::Tensor& like, const c10::SymInt& n);
 // `x` with `count` more places along `dim`, all `value` (constant_pad_nd takes no symbols).
 at::Tensor longer(const at::Tensor& x, int64_t dim, const c10::SymInt& count, const at::Scalar& value = 0);
 
+// Bytes of eight truth values each, the first in the lowest bit, and back.
+at::Tensor pack_bits(const at::Tensor& bits);
+at::Tensor unpack_bits(const at::Tensor& bytes);
+
 }  // namespace npugraph::npu_ops

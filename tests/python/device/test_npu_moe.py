@@ -152,6 +152,16 @@ def test_fused_add_topk_div(is_norm: bool) -> None:
     check(torch.ops.atb.npu_fused_add_topk_div.out, args, into, **kwargs, **out)
 
 
+def test_group_topk() -> None:
+    def reference(x, k, group_num, n):
+        kept = groups_kept(x, group_num, k, n)
+        x.copy_(torch.where(kept == -torch.inf, 0, kept))
+
+    check(torch.ops.atb._npu_group_topk, (normal(5, 16), 2, 4, 2), reference)
+    with pytest.raises(RuntimeError, match=r"_npu_group_topk: n is 5, but a group has 4 experts"):
+        torch.ops.atb._npu_group_topk(normal(5, 16), 2, 4, 5)
+
+
 def init_routing(x, row_idx, expert_idx, active_num):
     n, k = expert_idx.shape
     pairs = sorted(zip(expert_idx.flatten().tolist(), range(n * k), row_idx.flatten().tolist(), strict=True))

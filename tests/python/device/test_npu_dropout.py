@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of src/torch/npu_ops/dropout.cc: shares of what is dropped, and what masks mean."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_npu
+
+from tests.python.device.npu_operators import check, check_close, normal
+
+
+def bits_of(mask: torch.Tensor, count: int) -> torch.Tensor:
+    return torch.tensor([mask[i // 8] >> (i % 8) & 1 for i in range(count)], dtype=torch.float64)
+
+
+def packed(count: int) -> torch.Tensor:
+    return torch.randint(0, 256, (-(-count // 128) * 16,), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+
+
+def test_masks_in_bits() -> None:
+    x, mask = normal(10, 13), packed(130)
+
+    def reference(x, mask, p):
+        return x * bits_of(mask, 130).view(10, 13) / (1 - p)
+
+    check(torch_npu.npu_dropout_do_mask, (x, mask, 0.25), lambda x, m, p: (reference(x, m, p), m))
+    check(torch_npu.npu_dropout_backward, (x, mask, 0.25), reference)
+
+
+def test_masks_in_bytes() -> None:
+    mask = packed(12)[:12] % 2
+    run = torch.ops.npu._dropout_with_byte_mask_backward
+    check(run, (normal(3, 4), mask, 0.5), lambda x, m, p: x * m.view(3, 4) / (1 - p))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_dropout(p: float) -> None:
+    ops = torch.ops.npu
+    x = (normal(100, 100).abs() + 1).npu().requires_grad_()
+    y, mask = ops._npu_dropout(x, p)
+    assert mask.dtype == torch.uint8
+    assert mask.numel() == -(-10000 // 128) * 16
+    kept = bits_of(mask.cpu(), 10000).view(100, 100)
+    check_close(y.detach().cpu(), x.detach().cpu().double() * kept / ((1 - p) or 1))
+    assert abs(kept.mean() - (1 - p)) < 0.02
+    y.sum().backward()
+    check_close(x.grad.cpu(), kept / ((1 - p) or 1))
+    y, mask = ops._dropout_with_byte_mask(x.detach(), p)
+    check_close(y.cpu(), x.detach().cpu() * mask.cpu().view(100, 100) / ((1 - p) or 1))
+    assert torch.equal(ops.dropout_with_byte_mask(x.detach(), p, False), x.detach())
+    share = (ops.dropout_with_byte_mask(x.detach(), p, True) == 0).cpu().double().mean()
+    assert abs(share - p) < 0.02
+
+
+def test_dropout_of_a_softmax() -> None:
+    x, other = normal(2, 3, 8), normal(2, 3, 8, seed=1)
+    mask, softmax, out = torch_npu.npu_dropout_with_add_softmax(x.npu(), other.npu(), 0.5, 0.25, -1)
+    want = (other.double() + 0.5 * x.double()).softmax(-1)
+    check_close(softmax.cpu(), want)
+    check_close(out.cpu(), want * mask.cpu() / 0.75)
+
+    def backward(grad, mask, softmax, alpha, prob, dim):
+        leaves = x.double().requires_grad_(), other.double().requires_grad_()
+        ((leaves[1] + alpha * leaves[0]).softmax(dim) * mask / (1 - prob)).backward(grad)
+        return leaves[0].grad, leaves[1].grad
+
+    args = (normal(2, 3, 8, seed=2), mask.cpu(), softmax.cpu(), 0.5, 0.25, -1)
+    check(torch_npu.npu_dropout_with_add_softmax_backward, args, backward)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_random_choice_with_mask(device: str) -> None:
+    x = torch.zeros(4, 5, dtype=torch.bool)
+    x[[0, 1, 2, 3], [4, 0, 2, 2]] = True
+    for count in (2, 6, 30):
+        places, valid = (out.cpu() for out in torch_npu.npu_random_choice_with_mask(x.to(device), count))
+        assert places.shape == (count, 2)
+        assert int(valid.sum()) == min(count, 4)
+        chosen = {tuple(place) for place in places[valid].tolist()}
+        assert len(chosen) == min(count, 4)
+        assert all(x[place] for place in chosen)
+        assert not places[~valid].any()
+    chances = [torch_npu.npu_random_choice_with_mask(x.to(device), 1)[0][0].tolist() for _ in range(40)]
+    assert len({tuple(place) for place in chances}) > 1
+
+
+def test_sim_exponential() -> None:
+    x = torch.empty(10000).npu()
+    assert torch_npu.npu_sim_exponential_(x, 2.0) is x
+    assert (x > 0).all()
+    assert abs(x.mean().item() - 0.5) < 0.03
+
+
+def test_errors() -> None:
+    with pytest.raises(RuntimeError, match=r"_npu_dropout: the share of elements to drop is 1.5, allowed are 0 to 1"):
+        torch.ops.npu._npu_dropout(normal(3), 1.5)
+    with pytest.raises(RuntimeError, match=r"npu_dropout_do_mask: mask has 8 bits, and not 9"):
+        torch_npu.npu_dropout_do_mask(normal(9), torch.zeros(1, dtype=torch.uint8), 0.5)
