@@ -22,16 +22,11 @@ Tensor counts_of(const Tensor& ids, const c10::SymInt& n) {
   return flat.new_zeros_symint({n}).scatter_add(0, flat, at::ones_like(flat));
 }
 
-Tensor outside_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int64_t summed) {
+Tensor only_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int64_t summed) {
   const Tensor parts = choice.unflatten_symint(-1, {groups, choice.sym_size(-1) / groups});
   const Tensor score = summed == 1 ? parts.amax(-1) : std::get<0>(parts.sort(-1, true)).narrow(-1, 0, summed).sum(-1);
   const Tensor dropped = at::ones_like(score, score.options().dtype(at::kBool)).scatter(-1, top_places(score, keep), 0);
-  return dropped.unsqueeze(-1).expand_as(parts).flatten(-2);
-}
-
-Tensor only_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int64_t summed) {
-  return choice.masked_fill(outside_best_groups(choice, groups, keep, summed),
-                            -std::numeric_limits<double>::infinity());
+  return parts.masked_fill(dropped.unsqueeze(-1), -std::numeric_limits<double>::infinity()).flatten(-2);
 }
 
 Tensor rows_or_zeros(const Tensor& x, const Tensor& places, const Tensor& valid) {

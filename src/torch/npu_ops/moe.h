@@ -15,10 +15,8 @@ Tensor rising_places(const Tensor& x);
 Tensor inverse_of(const Tensor& permutation);
 // How often each of 0, 1, ..., n - 1 is in `ids`, all of which are below n, in int64.
 Tensor counts_of(const Tensor& ids, const c10::SymInt& n);
-// Which elements of `choice` are not in the `keep` best of `groups` equal parts of the last dimension. The score of a part is the
-// sum of its `summed` greatest elements.
-Tensor outside_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int64_t summed);
-// `choice` with -inf for these.
+// `choice` with -inf for all but the `keep` best of `groups` equal parts of the last dimension. The score of a part is the sum of
+// its `summed` greatest elements.
 Tensor only_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int64_t summed);
 // Rows `places` of `x`, of any shape; zeros where `valid` is false.
 Tensor rows_or_zeros(const Tensor& x, const Tensor& places, const Tensor& valid);

@@ -156,14 +156,6 @@ std::tuple<Tensor&, Tensor&> fused_add_topk_div_out(const Tensor& x, const Tenso
   return {y, indices};
 }
 
-void group_topk(const Tensor& x, int64_t k, int64_t group_num, int64_t n) {
-  constexpr const char* kOp = "_npu_group_topk";
-  check_floating(kOp, "self", x);
-  check_groups(kOp, x, group_num, k);
-  check_summed(kOp, x, group_num, n);
-  Tensor(x).masked_fill_(outside_best_groups(wide(x), group_num, k, n), 0);
-}
-
 }  // namespace
 
 void define_moe_gating(Definitions& npu) {
@@ -189,9 +181,6 @@ void define_moe_gating(Definitions& npu) {
 }
 
 void define_atb_gating(Definitions& atb) {
-  atb.composite("_npu_group_topk", &group_topk,
-                "Writes zeros into all but the k of group_num equal parts of the last dimension whose n greatest have "
-                "the greatest sum");
   atb.composed("npu_fused_add_topk_div", &fused_add_topk_div,
                "score = sigmoid(x); the k experts of the greatest score + add_num within the group_topk of group_num "
                "groups of the "

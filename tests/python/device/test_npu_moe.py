@@ -152,16 +152,6 @@ def test_fused_add_topk_div(is_norm: bool) -> None:
     check(torch.ops.atb.npu_fused_add_topk_div.out, args, into, **kwargs, **out)
 
 
-def test_group_topk() -> None:
-    def reference(x, k, group_num, n):
-        kept = groups_kept(x, group_num, k, n)
-        x.copy_(torch.where(kept == -torch.inf, 0, kept))
-
-    check(torch.ops.atb._npu_group_topk, (normal(5, 16), 2, 4, 2), reference)
-    with pytest.raises(RuntimeError, match=r"_npu_group_topk: n is 5, but a group has 4 experts"):
-        torch.ops.atb._npu_group_topk(normal(5, 16), 2, 4, 5)
-
-
 def init_routing(x, row_idx, expert_idx, active_num):
     n, k = expert_idx.shape
     pairs = sorted(zip(expert_idx.flatten().tolist(), range(n * k), row_idx.flatten().tolist(), strict=True))
@@ -584,6 +574,10 @@ def test_gradients_of_permutation_by_a_map(drop_and_pad: bool) -> None:
         (
             lambda: torch_npu.npu_fused_add_topk_div(normal(2, 8), normal(8), activation_type="relu"),
             r'npu_fused_add_topk_div: activation_type is "relu", allowed is "activation_sigmoid"',
+        ),
+        (
+            lambda: torch_npu.npu_fused_add_topk_div(normal(2, 16), normal(16), group_num=4, n=5),
+            r"npu_fused_add_topk_div: n is 5, but a group has 4 experts",
         ),
         (
             lambda: torch_npu.npu_moe_update_expert(integers(0, 3, 2, 2), integers(0, 3, 3, 3)),
