@@ -99,6 +99,7 @@ void register_operators() {
     define_atb_gating(*atb);
     define_atb_matmul(*atb);
     define_atb_serving(*atb);
+    define_attention_softmax(*npu);
     define_boxes(*npu);
     define_communication(*npu);
     define_convolutions(*npu);
@@ -107,7 +108,6 @@ void register_operators() {
     define_detection_sizes(*npu);
     define_dropout(*npu);
     define_exchanges(*npu);
-    define_attention_softmax(*npu);
     define_float_status(*npu);
     define_formats(*npu);
     define_fused_infer_attention(*npu);
@@ -128,6 +128,7 @@ void register_operators() {
     define_mx_quant(*npu);
     define_norms(*npu);
     define_optimisers(*npu);
+    define_paged_attention(*atb);
     define_paged_cache(*npu, *atb);
     define_quant_activations(*npu);
     define_quant_exchanges(*npu);
@@ -146,9 +147,6 @@ void register_operators() {
     define_sparse_attention(*npu);
     define_spectra(*npu);
     define_tensor_dumps(*npu);
-    static auto* atb = new Definitions("atb");
-    define_atb_gating(*atb);
-    define_paged_attention(*atb);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }
