@@ -42,7 +42,8 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm_quant(const Tensor& x1, const Te
 }
 
 Quantised quantised_branch(const Tensor& normed, const OptionalTensor& smooth, at::ScalarType type, bool wanted) {
-  if (!wanted) return {normed.new_empty({0}, normed.options().dtype(type)), normed.new_empty({0}, at::kFloat)};
+  if (!wanted)
+    return {normed.new_empty({0}, normed.options().dtype(storage_type(type))), normed.new_empty({0}, at::kFloat)};
   const Tensor factor = wide(smooth);
   return quantised_rows(factor.defined() ? normed * factor : normed, type);
 }

@@ -81,7 +81,13 @@ def kv_arguments(mode: str) -> tuple:
 
 @pytest.mark.parametrize("mode", CACHES)
 def test_kv_rmsnorm_rope_cache(mode: str) -> None:
-    check(torch_npu.npu_kv_rmsnorm_rope_cache, kv_arguments(mode), kv_rmsnorm_rope_cache, cache_mode=mode)
+    check(
+        torch_npu.npu_kv_rmsnorm_rope_cache,
+        kv_arguments(mode),
+        kv_rmsnorm_rope_cache,
+        cache_mode=mode,
+        dynamic=mode == "PA",
+    )
 
 
 def test_variants_of_kv_rmsnorm_rope_cache() -> None:
@@ -96,7 +102,7 @@ def test_variants_of_kv_rmsnorm_rope_cache() -> None:
         return kv_rmsnorm_rope_cache(*args, **kwargs)[2:]
 
     check(torch_npu.npu_kv_rmsnorm_rope_cache_v2, args, in_place, cache_mode="PA", whole=True)
-    check(torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional, args, functional, cache_mode="PA")
+    check(torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional, args, functional, cache_mode="PA", dynamic=False)
 
 
 @pytest.mark.parametrize("mode", ["Norm", "PA_NZ"])
@@ -109,7 +115,7 @@ def test_kv_rmsnorm_rope_cache_in_int8(mode: str) -> None:
     scales = {"k_rope_scale": torch.tensor([40.0]), "c_kv_scale": normal(args[1].shape[0], seed=5) * 50}
     args = (*args, k_cache.char(), ckv_cache.char())
     op = torch_npu.npu_kv_rmsnorm_rope_cache
-    check(op, args, kv_rmsnorm_rope_cache, cache_mode=mode, **scales, c_kv_offset=torch.tensor([3.0]))
+    check(op, args, kv_rmsnorm_rope_cache, cache_mode=mode, **scales, c_kv_offset=torch.tensor([3.0]), dynamic=False)
 
 
 def qkv_rms_norm_rope_cache(
@@ -137,15 +143,16 @@ def test_qkv_rms_norm_rope_cache() -> None:
     op = torch_npu.npu_qkv_rms_norm_rope_cache
     pages, pieces = (3, 4, 2, 8), (3, 4, 4, 4)
     check(op, qkv_arguments(torch.float32, *pages), qkv_rms_norm_rope_cache, cache_mode="PA_BSND", whole=True)
-    check(op, qkv_arguments(torch.float32, *pieces), qkv_rms_norm_rope_cache, whole=True)
+    check(op, qkv_arguments(torch.float32, *pieces), qkv_rms_norm_rope_cache, whole=True, dynamic=False)
     scale = {"k_scale": torch.tensor([0.02]), "v_scale": normal(2, 8, seed=9).abs() / 9 + 0.01}
-    check(op, qkv_arguments(torch.int8, *pieces), qkv_rms_norm_rope_cache, **scale, whole=True)
+    check(op, qkv_arguments(torch.int8, *pieces), qkv_rms_norm_rope_cache, **scale, whole=True, dynamic=False)
 
     def functional(*args, **kwargs):
         written = [x.clone() for x in args[6:9]]
         return *qkv_rms_norm_rope_cache(*args[:6], *written, *args[9:], **kwargs), *written
 
-    check(torch_npu.npu_qkv_rms_norm_rope_cache_functional, qkv_arguments(torch.float32, *pieces), functional)
+    op = torch_npu.npu_qkv_rms_norm_rope_cache_functional
+    check(op, qkv_arguments(torch.float32, *pieces), functional, dynamic=False)
 
 
 def rope_quant_kvcache(x, cos, sin, k_cache, v_cache, indices, scale_k, scale_v, splits, **given):
@@ -178,7 +185,7 @@ def test_rope_quant_kvcache() -> None:
     slots = torch.tensor([3, 0, -1, 8, 11, 2], dtype=torch.int32)
     args = (*rope_arguments(torch.float32, 3, 4, 2, 8), slots, *SCALES)
     offset = {"offset_k": torch.tensor([3] * 8, dtype=torch.int32)}
-    check(op, args, rope_quant_kvcache, cache_mode="page", kv_output=True, **offset)
+    check(op, args, rope_quant_kvcache, cache_mode="page", kv_output=True, **offset, dynamic=False)
 
 
 @pytest.mark.parametrize("bias", [integers(-9, 9, 64, dtype=torch.int32), normal(64, seed=8)])
@@ -191,7 +198,15 @@ def test_dequant_rope_quant_kvcache(bias: torch.Tensor) -> None:
     _, *args = (*rope_arguments(torch.float32, 2, 7, 2, 8), torch.tensor([4, 0]), *SCALES)
     scales = {"weight_scale": normal(64, seed=6) / 50, "activation_scale": normal(6, seed=7).abs()}
     x = integers(-99, 99, 2, 3, 64, dtype=torch.int32)
-    check(torch_npu.npu_dequant_rope_quant_kvcache, (x, *args), reference, bias=bias, kv_output=True, **scales)
+    check(
+        torch_npu.npu_dequant_rope_quant_kvcache,
+        (x, *args),
+        reference,
+        bias=bias,
+        kv_output=True,
+        **scales,
+        dynamic=False,
+    )
 
 
 HIDDEN, RANK, HEADS, NOPE, ROPE, LATENT = 16, 12, 2, 4, 8, 32
@@ -262,10 +277,10 @@ INDEX = torch.tensor([3, 0, -1, 8, 11, 2])
 
 def test_mla_prolog() -> None:
     *first, kv_cache, kr_cache = mla_arguments(6)
-    check(torch_npu.npu_mla_prolog, (*first, INDEX, kv_cache, kr_cache), mla_prolog)
+    check(torch_npu.npu_mla_prolog, (*first, INDEX, kv_cache, kr_cache), mla_prolog, dynamic=False)
     *first, kv_cache, kr_cache = mla_arguments(2, 3)
     args = (*first, INDEX.view(2, 3), kv_cache, kr_cache)
-    check(torch_npu.npu_mla_prolog_v2, args, mla_prolog_v2, cache_mode="PA_NZ")
+    check(torch_npu.npu_mla_prolog_v2, args, mla_prolog_v2, cache_mode="PA_NZ", dynamic=False)
 
 
 def test_mla_prolog_v3() -> None:
@@ -277,7 +292,7 @@ def test_mla_prolog_v3() -> None:
         caches = [cache.clone() for cache in args[-2:]]
         return *mla_prolog_v3(*args[:-2], *caches, **given), *caches
 
-    check(torch_npu.npu_mla_prolog_v3_functional, mla_arguments(6), functional, cache_index=INDEX)
+    check(torch_npu.npu_mla_prolog_v3_functional, mla_arguments(6), functional, cache_index=INDEX, dynamic=False)
 
 
 def in_int8(x):
@@ -294,9 +309,7 @@ def test_mla_prolog_of_one_weight_in_int8() -> None:
         "quant_scale_ckr": normal(1, ROPE, seed=14) * 30,
     }
     args = (*first, INDEX, kv_cache.char(), kr_cache.char())
-    # A query is the sum over rounded values: those that differ by one show.
-    op = torch_npu.npu_mla_prolog_v2
-    check(op, args, mla_prolog_v2, **given)
+    check(torch_npu.npu_mla_prolog_v2, args, mla_prolog_v2, **given, dynamic=False)
 
 
 def test_mla_prolog_in_int8() -> None:
@@ -307,7 +320,9 @@ def test_mla_prolog_in_int8() -> None:
     tokens, scales["dequant_scale_x"] = in_int8(first[0].T)
     first[0], scales["dequant_scale_x"] = tokens.T.contiguous(), scales["dequant_scale_x"].T.contiguous()
     args = (*first, INDEX, kv_cache.char(), kr_cache)
-    check(torch_npu.npu_mla_prolog_v2, args, mla_prolog_v2, **scales, quant_scale_ckv=torch.tensor([20.0]))
+    check(
+        torch_npu.npu_mla_prolog_v2, args, mla_prolog_v2, **scales, quant_scale_ckv=torch.tensor([20.0]), dynamic=False
+    )
 
 
 KV = kv_arguments("Norm")

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_npu
 
-from tests.python.device.npu_operators import FLOATING, check, check_gradient, integers, normal
+from tests.python.device.npu_operators import FLOATING, check, check_close, check_gradient, integers, normal
 
 
 def rms_norm(x, gamma, epsilon=1e-6):
@@ -173,6 +173,24 @@ def test_add_rms_norm_dynamic_quant_in_float8() -> None:
     assert y.dtype == torch.float8_e4m3fn
     want = torch_npu.npu_rms_norm(x, torch.ones(16))[0]
     torch.testing.assert_close(y.float() * scale[:, None], want, rtol=0.07, atol=1e-2)
+
+
+def unpacked(x):
+    """Eight values of four bits in each element, the first in the lowest bits."""
+    nibbles = torch.stack([(x.long() >> shift) & 15 for shift in range(0, 32, 4)], -1).flatten(-2)
+    return torch.where(nibbles > 7, nibbles - 16, nibbles)
+
+
+@pytest.mark.parametrize("dtype", [torch.quint4x2, 285])
+def test_quantised_in_four_bits(dtype: torch.dtype | int) -> None:
+    x, gamma = normal(3, 16), torch.ones(16)
+    t = rms_norm(x.double(), gamma)[0]
+    y, none, _, scale, _ = torch_npu.npu_add_rms_norm_dynamic_quant(x, 0 * x, gamma, y_dtype=dtype)
+    assert y.dtype == none.dtype == torch.int32
+    torch.testing.assert_close(scale.double(), t.abs().amax(-1) / 7, rtol=1e-5, atol=1e-5)
+    check_close(unpacked(y), quantise(t / scale.double()[:, None], -8, 7))
+    y, _, _ = torch_npu.npu_add_rms_norm_quant(x, 0 * x, gamma, torch.tensor([0.15]), None, dst_type=dtype)
+    check_close(unpacked(y), quantise(t / 0.15, -8, 7))
 
 
 def test_rms_norm_quant() -> None:
@@ -354,13 +372,19 @@ X, GAMMA = normal(3, 16), normal(16)
             "npu_add_rms_norm_quant",
             (X, X, GAMMA, GAMMA, None),
             {"dst_type": torch.int64},
-            "npu_add_rms_norm_quant: dst_type is Long, allowed are int8, float8_e4m3fn and float8_e5m2",
+            "npu_add_rms_norm_quant: dst_type is Long, allowed are int8, int4, quint4x2, float8_e4m3fn and",
         ),
         (
             "_npu_rms_norm_backward_quant",
             (X, X, X[:, :1], GAMMA, GAMMA),
             {"quant_mode": "dynamic"},
             "allowed is 'static'",
+        ),
+        (
+            "npu_add_rms_norm_dynamic_quant",
+            (X[:, :12], X[:, :12], GAMMA[:12]),
+            {"y_dtype": torch.quint4x2},
+            "rows of 12 values of 4 bits do not fill whole elements of int32",
         ),
         ("npu_group_norm_silu", (X, None, None, 5), {}, "npu_group_norm_silu: input has 16 channels, .* groups of 5"),
         ("npu_normalize_batch", (X[None], GAMMA[:1].int(), 2), {}, "normalize_type is 2, allowed are 0"),
