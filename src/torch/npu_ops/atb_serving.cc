@@ -2,7 +2,7 @@
 // Operators of namespace atb beside attention and its caches.
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms.h"
-#include "torch/npu_ops/quantised.h"
+#include "torch/npu_ops/quantisation.h"
 #include "torch/npu_ops/rotations.h"
 
 namespace npugraph::npu_ops {
@@ -44,14 +44,14 @@ void quant_rms_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, co
   const char* op = "_npu_quant_rms_norm";
   check_type(op, "output", output, {at::kChar});
   const Tensor normed = rms_normed(op, x, gamma, eps).wide + wide(beta);
-  output.copy_(quantised(normed, scale, offset, /*divide=*/true, at::kChar));
+  output.copy_(statically_quantised(op, normed, scale, offset, /*divide=*/true, QuantType{}));
 }
 
 void quantize_per_tensor(const Tensor& x, const Tensor& scale, const Tensor& zero_point, Tensor& y) {
   const char* op = "_npu_quantize_per_tensor";
   check_floating(op, "x", x);
   check_type(op, "y", y, {at::kChar});
-  y.copy_(quantised(wide(x), scale, zero_point, /*divide=*/true, at::kChar));
+  y.copy_(statically_quantised(op, wide(x), scale, zero_point, /*divide=*/true, QuantType{}));
 }
 
 }  // namespace

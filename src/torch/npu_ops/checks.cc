@@ -17,7 +17,6 @@ std::optional<at::ScalarType> type_of_acl(int64_t code) {
     case 4: return at::kByte;
     case 9: return at::kLong;
     case 27: return at::kBFloat16;
-    case 29: return at::kQUInt4x2;  // int4
     case 35: return at::kFloat8_e5m2;
     case 36: return at::kFloat8_e4m3fn;
     case 37: return at::kFloat8_e8m0fnu;

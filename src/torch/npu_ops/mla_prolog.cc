@@ -4,7 +4,7 @@
 
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms.h"
-#include "torch/npu_ops/quantised.h"
+#include "torch/npu_ops/quantisation.h"
 #include "torch/npu_ops/rope_cache.h"
 #include "torch/npu_ops/rotations.h"
 
@@ -49,7 +49,8 @@ Query make_query(const char* op, const Tensor& tokens, const Weights& weights, c
   Tensor norm_scale = norm.new_empty({0}, at::kFloat);
   if (is_quantised(weights.uq_qr)) {
     const Tensor smooth = wide(scales.smooth_cq);
-    const Quantised rows = quantised_rows(smooth.defined() ? wide(norm) * smooth.flatten() : wide(norm), at::kChar);
+    const Quantised rows =
+        dynamically_quantised(op, smooth.defined() ? wide(norm) * smooth.flatten() : wide(norm), -1, QuantType{});
     norm = rows.values;
     norm_scale = rows.scale.unsqueeze(-1);
   }
@@ -63,7 +64,7 @@ Query make_query(const char* op, const Tensor& tokens, const Weights& weights, c
   const Tensor exact = heads.narrow_symint(-1, 0, dim).to(type);
   const Tensor nope = at::matmul(wide(exact).transpose(0, 1), wide(weights.uk)).transpose(0, 1).contiguous();
   if (!quantise_nope) return {nope.to(type), rope.to(type), nope.new_empty({0}, at::kFloat), norm, norm_scale};
-  const Quantised rows = quantised_rows(nope, at::kChar);
+  const Quantised rows = dynamically_quantised(op, nope, -1, QuantType{});
   return {rows.values, rope.to(type), rows.scale.unsqueeze(-1), norm, norm_scale};
 }
 
@@ -76,7 +77,7 @@ void fill_caches(const char* op, const Tensor& tokens, const Weights& weights, c
                         settings.key_scale;
   const Tensor key = rotated(evens_first(down.narrow_symint(-1, size, cos.sym_size(-1))), cos, sin, Rotation::kHalf);
   const auto put = [&](const Tensor& exact, const Tensor& cache, const OptionalTensor& scale) {
-    const Tensor values = for_cache(exact, cache, scale, std::nullopt, /*divide=*/false);
+    const Tensor values = for_cache(op, exact, cache, scale, std::nullopt, /*divide=*/false);
     put_in_cache(op, cache, values.unsqueeze(0).unsqueeze(2), cache_index, settings.cache_mode);
   };
   put(latent, kv_cache, scales.ckv);

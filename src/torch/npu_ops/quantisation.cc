@@ -47,6 +47,12 @@ Tensor quantised(const char* op, const Tensor& exact, const QuantType& type) {
   return type.is_int4 ? pack_int4(op, clamped) : clamped;
 }
 
+Tensor statically_quantised(const char* op, const Tensor& exact, const Tensor& scale, const Tensor& offset, bool divide,
+                            const QuantType& type) {
+  const Tensor scaled = divide ? exact / wide(scale) : exact * wide(scale);
+  return quantised(op, offset.defined() ? scaled + wide(offset) : scaled, type);
+}
+
 Tensor pack_int4(const char* op, const Tensor& values) {
   check_dims(op, "a tensor of int4", values, 1, 8);
   const c10::SymInt size = values.sym_size(-1);

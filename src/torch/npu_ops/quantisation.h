@@ -23,6 +23,10 @@ QuantType quant_type(const char* op, const char* name, std::optional<int64_t> co
 // `exact`, rounded half to even and saturated; int4 packed along the last dimension.
 Tensor quantised(const char* op, const Tensor& exact, const QuantType& type);
 
+// The same of exact / scale + offset, or of exact * scale + offset without `divide`; `offset` may be undefined.
+Tensor statically_quantised(const char* op, const Tensor& exact, const Tensor& scale, const Tensor& offset, bool divide,
+                            const QuantType& type);
+
 // `values` in [-8, 7], eight along the last dimension to an int32, and back to int8.
 Tensor pack_int4(const char* op, const Tensor& values);
 Tensor unpack_int4(const Tensor& words);

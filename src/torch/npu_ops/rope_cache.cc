@@ -7,7 +7,7 @@
 
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms.h"
-#include "torch/npu_ops/quantised.h"
+#include "torch/npu_ops/quantisation.h"
 #include "torch/npu_ops/rotations.h"
 #include "torch/npu_ops/rows.h"
 
@@ -55,10 +55,10 @@ void put_in_cache(const char* op, const Tensor& cache, const Tensor& tokens, con
   put_in_pages(pages, rows, index.flatten());
 }
 
-Tensor for_cache(const Tensor& exact, const Tensor& cache, const OptionalTensor& scale, const OptionalTensor& offset,
-                 bool divide) {
+Tensor for_cache(const char* op, const Tensor& exact, const Tensor& cache, const OptionalTensor& scale,
+                 const OptionalTensor& offset, bool divide) {
   if (cache.scalar_type() != at::kChar || !scale || !scale->defined()) return exact.to(cache.scalar_type());
-  return quantised(exact, *scale, wide(offset), divide, at::kChar);
+  return statically_quantised(op, exact, *scale, wide(offset), divide, QuantType{});
 }
 
 namespace {
@@ -82,7 +82,7 @@ KeyValue kv_rmsnorm_rope(const char* op, const Tensor& kv, const Tensor& gamma, 
   const Tensor key = rotated(turning, cos, sin, Rotation::kHalf);
   const auto put = [&](const Tensor& exact, const Tensor& cache, const OptionalTensor& scale,
                        const OptionalTensor& offset) {
-    put_in_cache(op, cache, for_cache(exact, cache, scale, offset, /*divide=*/false).transpose(1, 2), index,
+    put_in_cache(op, cache, for_cache(op, exact, cache, scale, offset, /*divide=*/false).transpose(1, 2), index,
                  cache_mode);
   };
   put(key, k_cache, k_rope_scale, k_rope_offset);
@@ -149,7 +149,7 @@ void put_key_value(const char* op, const Tensor& exact, const Tensor& cache, con
   TORCH_CHECK(mode == "PA_NZ" || mode == "PA_BSND", op, ": cache_mode is '", mode,
               "', allowed are 'PA_NZ' and 'PA_BSND'");
   check_dims(op, "cache", cache, 4, 4);
-  const Tensor values = for_cache(exact, cache, scale, offset, /*divide=*/true);
+  const Tensor values = for_cache(op, exact, cache, scale, offset, /*divide=*/true);
   put_in_pages(mode == "PA_NZ" ? pages_of_pieces(cache) : cache, values, index.flatten());
 }
 

@@ -16,7 +16,7 @@ void put_in_cache(const char* op, const Tensor& cache, const Tensor& tokens, con
                   c10::string_view mode);
 
 // `exact` in the type of `cache`, quantised where that is int8 and `scale` is given.
-Tensor for_cache(const Tensor& exact, const Tensor& cache, const OptionalTensor& scale, const OptionalTensor& offset,
-                 bool divide);
+Tensor for_cache(const char* op, const Tensor& exact, const Tensor& cache, const OptionalTensor& scale,
+                 const OptionalTensor& offset, bool divide);
 
 }  // namespace npugraph::npu_ops

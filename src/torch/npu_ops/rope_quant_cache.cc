@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "torch/npu_ops/families.h"
-#include "torch/npu_ops/quantised.h"
+#include "torch/npu_ops/quantisation.h"
 #include "torch/npu_ops/rope_cache.h"
 #include "torch/npu_ops/rotations.h"
 #include "torch/npu_ops/rows.h"
@@ -43,9 +43,9 @@ Results rope_into_caches(const char* op, const Tensor& exact, at::ScalarType typ
   const Tensor query = rotated(heads(parts[0]), cos, sin, Rotation::kHalf);
   const Tensor key = rotated(heads(parts[1]), cos, sin, Rotation::kHalf);
   const Tensor value = heads(parts[2]);
-  put_tokens(op, for_cache(key, caches.k_cache, caches.scale_k, caches.offset_k, /*divide=*/true), caches.k_cache,
+  put_tokens(op, for_cache(op, key, caches.k_cache, caches.scale_k, caches.offset_k, /*divide=*/true), caches.k_cache,
              caches.indices, caches.mode);
-  put_tokens(op, for_cache(value, caches.v_cache, caches.scale_v, caches.offset_v, /*divide=*/true), caches.v_cache,
+  put_tokens(op, for_cache(op, value, caches.v_cache, caches.scale_v, caches.offset_v, /*divide=*/true), caches.v_cache,
              caches.indices, caches.mode);
   const auto result = [&](const Tensor& x) {
     return kv_output ? x.to(type, /*non_blocking=*/false, /*copy=*/true) : x.new_empty({0}, type);

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "torch/npu_ops/families.h"
-#include "torch/npu_ops/quantised.h"
+#include "torch/npu_ops/quantisation.h"
 #include "torch/npu_ops/rows.h"
 
 namespace npugraph::npu_ops {
@@ -72,7 +72,7 @@ Tensor& quant_update(const char* op, Tensor& input, const Tensor& indices, const
   TORCH_CHECK(round_mode.value_or("rint") == "rint", op, ": round_mode is '", *round_mode, "', allowed is 'rint'");
   const Tensor offset = along_axis(wide(quant_zero_points), updates, quant_axis);
   const Tensor scale = along_axis(quant_scales, updates, quant_axis);
-  const Tensor values = quantised(wide(updates), scale, offset, /*divide=*/true, input.scalar_type());
+  const Tensor values = statically_quantised(op, wide(updates), scale, offset, /*divide=*/true, QuantType{});
   return update_spans(op, input, indices, values, axis);
 }
 

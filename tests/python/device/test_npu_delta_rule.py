@@ -113,12 +113,7 @@ def sizes(results: tuple[torch.Tensor, ...]) -> list[tuple[tuple[int, ...], torc
 
 def test_sizes_of_operators_without_a_definition() -> None:
     x, gamma = torch.empty(3, 128, device="meta"), torch.empty(128, device="meta")
-    scale = ((3, 2, 2), torch.float8_e8m0fnu)
-    fp4, fp8 = ((3, 64), torch.float4_e2m1fn_x2), ((3, 128), torch.float8_e4m3fn)
-    rstd, total = ((3, 1), torch.float32), ((3, 128), torch.float32)
-    assert sizes(torch_npu.npu_rms_norm_dynamic_mx_quant(x, gamma)) == [fp4, scale, rstd]
-    got = torch_npu.npu_add_rms_norm_dynamic_mx_quant(x, x, gamma, dst_type=torch.float8_e4m3fn)
-    assert sizes(got) == [fp8, total, scale, rstd]
+    total = ((3, 128), torch.float32)
     half = [((3, 64), torch.float8_e4m3fn), ((3, 1, 2), torch.float8_e8m0fnu)]
     assert sizes(torch_npu.npu_swiglu_mx_quant(x, dst_type=292)) == half
     assert torch_npu.npu_fused_causal_conv1d(x, x, x).shape == x.shape
@@ -129,4 +124,4 @@ def test_sizes_of_operators_without_a_definition() -> None:
     with pytest.raises(NotImplementedError, match="dimension 0, of which sizes are known for the last one"):
         torch_npu.npu_swiglu_mx_quant(x, axis=0)
     with pytest.raises(NotImplementedError):
-        torch_npu.npu_rms_norm_dynamic_mx_quant(torch.ones(3, 128), torch.ones(128))
+        torch_npu.npu_masked_causal_conv1d(torch.ones(3, 128), torch.ones(128))

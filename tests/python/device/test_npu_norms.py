@@ -193,6 +193,37 @@ def test_quantised_in_four_bits(dtype: torch.dtype | int) -> None:
     check_close(unpacked(y), quantise(t / 0.15, -8, 7))
 
 
+FLOAT4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def check_blocks(values, scale, want, top: int, error: float) -> None:
+    """Blocks of 32, each with the power of two of its largest value, less that of the type's largest value."""
+    largest = want.unflatten(-1, (-1, 32)).abs().amax(-1)
+    powers = torch.exp2(torch.floor(torch.log2(largest)) - top)
+    assert torch.equal(scale.float().flatten(-2)[:, : powers.shape[-1]], powers)
+    if values.dtype == torch.uint8:
+        values = FLOAT4[torch.stack([values & 15, values >> 4], -1).flatten(-2).long()]
+    powers = powers.repeat_interleave(32, -1)
+    assert ((values.float() * powers - want).abs() <= error * largest.repeat_interleave(32, -1)).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "top", "error"), [(torch.float8_e4m3fn, 8, 1 / 8), (torch.float8_e5m2, 15, 1 / 8), (296, 2, 1 / 4)]
+)
+def test_norms_in_blocks(dtype: torch.dtype | int, top: int, error: float) -> None:
+    x1, x2, gamma, beta = normal(3, 96), normal(3, 96, seed=1), normal(96, seed=2), normal(96, seed=3)
+    values, scale, rstd = torch_npu.npu_rms_norm_dynamic_mx_quant(x1, gamma, dst_type=dtype)
+    y, want = torch_npu.npu_rms_norm(x1, gamma)
+    check_blocks(values, scale, y, top, error)
+    assert torch.equal(rstd, want)
+    op = torch_npu.npu_add_rms_norm_dynamic_mx_quant
+    values, total, scale, rstd = op(x1, x2, gamma, beta=beta, dst_type=dtype)
+    y, want = torch_npu.npu_rms_norm(x1 + x2, gamma)
+    check_blocks(values, scale, y + beta, top, error)
+    assert torch.equal(total, x1 + x2)
+    assert torch.equal(rstd, want)
+
+
 def test_rms_norm_quant() -> None:
     x, gamma, beta = normal(3, 16), normal(16, seed=1), normal(16, seed=2)
     scale, offset = torch.tensor([30.0]), torch.tensor([2.0])
@@ -372,7 +403,7 @@ X, GAMMA = normal(3, 16), normal(16)
             "npu_add_rms_norm_quant",
             (X, X, GAMMA, GAMMA, None),
             {"dst_type": torch.int64},
-            "npu_add_rms_norm_quant: dst_type is Long, allowed are int8, int4, quint4x2, float8_e4m3fn and",
+            "npu_add_rms_norm_quant: dst_type is Long, allowed are int8, uint8, int32, int4, float8_e4m3fn and",
         ),
         (
             "_npu_rms_norm_backward_quant",
@@ -384,7 +415,13 @@ X, GAMMA = normal(3, 16), normal(16)
             "npu_add_rms_norm_dynamic_quant",
             (X[:, :12], X[:, :12], GAMMA[:12]),
             {"y_dtype": torch.quint4x2},
-            "rows of 12 values of 4 bits do not fill whole elements of int32",
+            "the last dimension has 12 values of int4, which do not fill words of 8",
+        ),
+        (
+            "npu_rms_norm_dynamic_mx_quant",
+            (X, GAMMA),
+            {"round_mode": "floor"},
+            "scale_alg is 0 and round_mode 'floor', allowed are 0 and 'rint'",
         ),
         ("npu_group_norm_silu", (X, None, None, 5), {}, "npu_group_norm_silu: input has 16 channels, .* groups of 5"),
         ("npu_normalize_batch", (X[None], GAMMA[:1].int(), 2), {}, "normalize_type is 2, allowed are 0"),
