@@ -108,7 +108,6 @@ void register_operators() {
     define_detection_sizes(*npu);
     define_dropout(*npu);
     define_exchanges(*npu);
-    define_attention_softmax(*npu);
     define_float_status(*npu);
     define_formats(*npu);
     define_fused_infer_attention(*npu);
@@ -129,15 +128,6 @@ void register_operators() {
     define_mx_quant(*npu);
     define_norms(*npu);
     define_optimisers(*npu);
-    define_quant_activations(*npu);
-    define_quant_matmul(*npu);
-    define_quantise(*npu);
-    define_sampling(*npu);
-    define_shapes(*npu);
-    define_sparse_attention(*npu);
-    define_tensor_dumps(*npu);
-    static auto* atb = new Definitions("atb");
-    define_atb_gating(*atb);
     define_paged_attention(*atb);
     define_paged_cache(*npu, *atb);
     define_quant_activations(*npu);

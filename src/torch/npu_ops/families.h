@@ -19,7 +19,6 @@ void define_detection(Definitions& npu);
 void define_detection_sizes(Definitions& npu);
 void define_dropout(Definitions& npu);
 void define_exchanges(Definitions& npu);
-void define_attention_softmax(Definitions& npu);
 void define_float_status(Definitions& npu);
 void define_formats(Definitions& npu);
 void define_fused_infer_attention(Definitions& npu);
