@@ -74,23 +74,6 @@ Tensor drop_again(const Tensor& x, const Tensor& bits, double keep_prob) {
   return x * from_bits(bits, x.sym_numel()).view_symint(x.sym_sizes()) * (keep_prob > 0 ? 1 / keep_prob : 0.0);
 }
 
-std::tuple<Tensor, Tensor, Tensor> dropout_with_add_softmax(const Tensor& input, const Tensor& x1, const Scalar& alpha,
-                                                            double prob, int64_t dim) {
-  const char* op = "npu_dropout_with_add_softmax";
-  check_floating(op, "x1", x1);
-  TORCH_CHECK(prob >= 0 && prob <= 1, op, ": prob is ", prob, ", allowed are 0 to 1");
-  const Tensor weights = (wide(input) + wide(x1) * alpha).softmax(dim);
-  const Dropped out = drop(weights, 1 - prob);
-  return {out.bits, weights.to(x1.scalar_type()), out.result.to(x1.scalar_type())};
-}
-
-std::tuple<Tensor, Tensor> dropout_with_add_softmax_backward(const Tensor& grad, const Tensor& mask,
-                                                             const Tensor& softmax_out, const Scalar& alpha,
-                                                             double prob, int64_t dim) {
-  const Tensor sum = softmax_gradient(drop_again(wide(grad), mask, 1 - prob), softmax_out, dim);
-  return {sum.to(grad.scalar_type()), sum.mul(alpha).to(grad.scalar_type())};
-}
-
 Tensor attn_softmax_(const Tensor& input) {
   input.copy_(wide(input).softmax(-1));
   return input;
@@ -198,12 +181,6 @@ void define_attention_softmax(Definitions& npu) {
   npu.composed(
       "npu_masked_softmax_with_rel_pos_bias", &masked_softmax_with_bias,
       "softmax(x * scale_value + atten_mask of the window + relative_pos_bias of the head) (Swin, Liu et al., 2021)");
-  npu.composed(
-      "npu_dropout_with_add_softmax", &dropout_with_add_softmax,
-      "weights = softmax(input + x1 * alpha, dim). Results: bits that are 1 where dropout keeps a weight, weights, "
-      "dropout(weights)");
-  npu.composed("npu_dropout_with_add_softmax_backward", &dropout_with_add_softmax_backward,
-               "gradients of npu_dropout_with_add_softmax for input and x1, from its bits and weights");
   npu.composite("npu_attn_softmax_", &attn_softmax_, "softmax over the last dimension, in place");
   npu.composed(
       "npu_attn_softmax_backward_", &attn_softmax_backward_,

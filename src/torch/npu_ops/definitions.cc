@@ -97,7 +97,6 @@ void register_operators() {
     static auto* atb = new Definitions("atb");
     define_activations(*npu);
     define_atb_gating(*atb);
-    define_atb_matmul(*atb);
     define_atb_serving(*atb);
     define_attention_softmax(*npu);
     define_boxes(*npu);

@@ -8,7 +8,6 @@ namespace npugraph::npu_ops {
 
 void define_activations(Definitions& npu);
 void define_atb_gating(Definitions& atb);
-void define_atb_matmul(Definitions& atb);
 void define_atb_serving(Definitions& atb);
 void define_attention_softmax(Definitions& npu);
 void define_boxes(Definitions& npu);

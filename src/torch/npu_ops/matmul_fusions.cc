@@ -202,14 +202,6 @@ Tensor ffn(const Tensor& x, const Tensor& weight1, const Tensor& weight2, c10::s
   return at::cat(out).view_symint(shape).to(type);
 }
 
-void matmul_add_fp32(const Tensor& x, const Tensor& weight, Tensor& sums) {
-  constexpr const char* kOp = "_npu_matmul_add_fp32";
-  check_dims(kOp, "x", x, 2, 2);
-  check_dims(kOp, "weight", weight, 2, 2);
-  check_type(kOp, "C", sums, {at::kFloat});
-  sums.addmm_(wide(x).t(), wide(weight));
-}
-
 }  // namespace
 
 void define_matmul_fusions(Definitions& npu) {
@@ -227,10 +219,6 @@ void define_matmul_fusions(Definitions& npu) {
       "npu_ffn", &ffn,
       "activation(x @ weight1 + bias1) @ weight2 + bias2, rows in turn for each expert; int8: sums * deq_scale, "
       "quantised again as round(. * scale + offset)");
-}
-
-void define_atb_matmul(Definitions& atb) {
-  atb.composed("_npu_matmul_add_fp32", &matmul_add_fp32, "C += x.T @ weight, in float32");
 }
 
 }  // namespace npugraph::npu_ops

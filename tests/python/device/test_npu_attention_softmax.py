@@ -52,23 +52,6 @@ def test_softmax_with_bias_of_windows() -> None:
     check(op, (x, None, bias), reference, compiled=False)
 
 
-def test_dropout_with_add_softmax() -> None:
-    mask, scores = normal(4, 20, 16), normal(4, 20, 16, seed=1)
-    check(
-        torch_npu.npu_dropout_with_add_softmax, (mask, scores, 0.3, 0.0, -1), compiled=False,
-        reference=lambda a, b, alpha, *_: (torch.full((160,), 255), *[torch.softmax(a + b * alpha, -1)] * 2),
-    )  # fmt: skip
-    bits, weights, result = torch_npu.npu_dropout_with_add_softmax(mask, scores, 0.3, 0.25, -1)
-    kept = (bits[:, None] >> torch.arange(8, dtype=torch.uint8) & 1).flatten()[: 4 * 20 * 16].view(4, 20, 16)
-    assert 0.65 < kept.float().mean() < 0.85
-    check_close(result, weights.double() * kept / 0.75)
-    leaves = mask.double().requires_grad_(), scores.double().requires_grad_()
-    grad = normal(4, 20, 16, seed=2)
-    (torch.softmax(leaves[0] + leaves[1] * 0.3, -1) * kept / 0.75).backward(grad.double())
-    got = torch_npu.npu_dropout_with_add_softmax_backward(grad, bits, weights, 0.3, 0.25, -1)
-    check_close(got, [x.grad for x in leaves])
-
-
 def test_softmax_in_place() -> None:
     def forward(x):
         return x.copy_(torch.softmax(x, -1))
@@ -148,7 +131,6 @@ def test_ring_attention_update(layout: str) -> None:
 def test_errors() -> None:
     x = normal(*SIZE)
     check_refused("npu_scaled_masked_softmax", "x has 3 dimensions, allowed are 4 to 4", x[0], x)
-    check_refused("npu_dropout_with_add_softmax", "prob is 2, allowed are 0 to 1", x, x, 1, 2.0, -1)
     check_refused("npu_attention_update", "lse has 2 tensors and local_out 1", [x, x], [x], 0)
     check_refused("npu_attention_update", "update_type is 2, allowed are 0 and 1", [x], [x], 2)
     check_refused(

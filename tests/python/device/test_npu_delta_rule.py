@@ -114,14 +114,10 @@ def sizes(results: tuple[torch.Tensor, ...]) -> list[tuple[tuple[int, ...], torc
 def test_sizes_of_operators_without_a_definition() -> None:
     x, gamma = torch.empty(3, 128, device="meta"), torch.empty(128, device="meta")
     total = ((3, 128), torch.float32)
-    half = [((3, 64), torch.float8_e4m3fn), ((3, 1, 2), torch.float8_e8m0fnu)]
-    assert sizes(torch_npu.npu_swiglu_mx_quant(x, dst_type=292)) == half
     assert torch_npu.npu_fused_causal_conv1d(x, x, x).shape == x.shape
     assert torch_npu.npu_fused_causal_conv1d_v2(x, x, x) is None
     assert torch_npu.npu_masked_causal_conv1d(x, gamma).shape == x.shape
     assert sizes(torch_npu.npu_masked_causal_conv1d_backward(x, x, gamma)) == [total, ((128,), torch.float32)]
     assert torch_npu.npu_mhc_post(x, None, gamma, gamma).shape == x.shape
-    with pytest.raises(NotImplementedError, match="dimension 0, of which sizes are known for the last one"):
-        torch_npu.npu_swiglu_mx_quant(x, axis=0)
     with pytest.raises(NotImplementedError):
         torch_npu.npu_masked_causal_conv1d(torch.ones(3, 128), torch.ones(128))

@@ -264,16 +264,6 @@ def test_ffn_of_quantised_weights() -> None:
     check(torch_npu.npu_ffn, args, reference, **kwargs)
 
 
-@pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_matmul_add_fp32(device: str) -> None:
-    x, weight, sums = normal(5, 4).half(), normal(5, 6, seed=1).half(), normal(4, 6, seed=2)
-    written = sums.clone().to(device)
-    assert torch_npu._npu_matmul_add_fp32(x.to(device), weight.to(device), written) is None
-    fake = torch.empty(4, 6, device="meta")
-    assert torch_npu._npu_matmul_add_fp32(x.to("meta"), weight.to("meta"), fake) is None
-    torch.testing.assert_close(written.cpu(), sums + x.float().t() @ weight.float())
-
-
 def test_errors() -> None:
     x, w, one = normal(5, 8), int8(6, 8), torch.ones(6)
     refused, op = check_refused, "npu_quant_matmul_dequant"
