@@ -71,7 +71,7 @@ __all__ = [
 ]
 
 # Imported when they are first asked for: ``import torch`` is not to wait for them.
-_SUBMODULES = ("_C", "_inductor", "contrib", "multiprocessing", "op_plugin", "optim", "profiler", "testing", "utils")
+_SUBMODULES = ("_inductor", "contrib", "multiprocessing", "op_plugin", "optim", "profiler", "testing", "utils")
 
 
 def __getattr__(name: str) -> object:

@@ -64,7 +64,8 @@ void define_options(const py::object& group) {
 
 void init_distributed(py::module_& parent) {
   py::module_ module = parent.def_submodule("distributed", "Process groups of npu (torch_npu.distributed).");
-  py::class_<ProcessGroupHccl, c10d::Backend, HeldWithoutGil<ProcessGroupHccl>> group(module, "ProcessGroupHCCL");
+  py::class_<ProcessGroupHccl, c10d::Backend, HeldWithoutGil<ProcessGroupHccl>> group(
+      module, "ProcessGroupHCCL", "Process group of npu over gloo.");
   define_options(group);
   using NoGil = py::call_guard<py::gil_scoped_release>;
   group

@@ -52,8 +52,8 @@ class Definitions {
     schemas_.impl(name, torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, kernel));
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_composite = true});
   }
-  // The same as composed for an operator that reads values of its arguments, or whose results depend on them: compiled graphs call it
-  // whole, and `meta` gives sizes, strides and types of its results.
+  // The same as composed for an operator that reads values of its arguments, or whose results depend on them: compiled graphs
+  // call it whole, and `meta` gives sizes, strides and types of its results.
   template <typename Kernel, typename Meta>
   void computed(const char* name, Kernel&& kernel, Meta&& meta, const char* definition) {
     cpu_.impl(name, std::forward<Kernel>(kernel));

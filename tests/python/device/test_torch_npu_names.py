@@ -45,7 +45,7 @@ def test_what_a_module_lists_is_there(name: str):
     assert len(set(listed)) == len(listed)
     for one in listed:
         found = getattr(module, one)
-        if callable(found):
+        if callable(found) and found.__module__.startswith(("torch_npu", "npugraph")):
             assert found.__doc__, f"{name}.{one} has no documentation"
 
 
