@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "torch/npu_ops/parts.h"
+
 namespace npugraph::npu_ops {
 namespace {
 
@@ -14,11 +16,6 @@ constexpr int64_t kBitsInBlock = 128;
 Tensor hash(Tensor x) {
   for (int round = 0; round < 2; ++round) x = x.bitwise_xor(x.__rshift__(16)).mul(kMultiplier).bitwise_and(kRange - 1);
   return x.bitwise_xor(x.__rshift__(16));
-}
-
-// 1, 2, 4, ..., 128
-Tensor bit_values(const Tensor& like) {
-  return at::pow(2, at::arange(8, like.options().dtype(at::kLong))).to(at::kByte);
 }
 
 }  // namespace
@@ -53,15 +50,13 @@ Tensor Dropout::kept(const c10::SymInt& first, c10::SymIntArrayRef sizes, const 
 }
 
 Tensor as_bits(const Tensor& kept) {
-  const Tensor flat = kept.flatten().to(at::kByte);
+  const Tensor flat = kept.flatten();
   const c10::SymInt blocks = (flat.sym_size(0) + kBitsInBlock - 1) / kBitsInBlock;
-  const Tensor whole = at::cat({flat, flat.new_zeros_symint({blocks * kBitsInBlock - flat.sym_size(0)})});
-  return whole.view({-1, 8}).mul(bit_values(flat)).sum(-1, /*keepdim=*/false, at::kByte);
+  return pack_bits(longer(flat, 0, blocks * kBitsInBlock - flat.sym_size(0)));
 }
 
 Tensor from_bits(const Tensor& bits, const c10::SymInt& count) {
-  const Tensor single = bits.flatten().unsqueeze(1).bitwise_and(bit_values(bits)).ne(0);
-  return single.flatten().narrow_symint(0, 0, count);
+  return unpack_bits(bits.flatten()).narrow_symint(0, 0, count);
 }
 
 }  // namespace npugraph::npu_ops

@@ -35,11 +35,4 @@ Tensor rows_or_zeros(const Tensor& x, const Tensor& places, const Tensor& valid)
   return at::where(valid.unsqueeze(-1), all, at::zeros({}, all.options()));
 }
 
-Tensor to_int8(const Tensor& x) { return x.round().clamp(-128, 127).to(at::kChar); }
-
-Int8Rows int8_rows(const Tensor& x) {
-  const Tensor scale = x.abs().amax(-1, /*keepdim=*/true) / 127;
-  return {to_int8(x / scale.masked_fill(scale == 0, 1)), scale.squeeze(-1)};
-}
-
 }  // namespace npugraph::npu_ops

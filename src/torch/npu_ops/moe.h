@@ -21,14 +21,4 @@ Tensor only_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int6
 // Rows `places` of `x`, of any shape; zeros where `valid` is false.
 Tensor rows_or_zeros(const Tensor& x, const Tensor& places, const Tensor& valid);
 
-struct Int8Rows {
-  Tensor rows;
-  Tensor scale;  // one for each row
-};
-
-// Rounded to even, and to what int8 holds.
-Tensor to_int8(const Tensor& x);
-// Each row by its greatest magnitude / 127; rows of zeros have scale 0.
-Int8Rows int8_rows(const Tensor& x);
-
 }  // namespace npugraph::npu_ops

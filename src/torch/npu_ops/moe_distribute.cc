@@ -5,6 +5,7 @@
 
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe.h"
+#include "torch/npu_ops/quantisation.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -87,8 +88,9 @@ Seven dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert_ids,
   Tensor rows = rows_or_zeros(x, pairs.floor_divide(at::Scalar(k)), valid), row_scales = x.new_empty({0}, at::kFloat);
   if (how.quant_mode == 2) {
     const Tensor expert = keys.index_select(0, pairs.clamp_min(0)).clamp_max(experts - 1);
-    const Int8Rows q = int8_rows(scales ? wide(rows) * wide(*scales).index_select(0, expert) : wide(rows));
-    rows = q.rows;
+    const Tensor exact = scales ? wide(rows) * wide(*scales).index_select(0, expert) : wide(rows);
+    const Quantised q = dynamically_quantised(op, exact, -1, QuantType{});
+    rows = q.values;
     row_scales = q.scale;
   }
   const Tensor weights = expert_scales ? rows_or_zeros(wide(*expert_scales).reshape({-1, 1}), pairs, valid).squeeze(-1)

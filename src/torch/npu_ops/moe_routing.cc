@@ -5,6 +5,7 @@
 
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe.h"
+#include "torch/npu_ops/quantisation.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -74,20 +75,21 @@ Tensor pairs_of_rows(const Tensor& rows_of_pairs, const SymInt& rows) {
   return target.new_full_symint({rows + 1}, -1).scatter(0, target, pairs).slice_symint(0, 0, rows);
 }
 
-enum Quantisation : int64_t { kNone = -1, kStatic = 0, kDynamic = 1 };
+enum QuantMode : int64_t { kNone = -1, kStatic = 0, kDynamic = 1 };
 
 // Expanded rows, whose pairs are `pairs` (-1: none), quantised. `scale` has one row of factors for each expert, or one for all.
-Int8Rows quantised(const char* op, const Tensor& rows, const Tensor& experts, const OptionalTensor& scale,
-                   const OptionalTensor& offset, int64_t mode) {
+Quantised int8_rows(const char* op, const Tensor& rows, const Tensor& experts, const OptionalTensor& scale,
+                    const OptionalTensor& offset, int64_t mode) {
   check_floating(op, "x", rows);
   if (mode == kStatic) {
     TORCH_CHECK(scale && offset, op, ": quant_mode 0 asks for scale and offset");
-    return {to_int8(wide(rows) * wide(*scale) + wide(*offset)), rows.new_empty({0}, at::kFloat)};
+    return {quantised(op, wide(rows) * wide(*scale) + wide(*offset), QuantType{}), rows.new_empty({0}, at::kFloat)};
   }
-  if (!scale) return int8_rows(wide(rows));
+  if (!scale) return dynamically_quantised(op, wide(rows), -1, QuantType{});
   check_dims(op, "scale", *scale, 2, 2);
   const Tensor factors = wide(*scale);
-  return int8_rows(wide(rows) * (scale->sym_size(0) == 1 ? factors : factors.index_select(0, experts)));
+  const Tensor smooth = scale->sym_size(0) == 1 ? factors : factors.index_select(0, experts);
+  return dynamically_quantised(op, wide(rows) * smooth, -1, QuantType{});
 }
 
 // The first results of routing: rows, where each pair is among them (-1: nowhere), and what quantisation adds.
@@ -120,8 +122,8 @@ Expanded expanded_rows(const Routing& how, const Tensor& x, const Tensor& expert
   if (how.quant_mode != kNone) {
     const Tensor ids = (expert_idx.reshape(-1).to(at::kLong) - how.first).clamp(0, range - 1);
     const Tensor experts = ids.index_select(0, out.pairs.clamp_min(0));
-    const Int8Rows q = quantised(how.op, out.rows, experts, scale, offset, how.quant_mode);
-    out.rows = at::where(valid.unsqueeze(-1), q.rows, at::zeros({}, q.rows.options()));
+    const Quantised q = int8_rows(how.op, out.rows, experts, scale, offset, how.quant_mode);
+    out.rows = at::where(valid.unsqueeze(-1), q.values, at::zeros({}, q.values.options()));
     out.scale = q.scale;
   } else {
     out.scale =
