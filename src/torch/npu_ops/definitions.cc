@@ -34,16 +34,32 @@ bool wants_gradient(const c10::IValue& value) {
   return std::any_of(list.begin(), list.end(), &wants_gradient);
 }
 
+enum class Reads { kSizes, kValues };
+
 // Operators whose kernel, of `key`, is made of others: where a gradient is wanted, each of these records its own.
-template <DispatchKey key>
+template <DispatchKey key, Reads reads>
 void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   if (at::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), &wants_gradient)) {
+    const bool has_values = !keys.has(DispatchKey::Python) && !keys.has(DispatchKey::Meta);
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        reads == Reads::kSizes || has_values, op.operator_name(),
+        " reads values of its arguments, so that a graph with gradients cannot hold it: call it "
+        "outside of torch.compile, or without gradients");
     op.callBoxedForDispatchKey(key, *stack);
     return;
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+}
+
+torch::CppFunction gradient_of(const Operator& row) {
+  using torch::CppFunction;
+  if (row.is_on_npu_alone)
+    return CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::PrivateUse1, Reads::kSizes>>();
+  if (row.is_composed)
+    return CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::CPU, Reads::kSizes>>();
+  return CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::CPU, Reads::kValues>>();
 }
 
 }  // namespace
@@ -82,10 +98,7 @@ void Definitions::add(const char* name, Operator facts) {
   if (op.schema().is_mutable())
     inplace_.impl(name, torch::autograd::autogradNotImplementedInplaceOrViewFallback());
   else if (facts.has_kernel && facts.has_meta && !op.schema().returns().empty())
-    autograd_.impl(name,
-                   facts.is_on_npu_alone
-                       ? torch::CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::PrivateUse1>>()
-                       : torch::CppFunction::makeFromBoxedFunction<&differentiate_parts<DispatchKey::CPU>>());
+    autograd_.impl(name, gradient_of(facts));
 }
 
 const std::vector<Operator>& operators() { return table(); }

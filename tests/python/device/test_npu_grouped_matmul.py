@@ -323,3 +323,17 @@ def test_errors() -> None:
     refused(op, r"group_list has 1 dimensions, allowed are 2 to 2", x, w, group_list=ends, group_list_type=2)
     refused(op, r"weight has shape \[6, 4\], and 8 is the size to sum over", x, [normal(6, 4)], group_type=-1)
     refused(op, r"activation_input, .* are reserved, allowed is None", x, w, group_list=ends, activation_input=x)
+
+
+def test_graphs_with_gradients_break_at_what_reads_values() -> None:
+    def sums(x):
+        zeros, ones = torch.zeros(3, 8, 4, device="npu"), torch.ones(5, 4, device="npu")
+        return torch_npu.npu_grouped_matmul_add(zeros, x.sin(), ones, LISTS[0].npu()).cos()
+
+    x, other = (normal(5, 8).npu().requires_grad_() for _ in range(2))
+    torch.compile(sums, backend="npugraph_ex")(x).sum().backward()
+    sums(other).sum().backward()
+    torch.testing.assert_close(x.grad, other.grad)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="graph break"):
+        torch.compile(sums, backend="npugraph_ex", fullgraph=True)(x)
