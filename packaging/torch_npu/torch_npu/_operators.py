@@ -23,14 +23,12 @@ def _places() -> dict[str, str]:
 
 
 def make_fake() -> None:
-    """Makes operators run on fake tensors: those that are always composed as what they are composed of, each of which
-    is fake; others by their Meta function, whose results have the devices of the tensors that it makes them of: not
-    all arguments are on one device where lengths come from the host."""
+    """Makes operators run on fake tensors, by their Meta kernels under the fake mode: what these call is fake, too, and
+    results have the devices of the tensors that they are made of, also where lengths come from the host."""
     for row in device.operators():
-        if row.is_composed and not row.whole_with:
-            torch.library.register_fake(row.name, _kernel(row.name, torch._C.DispatchKey.CPU))
-        elif torch._C._dispatch_has_kernel_for_dispatch_key(row.name, "Meta"):
-            register_op_impl(_overload(row.name))(_under_mode(_kernel(row.name, torch._C.DispatchKey.Meta)))
+        if torch._C._dispatch_has_kernel_for_dispatch_key(row.name, "Meta"):
+            op = _overload(row.name)
+            register_op_impl(op)(_under_mode(op))
 
 
 def _overload(name: str) -> Any:
@@ -39,19 +37,11 @@ def _overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
-def _kernel(name: str, key: torch._C.DispatchKey) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        op = _overload(name)
-        with torch._C.DisableTorchFunction():  # modes for functions are given the operator, without the kernel's key
-            return op._op_dk(key, *args, **kwargs)
-
-    return call
-
-
-def _under_mode(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def _under_mode(op: Any) -> Callable[..., Any]:
     def call(mode: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
-        with mode:
-            return kernel(*args, **kwargs)
+        # Modes for functions are given the operator, without the kernel's key.
+        with mode, torch._C.DisableTorchFunction():
+            return op._op_dk(torch._C.DispatchKey.Meta, *args, **kwargs)
 
     return call
 

@@ -53,6 +53,11 @@ void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys
   op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
 }
 
+// Composed operators on meta tensors: the kernel asks for sizes alone.
+void run_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  op.callBoxedForDispatchKey(DispatchKey::CPU, *stack);
+}
+
 torch::CppFunction gradient_of(const Operator& row) {
   using torch::CppFunction;
   if (row.is_on_npu_alone)
@@ -91,6 +96,8 @@ void Definitions::add(const char* name, Operator facts) {
   TORCH_INTERNAL_ASSERT(found != all.end() && !found->has_meta && !found->has_kernel, facts.name);
   *found = facts;
   if (facts.is_composite) return;
+  if (facts.is_composed && facts.whole_with.empty())
+    meta_.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_kernel>());
   const std::string_view full = found->name;
   const size_t dot = full.find('.');
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(

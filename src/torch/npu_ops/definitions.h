@@ -7,7 +7,7 @@
 //   }
 //
 // What is composed runs on cpu tensors, on npu tensors over the same memory (through torch/device), and on meta and fake
-// tensors, where its sizes may be symbols (through torch_npu, which makes each of its operators fake); compiled graphs see its
+// tensors, where its sizes may be symbols (through torch_npu, under whose fake mode each of its operators is fake); compiled graphs see its
 // ATen operators in its place; and its gradient is that of its ATen operators. So it asks tensors for their sizes (sym_sizes),
 // and never for their values.
 #pragma once
