@@ -88,8 +88,8 @@ void init_device(py::module_& parent) {
   py::module_ module = parent.def_submodule("device", "The npu device (python/torch_npu).");
   module.attr("TYPE") = static_cast<int>(npu::kNpu);
   module.def("register", [] {
-    device::register_device();
     npu_ops::register_operators();
+    device::register_device();
   });
   py::class_<npu_ops::Operator>(module, "Operator")
       .def_readonly("name", &npu_ops::Operator::name)

@@ -215,18 +215,23 @@ void call_boxed(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack
   (*later_kernel(op))(op, keys, stack);
 }
 
-void register_boxed_kernels() {
-  static auto* aten =
-      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-  static auto* all = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+void register_boxed_kernels(const std::string& name_space) {
+  // Never destroyed: kernels go with their library.
+  auto* library =
+      new torch::Library(torch::Library::IMPL, name_space, c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  const std::string prefix = name_space + "::";
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    if (!name.name.starts_with("aten::")) continue;
+    if (!name.name.starts_with(prefix)) continue;
     const auto op = dispatcher.findOp(name);
     if (!op || !op->hasSchema() || !is_boxed(*op)) continue;
-    const std::string local = toString(name).substr(std::string_view("aten::").size());
-    aten->impl(local.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op)));
+    const std::string local = toString(name).substr(prefix.size());
+    library->impl(local.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(*op)));
   }
+}
+
+void register_boxed_fallback() {
+  static auto* all = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   all->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 

@@ -35,7 +35,9 @@ void register_device() {
     register_factories(aten);
     register_special_kernels(aten);
     register_unboxed_kernels(aten);
-    register_boxed_kernels();  // last: takes what has no kernel yet
+    // Last: they take what has no kernel yet.
+    for (const char* name_space : {"aten", "npu", "atb"}) register_boxed_kernels(name_space);
+    register_boxed_fallback();
     register_attention_choice();
     register_autocast();
     register_serialized_format();
