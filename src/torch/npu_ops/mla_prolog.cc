@@ -107,38 +107,28 @@ Query prolog(const char* op, const Tensor& token_x, const Weights& weights, cons
   return out;
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> mla_prolog(
-    const Tensor& token_x, const Tensor& weight_dq, const Tensor& weight_uq_qr, const Tensor& weight_uk,
-    const Tensor& weight_dkv_kr, const Tensor& gamma_cq, const Tensor& gamma_ckv, const Tensor& rope_sin,
-    const Tensor& rope_cos, const Tensor& cache_index, const Tensor& kv_cache, const Tensor& kr_cache,
-    const OptionalTensor& dequant_scale_x, const OptionalTensor& dequant_scale_w_dq,
-    const OptionalTensor& dequant_scale_w_uq_qr, const OptionalTensor& dequant_scale_w_dkv_kr,
-    const OptionalTensor& quant_scale_ckv, const OptionalTensor& quant_scale_ckr,
-    const OptionalTensor& smooth_scales_cq, double epsilon_cq, double epsilon_ckv, c10::string_view cache_mode) {
-  const Query out =
-      prolog("npu_mla_prolog", token_x, {weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, gamma_cq, gamma_ckv},
-             rope_sin, rope_cos, cache_index, kv_cache, kr_cache,
-             {dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr, dequant_scale_w_dkv_kr, quant_scale_ckv,
-              quant_scale_ckr, smooth_scales_cq},
-             {.epsilon_cq = epsilon_cq, .epsilon_ckv = epsilon_ckv, .cache_mode = cache_mode});
-  return {out.nope, out.rope, kv_cache, kr_cache};
-}
+enum class Version { kFirst, kSecond };
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> mla_prolog_v2(
-    const Tensor& token_x, const Tensor& weight_dq, const Tensor& weight_uq_qr, const Tensor& weight_uk,
-    const Tensor& weight_dkv_kr, const Tensor& gamma_cq, const Tensor& gamma_ckv, const Tensor& rope_sin,
-    const Tensor& rope_cos, const Tensor& cache_index, const Tensor& kv_cache, const Tensor& kr_cache,
-    const OptionalTensor& dequant_scale_x, const OptionalTensor& dequant_scale_w_dq,
-    const OptionalTensor& dequant_scale_w_uq_qr, const OptionalTensor& dequant_scale_w_dkv_kr,
-    const OptionalTensor& quant_scale_ckv, const OptionalTensor& quant_scale_ckr,
-    const OptionalTensor& smooth_scales_cq, double epsilon_cq, double epsilon_ckv, c10::string_view cache_mode) {
-  const Query out =
-      prolog("npu_mla_prolog_v2", token_x, {weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, gamma_cq, gamma_ckv},
-             rope_sin, rope_cos, cache_index, kv_cache, kr_cache,
-             {dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr, dequant_scale_w_dkv_kr, quant_scale_ckv,
-              quant_scale_ckr, smooth_scales_cq},
-             {.epsilon_cq = epsilon_cq, .epsilon_ckv = epsilon_ckv, .cache_mode = cache_mode});
-  return {out.nope, out.rope, kv_cache, kr_cache, out.nope_scale};
+// The second version gives the scale of the query, too.
+template <Version version>
+auto mla_prolog(const Tensor& token_x, const Tensor& weight_dq, const Tensor& weight_uq_qr, const Tensor& weight_uk,
+                const Tensor& weight_dkv_kr, const Tensor& gamma_cq, const Tensor& gamma_ckv, const Tensor& rope_sin,
+                const Tensor& rope_cos, const Tensor& cache_index, const Tensor& kv_cache, const Tensor& kr_cache,
+                const OptionalTensor& dequant_scale_x, const OptionalTensor& dequant_scale_w_dq,
+                const OptionalTensor& dequant_scale_w_uq_qr, const OptionalTensor& dequant_scale_w_dkv_kr,
+                const OptionalTensor& quant_scale_ckv, const OptionalTensor& quant_scale_ckr,
+                const OptionalTensor& smooth_scales_cq, double epsilon_cq, double epsilon_ckv,
+                c10::string_view cache_mode) {
+  const char* op = version == Version::kFirst ? "npu_mla_prolog" : "npu_mla_prolog_v2";
+  const Query out = prolog(op, token_x, {weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, gamma_cq, gamma_ckv},
+                           rope_sin, rope_cos, cache_index, kv_cache, kr_cache,
+                           {dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr, dequant_scale_w_dkv_kr,
+                            quant_scale_ckv, quant_scale_ckr, smooth_scales_cq},
+                           {.epsilon_cq = epsilon_cq, .epsilon_ckv = epsilon_ckv, .cache_mode = cache_mode});
+  if constexpr (version == Version::kFirst)
+    return std::tuple{out.nope, out.rope, kv_cache, kr_cache};
+  else
+    return std::tuple{out.nope, out.rope, kv_cache, kr_cache, out.nope_scale};
 }
 
 // What npu_mla_prolog_v3 can be asked besides.
@@ -225,14 +215,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> mla_prolog_v3
 
 void define_mla_prolog(Definitions& npu) {
   npu.composite(
-      "npu_mla_prolog", &mla_prolog,
+      "npu_mla_prolog", &mla_prolog<Version::kFirst>,
       "c = npu_rms_norm(token_x @ weight_dq); each head of c @ weight_uq_qr is query_nope, which goes through "
       "weight_uk, and query_rope, through npu_interleave_rope; token_x @ weight_dkv_kr is what "
       "npu_kv_rmsnorm_rope_cache writes into slots cache_index of kv_cache and kr_cache. In int8, products are "
       "dequantised, c is quantised by rows of c * smooth_scales_cq, caches have round(x * quant_scale), and query "
       "is quantised by heads where tokens and cache are in int8 with one scale. Results: query, query_rope, the "
       "caches themselves");
-  npu.composite("npu_mla_prolog_v2", &mla_prolog_v2,
+  npu.composite("npu_mla_prolog_v2", &mla_prolog<Version::kSecond>,
                 "npu_mla_prolog. Results: query, query_rope, the caches themselves, the scale of a quantised query");
   npu.composed("npu_mla_prolog_v3", &mla_prolog_v3,
                "npu_mla_prolog, query times qc_qr_scale and the normalised latent times kc_scale. Results: query, "
