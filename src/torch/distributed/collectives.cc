@@ -55,6 +55,12 @@ void check_elements(const char* call, int rank, const Tensor& piece, const Tenso
               " elements of this rank's tensor, got ", piece.numel());
 }
 
+// One tensor for each rank, of the type of `single` and with as many elements.
+void check_equal_list(const char* call, const Tensors& list, const Tensor& single, int size) {
+  check_list(call, list, single, size);
+  for (int rank = 0; rank < size; ++rank) check_elements(call, rank, list[rank], single);
+}
+
 // Sizes of pieces along the first dimension as numbers of elements.
 std::vector<int64_t> elements_of(const char* call, const char* name, const Tensor& tensor, std::vector<int64_t> sizes,
                                  int size) {
@@ -200,8 +206,7 @@ WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs, Tensors& inputs,
   Tensors list;
   if (getRank() == options.rootRank) {
     list = only(call.title, outputs);
-    check_list(call.title, list, input, getSize());
-    for (int rank = 0; rank < getSize(); ++rank) check_elements(call.title, rank, list[rank], input);
+    check_equal_list(call.title, list, input, getSize());
   }
   return submit(call, inputs, list,
                 [memory = memory_of(call.title, input), into = memories_of(call.title, list),
@@ -218,8 +223,7 @@ WorkPtr ProcessGroupHccl::scatter(Tensors& outputs, std::vector<Tensors>& inputs
   Tensors list;
   if (getRank() == options.rootRank) {
     list = only(call.title, inputs);
-    check_list(call.title, list, output, getSize());
-    for (int rank = 0; rank < getSize(); ++rank) check_elements(call.title, rank, list[rank], output);
+    check_equal_list(call.title, list, output, getSize());
   }
   return submit(call, list, outputs,
                 [memory = memory_of(call.title, output), from = memories_of(call.title, list),

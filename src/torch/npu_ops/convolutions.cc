@@ -17,29 +17,20 @@ constexpr std::array<int64_t, 3> kNothing = {0, 0, 0};
 
 IntArrayRef no_output_padding(const Tensor& input) { return IntArrayRef(kNothing).slice(0, input.dim() - 2); }
 
-Tensor image_convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+// Of images (dims 4) or volumes (5).
+template <int64_t dims>
+Tensor plain_convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-  check_dims("npu_conv2d", "input", input, 4, 4);
-  return at::conv2d(input, weight, bias, stride, padding, dilation, groups);
-}
-
-Tensor& conv2d_out(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, int64_t groups, Tensor& out) {
-  const Tensor result = image_convolution(input, weight, bias, stride, padding, dilation, groups);
-  check_same_shape("npu_conv2d", "out", out, "the result", result);
-  return out.copy_(result);
-}
-
-Tensor volume_convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
-                          IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-  check_dims("npu_conv3d", "input", input, 5, 5);
+  check_dims(dims == 4 ? "npu_conv2d" : "npu_conv3d", "input", input, dims, dims);
+  if constexpr (dims == 4) return at::conv2d(input, weight, bias, stride, padding, dilation, groups);
   return at::conv3d(input, weight, bias, stride, padding, dilation, groups);
 }
 
-Tensor& conv3d_out(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, int64_t groups, Tensor& out) {
-  const Tensor result = volume_convolution(input, weight, bias, stride, padding, dilation, groups);
-  check_same_shape("npu_conv3d", "out", out, "the result", result);
+template <int64_t dims>
+Tensor& plain_convolution_out(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+                              IntArrayRef padding, IntArrayRef dilation, int64_t groups, Tensor& out) {
+  const Tensor result = plain_convolution<dims>(input, weight, bias, stride, padding, dilation, groups);
+  check_same_shape(dims == 4 ? "npu_conv2d" : "npu_conv3d", "out", out, "the result", result);
   return out.copy_(result);
 }
 
@@ -122,11 +113,11 @@ void define_convolutions(Definitions& npu) {
       "Gradients of input, weight and bias; empty where output_mask says that one is not asked for";
   npu.composed("_conv_depthwise2d_backward", &conv_depthwise2d_backward,
                "Gradients of input and weight of a convolution with a group for each channel");
-  npu.composed("npu_conv2d", &image_convolution, "torch.nn.functional.conv2d");
-  npu.composite("npu_conv2d.out", &conv2d_out, "npu_conv2d into out");
+  npu.composed("npu_conv2d", &plain_convolution<4>, "torch.nn.functional.conv2d");
+  npu.composite("npu_conv2d.out", &plain_convolution_out<4>, "npu_conv2d into out");
   npu.composed("npu_conv2d_backward", &convolution_backward, kGradients);
-  npu.composed("npu_conv3d", &volume_convolution, "torch.nn.functional.conv3d");
-  npu.composite("npu_conv3d.out", &conv3d_out, "npu_conv3d into out");
+  npu.composed("npu_conv3d", &plain_convolution<5>, "torch.nn.functional.conv3d");
+  npu.composite("npu_conv3d.out", &plain_convolution_out<5>, "npu_conv3d into out");
   npu.composed("npu_conv3d_backward", &convolution_backward, kGradients);
   npu.composed("npu_conv_transpose2d", &conv_transpose2d, "torch.nn.functional.conv_transpose2d");
   npu.composed("npu_conv_transpose2d_backward", &transposed_backward, kGradients);
