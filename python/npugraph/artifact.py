@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import threading
@@ -11,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import fx
+
+from npugraph.fx.pipeline import Notes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +42,12 @@ class Artifact:
         options: dict[str, Any],
         callables: dict[int, Callable[..., Any]],
         released_weights: dict[str, int],
+        notes: Notes,
     ) -> None:
         self._core = core
+        self._fx_stages = notes.stages
+        self.replacements = notes.replacements
+        self.near_misses = notes.near_misses
         self._callables = callables
         self.options = options
         self.released_weights = released_weights
@@ -52,17 +59,21 @@ class Artifact:
 
     @property
     def stages(self) -> list[str]:
-        """What ``graph()`` takes: "import", each pass in order, "lower" and "plan"."""
-        return self._core.stages()
+        """What ``graph()`` takes: FX passes that changed something, "import", graph passes, "lower" and "plan"."""
+        return [*self._fx_stages, *self._core.stages()]
 
     def graph(self, stage: str | None = None) -> str:
-        """Text of the graph after a stage, by default the last pass; after "lower" and "plan" text of the Program.
-        ``ValueError`` for an unknown one lists the stages."""
+        """Text of the graph after a stage, by default the last pass; after an FX pass Python code, after "lower" and
+        "plan" text of the Program. ``ValueError`` for an unknown one lists the stages."""
+        if stage in self._fx_stages:
+            return self._fx_stages[stage].print_readable(print_output=False)
         return self._core.text(self._stage(stage))
 
     def to_fx(self, stage: str | None = None) -> fx.GraphModule:
         """A GraphModule of the graph after a stage, by default the last pass, that takes the graph's inputs in order
         and can be read and run. ``ValueError`` after "lower" and "plan", where there is no graph any more."""
+        if stage in self._fx_stages:
+            return copy.deepcopy(self._fx_stages[stage])
         from npugraph.fx.raise_fx import raise_graph
 
         return raise_graph(self._core.graph(self._stage(stage)), self._callables)
@@ -112,7 +123,11 @@ class Artifact:
 
     def explain(self) -> str:
         """A page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
-        return self._core.explain() + _released_text(self.released_weights)
+        return (
+            self._core.explain()
+            + _replacements_text(self.replacements, self.near_misses)
+            + _released_text(self.released_weights)
+        )
 
     def refresh(self) -> None:
         """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not
@@ -129,6 +144,21 @@ class Artifact:
     def __repr__(self) -> str:
         tasks, runs = len(self.tasks), self.counters["replays"]
         return f"<npugraph.Artifact {self.name}: {tasks} task{'s' * (tasks != 1)}, {runs} replay{'s' * (runs != 1)}>"
+
+
+def _replacements_text(replacements: Sequence[Any], near_misses: Sequence[Any]) -> str:
+    lines = []
+    if replacements:
+        lines.append("\nReplaced patterns")
+        lines += [f"  {r.rule}: {', '.join(r.removed)} -> {', '.join(r.added)}{_at(r.source)}" for r in replacements]
+    if near_misses:
+        lines.append("\nPatterns that nearly matched")
+        lines += [f"  {m.rule} at {m.node}{_at(m.source)}: {m.reason}" for m in near_misses]
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def _at(source: str) -> str:
+    return f" ({source})" if source else ""
 
 
 def _released_text(released: dict[str, int]) -> str:

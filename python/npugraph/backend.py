@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import enum
 import gc
 import inspect
-import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
+from npugraph.fx.pipeline import run_passes
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
-from npugraph.options import Options
-
-_log = logging.getLogger("npugraph")
+from npugraph.log import logger
+from npugraph.options import CompilerConfig, disabled_passes, parse
 
 
 class NpugraphWarning(UserWarning):
@@ -80,35 +80,67 @@ def npugraph_ex(
     an unknown option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value of
     the wrong type.
     """
-    _C.ensure_counters()
+    return compile_dynamo_graph(gm, example_inputs, checked(options, mode))
+
+
+def checked(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
+    """The options of a user of ``torch.compile``, who is to see errors without torch's own frames."""
     try:
-        checked = Options.parse(options, mode)
+        return parse(options, mode)
     except (TypeError, ValueError) as error:
         kind = OptionTypeError if isinstance(error, TypeError) else OptionValueError
         raise kind(str(error), first_useful_frame=inspect.currentframe()) from None
+
+
+def compile_dynamo_graph(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+    decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] | None = None,
+) -> Callable[..., Any]:
+    """Compiles what Dynamo gives a backend. ``decompositions`` is handed to AOTAutograd."""
+    _C.ensure_counters()
     guards.install()
-    if checked.release_original_weights and torch.is_grad_enabled():
+    if config.release_original_weights.value and torch.is_grad_enabled():
         raise OptionValueError(
             "option 'release_original_weights' of backend 'npugraph_ex' needs torch.no_grad() or inference_mode(), got "
             "a call with gradients on: a backward pass would need the weights",
             first_useful_frame=inspect.currentframe(),
         )
     with _garbage_left_alone():
-        return _compile(gm, example_inputs, checked)
+        return _compile(gm, example_inputs, config, decompositions or {})
 
 
-def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Callable[..., Any]:
-    compile_ = _Compile(gm, example_inputs, options)
+def compile_operators(gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
+    """Compiles a graph of ATen operators into a function of its inputs."""
+    _C.ensure_counters()
+    own = fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    infos = [InputInfo("user", node.name) for node in gm.graph.find_nodes(op="placeholder")]
+    with _garbage_left_alone():
+        compile_ = _Compile(gm, [], config)
+        return compile_.compile(own, compile_.name, infos, Route.RECORDED)
+
+
+def _compile(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+    decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]],
+) -> Callable[..., Any]:
+    compile_ = _Compile(gm, example_inputs, config)
     try:
+        if decompositions:
+            raise NotRecorded("decompositions")
         recorded = record(gm)
     except NotRecorded as reason:
-        _log.debug("%s goes through AOTAutograd: %s", compile_.name, reason)
+        logger.debug("%s goes through AOTAutograd: %s", compile_.name, reason)
     else:
         return compile_.recorded(recorded)
     compiled = aot_autograd(
         fw_compiler=compile_.forward,
         bw_compiler=compile_.backward,
         inference_compiler=compile_.inference,
+        decompositions=dict(decompositions),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
     if not compile_.depends_on_places:
@@ -150,15 +182,15 @@ def reset() -> None:
 class _Compile:
     """One entry of the backend: the graphs that become of one Dynamo graph."""
 
-    def __init__(self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> None:
-        self.options = options
+    def __init__(self, gm: fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig) -> None:
+        self.config = config
         self.started = time.perf_counter()
         self.gm = gm
         self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-        self.name = options.name or registry.unique_name(_name_of(gm))
+        self.name = config.name.value or registry.unique_name(_name_of(gm))
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
-        self.weights = _weights_by_position(example_inputs) if options.release_original_weights else {}
+        self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
 
     def recorded(self, gm: fx.GraphModule) -> Callable[..., Any]:
         """Of the operators of the whole graph: a function of Dynamo's inputs, not of one list."""
@@ -186,20 +218,28 @@ class _Compile:
 
     def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], route: Route) -> Callable[..., Any]:
         entered = time.perf_counter()
+        with _disable_current_modes():
+            notes = run_passes(gm, self.config)
+        passed = time.perf_counter()
         try:
             # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
             with _disable_current_modes():
                 gm = finish_collectives(expand(prepare(gm)))
                 released = self.derive_from_weights(gm, inputs)
                 imported = import_graph(gm, name, inputs)
-                core = self.compile_imported(imported, name, route, entered)
+                front_end = [
+                    (route.front_end, (entered - self.started) * 1e3),
+                    ("fx", (passed - entered) * 1e3),
+                    ("import", (time.perf_counter() - passed) * 1e3),
+                ]
+                core = self.compile_imported(imported, name, route, front_end)
         except TorchDynamoException:
             raise  # asks the front end to start again
         except Exception as error:
             _report_defect(name, error)
             return gm.forward if route is Route.RECORDED else make_boxed_func(gm.forward)
         released.carry_out(name)
-        artifact = Artifact(core, self.options.as_dict(), imported.callables, released.sizes())
+        artifact = Artifact(core, self.config.as_dict(), imported.callables, released.sizes(), notes)
         registry.add(artifact)
         _warn_partitions(imported.partitions)
         positional = route is Route.RECORDED and imported.objects is None
@@ -232,11 +272,7 @@ class _Compile:
         if of_model:
             self.owners.watch(run, of_model)
 
-    def compile_imported(self, imported: Imported, name: str, route: Route, entered: float) -> Any:
-        front_end = [
-            (route.front_end, (entered - self.started) * 1e3),
-            ("import", (time.perf_counter() - entered) * 1e3),
-        ]
+    def compile_imported(self, imported: Imported, name: str, route: Route, front_end: list[tuple[str, float]]) -> Any:
         try:
             return _C.Artifact.compile(
                 imported.graph, self.core_options(name, route.training), imported.partitions, front_end
@@ -249,13 +285,13 @@ class _Compile:
     def core_options(self, name: str, training: bool) -> Any:
         options = _C.CompileOptions()
         options.name = name
-        options.disabled_passes = self.options.disabled_passes()
-        options.generate = self.options.generate_code
-        options.verify = self.options.verify
+        options.disabled_passes = disabled_passes(self.config)
+        options.generate = self.config.generate_code.value
+        options.verify = self.config.verify.value
         options.training = training
-        options.max_instances = self.options.max_instances
-        options.max_concurrent = self.options.max_concurrent
-        options.capture = not self.options.force_eager
+        options.max_instances = self.config.max_instances.value
+        options.max_concurrent = self.config.max_concurrent.value
+        options.capture = not self.config.force_eager.value
         return options
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:

@@ -1,49 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the backend: one table, from which validation and error texts derive."""
+"""The options of the backend: one table, from which validation, error texts, configuration objects and the page
+docs/options.md derive."""
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-_KINDS = {str: "a str", bool: "a bool", int: "an int", tuple: "a list"}
+from npugraph.option_values import AnyCallable, Choice, IntRange, Setting, Text, TextList, Value
 
-
-@dataclasses.dataclass(frozen=True)
-class Option:
-    """One entry of ``options={...}``: its name, default, what it accepts, and a sentence for people."""
-
-    name: str
-    default: Any
-    kind: type
-    help: str
-    check: Callable[[Any], bool] = lambda value: True
-    allowed: str = ""
-
-    def validate(self, value: Any) -> Any:
-        """Returns the value to use. ``TypeError`` for another type, ``ValueError`` for a value that is not allowed."""
-        if self.kind is tuple and isinstance(value, (list, tuple)):
-            value = tuple(value)
-        # bool is a subclass of int, and True is hardly ever meant as the number 1.
-        right_type = isinstance(value, self.kind) and not (self.kind is int and isinstance(value, bool))
-        if not right_type:
-            raise TypeError(
-                f"option {self.name!r} of backend 'npugraph_ex' takes {_KINDS[self.kind]}, "
-                f"got {value!r} ({type(value).__name__})"
-            )
-        if not self.check(value):
-            raise ValueError(f"option {self.name!r} of backend 'npugraph_ex' takes {self.allowed}, got {value!r}")
-        return value
-
-
-def _positive(value: int) -> bool:
-    return 1 <= value < 2**31
-
-
-def _known_passes(names: tuple) -> bool:
-    return all(isinstance(name, str) and name in pass_names() for name in names)
+BACKEND = "npugraph_ex"
 
 
 def pass_names() -> list[str]:
@@ -53,97 +21,147 @@ def pass_names() -> list[str]:
     return _C.pass_names()
 
 
-_POSITIVE = "an int from 1 to 2**31 - 1"
+class Option:
+    """A row of the table: a name, the values that it takes, its default, and a sentence for people."""
+
+    def __init__(self, name: str, default: Any, value: Value, help: str) -> None:
+        self.name = name
+        self.default = default
+        self.value = value
+        self.help = help
+
+    def check(self, given: Any) -> Any:
+        """Returns the value to use. ``ValueError`` or ``TypeError`` says what was given and what is allowed."""
+        if given is None and self.default is None:
+            return None
+        return self.value.check(f"option {self.name!r} of backend {BACKEND!r}", given)
+
+
+_SWITCH = Choice(True, False)
+_COUNT = IntRange(1, 2**31 - 1)
+_PASS = AnyCallable("a function (gm, example_inputs, config) -> None", 3)
 
 OPTIONS: tuple[Option, ...] = (
-    Option("name", "", str, "Name of the artifact; by default made from the name of the compiled function."),
-    Option("force_eager", False, bool, "Run all passes, but bind before every run and keep no captured Instance."),
-    Option("inplace_pass", True, bool, "Turn operators on dying intermediates into their in-place forms."),
-    Option("input_inplace_pass", True, bool, "Turn updates of inputs into in-place operators, without the copy back."),
+    Option("mode", BACKEND, Choice(BACKEND), "The mode of this backend, the only one."),
+    Option("name", "", Text(), "Name of the artifact; by default made from the name of the compiled function."),
     Option(
-        "disable_passes",
-        (),
-        tuple,
-        "Graph passes to leave out, by name.",
-        _known_passes,
-        "names of graph passes (npugraph.options.pass_names() lists them)",
+        "force_eager", False, _SWITCH, "Run all passes, but bind tasks before every run, and keep no captured Instance."
+    ),
+    Option("remove_noop_ops", True, _SWITCH, "Take out operators that return their input as it is."),
+    Option("inplace_pass", True, _SWITCH, "Turn operators on dying intermediates into their in-place forms."),
+    Option(
+        "input_inplace_pass", True, _SWITCH, "Turn updates of inputs into in-place operators, without the copy back."
     ),
     Option(
-        "generate_code", True, bool, "Run what can be generated as fused, generated code; else as torch's operators."
+        "pattern_fusion_pass",
+        True,
+        _SWITCH,
+        "Apply replacement rules: the built-in ones and those that you registered.",
+    ),
+    Option(
+        "post_grad_custom_pre_pass",
+        None,
+        _PASS,
+        "Your own FX pass before all others. It changes `gm` in place; `config` is the CompilerConfig.",
+    ),
+    Option("post_grad_custom_post_pass", None, _PASS, "Your own FX pass after all others."),
+    Option("disable_passes", (), TextList(pass_names, "names of graph passes"), "Graph passes to leave out, by name."),
+    Option(
+        "generate_code",
+        True,
+        _SWITCH,
+        "Run what can be generated as fused, generated code; else, node by node, as torch's operators.",
     ),
     Option(
         "release_original_weights",
         False,
-        bool,
+        _SWITCH,
         "Compute once what is computed from weights alone (casts of autocast), and free the weights that the graph "
         "does not read then. Takes away: eager calls, other graphs of these weights, state_dict(), "
         "load_state_dict(), later changes of the weights, training.",
     ),
-    Option("verify", False, bool, "Verify the graph after every pass."),
-    Option("max_instances", 64, int, "Captured Instances kept per graph.", _positive, _POSITIVE),
-    Option(
-        "max_concurrent",
-        4,
-        int,
-        "Calls of one graph at the same time; more wait.",
-        _positive,
-        _POSITIVE,
-    ),
+    Option("verify", False, _SWITCH, "Verify the graph after every pass."),
+    Option("max_instances", 64, _COUNT, "Captured Instances kept per graph."),
+    Option("max_concurrent", 4, _COUNT, "Calls of one graph at the same time; more wait."),
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Checked options of one compile, in the order of ``OPTIONS``."""
+class CompilerConfig:
+    """The options of one backend: ``config.force_eager = True`` sets, ``config.force_eager.value`` reads.
 
-    name: str
-    force_eager: bool
-    inplace_pass: bool
-    input_inplace_pass: bool
-    disable_passes: tuple[str, ...]
-    generate_code: bool
-    release_original_weights: bool
-    verify: bool
-    max_instances: int
-    max_concurrent: int
+    Setting checks: ``ValueError`` for an unknown name (the message lists the known ones) or a value that is not
+    allowed, ``TypeError`` for a container or function of the wrong kind. docs/options.md describes each option.
+    """
 
-    @staticmethod
-    def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> Options:
-        """Checks what the user gave to ``torch.compile``.
+    def __init__(self) -> None:
+        object.__setattr__(self, "_settings", {o.name: Setting(o.default) for o in OPTIONS})
 
-        Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed
-        and for ``mode``; ``TypeError`` for a value of the wrong type and for ``options`` that are no dict.
-        """
-        if mode not in (None, "default"):
-            raise ValueError(f"backend 'npugraph_ex' takes no mode, got mode={mode!r}; use options={{...}}: {_known()}")
-        if options is not None and not isinstance(options, Mapping):
-            raise TypeError(
-                f"options of backend 'npugraph_ex' takes a dict, got {options!r} ({type(options).__name__})"
-            )
-        given = dict(options or {})
-        unknown = [name for name in given if name not in _BY_NAME]
-        if unknown:
-            like = difflib.get_close_matches(str(unknown[0]), _BY_NAME, n=1)
-            hint = f"did you mean {like[0]!r}? The" if like else "the"
-            raise ValueError(f"unknown option {unknown[0]!r} of backend 'npugraph_ex'; {hint} options are: {_known()}")
-        values = {o.name: o.validate(given[o.name]) if o.name in given else o.default for o in OPTIONS}
-        return Options(**values)
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._settings[name] = Setting(_option(name).check(value))
 
-    def disabled_passes(self) -> list[str]:
-        """All passes that the options switch off, by name."""
-        disabled = list(self.disable_passes)
-        if not self.inplace_pass:
-            disabled.append("reinplace_intermediates")
-        if not self.input_inplace_pass:
-            disabled.append("reinplace_inputs")
-        return disabled
+    def __getattr__(self, name: str) -> Setting:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._settings[_option(name).name]
+
+    def __dir__(self) -> list[str]:
+        return list(_BY_NAME)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompilerConfig:
+        made = CompilerConfig()
+        made._settings.update((name, copy.copy(setting)) for name, setting in self._settings.items())
+        return made
+
+    def __repr__(self) -> str:
+        changed = (f"{o.name}={self._settings[o.name].value!r}" for o in OPTIONS if not self.is_default(o.name))
+        return f"CompilerConfig({', '.join(changed)})"
+
+    def is_default(self, name: str) -> bool:
+        """Whether an option has its default value."""
+        return self._settings[name].value == _BY_NAME[name].default
 
     def as_dict(self) -> dict[str, Any]:
-        """Name to value, for people."""
-        return dataclasses.asdict(self)
+        """Name to value, in the order of the table."""
+        return {name: setting.value for name, setting in self._settings.items()}
+
+
+def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
+    """Checks what the user gave to ``torch.compile``.
+
+    Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed
+    and for ``mode``; ``TypeError`` for a container or function of the wrong kind and for ``options`` that are no dict.
+    """
+    if mode not in (None, "default"):
+        raise ValueError(f"backend {BACKEND!r} takes no mode, got mode={mode!r}; use options={{...}}: {_known()}")
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options of backend {BACKEND!r} takes a dict, got {options!r} ({type(options).__name__})")
+    config = CompilerConfig()
+    for name, value in (options or {}).items():
+        setattr(config, str(name), value)
+    return config
+
+
+def disabled_passes(config: CompilerConfig) -> Sequence[str]:
+    """All graph passes that the options switch off, by name."""
+    switches = {
+        "remove_noop_ops": "remove_copies",
+        "inplace_pass": "reinplace_intermediates",
+        "input_inplace_pass": "reinplace_inputs",
+    }
+    off = [name for switch, name in switches.items() if not getattr(config, switch).value]
+    return [*config.disable_passes.value, *off]
+
+
+def _option(name: str) -> Option:
+    found = _BY_NAME.get(name)
+    if found is None:
+        like = difflib.get_close_matches(name, _BY_NAME, n=1)
+        hint = f"did you mean {like[0]!r}? The" if like else "the"
+        raise ValueError(f"unknown option {name!r} of backend {BACKEND!r}; {hint} options are: {_known()}")
+    return found
 
 
 def _known() -> str:
-    return ", ".join(o.name for o in OPTIONS)
+    return ", ".join(_BY_NAME)

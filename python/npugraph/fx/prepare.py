@@ -14,6 +14,7 @@ from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto
 from torch._higher_order_ops.effects import with_effects
 
 from npugraph.fx.schema import is_view
+from npugraph.fx.values import evaluate
 
 aten = torch.ops.aten
 
@@ -107,8 +108,7 @@ def _storage_elements(graph: fx.Graph, node: fx.Node) -> object:
 def _call(graph: fx.Graph, like: fx.Node, function: Callable[..., object], *args: object, **kwargs: object) -> fx.Node:
     """A new node with the origin of ``like``."""
     made = graph.call_function(function, args, kwargs)
-    args, kwargs = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
-    made.meta = {**like.meta, "val": function(*args, **kwargs)}
+    made.meta = {**like.meta, "val": evaluate(made)}
     return made
 
 
@@ -220,5 +220,4 @@ def _refresh_values(graph: fx.Graph) -> None:
             continue
         if "val" in node.meta and not is_view(node.target):
             continue
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-        node.meta["val"] = node.target(*args, **kwargs)
+        node.meta["val"] = evaluate(node)

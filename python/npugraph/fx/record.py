@@ -30,6 +30,7 @@ from npugraph.fx.fake_results import FakeResults
 from npugraph.fx.memory_state import MemoryState, NotRecorded, Tracked, View
 from npugraph.fx.schema import is_view
 from npugraph.fx.symbol_nodes import Symbolic, SymbolNodes
+from npugraph.fx.values import evaluate
 
 aten = torch.ops.aten
 
@@ -226,7 +227,7 @@ class _Recorder(TorchDispatchMode):
         base = self._tracked(args[0]) if is_view(func) else None
         # The values of memory that was written lie elsewhere in the functional graph, and so do views of them.
         moved = base is not None and base.node.meta["val"] is not base.tensor
-        value = self._evaluate(node) if moved else result
+        value = evaluate(node) if moved else result
         node.meta |= self.origin | {"val": value}
         if isinstance(result, torch.Tensor):
             self._memory.track(result, node, base and View(base, func, node.args[1:], node.kwargs, None))
@@ -267,7 +268,7 @@ class _Recorder(TorchDispatchMode):
 
     def _add(self, function: Any, *args: Any, **kwargs: Any) -> fx.Node:
         node = self._node(function, args, kwargs)
-        node.meta |= self.origin | {"val": self._evaluate(node)}
+        node.meta |= self.origin | {"val": evaluate(node)}
         return node
 
     def _node(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.Node:
@@ -275,10 +276,6 @@ class _Recorder(TorchDispatchMode):
         name = function._overloadpacket.__name__ if isinstance(function, torch._ops.OpOverload) else None
         keywords = {key: self._argument(value) for key, value in kwargs.items()}
         return self.graph.create_node("call_function", function, self._argument(args), keywords, name)
-
-    def _evaluate(self, node: fx.Node) -> Any:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda arg: arg.meta["val"])
-        return node.target(*args, **kwargs)
 
 
 def _number(func: Any, result: Any) -> Any:

@@ -3,19 +3,87 @@
 
 from __future__ import annotations
 
+import copy
+import runpy
+from pathlib import Path
+
 import pytest
 import torch
 from torch._dynamo.backends.registry import list_backends, lookup_backend
 
 import npugraph
+import npugraph_ex as npugraph_ex_package
 from npugraph.backend import npugraph_ex
-from npugraph.options import OPTIONS, pass_names
+from npugraph.options import OPTIONS, CompilerConfig, pass_names
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
-NAMES = (
-    "name, force_eager, inplace_pass, input_inplace_pass, disable_passes, generate_code, "
-    "release_original_weights, verify, max_instances, max_concurrent"
+DEFAULTS = {
+    "mode": "npugraph_ex",
+    "name": "",
+    "force_eager": False,
+    "remove_noop_ops": True,
+    "inplace_pass": True,
+    "input_inplace_pass": True,
+    "pattern_fusion_pass": True,
+    "post_grad_custom_pre_pass": None,
+    "post_grad_custom_post_pass": None,
+    "disable_passes": (),
+    "generate_code": True,
+    "release_original_weights": False,
+    "verify": False,
+    "max_instances": 64,
+    "max_concurrent": 4,
+}
+NAMES = ", ".join(DEFAULTS)
+
+
+def no_change(gm, example_inputs, config):
+    pass
+
+
+# Values of each option beside its default that are taken, and values that are not: with the error and what it says.
+SWITCH = ([True, False], [(1, ValueError, "takes True or False, got 1 (int)"), ("no", ValueError, "got 'no' (str)")])
+COUNT = (
+    [1, 2**31 - 1],
+    [
+        (0, ValueError, "takes an int from 1 to 2**31 - 1, got 0 (int)"),
+        (2**31, ValueError, "got 2147483648 (int)"),
+        (True, ValueError, "got True (bool)"),
+        (1.0, ValueError, "got 1.0 (float)"),
+    ],
 )
+PASS = (
+    [no_change, None],
+    [
+        ("no", TypeError, "takes a function (gm, example_inputs, config) -> None, got 'no' (str)"),
+        (lambda gm: None, TypeError, "takes a function (gm, example_inputs, config) -> None, got <function"),
+    ],
+)
+VALUES = {
+    "mode": (["npugraph_ex"], [("max-autotune", ValueError, "takes 'npugraph_ex', got 'max-autotune' (str)")]),
+    "name": (["mine"], [(3, TypeError, "takes a str, got 3 (int)")]),
+    "force_eager": SWITCH,
+    "remove_noop_ops": SWITCH,
+    "inplace_pass": SWITCH,
+    "input_inplace_pass": SWITCH,
+    "pattern_fusion_pass": SWITCH,
+    "post_grad_custom_pre_pass": PASS,
+    "post_grad_custom_post_pass": PASS,
+    "disable_passes": (
+        [[], ["cse"], ("dce", "cse")],
+        [
+            ("cse", TypeError, "takes a list of names of graph passes, got 'cse' (str)"),
+            (["no such"], ValueError, "'no such' is none of "),
+        ],
+    ),
+    "generate_code": SWITCH,
+    "release_original_weights": SWITCH,
+    "verify": SWITCH,
+    "max_instances": COUNT,
+    "max_concurrent": COUNT,
+}
+REJECTED = [(name, *bad) for name, (_, bads) in VALUES.items() for bad in bads]
+ACCEPTED = [(name, good) for name, (goods, _) in VALUES.items() for good in goods]
 
 
 def update(x):
@@ -45,46 +113,53 @@ def test_the_backend_is_found_by_name() -> None:
 
 
 def test_defaults() -> None:
-    assert ", ".join(option.name for option in OPTIONS) == NAMES
-    assert run().options == {
-        "name": "",
-        "force_eager": False,
-        "inplace_pass": True,
-        "input_inplace_pass": True,
-        "disable_passes": (),
-        "generate_code": True,
-        "release_original_weights": False,
-        "verify": False,
-        "max_instances": 64,
-        "max_concurrent": 4,
-    }
+    assert {option.name: option.default for option in OPTIONS} == DEFAULTS
+    assert CompilerConfig().as_dict() == run().options == DEFAULTS
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "error", "message"),
-    [
-        ("name", 3, TypeError, "takes a str, got 3 (int)"),
-        ("force_eager", 1, TypeError, "takes a bool, got 1 (int)"),
-        ("inplace_pass", None, TypeError, "takes a bool, got None (NoneType)"),
-        ("input_inplace_pass", "no", TypeError, "takes a bool, got 'no' (str)"),
-        ("disable_passes", "cse", TypeError, "takes a list, got 'cse' (str)"),
-        ("disable_passes", ["no such pass"], ValueError, "takes names of graph passes"),
-        ("generate_code", "yes", TypeError, "takes a bool, got 'yes' (str)"),
-        ("verify", 0, TypeError, "takes a bool, got 0 (int)"),
-        ("max_instances", 0, ValueError, "takes an int from 1 to 2**31 - 1, got 0"),
-        ("max_instances", True, TypeError, "takes an int, got True (bool)"),
-        ("max_concurrent", -1, ValueError, "takes an int from 1 to 2**31 - 1, got -1"),
-        ("max_instances", 2**31, ValueError, "takes an int from 1 to 2**31 - 1, got 2147483648"),
-        ("max_concurrent", 1.0, TypeError, "takes an int, got 1.0 (float)"),
-    ],
-)
+def test_the_page_of_options_is_current() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[3] / "scripts/options_page"))
+    assert script["PAGE"].read_text() == script["page"](), "docs/options.md is not current: run scripts/options_page"
+
+
+def test_every_option_has_its_values_here() -> None:
+    assert set(VALUES) == set(DEFAULTS)
+
+
+@pytest.mark.parametrize(("name", "value"), ACCEPTED)
+def test_accepted_values(name, value) -> None:
+    config = CompilerConfig()
+    setattr(config, name, value)
+    wanted = tuple(value) if isinstance(value, list) else value
+    assert getattr(config, name).value == wanted
+    assert config.is_default(name) == (wanted == DEFAULTS[name])
+
+
+@pytest.mark.parametrize(("name", "value", "error", "message"), REJECTED)
 def test_rejected_values(name, value, error, message) -> None:
+    config = CompilerConfig()
     with pytest.raises(error) as direct:
-        npugraph_ex(None, [], options={name: value})
-    assert str(direct.value).startswith(f"option {name!r} of backend 'npugraph_ex' {message}")
+        setattr(config, name, value)
+    assert str(direct.value).startswith(f"option {name!r} of backend 'npugraph_ex' takes ")
+    assert message in str(direct.value)
+    assert config.is_default(name)
     with pytest.raises(error) as through_dynamo:
         compile_ex(lambda x: x + 1, options={name: value})(torch.ones(3))
     assert str(through_dynamo.value).startswith(str(direct.value))
+
+
+def test_configurations() -> None:
+    config = CompilerConfig()
+    config.force_eager = True
+    config.name = "mine"
+    assert repr(config) == "CompilerConfig(name='mine', force_eager=True)"
+    copied = copy.deepcopy(config)
+    copied.force_eager = False
+    assert config.force_eager.value and not copied.force_eager.value
+    assert npugraph_ex_package.CompilerConfig is CompilerConfig
+    for use in (lambda: config.force_eagr, lambda: setattr(config, "force_eagr", True)):
+        with pytest.raises(ValueError, match=r"unknown option 'force_eagr'.*did you mean 'force_eager'"):
+            use()
 
 
 def test_unknown_options() -> None:

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend for those who call it themselves: with a configuration object, or from a backend of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph.backend import checked, compile_dynamo_graph, compile_operators
+from npugraph.options import CompilerConfig, parse
+
+
+def get_npu_backend(
+    *,
+    compiler_config: CompilerConfig | None = None,
+    custom_decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] | None = None,
+) -> Callable[..., Any]:
+    """A backend for ``torch.compile(model, backend=...)`` with these options.
+
+    ``custom_decompositions`` maps operators to functions that compute the same of other operators; they take their
+    place before any pass sees the graph. ``TypeError`` for another kind of configuration.
+    """
+    config = _checked_config(compiler_config)
+    decompositions = dict(custom_decompositions or {})
+
+    def npugraph_ex_backend(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compile_dynamo_graph(gm, example_inputs, config, decompositions)
+
+    return npugraph_ex_backend
+
+
+def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:
+    """``compile_fx`` with these options, as ``fw_compiler`` of ``torch._functorch.aot_autograd``."""
+    config = _checked_config(compiler_config)
+
+    def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compile_operators(gm, config)
+
+    return compiler
+
+
+def compile_fx(
+    gm: fx.GraphModule, example_inputs: Sequence[Any] | None = None, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Compiles a graph of ATen operators, as AOTAutograd makes them, for backends that call
+    ``aot_module_simplified(fw_compiler=...)``. Placeholders carry their fake tensors in ``meta["val"]``. Written inputs
+    are updated in place only where AOTAutograd was told ``keep_inference_input_mutations=True``. Returns a function of
+    the graph's inputs."""
+    return compile_operators(gm, checked(options))
+
+
+def _checked_config(config: CompilerConfig | None) -> CompilerConfig:
+    if config is None:
+        return parse(None)
+    if not isinstance(config, CompilerConfig):
+        raise TypeError(f"compiler_config is a CompilerConfig, got {config!r} ({type(config).__name__})")
+    return config

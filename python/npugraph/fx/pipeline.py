@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The passes over FX graphs, in order: the half of the compiler that users can see and extend in torch's own form.
+
+They run where somebody looks at the FX graph: where the user has passes of his own, where a replacement rule may match,
+or where dumps are written. For any other graph the graph passes (src/passes) do the same, and none of torch._inductor
+is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import tracing
+from torch._subclasses.fake_tensor import FakeTensor
+
+from npugraph.fx.values import evaluate
+from npugraph.options import CompilerConfig
+
+_RULES = "npugraph.fx.replacements"
+
+
+@dataclasses.dataclass
+class Notes:
+    """What the passes did, for ``Artifact``."""
+
+    stages: dict[str, fx.GraphModule] = dataclasses.field(default_factory=dict)  # without fake tensors
+    replacements: list[Any] = dataclasses.field(default_factory=list)
+    near_misses: list[Any] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class _Run:
+    gm: fx.GraphModule
+    config: CompilerConfig
+    rules: list[Any]
+    notes: Notes
+
+    def inputs(self) -> list[Any]:
+        return [node.meta.get("val") for node in self.gm.graph.find_nodes(op="placeholder")]
+
+
+def _custom_pre_pass(run: _Run) -> None:
+    _custom(run, "post_grad_custom_pre_pass")
+
+
+def _remove_noop_ops(run: _Run) -> None:
+    if run.config.remove_noop_ops.value:
+        from npugraph.fx.noops import remove_noop_ops
+
+        remove_noop_ops(run.gm.graph)
+
+
+def _recover_view_inplace(run: _Run) -> None:
+    from npugraph.fx.view_inplace import recover_view_inplace
+
+    recover_view_inplace(run.gm.graph)
+
+
+def _replace_patterns(run: _Run) -> None:
+    if run.rules:
+        from npugraph.fx.near_misses import near_misses
+        from npugraph.fx.replacements import apply_rules
+
+        run.notes.replacements += apply_rules(run.gm, run.rules)
+        run.notes.near_misses += near_misses(run.gm, run.rules)
+
+
+def _view_to_reshape(run: _Run) -> None:
+    from npugraph.fx.view_to_reshape import view_to_reshape
+
+    view_to_reshape(run.gm.graph)
+
+
+def _custom_post_pass(run: _Run) -> None:
+    _custom(run, "post_grad_custom_post_pass")
+
+
+PASSES: tuple[tuple[str, Callable[[_Run], None]], ...] = (
+    # On the graph as the front end made it.
+    ("post_grad_custom_pre_pass", _custom_pre_pass),
+    # Before patterns, which would have to name what does nothing.
+    ("remove_noop_ops", _remove_noop_ops),
+    ("recover_view_inplace_pattern", _recover_view_inplace),
+    ("pattern_fusion_pass", _replace_patterns),
+    # After patterns, which name view.
+    ("view_to_reshape", _view_to_reshape),
+    ("post_grad_custom_post_pass", _custom_post_pass),
+)
+
+
+class CustomPassError(RuntimeError):
+    """A pass of the user failed, or left a graph that does not hold together."""
+
+
+def run_passes(gm: fx.GraphModule, config: CompilerConfig) -> Notes:
+    """Runs the passes on a graph whose nodes have their fake tensors in ``meta["val"]``. In place."""
+    notes = Notes()
+    run = _Run(gm, config, _candidates(gm, config), notes)
+    if not run.rules and not _has_custom_passes(config):
+        return notes
+    with _fake_mode_of(run.inputs()):
+        for name, pass_ in PASSES:
+            before = str(gm.graph)
+            pass_(run)
+            if str(gm.graph) != before:
+                notes.stages[name] = _snapshot(gm)
+        _refresh_values(gm.graph, everything=_has_custom_passes(config))
+    gm.graph.lint()
+    gm.recompile()
+    return notes
+
+
+def _has_custom_passes(config: CompilerConfig) -> bool:
+    return bool(config.post_grad_custom_pre_pass.value or config.post_grad_custom_post_pass.value)
+
+
+def _candidates(gm: fx.GraphModule, config: CompilerConfig) -> list[Any]:
+    """The rules all of whose operators the graph has."""
+    if not config.pattern_fusion_pass.value:
+        return []
+    targets = {node.target for node in gm.graph.nodes if node.op == "call_function"}
+    from npugraph.fx.patterns import load_for
+
+    load_for(targets)
+    if _RULES not in sys.modules:
+        return []
+    from npugraph.fx.replacements import registry
+
+    return [rule for rule in registry.rules() if rule.operators <= targets]
+
+
+def _custom(run: _Run, option: str) -> None:
+    pass_ = getattr(run.config, option).value
+    if pass_ is None:
+        return
+    try:
+        pass_(run.gm, run.inputs(), run.config)
+        run.gm.graph.lint()
+    except Exception as error:
+        raise CustomPassError(f"{option} {pass_!r}: {type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def _fake_mode_of(values: list[Any]) -> Iterator[None]:
+    """The mode of the graph's own tensors. That of Dynamo's context may be another, so torch must not look there."""
+    from torch._inductor.virtualized import V
+
+    mode = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
+    with tracing(None), V.set_fake_mode(mode), mode or contextlib.nullcontext():
+        yield
+
+
+def _refresh_values(graph: fx.Graph, everything: bool) -> None:
+    """Gives nodes that a pass made their fake tensors; all nodes where a pass of the user may have changed operands."""
+    from npugraph.fx.view_to_reshape import resolve_reshape
+
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten.reshape.default:
+            resolve_reshape(node)
+        elif node.op == "call_function" and (everything or "val" not in node.meta) and not _is_given(node):
+            node.meta["val"] = evaluate(node)
+
+
+def _is_given(node: fx.Node) -> bool:
+    """Whether the value of a node stands for a number that only a run can tell."""
+    return "val" in node.meta and bool(node.meta.get("unbacked_bindings") or isinstance(node.meta["val"], _NUMBERS))
+
+
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+_KEPT = ("stack_trace", "nn_module_stack")
+
+
+def _snapshot(gm: fx.GraphModule) -> fx.GraphModule:
+    """A copy that can be read and run, and keeps no fake tensors alive."""
+    graph = fx.Graph()
+    copied: dict[fx.Node, fx.Node] = {}
+    graph.output(graph.graph_copy(gm.graph, copied))
+    for old, new in copied.items():
+        new.meta = {key: old.meta[key] for key in _KEPT if key in old.meta}
+        value = old.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            new.type = None
+            new.meta["tensor"] = f"{value.dtype}{tuple(value.shape)}"
+    return fx.GraphModule(gm, graph)

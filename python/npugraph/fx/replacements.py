@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replacement rules: a pattern in an FX graph and what takes its place, matched by torch's own matcher.
+
+One registry holds the built-in rules (npugraph/fx/patterns) and those that users register; both come in through
+``register_replacement``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch import fx
+from torch._inductor import pattern_matcher
+from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass, fwd_only
+
+from npugraph.fx.conditions import Condition, same_arguments, same_stream
+
+BUILT_IN = "built-in"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A registered rule. ``operators`` are the targets that its pattern calls, all of which a graph has where the rule
+    can match."""
+
+    name: str
+    family: str  # rules that are forms of each other have one
+    source: str  # "file:line" of search_fn, or BUILT_IN
+    operators: frozenset[Any]
+    matcher: PatternMatcherPass
+    conditions: Sequence[Condition]
+    seen: tuple[str, str | None]  # the pattern and what it was traced from, by which torch knows it again
+
+    @property
+    def pattern(self) -> PatternExpr:
+        return next(entry for entries in self.matcher.patterns.values() for entry in entries).pattern
+
+    def remove(self) -> None:
+        """Graphs that are compiled from now on do not know the rule, and its pattern may be registered anew."""
+        registry.remove(self)
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name} ({self.source})>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Replacement:
+    """One use of a rule: its name, the operators that went, those that came, and the user's line."""
+
+    rule: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    source: str
+
+
+class Registry:
+    """Rules in the order in which they are tried, the built-in ones first. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rules: list[Rule] = []
+
+    def new_matcher(self, name: str) -> PatternMatcherPass:
+        """One that knows the patterns of all rules, so that the same is refused twice."""
+        matcher = PatternMatcherPass(pass_name=name)
+        for pattern, graph in (rule.seen for rule in self.rules()):
+            matcher.seen_patterns[pattern].append(graph)
+        return matcher
+
+    def add(self, rule: Rule) -> None:
+        with self._lock:
+            self._rules.append(rule)
+            self._rules.sort(key=lambda rule: rule.source != BUILT_IN)
+
+    def rules(self) -> list[Rule]:
+        with self._lock:
+            return list(self._rules)
+
+    def remove(self, rule: Rule) -> None:
+        with self._lock:
+            self._rules.remove(rule)
+
+
+registry = Registry()
+
+
+def register_replacement(
+    search_fn: Callable[..., Any],
+    replace_fn: Callable[..., Any],
+    example_inputs: Sequence[Any],
+    trace_fn: Callable[..., fx.GraphModule] = fwd_only,
+    extra_check: Callable[[Match], bool] | None = None,
+    search_fn_pattern: PatternExpr | None = None,
+    scalar_workaround: dict[str, float | int] | None = None,
+    skip_duplicates: bool = False,
+) -> bool:
+    """Registers a rule: where a graph computes ``search_fn``, ``replace_fn`` takes its place.
+
+    Both functions are traced with ``example_inputs`` (their sizes do not matter: a possible match is checked with the
+    sizes of the graph). ``extra_check`` is asked about each match and may refuse it. ``search_fn_pattern`` is matched
+    instead of what ``search_fn`` traces to. ``scalar_workaround`` names arguments that are numbers, with a value for
+    tracing. Rules are tried in the order of registration, after the built-in ones; a match lies on one stream, and its
+    calls have no other keyword arguments than those of the pattern. Returns whether the rule is new: with
+    ``skip_duplicates`` a pattern that is registered already is left out, else it is an error (``RuntimeError``).
+
+    ``TypeError`` when a function or ``example_inputs`` is of the wrong kind. The rule's name is that of ``search_fn``;
+    ``npugraph_ex.replacements()`` lists all rules.
+    """
+    check = extra_check or _always
+    for name, function in (("search_fn", search_fn), ("replace_fn", replace_fn), ("extra_check", check)):
+        if not callable(function):
+            raise TypeError(f"register_replacement: {name} is a function, got {function!r} ({type(function).__name__})")
+    if not isinstance(example_inputs, (list, tuple)):
+        raise TypeError(
+            f"register_replacement: example_inputs is a list or tuple, got {example_inputs!r} "
+            f"({type(example_inputs).__name__})"
+        )
+    conditions = [same_stream]
+    if search_fn_pattern is None:
+        conditions.append(same_arguments)
+    if extra_check is not None:
+        conditions.append(Condition(f"extra_check ({_source(extra_check)}) accepts it", extra_check))
+    return add_rule(
+        _name(search_fn),
+        search_fn,
+        replace_fn,
+        example_inputs,
+        source=_source(search_fn),
+        conditions=conditions,
+        trace_fn=trace_fn,
+        search_fn_pattern=search_fn_pattern,
+        scalar_workaround=scalar_workaround,
+        skip_duplicates=skip_duplicates,
+    )
+
+
+def add_rule(
+    name: str,
+    search_fn: Callable[..., Any],
+    replace_fn: Callable[..., Any],
+    example_inputs: Sequence[Any],
+    *,
+    source: str,
+    conditions: Sequence[Condition],
+    family: str | None = None,
+    trace_fn: Callable[..., fx.GraphModule] = fwd_only,
+    search_fn_pattern: PatternExpr | None = None,
+    scalar_workaround: dict[str, float | int] | None = None,
+    skip_duplicates: bool = False,
+) -> bool:
+    """``register_replacement`` with conditions that say in words what they ask."""
+    matcher = registry.new_matcher(name)
+    known = {pattern: len(graphs) for pattern, graphs in matcher.seen_patterns.items()}
+    is_new = pattern_matcher.register_replacement(
+        search_fn,
+        replace_fn,
+        example_inputs,
+        _with_decompositions(trace_fn),
+        matcher,
+        extra_check=functools.partial(_all_hold, conditions),
+        scalar_workaround=scalar_workaround,
+        search_fn_pattern=search_fn_pattern,
+        skip_duplicates=skip_duplicates,
+        pattern_name=name,
+        get_decomp_fn=dict,  # graphs hold ATen's operators as they were called
+    )
+    if not is_new:
+        return False
+    (pattern,) = (entry.pattern for entries in matcher.patterns.values() for entry in entries)
+    (seen,) = ((text, graphs[-1]) for text, graphs in matcher.seen_patterns.items() if len(graphs) > known.get(text, 0))
+    operators = frozenset(operators_of(pattern))
+    registry.add(Rule(name, family or name, source, operators, matcher, tuple(conditions), seen))
+    return True
+
+
+def apply_rules(gm: fx.GraphModule, rules: Sequence[Rule]) -> list[Replacement]:
+    """Applies the rules in order. In place."""
+    made: list[Replacement] = []
+    for rule in rules:
+        with _Watch(gm, rule, made):
+            rule.matcher.apply(gm)
+    if made:
+        pattern_matcher.stable_topological_sort(gm.graph)
+        gm.graph.eliminate_dead_code()
+    return made
+
+
+def operators_of(pattern: Any) -> Iterator[Any]:
+    """The targets of the calls in a pattern."""
+    if isinstance(pattern, pattern_matcher.MultiOutputPattern):
+        parts = pattern.outputs
+    elif isinstance(pattern, pattern_matcher._TargetArgsExpr):
+        if len(pattern.fns) == 1:
+            yield pattern.fns[0]
+        parts = pattern.flat_args_kwargs[0]
+    else:
+        parts = ()
+    for part in parts:
+        yield from operators_of(part)
+
+
+class _Watch:
+    """Writes down what a rule does, and gives new nodes the origin of the nodes that they replace."""
+
+    def __init__(self, gm: fx.GraphModule, rule: Rule, made: list[Replacement]) -> None:
+        (self.entry,) = (entry for entries in rule.matcher.patterns.values() for entry in entries)
+        self.gm, self.rule, self.made = gm, rule, made
+        self.new: list[fx.Node] = []
+
+    def __enter__(self) -> None:
+        self.gm._register_create_node_hook(self.new.append)
+        self.entry.apply = self._apply
+
+    def __exit__(self, *_: Any) -> None:
+        del self.entry.apply
+        self.gm._unregister_create_node_hook(self.new.append)
+
+    def _apply(self, match: Match, graph: fx.Graph, node: fx.Node) -> None:
+        origin = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
+        removed = tuple(str(n.target) for n in match.nodes if n.op == "call_function")
+        self.new.clear()
+        type(self.entry).apply(self.entry, match, graph, node)
+        added = [n for n in self.new if not n._erased]
+        for n in added:
+            n.meta |= {key: value for key, value in origin.items() if key not in n.meta}
+        self.made.append(
+            Replacement(
+                self.rule.name, removed, tuple(str(n.target) for n in added), source_of(origin.get("stack_trace"))
+            )
+        )
+
+
+_ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack", "custom")
+
+
+def source_of(stack_trace: str | None) -> str:
+    """The innermost line of the user's program, "file:line in function"."""
+    frames = [line.strip() for line in (stack_trace or "").splitlines() if line.strip().startswith('File "')]
+    if not frames:
+        return ""
+    file, line, function = frames[-1].split(", ", 2)
+    return f"{file[6:-1]}:{line.removeprefix('line ')} {function}"
+
+
+def _all_hold(conditions: Sequence[Condition], match: Match) -> bool:
+    return all(condition.refusal(match) is None for condition in conditions)
+
+
+def _always(match: Match) -> bool:
+    return True
+
+
+def _with_decompositions(trace_fn: Callable[..., fx.GraphModule]) -> Callable[..., fx.GraphModule]:
+    """torch tells a tracing function by ``get_decomp_fn`` what to take apart; those of users may not know of it."""
+    try:
+        takes = inspect.signature(trace_fn).parameters
+    except (TypeError, ValueError):
+        return trace_fn
+    if "get_decomp_fn" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+        return trace_fn
+    return lambda fn, args, **_: trace_fn(fn, args)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__).rsplit("<locals>.", 1)[-1]
+
+
+def _source(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else _name(function)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``aten.view`` -> ``aten.reshape``, which works on whatever strides the passes before left; and back.
+
+y = view(x, [6, 4])    ->    y = reshape(x, [6, 4])
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from npugraph.fx.values import evaluate
+
+aten = torch.ops.aten
+
+
+def view_to_reshape(graph: fx.Graph) -> None:
+    """After the patterns, which match ``view``. In place."""
+    for node in graph.find_nodes(op="call_function", target=aten.view.default):
+        node.target = aten.reshape.default
+
+
+def resolve_reshape(node: fx.Node) -> None:
+    """A ``reshape`` becomes the view that it is, or a copy and a view of that, by the strides that its operand has."""
+    source, shape = node.args
+    node.target = aten.view.default
+    try:
+        node.meta["val"] = evaluate(node)
+    except (RuntimeError, ValueError):  # of C++, of Python
+        with node.graph.inserting_before(node):
+            copy = node.graph.call_function(aten.clone.default, (source,), {"memory_format": torch.contiguous_format})
+        copy.meta = {**node.meta, "val": evaluate(copy)}
+        node.args = (copy, shape)
+        node.meta["val"] = evaluate(node)

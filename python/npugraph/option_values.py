@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kinds of values options take."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Setting:
+    """A value that was checked, read as ``.value``."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Value:
+    """What an option takes. ``allowed`` says it in words."""
+
+    allowed: str
+
+    def check(self, what: str, given: Any) -> Any:
+        """Returns the value to use; ``what`` names the option in errors."""
+        raise NotImplementedError
+
+    def refusal(self, what: str, given: Any) -> str:
+        return f"{what} takes {self.allowed}, got {given!r} ({type(given).__name__})"
+
+
+class Choice(Value):
+    """One of some values. ``ValueError`` for others, also for 1 in the place of True."""
+
+    def __init__(self, *values: Any) -> None:
+        self.values = values
+        self.allowed = " or ".join(map(repr, values))
+
+    def check(self, what: str, given: Any) -> Any:
+        if any(given is value or (type(given) is type(value) and given == value) for value in self.values):
+            return given
+        raise ValueError(self.refusal(what, given))
+
+
+class IntRange(Value):
+    """An int within bounds, both inclusive. ``ValueError`` for anything else, also for True."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self.least, self.most = least, most
+        self.allowed = f"an int from {_power(least)} to {_power(most)}"
+
+    def check(self, what: str, given: Any) -> int:
+        if isinstance(given, int) and not isinstance(given, bool) and self.least <= given <= self.most:
+            return given
+        raise ValueError(self.refusal(what, given))
+
+
+class Text(Value):
+    """Any str. ``TypeError`` for anything else."""
+
+    allowed = "a str"
+
+    def check(self, what: str, given: Any) -> str:
+        if isinstance(given, str):
+            return given
+        raise TypeError(self.refusal(what, given))
+
+
+class TextList(Value):
+    """A list of some names. ``TypeError`` for what is no list, ``ValueError`` for an unknown name."""
+
+    def __init__(self, known: Callable[[], Sequence[str]], names: str) -> None:
+        self.known = known
+        self.allowed = f"a list of {names}"
+
+    def check(self, what: str, given: Any) -> tuple[str, ...]:
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(self.refusal(what, given))
+        unknown = [name for name in given if name not in self.known()]
+        if unknown:
+            raise ValueError(f"{self.refusal(what, given)}; {unknown[0]!r} is none of {', '.join(self.known())}")
+        return tuple(given)
+
+
+class AnyCallable(Value):
+    """A function of ``arguments`` positional arguments. ``TypeError`` for anything else."""
+
+    def __init__(self, allowed: str, arguments: int) -> None:
+        self.allowed = allowed
+        self.arguments = arguments
+
+    def check(self, what: str, given: Any) -> Callable[..., Any]:
+        if not callable(given) or not self._takes(given):
+            raise TypeError(self.refusal(what, given))
+        return given
+
+    def _takes(self, given: Callable[..., Any]) -> bool:
+        try:
+            inspect.signature(given).bind(*[None] * self.arguments)
+        except TypeError:
+            return False
+        except ValueError:  # of a function in C nobody knows what it takes
+            return True
+        return True
+
+
+def _power(number: int) -> str:
+    exponent = (number + 1).bit_length() - 1
+    return f"2**{exponent} - 1" if number > 9999 and number == 2**exponent - 1 else str(number)

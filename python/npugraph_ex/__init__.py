@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""npugraph_ex: Ascend's names for the backend of this name. All of it is npugraph's; nothing is computed here.
+
+``torch.compile(model, backend="npugraph_ex", options={...})``; docs/options.md describes the options.
+"""
+
+from npugraph.facade import lazy_names
+from npugraph.options import CompilerConfig
+
+__all__ = [
+    "CompilerConfig",
+    "compile_fx",
+    "get_compiler",
+    "get_npu_backend",
+    "logger",
+    "register_replacement",
+    "replacements",
+]
+
+__getattr__ = lazy_names(
+    "npugraph_ex",
+    {
+        "compile_fx": "npugraph.compilers",
+        "core": "npugraph_ex.core",
+        "get_compiler": "npugraph.compilers",
+        "get_npu_backend": "npugraph.compilers",
+        "logger": "npugraph.log",
+        "register_replacement": "npugraph.fx.replacements",
+        "replacements": "npugraph.fx.patterns",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

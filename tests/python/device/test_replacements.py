@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replacement rules of users: ``register_replacement`` and what it promises."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+import torch_npu
+from torch._inductor.pattern_matcher import CallFunction, KeywordArg, MultiOutputPattern, fwd_only
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import npugraph
+import npugraph_ex
+import torchair
+from npugraph.fx.replacements import registry
+from tests.python.device.documented_replacement import EXAMPLE
+
+aten = torch.ops.aten
+
+
+@pytest.fixture(autouse=True)
+def only_my_rules():
+    npugraph.reset()
+    before = registry.rules()
+    yield
+    for rule in registry.rules():
+        if rule not in before:
+            rule.remove()
+
+
+def run(fn, *inputs, exact=False, **arguments):
+    with torch.no_grad():
+        got = torch.compile(fn, backend="npugraph_ex", **arguments)(*inputs)
+        torch.testing.assert_close(got, fn(*inputs), rtol=0 if exact else 1e-3, atol=0 if exact else 1e-3)
+    return npugraph.artifacts()[-1]
+
+
+def rules_of(artifact):
+    return [made.rule for made in artifact.replacements]
+
+
+X = torch.randn(4, 6)
+PAIR = (torch.empty(2, 2), torch.empty(2, 2))
+
+
+@pytest.mark.parametrize("package", ["npugraph_ex", "torchair"])
+def test_the_documented_example(package) -> None:
+    exec(compile(EXAMPLE.replace("{package}", package), "documented", "exec"), {})
+
+    class AddNorm(torch.nn.Module):
+        def __init__(self, hidden):
+            super().__init__()
+            self.gamma = torch.nn.Parameter(torch.randn(hidden))
+
+        def forward(self, x1, x2):
+            x = x1 + x2
+            y, _ = torch_npu.npu_rms_norm(x, self.gamma)
+            return y, x
+
+    for hidden, fused in ((7168, True), (4096, False)):
+        model = AddNorm(hidden).half().npu()
+        artifact = run(model, *(torch.randn(2, 3, hidden).half().npu() for _ in range(2)))
+        assert rules_of(artifact) == ["search_fn"] * fused
+        if fused:
+            assert "npu.npu_add_rms_norm.default" in artifact.replacements[0].added
+        else:
+            (miss,) = artifact.near_misses
+            assert miss.reason == "does not hold: extra_check (documented:23) accepts it"
+            assert miss.source.startswith(__file__)
+            assert f"{miss.source}" in artifact.explain()
+
+
+def add_to_multiply(**arguments):
+    """x + y of the sine becomes x * y of it: wrong on purpose, so that results show it."""
+
+    def search(x, y):
+        return x.sin() + y
+
+    def replace(x, y):
+        return x.sin() * y
+
+    return npugraph_ex.register_replacement(search, replace, PAIR, **arguments)
+
+
+def compiled_sum():
+    with torch.no_grad():
+        return torch.compile(lambda x, y: x.sin() + y, backend="npugraph_ex")(X, X)
+
+
+def test_a_rule_takes_its_place() -> None:
+    assert add_to_multiply() is not False
+    torch.testing.assert_close(compiled_sum(), X.sin() * X)
+    (artifact,) = npugraph.artifacts()
+    (made,) = artifact.replacements
+    assert made.rule == "search"
+    assert made.removed == ("aten.sin.default", "aten.add.Tensor")
+    assert made.added == ("aten.sin.default", "aten.mul.Tensor")
+    assert made.source.startswith(__file__)
+
+
+def test_rules_are_listed_with_their_source() -> None:
+    add_to_multiply()
+    rule = npugraph_ex.replacements()[-1]
+    assert rule.name == "search"
+    assert rule.source.startswith(f"{__file__}:")
+    assert rule.operators == {aten.sin.default, aten.add.Tensor}
+    assert npugraph_ex.replacements()[0].source == "built-in"
+    assert torchair.register_replacement is npugraph_ex.register_replacement
+
+
+def test_the_same_pattern_twice() -> None:
+    add_to_multiply()
+    with pytest.raises(RuntimeError, match="Duplicate pattern"):
+        add_to_multiply()
+    assert add_to_multiply(skip_duplicates=True) is False
+    assert [rule.name for rule in npugraph_ex.replacements()].count("search") == 1
+    npugraph_ex.replacements()[-1].remove()
+    torch.testing.assert_close(compiled_sum(), X.sin() + X)
+    assert add_to_multiply(skip_duplicates=True) is not False
+
+
+def test_extra_check_sees_the_sizes_of_the_graph() -> None:
+    seen = []
+
+    def check(match):
+        seen.append(tuple(match.kwargs["x"].meta["val"].shape))
+        return False
+
+    add_to_multiply(extra_check=check)
+    torch.testing.assert_close(compiled_sum(), X.sin() + X)
+    assert set(seen) == {(4, 6)}
+    assert npugraph.artifacts()[-1].near_misses[0].reason.startswith("does not hold: extra_check (")
+
+
+def test_an_extra_check_that_fails() -> None:
+    def check(match):
+        raise LookupError("mine")
+
+    add_to_multiply(extra_check=check)
+    with pytest.raises(Exception, match="mine"):
+        compiled_sum()
+
+
+def test_other_keyword_arguments_keep_a_call() -> None:
+    """torch's own matcher would take it, and lose the factor."""
+    add_to_multiply()
+    artifact = run(lambda x, y: torch.add(x.sin(), y, alpha=2), X, X)
+    assert not artifact.replacements
+    assert "add has alpha=2" in artifact.near_misses[0].reason
+
+
+def test_an_intermediate_with_another_reader_stays() -> None:
+    add_to_multiply()
+
+    def fn(x, y):
+        sin = x.sin()
+        return sin + y, sin.cos()
+
+    artifact = run(fn, X, X)
+    assert not artifact.replacements
+    assert artifact.near_misses[0].reason == "sin has 2 readers, and the pattern 1"
+
+
+def test_numbers() -> None:
+    def search(x, scale):
+        return (x * scale).relu()
+
+    def replace(x, scale):
+        return (x * scale).abs()
+
+    npugraph_ex.register_replacement(search, replace, PAIR[:1], scalar_workaround={"scale": 0.113377})
+    with torch.no_grad():
+        got = torch.compile(lambda x: (x * 3.5).relu(), backend="npugraph_ex")(X)
+    torch.testing.assert_close(got, (X * 3.5).abs())
+
+
+def test_a_pattern_object() -> None:
+    def of_two(x, y):
+        return x.cos(), y.cos()
+
+    pattern = MultiOutputPattern(
+        [
+            CallFunction(aten.sin.default, KeywordArg("x")),
+            CallFunction(operator.getitem, CallFunction(aten.frexp.Tensor, KeywordArg("x")), 0),
+        ]
+    )
+    npugraph_ex.register_replacement(of_two, of_two, PAIR, search_fn_pattern=pattern)
+    assert npugraph_ex.replacements()[-1].operators == {aten.sin.default, aten.frexp.Tensor, operator.getitem}
+    artifact = run(lambda x: x.sin() * 2, X)
+    assert not artifact.replacements
+
+
+def test_a_tracing_function_of_ones_own() -> None:
+    traced = []
+
+    def trace(fn, args):
+        traced.append(fn)
+        return make_fx(fn)(*args)
+
+    add_to_multiply(trace_fn=trace)
+    torch.testing.assert_close(compiled_sum(), X.sin() * X)
+    assert traced
+    assert npugraph_ex.register_replacement(lambda x: x.tan().tan(), lambda x: x, PAIR[:1], trace_fn=fwd_only)
+
+
+def test_composite_functions_are_patterns_of_what_they_call() -> None:
+    """Operators stay as they were called: none of Inductor's decompositions stands between pattern and graph."""
+
+    def search(x):
+        return torch.nn.functional.silu(torch.nn.functional.linear(x, x))
+
+    npugraph_ex.register_replacement(search, lambda x: torch.nn.functional.linear(x, x), PAIR[:1])
+    with torch.no_grad():
+        got = torch.compile(search, backend="npugraph_ex")(X)
+    torch.testing.assert_close(got, X @ X.t())
+
+
+def test_rules_with_changing_sizes() -> None:
+    add_to_multiply()
+    compiled = torch.compile(lambda x, y: x.sin() + y, backend="npugraph_ex", dynamic=True)
+    with torch.no_grad():
+        for rows in (3, 5, 9):
+            x = torch.randn(rows, 6)
+            torch.testing.assert_close(compiled(x, x), x.sin() * x)
+    assert len(npugraph.artifacts()) == 1
+
+
+def test_replacements_in_training() -> None:
+    """Forward and backward graphs are searched, too."""
+
+    def search(x):
+        return x.sin().cos()
+
+    npugraph_ex.register_replacement(search, lambda x: x.cos().sin(), PAIR[:1])
+    x = X.clone().requires_grad_()
+    y = torch.compile(lambda x: x.sin().cos().detach() + x, backend="npugraph_ex")(x)
+    torch.testing.assert_close(y, X.cos().sin() + X)
+
+
+def test_fake_inputs_need_no_mode() -> None:
+    with FakeTensorMode():
+        pair = (torch.empty(2, 2, device="npu"), torch.empty(2, 2, device="npu"))
+    npugraph_ex.register_replacement(lambda x, y: x.sin() + y, lambda x, y: x.sin() * y, pair)
+    torch.testing.assert_close(compiled_sum(), X.sin() * X)  # of any device
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1, len, PAIR), "search_fn is a function, got 1 (int)"),
+        ((len, None, PAIR), "replace_fn is a function, got None (NoneType)"),
+        ((len, len, torch.ones(2)), "example_inputs is a list or tuple, got tensor([1., 1.]) (Tensor)"),
+    ],
+)
+def test_wrong_arguments(arguments, message) -> None:
+    with pytest.raises(TypeError) as caught:
+        npugraph_ex.register_replacement(*arguments)
+    assert str(caught.value) == f"register_replacement: {message}"
+    with pytest.raises(TypeError, match="extra_check is a function, got 3"):
+        add_to_multiply(extra_check=3)
