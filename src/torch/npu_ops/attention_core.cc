@@ -108,11 +108,14 @@ Attention attend_with_statistics(const Tensor& query, const Tensor& key, const T
   return {sums.div(divisor(parts.sum)).to(query.scalar_type()), parts.max, parts.sum.detach()};
 }
 
+Tensor saved_weights(const Tensor& query, const Tensor& key, const Weighting& weighting, const Attention& saved) {
+  const Tensor base = base_of(wide(saved.max)), sum = divisor(wide(saved.sum));
+  return scores_of(query, key, weighting).sub(base).exp().div(sum);
+}
+
 AttentionGradients attention_gradients(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const Weighting& weighting, const Attention& saved, const Tensor& gradient) {
-  const Tensor scores = scores_of(query, key, weighting);
-  const Tensor base = base_of(wide(saved.max)), sum = divisor(wide(saved.sum));
-  const Tensor weights = scores.sub(base).exp().div(sum), given = wide(gradient);
+  const Tensor weights = saved_weights(query, key, weighting, saved), given = wide(gradient);
   const Tensor of_kept = ungrouped(grouped(given, key).matmul(wide(value).transpose(-1, -2)), query);
   const Tensor row_sums = given.mul(wide(saved.result)).sum(-1, /*keepdim=*/true);
   const Tensor of_scores = weights * (after_dropout(of_kept, weighting) - row_sums);
@@ -122,7 +125,7 @@ AttentionGradients attention_gradients(const Tensor& query, const Tensor& key, c
   out.key = for_key_heads(of_scores, wide(query), key).mul(weighting.scale).to(key.scalar_type());
   out.value = for_key_heads(after_dropout(weights, weighting), given, key).to(value.scalar_type());
   if (weighting.sink.defined()) {
-    const Tensor of_sink = as_column(weighting.sink).sub(base).exp().div(sum);
+    const Tensor of_sink = as_column(weighting.sink).sub(base_of(wide(saved.max))).exp().div(divisor(wide(saved.sum)));
     out.sink = of_sink.mul(row_sums).neg().sum({0, 2, 3}).to(weighting.sink.scalar_type());
   }
   return out;

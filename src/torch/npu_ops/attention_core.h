@@ -45,6 +45,9 @@ Attention statistics(const Tensor& query, const Tensor& key, const Weighting& we
 Attention attend_with_statistics(const Tensor& query, const Tensor& key, const Tensor& value,
                                  const Weighting& weighting);
 
+// exp(score - max) / sum, of `saved`: [batches, heads, rows, columns].
+Tensor saved_weights(const Tensor& query, const Tensor& key, const Weighting& weighting, const Attention& saved);
+
 struct AttentionGradients {
   Tensor query, key, value;  // in the types of these
   Tensor scores;             // of scores before they are weighted, in float32: the sum over rows is that of a bias
