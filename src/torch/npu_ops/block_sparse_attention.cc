@@ -49,8 +49,8 @@ GivenLengths ends_of(const CallArguments& call, const char* name, Axes axes, con
 Tensor expanded(const CallArguments& call, const Tensor& mask, const BlockShape& shape, const SymInt& rows,
                 const SymInt& columns) {
   TORCH_CHECK(mask.sym_size(2) * shape.rows >= rows && mask.sym_size(3) * shape.columns >= columns, call.op(),
-              ": block_sparse_mask has shape ", mask.sym_sizes(), ", and a sequence has ", rows, " rows and ", columns,
-              " columns in blocks of ", shape.rows, " and ", shape.columns);
+              ": block_sparse_mask has shape ", call.tensor({"block_sparse_mask"}).sym_sizes(), ", and a sequence has ",
+              rows, " rows and ", columns, " columns in blocks of ", shape.rows, " and ", shape.columns);
   const Tensor row = count_up(mask, rows).div(shape.rows, "floor");
   return mask.index_select(2, row).index_select(3, count_up(mask, columns).div(shape.columns, "floor"));
 }
@@ -71,7 +71,10 @@ AttentionPieces block_sparse(const CallArguments& call) {
                                    .table = {}};
   const SequencePairs pairs(call.op(), given, query, key);
   const Tensor& mask = call.tensor({"block_sparse_mask"});
-  check_dims(call.op(), "block_sparse_mask", mask, 4, 4);
+  const SymInt batches = pairs.is_whole() ? query.sym_size(0) : SymInt(pairs.count());
+  TORCH_CHECK(mask.dim() == 4 && mask.sym_size(0) == batches && mask.sym_size(1) == query.sym_size(1), call.op(),
+              ": block_sparse_mask has shape ", mask.sym_sizes(), ", and there are ", batches, " sequences and ",
+              query.sym_size(1), " heads");
   const double scale = call.number({"scale_value"});
   const auto weighting = [&call, mask, pairs, scale](int64_t index, const Tensor& rows, const Tensor& columns) {
     const Tensor own = pairs.is_whole() ? mask : mask.narrow(0, index, 1);

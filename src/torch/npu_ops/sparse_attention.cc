@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention to keys that are chosen for each query (DeepSeek-V3.2, 2025).
 #include "torch/npu_ops/families.h"
+#include "torch/npu_ops/microscaling.h"
 #include "torch/npu_ops/sparse_call.h"
 
 namespace npugraph::npu_ops {
@@ -38,18 +39,24 @@ void sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack) {
 }
 
 // The one way to store keys that the definition names.
-void check_storage(const CallArguments& call) {
+void check_modes(const CallArguments& call) {
   check_choice(call.op(), "key_quant_mode", call.integer({"key_quant_mode"}), {2});
   check_choice(call.op(), "value_quant_mode", call.integer({"value_quant_mode"}), {2});
   check_choice(call.op(), "quant_scale_repo_mode", call.integer({"quant_scale_repo_mode"}), {1});
-  for (const char* name : {"key", "value"})
-    check_type(call.op(), name, call.tensor({name}), {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+}
+
+StoredRows rows_in_tiles(const CallArguments& call, const char* name, const char* type) {
+  const Tensor rows = read_as(call.op(), name, call.tensor({name}), call.optional_integer({type}));
+  check_type(call.op(), name, rows, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  return key_like(call, name, rows);
 }
 
 void kv_quant_sparse_flash_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
-  check_storage(call);
+  check_modes(call);
   AttentionPieces pieces = chosen_attention(call);
+  pieces.key = rows_in_tiles(call, "key", "key_dtype");
+  pieces.value = rows_in_tiles(call, "value", "value_dtype");
   pieces.tiles = {.tile_size = call.integer({"tile_size"}), .rope_size = call.integer({"rope_head_dim"})};
   call.give(from_heads(pieces.attend().result, query_axes(call)));
 }

@@ -43,9 +43,8 @@ void sparse_flash_attention_grad(const OperatorHandle& op, Stack* stack) {
   const Tensor& given = call.tensor({"query"});
   const Halves query = halves(out.query, given.sym_size(-1), axes);
   const Halves key = halves(has_value ? out.key : with_values(out), given.sym_size(-1), axes);
-  const Tensor none = given.new_empty({0});
-  call.give(query.first, key.first, has_value ? from_heads(out.value, axes) : none, has_rope ? query.others : none,
-            has_rope ? key.others : none);
+  call.give(query.first, key.first, has_value ? from_heads(out.value, axes) : given.new_empty({0}),
+            has_rope ? query.others : given.new_empty({0}), has_rope ? key.others : given.new_empty({0}));
 }
 
 void sparse_flash_attention_grad_meta(const OperatorHandle& op, Stack* stack) {

@@ -25,6 +25,11 @@ PAGE = 3
 TABLE = torch.tensor([[3, 0, 4], [1, 5, 2]], dtype=torch.int32)
 
 
+def slow(checked: bool) -> dict[str, bool]:
+    """Whether ``check`` makes the checks that take most of its time, which need one case of an operator."""
+    return {"compiled": checked, "dynamic": checked}
+
+
 def spans(ends: list[int] | None, rows: int) -> list[tuple[int, int]]:
     return starts_and_ends(ends or [rows])
 
@@ -43,8 +48,7 @@ def compressed(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_compress(ends: list[int] | None, dtype: torch.dtype) -> None:
     args = (normal(19, KEY_HEADS, SIZE, dtype=dtype), normal(BLOCK, KEY_HEADS, dtype=dtype, seed=1), BLOCK, STRIDE)
-    compiled = dtype == torch.float32 and ends != [2]
-    check(torch_npu.npu_nsa_compress, args, compressed, actual_seq_len=ends, compiled=compiled)
+    check(torch_npu.npu_nsa_compress, args, compressed, actual_seq_len=ends, **slow(dtype == torch.float32))
     check_gradient(torch_npu.npu_nsa_compress, args, compressed, actual_seq_len=ends)
 
 
@@ -78,7 +82,7 @@ def test_compress_infer(with_table: bool, lengths: list[int], slots: list[int]) 
     args = (pages, weight, torch.tensor(slots, dtype=torch.int32), BLOCK, STRIDE, pages.shape[1])
     cache = normal(8, KEY_HEADS, SIZE, seed=2) if with_table else normal(4, 2, KEY_HEADS, SIZE, seed=2)
     extra = {"block_table": TABLE if with_table else None, "actual_seq_len": lengths, "cache": cache}
-    check(torch_npu.npu_nsa_compress_infer, args, reference, compiled=lengths[0] == 8, **extra)
+    check(torch_npu.npu_nsa_compress_infer, args, reference, **slow(with_table and lengths[0] == 8), **extra)
 
 
 def selection(weights: torch.Tensor, blocks: int, dropped: torch.Tensor | None) -> torch.Tensor:
@@ -147,9 +151,11 @@ def test_compress_attention(ends: bool, with_masks: bool) -> None:
     extra: dict[str, Any] = masks() if with_masks else {}
     if ends:
         extra |= {"actual_seq_qlen": QUERY_ENDS, "actual_cmp_seq_kvlen": KEY_ENDS}
-        check(torch_npu.npu_nsa_compress_attention, args, reference, compiled=False, **extra)
+        check(torch_npu.npu_nsa_compress_attention, args, reference, **slow(False), **extra)
         extra |= {"actual_sel_seq_kvlen": BLOCK_ENDS}
-    check(torch_npu.npu_nsa_compress_attention, args, reference, compiled=with_masks, **extra)
+    check(
+        torch_npu.npu_nsa_compress_attention, args, reference, compiled=ends and with_masks, dynamic=with_masks and not ends, **extra
+    )
     check_gradient(torch_npu.npu_nsa_compress_attention, args, reference, **extra)
 
 
@@ -185,9 +191,9 @@ def test_compress_attention_infer(layout: str) -> None:
     sizes = (SCALE, HEADS, KEY_HEADS, SELECTED, COUNT, PAGE, BLOCK, STRIDE)
     extra = {"layout": layout, "block_table": TABLE, "topk_mask": topk, "actual_cmp_seq_kvlen": [5, 7]}
     op = torch_npu.npu_nsa_compress_attention_infer
-    check(op, (given, *pages, *sizes), reference, compiled=layout == "TND", **extra)
+    check(op, (given, *pages, *sizes), reference, **slow(layout == "TND"), **extra)
     lengths = {"actual_seq_qlen": [2, 4] if layout == "TND" else [2, 2], "actual_sel_seq_kvlen": [2, 3]}
-    check(op, (given, *pages, *sizes), reference, compiled=False, **extra, **lengths)
+    check(op, (given, *pages, *sizes), reference, **slow(False), **extra, **lengths)
 
 
 def choice(rows: int, columns: int, seed: int) -> torch.Tensor:
@@ -239,34 +245,43 @@ def select_args() -> tuple[Any, ...]:
 @pytest.mark.parametrize("mask", MASKS)
 def test_select_attention(mask: str) -> None:
     op, extra = torch_npu.npu_nsa_select_attention, {"atten_mask": MASKS[mask]} | SELECT_ENDS
-    check(op, select_args(), select_reference, compiled=mask == "full", **extra)
+    check(op, select_args(), select_reference, compiled=mask == "full", dynamic=False, **extra)
     check_gradient(op, select_args(), select_reference, **extra)
 
 
-def test_select_attention_of_one_sequence() -> None:
-    """Without lengths."""
-    query, key, value, *rest = select_args()
+def gradients(reference: Any) -> Any:
+    """The reference of gradients of query, key and value by the first result of another one."""
 
-    def reference(query, key, value, chosen, *_: Any) -> tuple[torch.Tensor, ...]:
-        return of_selected(query, key, value, chosen, None)
+    def call(gradient, query, key, value, *rest: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        leaves = [x.detach().requires_grad_() for x in (query, key, value)]
+        reference(*leaves, *rest[3:], **kwargs)[0].backward(gradient)
+        return tuple(x.grad for x in leaves)
 
-    check(torch_npu.npu_nsa_select_attention, (query, key, value, *rest), reference)
+    return call
+
+
+def check_select_attention_grad(args: tuple[Any, ...], reference: Any, *, compiled: bool, dynamic: bool, **extra: Any):
+    query, key, value, *rest = args
+    saved = torch_npu.npu_nsa_select_attention(*args, **extra)
+    args = (normal(*saved[0].shape, seed=7), query, key, value, *saved, *rest)
+    op = torch_npu.npu_nsa_select_attention_grad
+    check(op, args, gradients(reference), compiled=compiled, dynamic=dynamic, **extra)
 
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_select_attention_grad(mask: str) -> None:
-    query, key, value, *rest = select_args()
     extra = {"atten_mask": MASKS[mask]} | SELECT_ENDS
-    saved = torch_npu.npu_nsa_select_attention(query, key, value, *rest, **extra)
-    gradient = normal(*saved[0].shape, seed=7)
+    check_select_attention_grad(select_args(), select_reference, compiled=mask == "full", dynamic=False, **extra)
 
-    def reference(gradient, query, key, value, *_: Any, **__: Any) -> tuple[torch.Tensor, ...]:
-        leaves = [x.detach().requires_grad_() for x in (query, key, value)]
-        select_reference(*leaves, *rest, **extra)[0].backward(gradient)
-        return tuple(x.grad for x in leaves)
 
-    args = (gradient, query, key, value, *saved, *rest)
-    check(torch_npu.npu_nsa_select_attention_grad, args, reference, compiled=mask == "full", **extra)
+def test_select_attention_of_one_sequence() -> None:
+    """Without lengths."""
+
+    def reference(query, key, value, chosen, *_: Any) -> tuple[torch.Tensor, ...]:
+        return of_selected(query, key, value, chosen, None)
+
+    check(torch_npu.npu_nsa_select_attention, select_args(), reference, compiled=False)
+    check_select_attention_grad(select_args(), reference, compiled=False, dynamic=True)
 
 
 @pytest.mark.parametrize("layout", ["TND", "BSND", "BSH"])
@@ -290,7 +305,7 @@ def test_select_attention_infer(layout: str) -> None:
     indices = torch.cat(chosen) if layout == "TND" else torch.stack(chosen)
     args = (given, *pages, indices, SCALE, HEADS, KEY_HEADS, SELECTED, COUNT, PAGE)
     extra = {"layout": layout, "block_table": TABLE, "actual_seq_kvlen": [5, 9]}
-    check(torch_npu.npu_nsa_select_attention_infer, args, reference, compiled=layout == "BSND", **extra)
+    check(torch_npu.npu_nsa_select_attention_infer, args, reference, **slow(layout == "BSND"), **extra)
 
 
 def test_select_attention_infer_without_pages() -> None:
