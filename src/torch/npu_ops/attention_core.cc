@@ -8,6 +8,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+}  // namespace
+
+Tensor base_of(const Tensor& max) { return max.masked_fill(max.eq(-kInfinity), 0.0); }
+Tensor divisor_of(const Tensor& sum) { return sum.masked_fill(sum.eq(0), 1.0); }
+
+namespace {
+
 // [batches, heads, rows, size] -> [batches, key heads, all rows of heads that read the same key head, size]
 Tensor grouped(const Tensor& x, const Tensor& key) {
   const c10::SymInt heads = x.sym_size(1), key_heads = key.sym_size(1);
@@ -29,9 +36,6 @@ Tensor scores_of(const Tensor& query, const Tensor& key, const Weighting& weight
 
 Tensor as_column(const Tensor& sink) { return wide(sink).reshape({1, -1, 1, 1}); }
 
-// 0 where nothing is seen, so that exp(-inf - base) is 0.
-Tensor base_of(const Tensor& max) { return max.masked_fill(max.eq(-kInfinity), 0.0); }
-
 struct Exponentials {
   Tensor of_scores;  // exp(score - max)
   Tensor max, sum;
@@ -49,8 +53,6 @@ Exponentials exponentials(const Tensor& scores, const Tensor& sink) {
   if (sink.defined()) sum = sum + as_column(sink).sub(base).exp();
   return {of_scores, max, sum};
 }
-
-Tensor divisor(const Tensor& sum) { return sum.masked_fill(sum.eq(0), 1.0); }
 
 Tensor after_dropout(const Tensor& weights, const Weighting& weighting) {
   if (!weighting.kept.defined()) return weights;
@@ -105,11 +107,11 @@ Attention attend_with_statistics(const Tensor& query, const Tensor& key, const T
   const Exponentials parts = exponentials(scores_of(query, key, weighting), weighting.sink);
   const Tensor weights = after_dropout(parts.of_scores, weighting);
   const Tensor sums = ungrouped(grouped(weights, key).matmul(wide(value)), query);
-  return {sums.div(divisor(parts.sum)).to(query.scalar_type()), parts.max, parts.sum.detach()};
+  return {sums.div(divisor_of(parts.sum)).to(query.scalar_type()), parts.max, parts.sum.detach()};
 }
 
 Tensor saved_weights(const Tensor& query, const Tensor& key, const Weighting& weighting, const Attention& saved) {
-  const Tensor base = base_of(wide(saved.max)), sum = divisor(wide(saved.sum));
+  const Tensor base = base_of(wide(saved.max)), sum = divisor_of(wide(saved.sum));
   return scores_of(query, key, weighting).sub(base).exp().div(sum);
 }
 
@@ -140,7 +142,7 @@ Merged merge(const std::vector<Tensor>& results, const std::vector<Tensor>& lses
   const Tensor sum = all.sub(base).exp().sum(0);
   Merged out{{}, max + sum.log()};
   for (size_t index = 0; index < results.size(); ++index) {
-    const Tensor weight = wide_lses[index].sub(base).exp().div(divisor(sum));
+    const Tensor weight = wide_lses[index].sub(base).exp().div(divisor_of(sum));
     const Tensor part = wide(results[index]) * weight;
     out.result = out.result.defined() ? out.result + part : part;
   }

@@ -48,6 +48,10 @@ Attention attend_with_statistics(const Tensor& query, const Tensor& key, const T
 // exp(score - max) / sum, of `saved`: [batches, heads, rows, columns].
 Tensor saved_weights(const Tensor& query, const Tensor& key, const Weighting& weighting, const Attention& saved);
 
+// What scores are less in exponents, and what exponentials are divided by: 0 and 1 for rows that see no column.
+Tensor base_of(const Tensor& max);
+Tensor divisor_of(const Tensor& sum);
+
 struct AttentionGradients {
   Tensor query, key, value;  // in the types of these
   Tensor scores;             // of scores before they are weighted, in float32: the sum over rows is that of a bias

@@ -33,8 +33,6 @@ std::tuple<Tensor, Tensor> masked_causal_conv1d_backward(const Tensor&, const Te
   return {like(input), like(weight)};
 }
 
-Tensor mhc_post(const Tensor& x, const OptionalTensor&, const Tensor&, const Tensor&) { return like(x); }
-
 }  // namespace
 
 void define_shaped_norms(Definitions& npu) {
@@ -42,7 +40,6 @@ void define_shaped_norms(Definitions& npu) {
   npu.shaped("npu_fused_causal_conv1d_v2", &fused_causal_conv1d_v2);
   npu.shaped("npu_masked_causal_conv1d", &masked_causal_conv1d);
   npu.shaped("npu_masked_causal_conv1d_backward", &masked_causal_conv1d_backward);
-  npu.shaped("npu_mhc_post", &mhc_post);
 }
 
 }  // namespace npugraph::npu_ops

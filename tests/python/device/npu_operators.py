@@ -19,6 +19,8 @@ TOLERANCES = {
     torch.float32: (2e-5, 2e-5),
     torch.float16: (2e-3, 2e-3),
     torch.bfloat16: (1.6e-2, 1.6e-2),
+    torch.float8_e4m3fn: (6.3e-2, 6.3e-2),
+    torch.float8_e5m2: (1.25e-1, 1.25e-1),
 }
 FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 

@@ -118,6 +118,5 @@ def test_sizes_of_operators_without_a_definition() -> None:
     assert torch_npu.npu_fused_causal_conv1d_v2(x, x, x) is None
     assert torch_npu.npu_masked_causal_conv1d(x, gamma).shape == x.shape
     assert sizes(torch_npu.npu_masked_causal_conv1d_backward(x, x, gamma)) == [total, ((128,), torch.float32)]
-    assert torch_npu.npu_mhc_post(x, None, gamma, gamma).shape == x.shape
     with pytest.raises(NotImplementedError):
         torch_npu.npu_masked_causal_conv1d(torch.ones(3, 128), torch.ones(128))
