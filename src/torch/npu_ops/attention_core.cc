@@ -13,6 +13,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Tensor base_of(const Tensor& max) { return max.masked_fill(max.eq(-kInfinity), 0.0); }
 Tensor divisor_of(const Tensor& sum) { return sum.masked_fill(sum.eq(0), 1.0); }
 
+Tensor softmax_gradient(const Tensor& gradient, const Tensor& result, int64_t dim) {
+  const Tensor product = wide(gradient) * wide(result);
+  return product - wide(result) * product.sum(dim, /*keepdim=*/true);
+}
+
 namespace {
 
 // [batches, heads, rows, size] -> [batches, key heads, all rows of heads that read the same key head, size]

@@ -52,6 +52,9 @@ Tensor saved_weights(const Tensor& query, const Tensor& key, const Weighting& we
 Tensor base_of(const Tensor& max);
 Tensor divisor_of(const Tensor& sum);
 
+// The gradient of softmax along `dim`, from its result.
+Tensor softmax_gradient(const Tensor& gradient, const Tensor& result, int64_t dim);
+
 struct AttentionGradients {
   Tensor query, key, value;  // in the types of these
   Tensor scores;             // of scores before they are weighted, in float32: the sum over rows is that of a bias

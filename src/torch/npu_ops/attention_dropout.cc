@@ -59,4 +59,15 @@ Tensor from_bits(const Tensor& bits, const c10::SymInt& count) {
   return unpack_bits(bits.flatten()).narrow_symint(0, 0, count);
 }
 
+Dropped drop(const Tensor& x, double keep_prob) {
+  const Tensor kept = keep_prob >= 1 ? at::ones_like(x, x.options().dtype(at::kBool))
+                                     : at::rand_like(x, x.options().dtype(at::kFloat)).lt(keep_prob);
+  return {keep_prob >= 1 ? x : x * kept * (keep_prob > 0 ? 1 / keep_prob : 0.0), as_bits(kept)};
+}
+
+Tensor drop_again(const Tensor& x, const Tensor& bits, double keep_prob) {
+  if (keep_prob >= 1) return x;
+  return x * from_bits(bits, x.sym_numel()).view_symint(x.sym_sizes()) * (keep_prob > 0 ? 1 / keep_prob : 0.0);
+}
+
 }  // namespace npugraph::npu_ops

@@ -38,4 +38,13 @@ Tensor as_bits(const Tensor& kept);
 // The inverse: the first `count` of them, as bool.
 Tensor from_bits(const Tensor& bits, const c10::SymInt& count);
 
+// `x` with elements that torch's generator draws set to 0, the others divided by keep_prob; and bits that are 1 where one is
+// kept.
+struct Dropped {
+  Tensor result, bits;
+};
+Dropped drop(const Tensor& x, double keep_prob);
+// The same as `bits` say, of which no use is made where all are kept.
+Tensor drop_again(const Tensor& x, const Tensor& bits, double keep_prob);
+
 }  // namespace npugraph::npu_ops

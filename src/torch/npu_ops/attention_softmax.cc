@@ -27,12 +27,6 @@ Tensor scaled_masked_softmax(const Tensor& x, const Tensor& mask, const Scalar& 
   return wide(x).mul(scale).masked_fill(dropped, kMaskedScore).softmax(-1).to(x.scalar_type());
 }
 
-// The gradient of softmax, from its result.
-Tensor softmax_gradient(const Tensor& gradient, const Tensor& result, int64_t dim) {
-  const Tensor product = wide(gradient) * wide(result);
-  return product - wide(result) * product.sum(dim, /*keepdim=*/true);
-}
-
 Tensor scaled_masked_softmax_backward(const Tensor& y_grad, const Tensor& y, const Tensor& mask, const Scalar& scale,
                                       bool fixed_triu_mask) {
   check_same_shape("npu_scaled_masked_softmax_backward", "y_grad", y_grad, "y", y);
@@ -57,21 +51,6 @@ Tensor masked_softmax_with_bias(const Tensor& x, const OptionalTensor& mask, con
   if (windows) scores = scores + matrix(*mask, 1);
   scores = scores + matrix(bias, 0);
   return scores.softmax(-1).reshape_symint(x.sym_sizes()).to(x.scalar_type());
-}
-
-struct Dropped {
-  Tensor result, bits;
-};
-
-Dropped drop(const Tensor& x, double keep_prob) {
-  const Tensor kept = keep_prob >= 1 ? at::ones_like(x, x.options().dtype(at::kBool))
-                                     : at::rand_like(x, x.options().dtype(at::kFloat)).lt(keep_prob);
-  return {keep_prob >= 1 ? x : x * kept * (keep_prob > 0 ? 1 / keep_prob : 0.0), as_bits(kept)};
-}
-
-Tensor drop_again(const Tensor& x, const Tensor& bits, double keep_prob) {
-  if (keep_prob >= 1) return x;
-  return x * from_bits(bits, x.sym_numel()).view_symint(x.sym_sizes()) * (keep_prob > 0 ? 1 / keep_prob : 0.0);
 }
 
 Tensor attn_softmax_(const Tensor& input) {
