@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of detection, [N, 4] or [4, N], as corners x0, y0, x1, y1 or as centre and size x, y, w, h; computed in float32.
+#include "torch/npu_ops/boxes.h"
+
 #include <cmath>
-#include <tuple>
 #include <vector>
 
-#include "torch/npu_ops/checks.h"
 #include "torch/npu_ops/families.h"
-#include "torch/npu_ops/parts.h"
 
 namespace npugraph::npu_ops {
-namespace {
-
-using Two = std::tuple<Tensor, Tensor>;
 
 void check_boxes(const char* op, const char* name, const Tensor& boxes, int64_t dim) {
   check_floating(op, name, boxes);
@@ -20,24 +15,11 @@ void check_boxes(const char* op, const char* name, const Tensor& boxes, int64_t 
               ", allowed is 4 in dimension ", dim);
 }
 
-struct Box {
-  Tensor x0, y0, x1, y1;
-  Tensor width() const { return x1 - x0; }
-  Tensor height() const { return y1 - y0; }
-  Tensor area() const { return width() * height(); }
-};
-
-// `is_centre`: as centre and size.
 Box box_of(const Tensor& boxes, int64_t dim, bool is_centre) {
   const auto parts = wide(boxes).unbind(dim);
   if (!is_centre) return {parts[0], parts[1], parts[2], parts[3]};
   const Tensor half_width = parts[2] / 2, half_height = parts[3] / 2;
   return {parts[0] - half_width, parts[1] - half_height, parts[0] + half_width, parts[1] + half_height};
-}
-
-// The same with a dimension of one more, so that it meets all boxes of another.
-Box column(const Box& box) {
-  return {box.x0.unsqueeze(1), box.y0.unsqueeze(1), box.x1.unsqueeze(1), box.y1.unsqueeze(1)};
 }
 
 Tensor intersection(const Box& a, const Box& b) {
@@ -49,20 +31,50 @@ Box hull(const Box& a, const Box& b) {
   return {at::minimum(a.x0, b.x0), at::minimum(a.y0, b.y0), at::maximum(a.x1, b.x1), at::maximum(a.y1, b.y1)};
 }
 
-// 0 where there is nothing to divide by.
 Tensor ratio(const Tensor& part, const Tensor& whole) { return part / whole.masked_fill(whole == 0, 1); }
 
-// The share of the intersection in the union, or with mode 1 in `b`.
 Tensor overlap(const Box& a, const Box& b, int64_t mode) {
   const Tensor both = intersection(a, b);
   return ratio(both, mode == 1 ? b.area() + at::zeros_like(both) : a.area() + b.area() - both);
 }
 
+Tensor distance(const Box& a, const Box& b) {
+  return ((a.x0 + a.x1 - b.x0 - b.x1) / 2).square() + ((a.y0 + a.y1 - b.y0 - b.y1) / 2).square();
+}
+
+Tensor diagonal(const Box& box) { return box.width().square() + box.height().square(); }
+
+Tensor angle(const Box& box) { return at::atan(ratio(box.width(), box.height())); }
+
+Tensor shape_penalty(const Tensor& difference) { return difference.square() * (4 / (M_PI * M_PI)); }
+
+Tensor shape_weight(const Tensor& penalty, const Tensor& share) { return ratio(penalty, 1 - share + penalty); }
+
+namespace {
+
+Box with_dim(const Box& box, int64_t dim) {
+  return {box.x0.unsqueeze(dim), box.y0.unsqueeze(dim), box.x1.unsqueeze(dim), box.y1.unsqueeze(dim)};
+}
+
+}  // namespace
+
+BoxPairs pairs_of(const Comparison& how, const char* name, const Tensor& boxes, const Tensor& gtboxes) {
+  check_boxes(how.op, name, boxes, how.dim);
+  check_boxes(how.op, "gtboxes", gtboxes, how.dim);
+  check_choice(how.op, "mode", how.mode, {0, 1});
+  const Box a = box_of(boxes, how.dim, how.trans), b = box_of(gtboxes, how.dim, how.trans);
+  if (how.is_cross) return {with_dim(a, 1), with_dim(b, 0)};
+  check_same_shape(how.op, "gtboxes", gtboxes, name, boxes);
+  return {a, b};
+}
+
+namespace {
+
+using Two = std::tuple<Tensor, Tensor>;
+
 Tensor iou_of(const char* op, const Tensor& boxes, const Tensor& gtboxes, int64_t mode) {
-  check_boxes(op, "bboxes", boxes, 1);
-  check_boxes(op, "gtboxes", gtboxes, 1);
-  check_choice(op, "mode", mode, {0, 1});
-  return overlap(box_of(boxes, 1, false), column(box_of(gtboxes, 1, false)), mode).to(boxes.scalar_type());
+  const auto [box, gt] = pairs_of({op, 1, false, true, mode}, "bboxes", boxes, gtboxes);
+  return overlap(box, gt, mode).t().contiguous().to(boxes.scalar_type());
 }
 
 Tensor iou(const Tensor& boxes, const Tensor& gtboxes, int64_t mode) { return iou_of("npu_iou", boxes, gtboxes, mode); }
@@ -71,60 +83,45 @@ Tensor ptiou(const Tensor& boxes, const Tensor& gtboxes, int64_t mode) {
   return iou_of("npu_ptiou", boxes, gtboxes, mode);
 }
 
+// Results of pairs have both dimensions: `dim` is the one that pairs of one place lack.
+Tensor as_matrix(const Tensor& result, const Comparison& how, const Tensor& boxes) {
+  return (how.is_cross ? result : result.unsqueeze(how.dim)).to(boxes.scalar_type());
+}
+
 Tensor giou(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode) {
-  constexpr const char* kOp = "npu_giou";
-  check_boxes(kOp, "input", boxes, 1);
-  check_boxes(kOp, "gtboxes", gtboxes, 1);
-  check_choice(kOp, "mode", mode, {0, 1});
-  Box a = column(box_of(boxes, 1, trans)), b = box_of(gtboxes, 1, trans);
-  if (!is_cross) {
-    check_same_shape(kOp, "gtboxes", gtboxes, "input", boxes);
-    b = column(b);
-  }
+  const Comparison how = {"npu_giou", 1, trans, is_cross, mode};
+  const auto [a, b] = pairs_of(how, "input", boxes, gtboxes);
   const Tensor whole = hull(a, b).area();
   const Tensor joined = a.area() + b.area() - intersection(a, b);
-  return (overlap(a, b, mode) - ratio(whole - joined, whole)).to(boxes.scalar_type());
+  return as_matrix(overlap(a, b, mode) - ratio(whole - joined, whole), how, boxes);
 }
 
-void check_aligned(const char* op, const Tensor& boxes, const Tensor& gtboxes, bool is_cross, int64_t mode) {
-  check_boxes(op, "input", boxes, 0);
-  check_same_shape(op, "gtboxes", gtboxes, "input", boxes);
-  TORCH_CHECK(!is_cross, op, ": is_cross is True, allowed is False");
-  check_choice(op, "mode", mode, {0, 1});
-}
-
-// The overlap less the square of the distance of the centres, in diagonals of the hull. [1, N].
-Tensor diou_of(const Box& a, const Box& b, int64_t mode) {
-  const Box whole = hull(a, b);
-  const Tensor distance = ((a.x0 + a.x1 - b.x0 - b.x1) / 2).square() + ((a.y0 + a.y1 - b.y0 - b.y1) / 2).square();
-  const Tensor diagonal = whole.width().square() + whole.height().square();
-  return (overlap(a, b, mode) - ratio(distance, diagonal)).unsqueeze(0);
+Tensor diou_of(const BoxPairs& pairs, int64_t mode) {
+  const auto& [a, b] = pairs;
+  return overlap(a, b, mode) - ratio(distance(a, b), diagonal(hull(a, b)));
 }
 
 Tensor diou(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode) {
-  check_aligned("npu_diou", boxes, gtboxes, is_cross, mode);
-  return diou_of(box_of(boxes, 0, trans), box_of(gtboxes, 0, trans), mode).to(boxes.scalar_type());
+  const Comparison how = {"npu_diou", 0, trans, is_cross, mode};
+  return as_matrix(diou_of(pairs_of(how, "input", boxes, gtboxes), mode), how, boxes);
 }
 
-Tensor angle(const Box& box) { return at::atan(ratio(box.width(), box.height())).unsqueeze(0); }
-
-Two ciou_parts(const char* op, const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode) {
-  check_aligned(op, boxes, gtboxes, is_cross, mode);
-  const Box a = box_of(boxes, 0, trans), b = box_of(gtboxes, 0, trans);
+Two ciou_parts(const Comparison& how, const Tensor& boxes, const Tensor& gtboxes) {
+  const BoxPairs pairs = pairs_of(how, "input", boxes, gtboxes);
+  const auto& [a, b] = pairs;
   const Tensor difference = angle(b) - angle(a);
-  const Tensor shape = difference.square() * (4 / (M_PI * M_PI));
-  const Tensor share = overlap(a, b, mode).unsqueeze(0);
-  // The weight of the shape is a number for gradients (Zheng et al., 2020).
-  const Tensor weight = ratio(shape, 1 - share + shape).detach();
-  return {(diou_of(a, b, mode) - weight * shape).to(boxes.scalar_type()), difference.to(boxes.scalar_type())};
+  const Tensor penalty = shape_penalty(difference);
+  // The weight is a number for gradients (Zheng et al., 2020).
+  const Tensor weight = shape_weight(penalty, overlap(a, b, how.mode)).detach();
+  return {as_matrix(diou_of(pairs, how.mode) - weight * penalty, how, boxes), as_matrix(difference, how, boxes)};
 }
 
 Two ciou_saving(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode, bool) {
-  return ciou_parts("_npu_ciou", boxes, gtboxes, trans, is_cross, mode);
+  return ciou_parts({"_npu_ciou", 0, trans, is_cross, mode}, boxes, gtboxes);
 }
 
 Tensor ciou(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode, bool) {
-  return std::get<0>(ciou_parts("npu_ciou", boxes, gtboxes, trans, is_cross, mode));
+  return std::get<0>(ciou_parts({"npu_ciou", 0, trans, is_cross, mode}, boxes, gtboxes));
 }
 
 Tensor bounding_box_encode(const Tensor& anchors, const Tensor& boxes, double m0, double m1, double m2, double m3,
@@ -194,14 +191,20 @@ void define_boxes(Definitions& npu) {
   npu.composed("npu_ciou", &ciou,
                "npu_diou less alpha * v, v = (4 / pi^2) * (difference of atan(w / h))^2, alpha = v / (1 - iou + v) "
                "(Zheng et al., 2020)");
-  npu.composed("npu_diou", &diou,
-               "The overlap less (distance of centres / diagonal of the hull)^2 of boxes [4, N], as [1, N]; trans: "
-               "boxes are centre and "
-               "size; mode 1: overlap in gtboxes alone (Zheng et al., 2020)");
+  npu.composed(
+      "npu_ciou_backward", &ciou_backward,
+      "Gradients of npu_ciou for both, where alpha is a number; atan_sub: the differences that _npu_ciou gives, "
+      "computed where it is None");
+  npu.composed(
+      "npu_diou", &diou,
+      "The overlap less (distance of centres / diagonal of the hull)^2 of boxes [4, N], as [1, N], with is_cross "
+      "[N, M]; trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Zheng et al., 2020)");
+  npu.composed("npu_diou_backward", &diou_backward, "Gradients of npu_diou for both");
   npu.composed("npu_giou", &giou,
                "The overlap less the share of the hull that neither box covers; boxes are [N, 4], the result [N, 1], "
                "with is_cross [N, M]; "
                "trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Rezatofighi et al., 2019)");
+  npu.composed("npu_giou_backward", &giou_backward, "Gradients of npu_giou for both");
   npu.composed("npu_iou", &iou,
                "intersection / union, or with mode 1 / gtboxes, of gtboxes [M, 4] with all bboxes [N, 4], corners, as "
                "[M, N]; 0 where both "

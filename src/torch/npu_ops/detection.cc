@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suppression of boxes by others, and features of regions.
+// Suppression of boxes by others.
 #include <algorithm>
 #include <tuple>
 #include <vector>
 
 #include "torch/npu_ops/checks.h"
 #include "torch/npu_ops/families.h"
-#include "torch/npu_ops/parts.h"
+#include "torch/npu_ops/polygons.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -14,6 +14,7 @@ namespace {
 using c10::SymInt;
 using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 struct Box {
   float x0, y0, x1, y1;
@@ -41,7 +42,8 @@ std::vector<Box> boxes_of(const Tensor& tensor) {
 }
 
 // Of `order`, those that overlap with none before them that was kept by more than `limit`.
-std::vector<int64_t> kept_boxes(const std::vector<Box>& boxes, const Tensor& order, float limit, size_t most) {
+template <typename AnyBox>
+std::vector<int64_t> kept_boxes(const std::vector<AnyBox>& boxes, const Tensor& order, float limit, size_t most) {
   std::vector<int64_t> out;
   for (int64_t i = 0; i < order.numel() && out.size() < most; ++i) {
     const int64_t place = order.const_data_ptr<int64_t>()[i];
@@ -56,24 +58,32 @@ Tensor falling_places(const Tensor& scores) {
   return std::get<1>(at::sort(scores, /*stable=*/true, 0, /*descending=*/true)).contiguous();
 }
 
+// Those of the scores above `least`.
+Tensor falling_places(const Tensor& scores, float least) {
+  const int64_t enough = scores.to(at::kFloat).gt(least).sum().item<int64_t>();
+  return falling_places(scores).narrow(0, 0, enough);
+}
+
+void check_scores(const char* op, const Tensor& boxes, const Tensor& scores) {
+  check_dims(op, "scores", scores, 1, 1);
+  TORCH_CHECK(scores.sym_size(0) == boxes.sym_size(0), op, ": scores has ", scores.sym_size(0), " elements, input has ",
+              boxes.sym_size(0), " rows");
+}
+
 void check_nms(const Tensor& boxes, const Tensor& scores, const at::Scalar& most) {
   constexpr const char* kOp = "npu_nms_v4";
   check_floating(kOp, "input", boxes);
   check_dims(kOp, "input", boxes, 2, 2);
   TORCH_CHECK(boxes.sym_size(1) == 4, kOp, ": input has shape ", boxes.sym_sizes(), ", allowed are rows of 4");
-  check_dims(kOp, "scores", scores, 1, 1);
-  TORCH_CHECK(scores.sym_size(0) == boxes.sym_size(0), kOp, ": scores has ", scores.sym_size(0),
-              " elements, input has ", boxes.sym_size(0), " rows");
+  check_scores(kOp, boxes, scores);
   TORCH_CHECK(most.toLong() >= 0, kOp, ": max_output_size is ", most.toLong(), ", allowed are 0 and more");
 }
 
 Two nms_v4(const Tensor& boxes, const Tensor& scores, const at::Scalar& most, const Tensor& iou_threshold,
            const Tensor& score_threshold, bool) {
   check_nms(boxes, scores, most);
-  const float least = score_threshold.item<float>();
-  const Tensor order = falling_places(scores);
-  const int64_t enough = scores.to(at::kFloat).gt(least).sum().item<int64_t>();
-  const auto kept = kept_boxes(boxes_of(boxes), order.narrow(0, 0, enough), iou_threshold.item<float>(), most.toLong());
+  const Tensor order = falling_places(scores, score_threshold.item<float>());
+  const auto kept = kept_boxes(boxes_of(boxes), order, iou_threshold.item<float>(), most.toLong());
   const Tensor out = at::zeros({most.toLong()}, scores.options().dtype(at::kInt));
   std::copy(kept.begin(), kept.end(), out.data_ptr<int32_t>());
   return {out, at::scalar_tensor(static_cast<int64_t>(kept.size()), out.options())};
@@ -108,89 +118,99 @@ Three nms_with_mask_meta(const Tensor& input, const at::Scalar&) {
           input.new_empty_symint({input.sym_size(0)}, at::kByte)};
 }
 
-struct RoiAlign {
-  const char* op;
-  double scale;
-  int64_t height, width, samples, end_mode;
+// One thing found in an image.
+struct Found {
+  float score;
+  int64_t place, kind;
 };
 
-void check_rois(const RoiAlign& how, const Tensor& rois) {
-  check_dims(how.op, "rois", rois, 2, 2);
-  TORCH_CHECK(rois.sym_size(1) == 5, how.op, ": rois has shape ", rois.sym_sizes(), ", allowed are rows of 5");
-  TORCH_CHECK(how.samples >= 1, how.op, ": sample_num is ", how.samples, ", allowed are 1 and more");
-  check_choice(how.op, "roi_end_mode", how.end_mode, {0, 1});
+struct BatchNms {
+  double score_threshold, iou_threshold;
+  int64_t most_of_kind, most;
+};
+
+void check_batch(const Tensor& boxes, const Tensor& scores, const BatchNms& how, bool change_frame, bool transposes) {
+  constexpr const char* kOp = "npu_batch_nms";
+  check_floating(kOp, "input", boxes);
+  check_floating(kOp, "scores", scores);
+  check_dims(kOp, "input", boxes, 4, 4);
+  check_dims(kOp, "scores", scores, 3, 3);
+  TORCH_CHECK(boxes.sym_size(0) == scores.sym_size(0) && boxes.sym_size(1) == scores.sym_size(1) &&
+                  (boxes.sym_size(2) == 1 || boxes.sym_size(2) == scores.sym_size(2)) && boxes.sym_size(3) == 4,
+              kOp, ": input has shape ", boxes.sym_sizes(), ", scores has ", scores.sym_sizes(),
+              ", allowed are [B, N, 1 or C, 4] and [B, N, C]");
+  TORCH_CHECK(how.most_of_kind >= 0 && how.most >= 0, kOp, ": max_size_per_class is ", how.most_of_kind,
+              ", max_total_size is ", how.most, ", allowed are 0 and more");
+  TORCH_CHECK(!change_frame, kOp, ": change_coordinate_frame is True, allowed is False: no window is given");
+  TORCH_CHECK(!transposes, kOp, ": transpose_box is True, allowed is False");
 }
 
-// For one axis of all regions: the two places that a sample lies between, [K, bins * samples], and the weight of the second; 0 for
-// both where it lies outside.
-struct Samples {
-  Tensor low, high, weight_low, weight_high;
-};
-
-Samples samples_along(const RoiAlign& how, const Tensor& first, const Tensor& last, int64_t bins, const SymInt& size) {
-  const Tensor begin = wide(first) * how.scale, end = (wide(last) + how.end_mode) * how.scale;
-  const Tensor bin = (end - begin).clamp_min(how.end_mode == 1 ? 0 : 1) / bins;
-  const Tensor step = (at::arange(bins * how.samples, begin.options()) + 0.5) / how.samples;
-  const Tensor place = begin.unsqueeze(1) + step.unsqueeze(0) * bin.unsqueeze(1);
-  const Tensor inside = (place >= -1).logical_and(place <= at::Scalar(size));
-  const SymInt most = size - 1;
-  const Tensor within = at::minimum(place.clamp_min(0), at::scalar_tensor(at::Scalar(most), place.options()));
-  const Tensor low = within.floor();
-  const Tensor weight = within - low;
-  const Tensor low_place = low.to(at::kLong);
-  const Tensor high_place = at::minimum(low_place + 1, at::scalar_tensor(at::Scalar(most), low_place.options()));
-  return {low_place, high_place, (1 - weight) * inside, weight * inside};
-}
-
-// The elements of maps [N * H * W] that a corner of each sample has, [K * P * Q], and their weights.
-struct Corner {
-  Tensor places, weights;
-};
-
-std::vector<Corner> corners(const RoiAlign& how, const Tensor& rois, const SymInt& height, const SymInt& width) {
-  const Samples y = samples_along(how, rois.select(1, 2), rois.select(1, 4), how.height, height);
-  const Samples x = samples_along(how, rois.select(1, 1), rois.select(1, 3), how.width, width);
-  const Tensor image = rois.select(1, 0).to(at::kLong).unsqueeze(1).unsqueeze(1);
-  std::vector<Corner> out;
-  for (const auto& [row, of_row] : {std::pair(y.low, y.weight_low), std::pair(y.high, y.weight_high)})
-    for (const auto& [column, of_column] : {std::pair(x.low, x.weight_low), std::pair(x.high, x.weight_high)}) {
-      const Tensor line = image * at::Scalar(height) + row.unsqueeze(2);
-      out.push_back({(line * at::Scalar(width) + column.unsqueeze(1)).reshape(-1),
-                     (of_row.unsqueeze(2) * of_column.unsqueeze(1)).reshape(-1)});
-    }
+// Of one image, boxes [N, 1 or C, 4] and scores [N, C].
+std::vector<Found> best_of_image(const Tensor& boxes, const Tensor& scores, const BatchNms& how) {
+  std::vector<Found> out;
+  for (int64_t kind = 0; kind < scores.size(1); ++kind) {
+    const Tensor column = scores.select(1, kind).to(at::kFloat).contiguous();
+    const std::vector<Box> of_kind = boxes_of(boxes.select(1, boxes.size(1) == 1 ? 0 : kind));
+    const Tensor order = falling_places(column, how.score_threshold);
+    for (const int64_t place : kept_boxes(of_kind, order, how.iou_threshold, how.most_of_kind))
+      out.push_back({column.const_data_ptr<float>()[place], place, kind});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+  if (out.size() > static_cast<size_t>(how.most)) out.resize(how.most);
   return out;
 }
 
-Tensor roi_align(const Tensor& input, const Tensor& rois, double scale, int64_t height, int64_t width, int64_t samples,
-                 int64_t end_mode) {
-  const RoiAlign how = {"npu_roi_align", scale, height, width, samples, end_mode};
-  check_floating(how.op, "input", input);
-  check_dims(how.op, "input", input, 4, 4);
-  check_rois(how, rois);
-  const SymInt channels = input.sym_size(1);
-  const Tensor maps = wide(input).transpose(0, 1).reshape_symint({channels, -1});
-  Tensor sum;
-  for (const Corner& corner : corners(how, rois, input.sym_size(2), input.sym_size(3))) {
-    const Tensor part = maps.index_select(1, corner.places) * corner.weights;
-    sum = sum.defined() ? sum + part : part;
+Four batch_nms(const Tensor& boxes, const Tensor& scores, double score_threshold, double iou_threshold,
+               int64_t most_of_kind, int64_t most, bool change_frame, bool transposes) {
+  const BatchNms how = {score_threshold, iou_threshold, most_of_kind, most};
+  check_batch(boxes, scores, how, change_frame, transposes);
+  const int64_t images = boxes.size(0);
+  const Tensor kept_boxes = boxes.new_zeros({images, most, 4}), kept_scores = scores.new_zeros({images, most});
+  const Tensor kinds = scores.new_zeros({images, most}), counts = boxes.new_zeros({images}, at::kInt);
+  for (int64_t image = 0; image < images; ++image) {
+    const std::vector<Found> found = best_of_image(boxes[image], scores[image], how);
+    counts[image].fill_(static_cast<int64_t>(found.size()));
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto [score, place, kind] = found[i];
+      kept_boxes[image][i].copy_(boxes[image][place][boxes.size(2) == 1 ? 0 : kind]);
+      kept_scores[image][i].fill_(score);
+      kinds[image][i].fill_(kind);
+    }
   }
-  const Tensor all = sum.view_symint({channels, rois.sym_size(0), height, samples, width, samples});
-  return all.mean({3, 5}).transpose(0, 1).contiguous().to(input.scalar_type());
+  return {kept_boxes, kept_scores, kinds, counts};
 }
 
-Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, at::IntArrayRef shape, int64_t width, int64_t height,
-                          double scale, int64_t samples, std::optional<int64_t> end_mode) {
-  const RoiAlign how = {"npu_roi_alignbk", scale, height, width, samples, end_mode.value_or(1)};
-  check_dims(how.op, "input", grad, 4, 4);
-  check_rois(how, rois);
-  TORCH_CHECK(shape.size() == 4, how.op, ": xdiff_shape is ", shape, ", allowed are four sizes");
-  const Tensor share = (wide(grad) / (samples * samples)).transpose(0, 1).unsqueeze(3).unsqueeze(5);
-  const Tensor spread = share.expand_symint({shape[1], rois.sym_size(0), height, samples, width, samples});
-  const Tensor each = spread.reshape({shape[1], -1});
-  Tensor out = each.new_zeros({shape[1], shape[0] * shape[2] * shape[3]});
-  for (const Corner& corner : corners(how, rois, shape[2], shape[3]))
-    out = out.index_add(1, corner.places, each * corner.weights);
-  return out.view({shape[1], shape[0], shape[2], shape[3]}).transpose(0, 1).contiguous().to(grad.scalar_type());
+Four batch_nms_meta(const Tensor& boxes, const Tensor& scores, double score_threshold, double iou_threshold,
+                    int64_t most_of_kind, int64_t most, bool change_frame, bool transposes) {
+  check_batch(boxes, scores, {score_threshold, iou_threshold, most_of_kind, most}, change_frame, transposes);
+  const SymInt images = boxes.sym_size(0);
+  return {boxes.new_empty_symint({images, most, 4}), scores.new_empty_symint({images, most}),
+          scores.new_empty_symint({images, most}), boxes.new_empty_symint({images}, at::kInt)};
+}
+
+void check_rotated(const Tensor& boxes, const Tensor& scores, int64_t mode) {
+  constexpr const char* kOp = "npu_nms_rotated";
+  check_floating(kOp, "input", boxes);
+  check_dims(kOp, "input", boxes, 2, 2);
+  TORCH_CHECK(boxes.sym_size(1) == 5, kOp, ": input has shape ", boxes.sym_sizes(), ", allowed are rows of 5");
+  check_scores(kOp, boxes, scores);
+  check_choice(kOp, "mode", mode, {0, 1});
+}
+
+Two nms_rotated(const Tensor& boxes, const Tensor& scores, double iou_threshold, double score_threshold, int64_t most,
+                int64_t mode) {
+  check_rotated(boxes, scores, mode);
+  const std::vector<RotatedBox> all = rotated_boxes_of(boxes, mode == 1);
+  const size_t limit = most < 0 ? all.size() : static_cast<size_t>(most);
+  const auto kept = kept_boxes(all, falling_places(scores, score_threshold), iou_threshold, limit);
+  const auto options = scores.options().dtype(at::kInt);
+  return {at::tensor(kept, options), at::tensor({static_cast<int64_t>(kept.size())}, options)};
+}
+
+Two nms_rotated_meta(const Tensor& boxes, const Tensor& scores, double, double, int64_t, int64_t mode) {
+  check_rotated(boxes, scores, mode);
+  // How many are kept is in the values: as many as another operator of which the same is true gives.
+  return {scores.nonzero().select(1, 0).to(at::kInt), scores.new_empty_symint({1}, at::kInt)};
 }
 
 }  // namespace
@@ -206,12 +226,18 @@ void define_detection(Definitions& npu) {
                "Rows of corners and score in falling order of the score, their places, and 1 for those that overlap "
                "with none before "
                "them that has a 1 by more than iou_threshold, in uint8");
-  npu.composed("npu_roi_align", &roi_align,
-               "Means of sample_num^2 bilinear samples in each of pooled_height * pooled_width bins of regions (image, "
-               "x0, y0, x1, y1), "
-               "whose ends are one more with roi_end_mode 1 and whose sizes are at least 1 with 0 (He et al., 2017)");
-  npu.composed("npu_roi_alignbk", &roi_align_backward,
-               "The gradient of input of npu_roi_align; roi_end_mode None is 1");
+  npu.computed(
+      "npu_batch_nms", &batch_nms, &batch_nms_meta,
+      "For each image the max_total_size best of all classes, by falling score: boxes (any two opposite corners), "
+      "scores, "
+      "classes, zeros after the last, and how many there are. Of a class these are scores above score_threshold that "
+      "overlap with none of the class before them by more than iou_threshold, max_size_per_class of them; boxes "
+      "[B, N, 1, 4] are those of all classes (tf.image.combined_non_max_suppression)");
+  npu.computed(
+      "npu_nms_rotated", &nms_rotated, &nms_rotated_meta,
+      "Places of rotated boxes (x, y, w, h, angle in degrees; with mode 1 x0, y0, x1, y1, angle) with a score above "
+      "scores_threshold, in falling order, that overlap with none before them by more than iou_threshold; at most "
+      "max_output_size of them, all with -1; and how many there are, [1]");
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/boxes.cc, against loops over boxes."""
+"""Operators of src/torch/npu_ops/boxes.cc and box_gradients.cc, against loops over boxes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch_npu
 
-from tests.python.device.npu_operators import check, check_gradient, normal
+from tests.python.device.npu_operators import check, check_close, check_gradient, normal
 
 
 def boxes(n: int, seed: int = 0, *, centre: bool = False) -> torch.Tensor:
@@ -61,8 +61,8 @@ def test_iou(mode: int) -> None:
     def reference(a, b, mode):
         return torch.stack([torch.stack([overlap(x, y, mode)[0] for x in a]) for y in b])
 
-    for op in (torch_npu.npu_iou, torch_npu.npu_ptiou):
-        check(op, (boxes(3), boxes(4, 1), mode), reference)
+    check(torch_npu.npu_iou, (boxes(3), boxes(4, 1), mode), reference)
+    check(torch_npu.npu_ptiou, (boxes(3), boxes(4, 1), mode), reference, compiled=False)
     check_gradient(torch_npu.npu_iou, (boxes(3), boxes(4, 1), mode), reference)
 
 
@@ -70,38 +70,72 @@ def test_iou_of_empty_boxes_is_zero() -> None:
     check(torch_npu.npu_iou, (torch.zeros(2, 4), torch.zeros(3, 4)), lambda a, b: torch.zeros(3, 2))
 
 
-@pytest.mark.parametrize("trans", [False, True])
-@pytest.mark.parametrize("mode", [0, 1])
-def test_giou(trans: bool, mode: int) -> None:
+def of_pairs(function, dim):
+    """``function`` of boxes, which have 4 in dimension ``dim``: of all, or of those of one place."""
+
     def reference(a, b, trans, is_cross, mode):
-        rows = [[giou(corners(x, trans), corners(y, trans), mode) for y in b] for x in a]
-        rows = rows if is_cross else [[row[i]] for i, row in enumerate(rows)]
+        rows = [
+            [function(corners(x, trans), corners(y, trans), mode) for y in b.unbind(1 - dim)] for x in a.unbind(1 - dim)
+        ]
+        if not is_cross:
+            return torch.stack([row[i] for i, row in enumerate(rows)]).unsqueeze(dim)
         return torch.stack([torch.stack(row) for row in rows])
 
-    a, b = boxes(3, centre=trans), boxes(3, 1, centre=trans)
-    for is_cross in (False, True):
-        check(torch_npu.npu_giou, (a, b, trans, is_cross, mode), reference)
-    check_gradient(torch_npu.npu_giou, (a, b, trans, False, mode), reference)
+    return reference
 
 
-@pytest.mark.parametrize("trans", [False, True])
-@pytest.mark.parametrize("mode", [0, 1])
-def test_diou_and_ciou(trans: bool, mode: int) -> None:
-    def of_columns(function):
-        def reference(a, b, trans, is_cross, mode):
-            pairs = zip(a.t(), b.t(), strict=True)
-            return torch.stack([function(corners(x, trans), corners(y, trans), mode) for x, y in pairs]).unsqueeze(0)
+COMPARISONS = [("giou", giou, 1), ("diou", diou, 0), ("ciou", ciou, 0)]
+WAYS = [(trans, is_cross, mode) for trans in (False, True) for is_cross in (False, True) for mode in (0, 1)]
 
-        return reference
 
-    a, b = boxes(3, centre=trans).t().contiguous(), boxes(3, 1, centre=trans).t().contiguous()
-    args = (a, b, trans, False, mode)
-    check(torch_npu.npu_diou, args, of_columns(diou))
-    check_gradient(torch_npu.npu_diou, args, of_columns(diou))
-    check(torch_npu.npu_ciou, args, of_columns(ciou))
-    check_gradient(torch_npu.npu_ciou, args, of_columns(ciou))
-    value, _ = torch.ops.npu._npu_ciou(*args)
+def two(dim: int, trans: bool, is_cross: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    a, b = boxes(3, centre=trans), boxes(5 if is_cross else 3, 1, centre=trans)
+    return (a, b) if dim else (a.t().contiguous(), b.t().contiguous())
+
+
+@pytest.mark.parametrize(("name", "function", "dim"), COMPARISONS)
+def test_overlaps_with_penalties(name: str, function, dim: int) -> None:
+    op, reference = getattr(torch_npu, f"npu_{name}"), of_pairs(function, dim)
+    for way in WAYS:
+        check_gradient(op, (*two(dim, *way[:2]), *way), reference)
+    for way in ((False, False, 0), (True, True, 1)):
+        check(op, (*two(dim, *way[:2]), *way), reference, compiled=way[2] == 0)
+
+
+@pytest.mark.parametrize(("name", "function", "dim"), COMPARISONS)
+def test_gradients_of_overlaps(name: str, function, dim: int) -> None:
+    def backward(grad, a, b, *rest):
+        leaves = [x.detach().double().requires_grad_() for x in (a, b)]
+        of_pairs(function, dim)(*leaves, *rest[-3:]).backward(grad.double())
+        return [x.grad for x in leaves]
+
+    op = getattr(torch_npu, f"npu_{name}_backward")
+    for way in WAYS:
+        a, b = two(dim, *way[:2])
+        value, difference = torch.ops.npu._npu_ciou(*((a, b) if dim == 0 else (a.t(), b.t())), *way)
+        grad = normal(*(value if dim == 0 or way[1] else value.t()).shape, seed=7)
+        for kept in [(None,), (difference,)] if name == "ciou" else [()]:
+            args = (grad, a, b, *kept, *way)
+            check_close(op(*args), backward(*args))
+    check(op, args, backward, compiled=name == "ciou")
+
+
+def test_gradients_where_sides_are_the_same() -> None:
+    a = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 2.0]])
+    b = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 1.0, 3.0, 2.0]])
+    leaves = [x.clone().requires_grad_() for x in (a, b)]
+    torch_npu.npu_giou(*leaves).sum().backward()
+    found = torch_npu.npu_giou_backward(torch.ones(2, 1), a, b)
+    for got, leaf in zip(found, leaves, strict=True):
+        torch.testing.assert_close(got, leaf.grad)
+
+
+def test_ciou_and_the_angles_that_it_keeps() -> None:
+    args = (*two(0, True, False), True, False)
+    value, difference = torch.ops.npu._npu_ciou(*args)
     assert torch.equal(value, torch_npu.npu_ciou(*args))
+    angles = [torch.atan(x[2] / x[3]) for x in args[:2]]
+    torch.testing.assert_close(difference, (angles[1] - angles[0])[None])
 
 
 def test_bounding_boxes() -> None:
@@ -145,7 +179,14 @@ def test_anchor_response_flags() -> None:
             r"npu_iou: bboxes has shape \[3, 5\], allowed is 4 in dimension 1",
         ),
         (lambda: torch_npu.npu_iou(boxes(3), boxes(2), 2), r"npu_iou: mode is 2, allowed are \[0, 1\]"),
-        (lambda: torch_npu.npu_ciou(boxes(4), boxes(4)), r"npu_ciou: is_cross is True, allowed is False"),
+        (
+            lambda: torch_npu.npu_diou(boxes(4), boxes(4)[:, :3]),
+            r"npu_diou: gtboxes has shape \[4, 3\], and not that of input, \[4, 4\]",
+        ),
+        (
+            lambda: torch_npu.npu_giou_backward(normal(2, 3), boxes(3), boxes(3)),
+            r"npu_giou_backward: grad has shape \[2, 3\], allowed is 1 in dimension 1 without is_cross",
+        ),
     ],
 )
 def test_errors(call, message: str) -> None:

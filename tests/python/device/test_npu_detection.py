@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_npu
 
-from tests.python.device.npu_operators import check, check_gradient, integers, normal
+from tests.python.device.npu_operators import check, normal
 
 
 def boxes(n: int) -> torch.Tensor:
@@ -52,56 +52,64 @@ def test_nms_with_mask() -> None:
     check(torch_npu.npu_nms_with_mask, (rows, 0.3), reference, whole=True)
 
 
-def roi_align(x, rois, scale, height, width, samples, end_mode):
-    def at(image, y, x):
-        size_y, size_x = image.shape[1:]
-        if not (-1 <= y <= size_y and -1 <= x <= size_x):
-            return torch.zeros_like(image[:, 0, 0])
-        y, x = min(max(y, 0), size_y - 1), min(max(x, 0), size_x - 1)
-        low_y, low_x = int(y), int(x)
-        high_y, high_x = min(low_y + 1, size_y - 1), min(low_x + 1, size_x - 1)
-        dy, dx = y - low_y, x - low_x
-        top = image[:, low_y, low_x] * (1 - dx) + image[:, low_y, high_x] * dx
-        return top * (1 - dy) + (image[:, high_y, low_x] * (1 - dx) + image[:, high_y, high_x] * dx) * dy
+@pytest.mark.parametrize("kinds", [1, 3])
+@pytest.mark.parametrize("most", [4, 30])
+def test_batch_nms(kinds: int, most: int) -> None:
+    def of_image(boxes, scores, score_threshold, iou_threshold, most_of_kind):
+        for kind in range(scores.shape[1]):
+            rows = boxes[:, kind if kinds > 1 else 0].tolist()
+            order = [i for i in scores[:, kind].argsort(descending=True).tolist() if scores[i, kind] > score_threshold]
+            for i in kept(rows, order, iou_threshold)[:most_of_kind]:
+                yield scores[i, kind].item(), kind, rows[i]
 
-    out = []
-    for image, x0, y0, x1, y1 in rois.tolist():
-        x0, y0, x1, y1 = x0 * scale, y0 * scale, (x1 + end_mode) * scale, (y1 + end_mode) * scale
-        least = 0 if end_mode else 1
-        bin_x, bin_y = max(x1 - x0, least) / width, max(y1 - y0, least) / height
-        steps = [(i + 0.5) / samples for i in range(samples)]
-        bins = [
-            sum(at(x[int(image)], y0 + (i + v) * bin_y, x0 + (j + u) * bin_x) for v in steps for u in steps)
-            / samples**2
-            for i in range(height)
-            for j in range(width)
-        ]
-        out.append(torch.stack(bins, 1).view(-1, height, width))
-    return torch.stack(out)
+    def reference(boxes, scores, score_threshold, iou_threshold, most_of_kind, most):
+        out = torch.zeros(len(boxes), most, 6, dtype=boxes.dtype)
+        counts = torch.zeros(len(boxes), dtype=torch.int32)
+        for n in range(len(boxes)):
+            found = sorted(of_image(boxes[n], scores[n], score_threshold, iou_threshold, most_of_kind), reverse=True)
+            counts[n] = min(len(found), most)
+            for i, (score, kind, box) in enumerate(found[:most]):
+                out[n, i] = torch.tensor([*box, score, kind])
+        return out[..., :4], out[..., 4], out[..., 5], counts
+
+    args = (boxes(2 * 8 * kinds).view(2, 8, kinds, 4), normal(2, 8, 3, seed=2), -0.5, 0.3, 5, most)
+    check(torch_npu.npu_batch_nms, args, reference, whole=True, compiled=most == 4)
 
 
-@pytest.mark.parametrize("end_mode", [0, 1])
-def test_roi_align(end_mode: int) -> None:
-    x = normal(2, 3, 6, 7)
-    rois = torch.tensor([[0, 1, 2, 20, 15], [1, -6, -2, 9, 40], [0, 4, 4, 5, 5]], dtype=torch.float32)
-    rest = (0.25, 2, 3, 2, end_mode)
-    check(torch_npu.npu_roi_align, (x, rois, *rest), roi_align)
-    check_gradient(lambda x: torch_npu.npu_roi_align(x, rois.npu(), *rest), (x,), lambda x: roi_align(x, rois, *rest))
+@pytest.mark.parametrize("most", [-1, 3])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_nms_rotated(most: int, mode: int) -> None:
+    corners = boxes(12) * 4
+    centred = torch.cat([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], 1)
+    scores, angles = normal(12, seed=2), normal(12, 1, seed=3) * 90
+    rows = torch.cat([centred if mode == 0 else corners, angles], 1)
+    turned = torch.cat([centred, angles], 1)
+    iou = torch_npu.npu_rotated_iou(turned[None], turned[None])[0]
+    want: list[int] = []
+    for i in scores.argsort(descending=True).tolist():
+        if scores[i] > -0.5 and all(iou[i, j] <= 0.2 for j in want):
+            want.append(i)
+    assert any(iou[i, j] > 0.2 for i in range(12) for j in range(i))
+    for device in ("cpu", "npu"):
+        places, count = torch_npu.npu_nms_rotated(rows.to(device), scores.to(device), 0.2, -0.5, most, mode)
+        assert places.tolist() == (want if most < 0 else want[:most]) and count.tolist() == [len(places)]
+        assert places.dtype == count.dtype == torch.int32 and places.device.type == device
 
-    def backward(grad, *_):
-        leaf = x.double().requires_grad_()
-        roi_align(leaf, rois, *rest).backward(grad)
-        return leaf.grad
 
-    args = (normal(3, 3, 2, 3, seed=2), rois, [2, 3, 6, 7], 3, 2, 0.25, 2, end_mode)
-    check(torch_npu.npu_roi_alignbk, args, backward)
+def test_graphs_do_not_know_how_many_rotated_boxes_are_kept() -> None:
+    from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
+    with FakeTensorMode(), pytest.raises(DynamicOutputShapeException):
+        torch_npu.npu_nms_rotated(torch.empty(4, 5), torch.empty(4), 0.5)
 
-def test_roi_align_of_a_ramp() -> None:
-    x = torch.arange(1.0, 37.0).view(1, 1, 6, 6)
-    rois = torch.tensor([[0, -2.0, -2.0, 22.0, 22.0]])
-    want = torch.tensor([[4.5, 6.5, 8.5], [16.5, 18.5, 20.5], [28.5, 30.5, 32.5]]).view(1, 1, 3, 3)
-    assert torch.equal(torch_npu.npu_roi_align(x, rois, 0.25, 3, 3, 2, 0), want)
+    def call(boxes, scores):
+        places, _ = torch_npu.npu_nms_rotated(boxes, scores, 0.1)
+        return scores[places.long()] * 2
+
+    rows = torch.tensor([[0.0, 0, 4, 4, 0], [0, 0, 4, 4, 45], [9, 9, 2, 2, 0]]).npu()
+    scores = torch.tensor([1.0, 2.0, 3.0]).npu()
+    found = torch.compile(call, backend="npugraph_ex")(rows, scores)
+    assert found.tolist() == [6, 4]
 
 
 @pytest.mark.parametrize("length", [6, 7])
@@ -133,8 +141,28 @@ def test_gradients_of_transforms(length: int, dim: tuple[int, ...]) -> None:
             r"npu_nms_v4: scores has 2 elements, input has 3 rows",
         ),
         (
-            lambda: torch_npu.npu_roi_align(normal(1, 2, 3, 3), integers(0, 1, 2, 5), 1.0, 2, 2, 0, 1),
-            r"npu_roi_align: sample_num is 0, allowed are 1 and more",
+            lambda: torch_npu.npu_nms_rotated(normal(3, 5), normal(3), 0.5, mode=2),
+            r"npu_nms_rotated: mode is 2, allowed are \[0, 1\]",
+        ),
+        (
+            lambda: torch_npu.npu_nms_rotated(normal(3, 4), normal(3), 0.5),
+            r"npu_nms_rotated: input has shape \[3, 4\], allowed are rows of 5",
+        ),
+        (
+            lambda: torch_npu.npu_batch_nms(normal(2, 4, 2, 4), normal(2, 4, 3), 0.1, 0.5, 3, 4),
+            r"npu_batch_nms: input has shape \[2, 4, 2, 4\], scores has \[2, 4, 3\], allowed are \[B, N, 1 or C, 4\]",
+        ),
+        (
+            lambda: torch_npu.npu_batch_nms(normal(2, 4, 1, 4), normal(2, 4, 3), 0.1, 0.5, 3, 4, True),
+            r"npu_batch_nms: change_coordinate_frame is True, allowed is False",
+        ),
+        (
+            lambda: torch_npu.npu_batch_nms(normal(2, 4, 1, 4), normal(2, 4, 3), 0.1, 0.5, 3, 4, False, True),
+            r"npu_batch_nms: transpose_box is True, allowed is False",
+        ),
+        (
+            lambda: torch_npu.npu_batch_nms(normal(2, 4, 1, 4), normal(2, 4, 3), 0.1, 0.5, -1, 4),
+            r"npu_batch_nms: max_size_per_class is -1, max_total_size is 4, allowed are 0 and more",
         ),
     ],
 )
