@@ -69,17 +69,18 @@ def test_boxes_as_differences():
     means, stds = [0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]
     deltas = contrib.npu_bbox_coder_encode_xyxy2xywh(anchors, truth, means, stds)
     a, t = _centred(anchors), _centred(truth)
-    expected = torch.cat([(t[:, :2] - a[:, :2]) / a[:, 2:], (t[:, 2:] / a[:, 2:]).log()], 1)
+    a_size, t_size = a[:, 2:] + 1, t[:, 2:] + 1  # of pixels, the last one included
+    expected = torch.cat([(t[:, :2] - a[:, :2]) / a_size, (t_size / a_size).log()], 1)
     torch.testing.assert_close(deltas.cpu(), (expected.cpu() - torch.tensor(means)) / torch.tensor(stds))
-    scaled = contrib.npu_bbox_coder_encode_xyxy2xywh(anchors / 1e4, truth / 1e4, means, stds, is_normalized=True)
-    torch.testing.assert_close(scaled, deltas, rtol=1e-4, atol=1e-4)
+    shares = contrib.npu_bbox_coder_encode_xyxy2xywh(anchors / 100, truth / 100, is_normalized=True)
+    expected = torch.cat([(t[:, :2] - a[:, :2]) / a[:, 2:], (t[:, 2:] / a[:, 2:]).log()], 1)
+    torch.testing.assert_close(shares, expected, rtol=0.05, atol=0.05)
     torch.testing.assert_close(contrib.npu_bbox_coder_decode_xywh2xyxy(anchors, deltas, means, stds), truth)
     clipped = contrib.npu_bbox_coder_decode_xywh2xyxy(anchors, deltas, means, stds, max_shape=(5, 7))
-    torch.testing.assert_close(clipped, torch.minimum(truth, truth.new_tensor([7, 5, 7, 5])))
-    stride = torch.full((6,), 8.0, device="npu")
-    yolo = contrib.npu_bbox_coder_encode_yolo(anchors, truth, stride)
-    share = ((t[:, :2] - a[:, :2]) / 8 + 0.5).clamp(1e-6, 1 - 1e-6)
-    torch.testing.assert_close(yolo, torch.cat([share, (t[:, 2:] / a[:, 2:]).log()], 1))
+    torch.testing.assert_close(clipped, torch.minimum(truth, truth.new_tensor([6, 4, 6, 4])))
+    expected = torch.cat([((t[:, :2] - a[:, :2]) / 8 + 0.5).clamp(1e-6, 1 - 1e-6), expected[:, 2:]], 1)
+    for stride in (torch.full((6,), 8.0, device="npu"), 8):
+        torch.testing.assert_close(contrib.npu_bbox_coder_encode_yolo(anchors, truth, stride), expected)
 
 
 def test_anchors_that_answer_for_boxes():
@@ -170,7 +171,7 @@ def test_dropped_paths():
     assert 0 in contrib.DropoutWithByteMask()(x) and contrib.DropoutWithByteMask().eval()(x) is x
     assert contrib.NpuDropPath.enable_droppath_ensemble(layer) is None
     assert contrib.NpuCachedDropout.enable_dropout_ensemble(layer) is None
-    with pytest.raises(ValueError, match="p is 2, and must be from 0 to 1"):
+    with pytest.raises(ValueError, match="between 0 and 1, but got 2"):
         contrib.DropoutWithByteMask(2)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes as differences from anchors and back. Boxes are [n, 4] as (x1, y1, x2, y2)."""
+"""Boxes as differences from anchors and back, by operators. Boxes are [n, 4] as (x1, y1, x2, y2)."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import torch
 
@@ -11,69 +11,55 @@ from torch_npu.contrib.function.anchor_generator import box_dtype_check
 
 __all__ = ["npu_bbox_coder_decode_xywh2xyxy", "npu_bbox_coder_encode_xyxy2xywh", "npu_bbox_coder_encode_yolo"]
 
-_EPSILON = 1e-6
-
-
-def _centre_and_size(boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return (boxes[..., :2] + boxes[..., 2:]) * 0.5, boxes[..., 2:] - boxes[..., :2]
+_ZEROS, _ONES = (0.0,) * 4, (1.0,) * 4
+# No image is larger, and float32 has it.
+_LARGEST = (1 << 24, 1 << 24)
 
 
 def npu_bbox_coder_encode_yolo(
     bboxes: torch.Tensor, gt_bboxes: torch.Tensor, stride: torch.Tensor | float
 ) -> torch.Tensor:
-    """Centres in shares of a cell of ``stride``, and logarithms of sizes in those of anchors (YOLOv3, 2018)."""
-    centre, size = _centre_and_size(box_dtype_check(bboxes))
-    true_centre, true_size = _centre_and_size(box_dtype_check(gt_bboxes))
-    stride = stride[..., None] if isinstance(stride, torch.Tensor) and stride.dim() else stride
-    share = ((true_centre - centre) / stride + 0.5).clamp(_EPSILON, 1 - _EPSILON)
-    return torch.cat([share, (true_size / size).clamp(min=_EPSILON).log()], -1)
+    """``npu_yolo_boxes_encode``; ``stride`` is that of all boxes, or of each."""
+    boxes = box_dtype_check(bboxes)
+    each = torch.as_tensor(stride, device=boxes.device).expand(len(boxes))
+    return torch.ops.npu.npu_yolo_boxes_encode(boxes, box_dtype_check(gt_bboxes), each)
 
 
 def npu_bbox_coder_encode_xyxy2xywh(
     bboxes: torch.Tensor,
     gt_bboxes: torch.Tensor,
-    means: list[float] | None = None,
-    stds: list[float] | None = None,
+    means: Sequence[float] | None = None,
+    stds: Sequence[float] | None = None,
     is_normalized: bool = False,
     normalized_scale: float = 10000.0,
 ) -> torch.Tensor:
-    """Differences of centres in sizes of anchors, and logarithms of sizes in those of anchors, less ``means``, over
-    ``stds`` (Fast R-CNN, 2015).
+    """``npu_bounding_box_encode``, which takes boxes to be one pixel larger than their corners are apart.
 
     Args:
         is_normalized: whether boxes are in shares of the image, which are multiplied by ``normalized_scale``.
     """
-    boxes, truth = box_dtype_check(bboxes), box_dtype_check(gt_bboxes)
-    if is_normalized:
-        boxes, truth = boxes * normalized_scale, truth * normalized_scale
-    centre, size = _centre_and_size(boxes)
-    true_centre, true_size = _centre_and_size(truth)
-    out = torch.cat([(true_centre - centre) / size, (true_size / size).log()], -1)
-    return (out - out.new_tensor(means or [0.0] * 4)) / out.new_tensor(stds or [1.0] * 4)
+    scale = normalized_scale if is_normalized else 1.0
+    boxes, truth = (box_dtype_check(one) * scale for one in (bboxes, gt_bboxes))
+    return torch.ops.npu.npu_bounding_box_encode(boxes, truth, *(means or _ZEROS), *(stds or _ONES))
 
 
 def npu_bbox_coder_decode_xywh2xyxy(
     bboxes: torch.Tensor,
     pred_bboxes: torch.Tensor,
-    means: list[float] | None = None,
-    stds: list[float] | None = None,
-    max_shape: tuple[int, int] | None = None,
+    means: Sequence[float] | None = None,
+    stds: Sequence[float] | None = None,
+    max_shape: Sequence[int] | None = None,
     wh_ratio_clip: float = 16 / 1000,
 ) -> torch.Tensor:
-    """Boxes from what ``npu_bbox_coder_encode_xyxy2xywh`` gives (Fast R-CNN, 2015).
+    """``npu_bounding_box_decode`` of what ``npu_bbox_coder_encode_xyxy2xywh`` gives.
 
     Args:
-        max_shape: height and width of the image, which boxes do not leave.
+        max_shape: height and width of the image, which boxes do not leave; by default it is as large as float32 can
+            count.
         wh_ratio_clip: sizes change by at most this ratio.
     """
-    deltas = box_dtype_check(pred_bboxes)
-    deltas = deltas * deltas.new_tensor(stds or [1.0] * 4) + deltas.new_tensor(means or [0.0] * 4)
-    centre, size = _centre_and_size(box_dtype_check(bboxes))
-    most = abs(math.log(wh_ratio_clip))
-    centre = centre + size * deltas[..., :2]
-    half = size * deltas[..., 2:].clamp(-most, most).exp() * 0.5
-    out = torch.cat([centre - half, centre + half], -1)
-    if max_shape is None:
-        return out
-    height, width = max_shape[:2]
-    return torch.minimum(out.clamp(min=0), out.new_tensor([width, height, width, height]))
+    boxes, deltas = box_dtype_check(bboxes), box_dtype_check(pred_bboxes)
+    shape = list(max_shape or _LARGEST)[:2]
+    return torch.ops.npu.npu_bounding_box_decode(
+        boxes, deltas, *(means or _ZEROS), *(stds or _ONES), shape, wh_ratio_clip
+    )

@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from torch_npu.contrib.module._parameters import frozen
+
 __all__ = ["LinearQuant"]
 
 
@@ -35,15 +37,11 @@ class LinearQuant(nn.Module):
         self.in_features = in_features
         self.out_features = out_features
         self.output_dtype = output_dtype
-
-        def parameter(shape: tuple[int, ...], kind: torch.dtype) -> nn.Parameter:
-            return nn.Parameter(torch.empty(shape, dtype=kind, device=device), requires_grad=False)
-
-        self.weight = parameter((out_features, in_features), torch.int8)
-        self.scale = parameter((out_features,), dtype or torch.float32)
-        self.offset = parameter((out_features,), torch.float32) if offset else None
-        self.pertoken_scale = parameter((1,), torch.float32) if pertoken_scale else None
-        self.bias = parameter((out_features,), torch.int32) if bias else None
+        self.weight = frozen((out_features, in_features), torch.int8, device)
+        self.scale = frozen((out_features,), dtype or torch.float32, device)
+        self.offset = frozen((out_features,), torch.float32, device) if offset else None
+        self.pertoken_scale = frozen((1,), torch.float32, device) if pertoken_scale else None
+        self.bias = frozen((out_features,), torch.int32, device) if bias else None
 
     def forward(self, linear_quant_input: Tensor) -> Tensor:
         return torch.ops.npu.npu_quant_matmul(

@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from torch_npu.contrib.module._parameters import frozen
+
 __all__ = ["LinearWeightQuant"]
 
 
@@ -38,19 +40,15 @@ class LinearWeightQuant(nn.Module):
         self.antiquant_group_size = antiquant_group_size
         self.inner_precise = inner_precise
 
-        def parameter(is_there: bool, shape: tuple[int, ...], kind: torch.dtype | None) -> nn.Parameter | None:
-            if not is_there:
-                return None
-            return nn.Parameter(torch.empty(shape, dtype=kind, device=device), requires_grad=False)
-
         groups = -(-in_features // antiquant_group_size) if antiquant_group_size else 0
         per_channel = (out_features, groups) if groups else (out_features,)
-        self.weight = parameter(True, (out_features, in_features), weight_dtype or torch.int8)
-        self.antiquant_scale = parameter(True, per_channel, dtype)
-        self.antiquant_offset = parameter(antiquant_offset, per_channel, dtype)
-        self.quant_scale = parameter(quant_scale, (out_features,), torch.float32)
-        self.quant_offset = parameter(quant_offset, (out_features,), torch.float32)
-        self.bias = parameter(bias, (out_features,), torch.float32 if dtype == torch.bfloat16 else dtype)
+        self.weight = frozen((out_features, in_features), weight_dtype or torch.int8, device)
+        self.antiquant_scale = frozen(per_channel, dtype, device)
+        self.antiquant_offset = frozen(per_channel, dtype, device) if antiquant_offset else None
+        self.quant_scale = frozen((out_features,), torch.float32, device) if quant_scale else None
+        self.quant_offset = frozen((out_features,), torch.float32, device) if quant_offset else None
+        of_bias = torch.float32 if dtype == torch.bfloat16 else dtype
+        self.bias = frozen((out_features,), of_bias, device) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         def per_group(tensor: Tensor | None) -> Tensor | None:

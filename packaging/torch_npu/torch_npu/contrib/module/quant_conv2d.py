@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch.nn.common_types import _size_2_t
 from torch.nn.modules.utils import _pair
 
+from torch_npu.contrib.module._parameters import frozen
+
 __all__ = ["QuantConv2d"]
 
 
@@ -47,14 +49,10 @@ class QuantConv2d(nn.Module):
         self.stride, self.padding, self.dilation, self.groups = _pair(stride), _pair(padding), _pair(dilation), groups
         self.offset_x, self.round_mode = offset_x, round_mode
         self.output_dtype, self.input_dtype, self.weight_dtype = output_dtype, input_dtype, weight_dtype
-
-        def parameter(shape: tuple[int, ...], kind: torch.dtype) -> nn.Parameter:
-            return nn.Parameter(torch.empty(shape, dtype=kind, device=device), requires_grad=False)
-
-        self.weight = parameter((out_channels, in_channels // groups, *_pair(kernel_size)), torch.int8)
-        self.scale = parameter((out_channels,), dtype or torch.int64)
-        self.bias = parameter((out_channels,), torch.int32) if bias else None
-        self.offset = parameter((out_channels,), torch.float32) if offset else None
+        self.weight = frozen((out_channels, in_channels // groups, *_pair(kernel_size)), torch.int8, device)
+        self.scale = frozen((out_channels,), dtype or torch.int64, device)
+        self.bias = frozen((out_channels,), torch.int32, device) if bias else None
+        self.offset = frozen((out_channels,), torch.float32, device) if offset else None
 
     def forward(self, quant_conv2d_input: Tensor) -> Tensor:
         return torch.ops.npu.npu_quant_conv2d(

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boxes that stay when others overlap with them."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["npu_batched_multiclass_nms", "npu_multiclass_nms"]
+
+
+def npu_multiclass_nms(
+    multi_bboxes: torch.Tensor,
+    multi_scores: torch.Tensor,
+    score_thr: float = 0.05,
+    nms_thr: float = 0.45,
+    max_num: int = 50,
+    score_factors: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``npu_batched_multiclass_nms`` of one image, without the dimension of images."""
+    factors = None if score_factors is None else score_factors[None]
+    boxes, labels = npu_batched_multiclass_nms(
+        multi_bboxes[None], multi_scores[None], score_thr, nms_thr, max_num, factors
+    )
+    return boxes[0], labels[0]
+
+
+def npu_batched_multiclass_nms(
+    multi_bboxes: torch.Tensor,
+    multi_scores: torch.Tensor,
+    score_thr: float = 0.05,
+    nms_thr: float = 0.45,
+    max_num: int = 50,
+    score_factors: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The ``max_num`` best boxes of each image by ``npu_batch_nms``, as corners and score [images, max_num, 5], and
+    their classes, from 0, [images, max_num]; zeros after the last.
+
+    Args:
+        multi_bboxes: [images, n, 4], or [images, n, 4 * classes].
+        multi_scores: [images, n, classes].
+        score_thr: boxes with a score that is not above it are left out.
+        nms_thr: a box stays if it overlaps by no more than this with all better ones of its class.
+        score_factors: [images, n], by which scores are multiplied before.
+    """
+    scores = multi_scores if score_factors is None else multi_scores * score_factors[..., None]
+    boxes = multi_bboxes.unflatten(-1, (-1, 4)) if multi_bboxes.dim() == 3 else multi_bboxes
+    kept, of_kept, labels, _ = torch.ops.npu.npu_batch_nms(boxes, scores, score_thr, nms_thr, max_num, max_num)
+    return torch.cat([kept, of_kept[..., None]], -1), labels
