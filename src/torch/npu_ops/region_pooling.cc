@@ -22,7 +22,7 @@ void check_rois(const RoiAlign& how, const Tensor& rois) {
   check_dims(how.op, "rois", rois, 2, 2);
   TORCH_CHECK(rois.sym_size(1) == 5, how.op, ": rois has shape ", rois.sym_sizes(), ", allowed are rows of 5");
   TORCH_CHECK(how.samples >= 1, how.op, ": sample_num is ", how.samples, ", allowed are 1 and more");
-  check_choice(how.op, "roi_end_mode", how.end_mode, {0, 1});
+  check_choice(how.op, "roi_end_mode", how.end_mode, {0, 1, 2});
 }
 
 // For one axis of all regions: the two places that a sample lies between, [K, bins * samples], and the weight of the second; 0 for
@@ -32,8 +32,10 @@ struct Samples {
 };
 
 Samples samples_along(const RoiAlign& how, const Tensor& first, const Tensor& last, int64_t bins, const SymInt& size) {
-  const Tensor begin = wide(first) * how.scale, end = (wide(last) + how.end_mode) * how.scale;
-  const Tensor bin = (end - begin).clamp_min(how.end_mode == 1 ? 0 : 1) / bins;
+  const double shift = how.end_mode == 2 ? 0.5 : 0;
+  const Tensor begin = wide(first) * how.scale - shift, end = (wide(last) + (how.end_mode == 1)) * how.scale - shift;
+  const Tensor size_of = end - begin;
+  const Tensor bin = (how.end_mode == 2 ? size_of : size_of.clamp_min(how.end_mode == 1 ? 0 : 1)) / bins;
   const Tensor step = (at::arange(bins * how.samples, begin.options()) + 0.5) / how.samples;
   const Tensor place = begin.unsqueeze(1) + step.unsqueeze(0) * bin.unsqueeze(1);
   const Tensor inside = (place >= -1).logical_and(place <= at::Scalar(size));
@@ -192,10 +194,11 @@ Tensor ps_roi_pooling_backward(const Tensor& grad, const Tensor& rois, double sc
 }  // namespace
 
 void define_region_pooling(Definitions& npu) {
-  npu.composed("npu_roi_align", &roi_align,
-               "Means of sample_num^2 bilinear samples in each of pooled_height * pooled_width bins of regions (image, "
-               "x0, y0, x1, y1), "
-               "whose ends are one more with roi_end_mode 1 and whose sizes are at least 1 with 0 (He et al., 2017)");
+  npu.composed(
+      "npu_roi_align", &roi_align,
+      "Means of sample_num^2 bilinear samples in each of pooled_height * pooled_width bins of regions (image, "
+      "x0, y0, x1, y1): with roi_end_mode 0 their sizes are at least 1, with 1 their ends are one more, with 2 "
+      "they are half a pixel of the map before (He et al., 2017)");
   npu.composed("npu_roi_alignbk", &roi_align_backward,
                "The gradient of input of npu_roi_align; roi_end_mode None is 1");
   npu.composed(

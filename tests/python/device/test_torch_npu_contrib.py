@@ -285,7 +285,7 @@ def test_features_of_regions(aligned: bool, ratio: int):
                 ]
                 expected = torch.stack(samples).mean(0)
                 torch.testing.assert_close(found[index, :, row, column].cpu().double(), expected, rtol=1e-4, atol=1e-4)
-    assert contrib.ROIAlign(2, 1.0, 0)(images, rois[:0]).shape == (0, 3, 2, 2)
+    assert contrib.ROIAlign(2, 1.0, ratio)(images, rois[:0]).shape == (0, 3, 2, 2)
     with pytest.raises(ValueError, match=r"rois is \(3, 4\), expected \(n, 5\)"):
         contrib.ROIAlign(2, 1.0, 0)(images, rois[:, 1:])
 

@@ -11,30 +11,8 @@ from torch import nn
 __all__ = ["ROIAlign"]
 
 
-def _points(start: float, bin_size: float, bins: int, samples: int, like: torch.Tensor) -> torch.Tensor:
-    """Coordinates of the samples of all bins, in order."""
-    steps = torch.arange(bins * samples, dtype=like.dtype, device=like.device)
-    return start + (steps + 0.5) * (bin_size / samples)
-
-
-def _corners(at: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Pixels before and after coordinates, the share of the latter, and whether coordinates are in the image."""
-    inside = (at >= -1) & (at <= size)
-    at = at.clamp(0, size - 1)
-    low = at.floor()
-    return low.long(), (low + 1).clamp(max=size - 1).long(), at - low, inside
-
-
-def _sampled(image: torch.Tensor, ys: torch.Tensor, xs: torch.Tensor) -> torch.Tensor:
-    """Bilinear samples [c, len(ys), len(xs)] of an image [c, h, w]; zeros outside of it."""
-    top, bottom, share_y, in_y = _corners(ys, image.shape[1])
-    left, right, share_x, in_x = _corners(xs, image.shape[2])
-    rows = torch.lerp(image[:, top], image[:, bottom], share_y[None, :, None])
-    return torch.lerp(rows[:, :, left], rows[:, :, right], share_x) * (in_y[:, None] & in_x)
-
-
 class ROIAlign(nn.Module):
-    """Means of bilinear samples of each bin of regions (Mask R-CNN, 2017).
+    """``npu_roi_align``: means of bilinear samples of each bin of regions.
 
     Args:
         output_size: bins of a region, as a number or (rows, columns).
@@ -56,21 +34,19 @@ class ROIAlign(nn.Module):
         """[n, c, rows, columns] of ``rois`` [n, 5]: number of the image, x1, y1, x2, y2."""
         if rois.dim() != 2 or rois.shape[1] != 5:
             raise ValueError(f"ROIAlign: rois is {tuple(rois.shape)}, expected (n, 5)")
-        regions = [self._region(input_tensor, *roi) for roi in rois.tolist()]
-        empty = input_tensor.new_empty(0, input_tensor.shape[1], *self.output_size)
-        return torch.stack(regions) if regions else empty
+        if self.sampling_ratio > 0 or not len(rois):
+            return self._aligned(input_tensor, rois, self.output_size, max(self.sampling_ratio, 1))
+        return torch.cat([self._region(input_tensor, roi) for roi in rois.split(1)])
 
-    def _region(self, images: torch.Tensor, number: float, *box: float) -> torch.Tensor:
-        shift = 0.5 if self.aligned else 0.0
-        x1, y1, x2, y2 = (one * self.spatial_scale - shift for one in box)
-        width, height = x2 - x1, y2 - y1
-        if not self.aligned:
-            width, height = max(width, 1.0), max(height, 1.0)
+    def _region(self, images: torch.Tensor, roi: torch.Tensor) -> torch.Tensor:
+        """With as many samples as the bins of one region have pixels: bins of one sample each, and their means."""
+        least = 0.0 if self.aligned else 1.0
+        _, x1, y1, x2, y2 = (one * self.spatial_scale for one in roi[0].tolist())
         rows, columns = self.output_size
-        per_row = self.sampling_ratio if self.sampling_ratio > 0 else max(math.ceil(height / rows), 1)
-        per_column = self.sampling_ratio if self.sampling_ratio > 0 else max(math.ceil(width / columns), 1)
-        image = images[int(number)]
-        ys = _points(y1, height / rows, rows, per_row, image)
-        xs = _points(x1, width / columns, columns, per_column, image)
-        samples = _sampled(image, ys, xs)
-        return samples.view(-1, rows, per_row, columns, per_column).mean((2, 4))
+        down = max(math.ceil(max(y2 - y1, least) / rows), 1)
+        across = max(math.ceil(max(x2 - x1, least) / columns), 1)
+        samples = self._aligned(images, roi, (rows * down, columns * across), 1)
+        return samples.unflatten(3, (columns, across)).unflatten(2, (rows, down)).mean((3, 5))
+
+    def _aligned(self, images: torch.Tensor, rois: torch.Tensor, bins: tuple[int, int], samples: int) -> torch.Tensor:
+        return torch.ops.npu.npu_roi_align(images, rois, self.spatial_scale, *bins, samples, 2 if self.aligned else 0)
