@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "torch/npu_ops/parts.h"
+
 namespace npugraph::npu_ops {
 namespace {
 
@@ -46,10 +48,39 @@ Tensor unpack_float4(const Tensor& bytes) {
 ElementType element_type(const char* op, const char* name, int64_t code) {
   const at::ScalarType type = type_of_code(op, name, code, at::kByte);
   if (type == at::kFloat4_e2m1fn_x2) return {};
-  if (type == at::kFloat8_e4m3fn) return {.storage = type, .top_exponent = 8};
+  if (type == at::kFloat8_e4m3fn) return {.storage = type, .largest = 448, .top_exponent = 8};
   TORCH_CHECK(type == at::kFloat8_e5m2, op, ": ", name, " is ", type,
               ", allowed are float8_e4m3fn, float8_e5m2 and float4_e2m1");
-  return {.storage = type, .top_exponent = 15};
+  return {.storage = type, .largest = 57344, .top_exponent = 15};
+}
+
+void check_options(const char* op, const MxOptions& given) {
+  TORCH_CHECK(given.round_mode == "rint", op, ": round_mode is \"", given.round_mode, "\", allowed is \"rint\"");
+  TORCH_CHECK(given.scale_alg == 0 || given.scale_alg == 1, op, ": scale_alg is ", given.scale_alg,
+              ", allowed are 0 (as the OCP specification has it) and 1 (rounded up)");
+  TORCH_CHECK(given.block_size == 32, op, ": block_size is ", given.block_size, ", allowed is 32");
+  TORCH_CHECK(given.dst_type_max == 0 && given.max_low_bound == 0, op, ": dst_type_max is ", given.dst_type_max,
+              " and max_low_bound ", given.max_low_bound, ", allowed are 0");
+}
+
+Tensor shared_scale(const Tensor& largest, const ElementType& type, int64_t scale_alg) {
+  const auto exponent_of = [](const Tensor& x) {
+    return x.view(at::kInt).bitwise_right_shift(kMantissaBits).bitwise_and(kExponentBits);
+  };
+  const Tensor exponent = exponent_of(largest);
+  Tensor shared = (exponent - type.top_exponent).clamp_min(0);
+  if (scale_alg == 1) {
+    const Tensor wanted = largest / type.largest, below = exponent_of(wanted);
+    const Tensor scale = below.to(at::kByte).view(at::kFloat8_e8m0fnu).to(at::kFloat);
+    shared = (below + wanted.gt(scale)).clamp_max(kExponentBits - 1);
+  }
+  const Tensor byte = shared.masked_fill(exponent == kExponentBits, kExponentBits).to(at::kByte);
+  return byte.view(at::kFloat8_e8m0fnu);
+}
+
+Tensor rounded_elements(const char* op, const Tensor& exact, const ElementType& type) {
+  if (type.storage == at::kByte) return pack_float4(op, exact);
+  return quantised(op, exact, quant_type(op, "dst_type", static_cast<int64_t>(type.storage)));
 }
 
 Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size) {
@@ -57,23 +88,54 @@ Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size) {
   return at::cat({x, x.new_zeros_symint(shape_with(x, axis, missing))}, axis);
 }
 
-Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type) {
+Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type, int64_t scale_alg) {
   check_dims(op, "the input", exact, 1, 7);
   axis = at::maybe_wrap_dim(axis, exact.dim());
   const c10::SymInt size = exact.sym_size(axis), pairs = (size + 2 * kBlock - 1) / (2 * kBlock);
   const Tensor whole = zero_padded(exact.to(at::kFloat), axis, pairs * 2 * kBlock);
   const Tensor blocks = whole.unflatten_symint(axis, {pairs * 2, kBlock});
-  const Tensor largest = at::amax(blocks.abs(), axis + 1, /*keepdim=*/true);
-  const Tensor exponent = largest.view(at::kInt).bitwise_right_shift(kMantissaBits).bitwise_and(kExponentBits);
-  const Tensor shared =
-      (exponent - type.top_exponent).clamp_min(0).masked_fill(exponent == kExponentBits, kExponentBits);
-  const Tensor scale = shared.to(at::kByte).view(at::kFloat8_e8m0fnu);
+  const Tensor scale = shared_scale(at::amax(blocks.abs(), axis + 1, /*keepdim=*/true), type, scale_alg);
   const Tensor shrunk = (blocks / scale.to(at::kFloat)).flatten(axis, axis + 1).narrow_symint(axis, 0, size);
   const Tensor pair_scales = scale.squeeze(axis + 1).unflatten_symint(axis, {pairs, 2}).movedim(axis + 1, -1);
-  const Tensor values = type.storage == at::kByte
-                            ? pack_float4(op, shrunk)
-                            : quantised(op, shrunk, quant_type(op, "dst_type", static_cast<int64_t>(type.storage)));
-  return {values, pair_scales.contiguous()};
+  return {rounded_elements(op, shrunk, type), pair_scales.contiguous()};
+}
+
+Tensor block_of_rows(const Tensor& ends, const c10::SymInt& rows, int64_t size, int64_t together) {
+  const Tensor group = group_of_rows(ends, rows);
+  const Tensor starts = at::cat({ends.new_zeros({1}), ends.narrow_symint(0, 0, ends.sym_size(0) - 1)}).to(at::kLong);
+  const Tensor start = starts.index_select(0, group);
+  const Tensor first = (at::floor_divide(start, size * together) + group) * together;
+  return first + at::floor_divide(count_up(ends, rows) - start, size);
+}
+
+Tensor largest_of_rows(const Tensor& sizes, const Tensor& block, const c10::SymInt& count) {
+  const Tensor none = sizes.new_zeros_symint({count, sizes.sym_size(1)});
+  return none.scatter_reduce(0, block.unsqueeze(-1).expand_symint(sizes.sym_sizes()), sizes, "amax");
+}
+
+Blocks to_grouped_blocks(const char* op, const Tensor& exact, const Tensor& ends, const ElementType& type,
+                         int64_t scale_alg) {
+  check_dims(op, "x", exact, 2, 2);
+  check_dims(op, "group_index", ends, 1, 1);
+  const c10::SymInt rows = exact.sym_size(0), pairs = rows / (2 * kBlock) + ends.sym_size(0);
+  const Tensor block = block_of_rows(ends, rows, kBlock, 2);
+  const Tensor values = exact.to(at::kFloat);
+  const Tensor scale = shared_scale(largest_of_rows(values.abs(), block, pairs * 2), type, scale_alg);
+  const Tensor shrunk = values / scale.to(at::kFloat).index_select(0, block);
+  return {rounded_elements(op, shrunk, type), scale.unflatten_symint(0, {pairs, 2}).movedim(1, -1).contiguous()};
+}
+
+void check_block_sizes(const char* op, int64_t rows, int64_t columns) {
+  TORCH_CHECK(rows > 0 && columns > 0, op, ": blocks are of ", rows, " by ", columns,
+              " values, allowed are positive sizes");
+}
+
+Tensor largest_of_blocks(const Tensor& exact, int64_t rows, int64_t columns) {
+  const c10::SymInt height = (exact.sym_size(-2) + rows - 1) / rows,
+                    width = (exact.sym_size(-1) + columns - 1) / columns;
+  const Tensor wider = zero_padded(exact.abs(), exact.dim() - 1, width * columns);
+  const Tensor whole = zero_padded(wider, exact.dim() - 2, height * rows);
+  return whole.unflatten_symint(-1, {width, columns}).unflatten_symint(-3, {height, rows}).amax({-3, -1});
 }
 
 Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns) {

@@ -91,11 +91,6 @@ Tensor quant_conv2d(const Tensor& input, const Tensor& weight, const Tensor& sca
   return finished(kOp, sums.permute({0, 2, 3, 1}), {bias, scale, {}, offset}, type).permute({0, 3, 1, 2}).contiguous();
 }
 
-Tensor compress_dequant_meta(const Tensor& x1, const Tensor&, const Tensor&, const Tensor& bias, const Tensor&,
-                             const OptionalTensor&, Code) {
-  return x1.new_empty_symint({x1.sym_size(0), bias.sym_size(-1)}, x1.options().dtype(at::kHalf));
-}
-
 // int4 where None is given.
 QuantType small_type(const char* op, Code dtype) {
   const bool is_int4 = !dtype || *dtype == static_cast<int64_t>(at::kInt);
@@ -159,7 +154,6 @@ void define_quant_fusions(Definitions& npu) {
   npu.composed("npu_add_quant_matmul_", &add_quant_matmul_, "npu_add_quant_matmul in input");
   npu.composed("npu_quant_conv2d", &quant_conv2d,
                "sums = conv2d of int8 values, exact, + bias of int32; sums * scale in float16 or as npu_quant_matmul");
-  npu.shaped("npu_matmul_compress_dequant", &compress_dequant_meta);  // how weights are compressed is not published
   npu.composed(
       "npu_kronecker_quant", &kronecker_quant,
       "p1 @ x @ p2; scale = max |.| * clip_ratio / 7 for each matrix; int4, saturated (FlatQuant: Sun et al., 2024)");

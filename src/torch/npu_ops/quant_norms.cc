@@ -99,10 +99,9 @@ struct MxNormed {
 
 MxNormed mx_normed(const char* op, const Tensor& x, const Tensor& gamma, const OptionalTensor& beta, double epsilon,
                    int64_t scale_alg, c10::string_view round_mode, int64_t dst_type) {
-  TORCH_CHECK(scale_alg == 0 && round_mode == "rint", op, ": scale_alg is ", scale_alg, " and round_mode '", round_mode,
-              "', allowed are 0 and 'rint'");
+  check_options(op, {.round_mode = round_mode, .scale_alg = scale_alg});
   const Normed normed = shifted(rms_normed(op, x, gamma, epsilon), beta);
-  return {to_blocks(op, normed.wide, -1, element_type(op, "dst_type", dst_type)), normed.rstd};
+  return {to_blocks(op, normed.wide, -1, element_type(op, "dst_type", dst_type), scale_alg), normed.rstd};
 }
 
 std::tuple<Tensor, Tensor, Tensor> rms_norm_dynamic_mx_quant(const Tensor& x, const Tensor& gamma,

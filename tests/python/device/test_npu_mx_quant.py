@@ -9,50 +9,9 @@ import pytest
 import torch
 import torch_npu
 
+from tests.python.device.microscaled import FLOAT4, TYPES, as_bytes, blocks, of_float4
 from tests.python.device.npu_operators import check, check_refused, normal
 from tests.python.device.quantised import saturated
-
-FLOAT4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)
-TYPES = {torch.float8_e4m3fn: (8, 448), torch.float8_e5m2: (15, 57344), 296: (2, 6)}
-
-
-def to_float4(x):
-    """Codes of float4_e2m1: the nearest value, of two that are as near the one with an even code."""
-    distance = (x.abs().clamp(max=6)[..., None] - FLOAT4).abs()
-    nearest = distance == distance.amin(-1, keepdim=True)
-    order = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
-    code = order[nearest[..., order].int().argmax(-1)]
-    return (code + 8 * torch.signbit(x)).to(torch.uint8)
-
-
-def of_float4(byte):
-    codes = torch.stack([byte & 15, byte >> 4], -1).flatten(-2).long()
-    return torch.where(codes >= 8, -1.0, 1.0) * FLOAT4[codes & 7]
-
-
-def blocks(x, axis=-1, dst_type=296):
-    """Values and scales of blocks along ``axis``, one block at a time."""
-    top, largest = TYPES[dst_type]
-    x = x.movedim(axis, -1)
-    rows = x.reshape(-1, x.shape[-1])
-    pairs = math.ceil(x.shape[-1] / 64)
-    scales, values = torch.zeros(len(rows), pairs * 2, dtype=torch.uint8), rows.clone()
-    for i, row in enumerate(rows):
-        for j in range(0, len(row), 32):
-            most = row[j : j + 32].abs().max().item()
-            shared = math.floor(math.log2(most)) - top if most > 0 else -127
-            scales[i, j // 32] = shared + 127
-            values[i, j : j + 32] = row[j : j + 32] / 2.0**shared
-    scales = scales.view(*x.shape[:-1], pairs, 2).movedim(-2, axis if axis >= 0 else axis - 1)
-    if dst_type == 296:
-        codes = to_float4(values).view(x.shape).movedim(-1, axis)
-        return codes[..., ::2] + 16 * codes[..., 1::2], scales
-    exact = values.clamp(-largest, largest).float().to(dst_type)
-    return exact.view(torch.uint8).view(x.shape).movedim(-1, axis), scales
-
-
-def as_bytes(results):
-    return tuple(x.view(torch.uint8) for x in results)
 
 
 @pytest.mark.parametrize("dst_type", TYPES)
@@ -174,26 +133,21 @@ def test_transposed_products_of_blocks() -> None:
     torch.testing.assert_close(got.cpu(), exact, rtol=1e-4, atol=1e-4)
 
 
-def test_shapes_alone() -> None:
-    x = normal(40, 64)
-    shapes = [tuple(y.shape) for y in torch_npu.npu_dynamic_block_mx_quant(x.to("meta"))]
-    assert shapes == [(40, 32), (40, 1, 2), (1, 64, 2)]
-    shapes = [tuple(y.shape) for y in torch_npu.npu_dynamic_dual_level_mx_quant(x.to("meta"))]
-    assert shapes == [(40, 32), (40, 1), (40, 1, 2)]
-    ends = torch.tensor([8, 40], device="meta")
-    shapes = [tuple(y.shape) for y in torch_npu.npu_grouped_dynamic_mx_quant(x.to("meta"), ends)]
-    assert shapes == [(40, 64), (2, 64, 2)]
-    shapes = [tuple(y.shape) for y in torch_npu.npu_grouped_dynamic_block_quant(x.to("meta"), ends, row_block_size=16)]
-    assert shapes == [(40, 64), (4, 1)]
-    with pytest.raises(NotImplementedError):
-        torch_npu.npu_dynamic_block_mx_quant(x)
+def test_scales_that_saturate_nothing() -> None:
+    x = normal(6, 32) * 2.0 ** torch.tensor([0, -130, -150, 100, 0, 3])[:, None]
+    x[4] = 448 * 2.0**5  # a power of two is its own scale
+
+    def op(x):
+        return as_bytes(torch_npu.npu_dynamic_mx_quant(x, dst_type=torch.float8_e4m3fn, scale_alg=1))
+
+    check(op, (x,), lambda x: blocks(x, -1, torch.float8_e4m3fn, rounds_up=True))
 
 
 def test_errors() -> None:
     x = normal(3, 64)
     refused, op = check_refused, "npu_dynamic_mx_quant"
     refused(op, r'round_mode is "floor", allowed is "rint"', x, round_mode="floor")
-    refused(op, r"scale_alg is 1, allowed is 0", x, scale_alg=1)
+    refused(op, r"scale_alg is 2, allowed are 0 .* and 1 ", x, scale_alg=2)
     refused(op, r"block_size is 64, allowed is 32", x, block_size=64)
     refused(op, r"dst_type is Char, allowed are float8_e4m3fn, float8_e5m2 and float4_e2m1", x, dst_type=torch.int8)
     refused(op, r"the last dimension has 33 values of float4, which do not fill bytes", normal(2, 33))

@@ -421,7 +421,7 @@ X, GAMMA = normal(3, 16), normal(16)
             "npu_rms_norm_dynamic_mx_quant",
             (X, GAMMA),
             {"round_mode": "floor"},
-            "scale_alg is 0 and round_mode 'floor', allowed are 0 and 'rint'",
+            'npu_rms_norm_dynamic_mx_quant: round_mode is "floor", allowed is "rint"',
         ),
         ("npu_group_norm_silu", (X, None, None, 5), {}, "npu_group_norm_silu: input has 16 channels, .* groups of 5"),
         ("npu_normalize_batch", (X[None], GAMMA[:1].int(), 2), {}, "normalize_type is 2, allowed are 0"),
