@@ -15,11 +15,13 @@ void sparse_flash_attention(const OperatorHandle& op, Stack* stack) {
   const Axes axes = query_axes(call);
   const Attention out = chosen_attention(call).attend();
   const Tensor result = from_heads(out.result, axes);
-  const Tensor none = result.new_empty({0}, result.options().dtype(at::kFloat));
   const c10::SymInt heads = call.tensor({"key"}).sym_size(-2);
-  const bool wanted = call.flag({"return_softmax_lse"});
-  call.give(result, wanted ? by_key_heads(out.max, axes, heads).to(at::kFloat) : none,
-            wanted ? by_key_heads(out.sum, axes, heads).to(at::kFloat) : none);
+  const auto statistics = [&](const Tensor& of_rows) {
+    if (!call.flag({"return_softmax_lse"})) return result.new_empty({0}, result.options().dtype(at::kFloat));
+    return by_key_heads(of_rows, axes, heads).to(at::kFloat);
+  };
+  const Tensor largest = statistics(out.max);
+  call.give(result, largest, statistics(out.sum));
 }
 
 void sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack) {

@@ -116,8 +116,18 @@ def _check_on_npu(op: Any, args: Any, kwargs: Any, want: Any, want_args: Any) ->
 
 
 def _check_meta(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) -> None:
+    args, kwargs = on("cpu", args), on("cpu", kwargs)
+    real = op(*args, **kwargs)
+    assert len(tensors(real)) == len(tensors(want))
+    check_fake(op, args, kwargs, real, dynamic=dynamic)
+
+
+def check_fake(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) -> None:
+    """Of fake tensors like the arguments, with sizes that are numbers or symbols (``dynamic``), the call makes what is
+    like ``want``, its results."""
     shape_env = ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env if dynamic else None, allow_non_fake_inputs=False)
+    mode.cache_enabled = False  # each call is made once
 
     def fake(x: torch.Tensor) -> torch.Tensor:
         if not dynamic:
@@ -125,17 +135,24 @@ def _check_meta(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) ->
         context = StatelessSymbolicContext([DimDynamic.DYNAMIC if n > 1 else DimDynamic.STATIC for n in x.shape])
         return mode.from_tensor(x, symbolic_context=context)
 
-    real_args, real_kwargs = on("cpu", args), on("cpu", kwargs)
-    fake_args, fake_kwargs = pytree.tree_map_only(torch.Tensor, fake, (real_args, real_kwargs))
+    fake_args, fake_kwargs = pytree.tree_map_only(torch.Tensor, fake, (args, kwargs))
     with mode:
         got = op(*fake_args, **fake_kwargs)
-    real = op(*real_args, **real_kwargs)
-    assert len(tensors(got)) == len(tensors(real)) == len(tensors(want))
-    for g, w in zip(tensors(got), tensors(real), strict=True):
+    check_alike((got, fake_args, fake_kwargs), (want, args, kwargs))
+
+
+def check_alike(got: tuple[Any, Any, Any], want: tuple[Any, Any, Any]) -> None:
+    """Results, which come first, have the same sizes, strides (where a dimension has more than one place), types and
+    devices, and share memory with each other and with the arguments in the same way."""
+    assert len(tensors(got[0])) == len(tensors(want[0]))
+    for g, w in zip(tensors(got[0]), tensors(want[0]), strict=True):
         assert [_number(n) for n in g.shape] == list(w.shape)
-        assert [_number(n) for n in g.stride()] == list(w.stride())
+        assert [_number(n) for n, size in zip(g.stride(), w.shape, strict=True) if size > 1] == [
+            n for n, size in zip(w.stride(), w.shape, strict=True) if size > 1
+        ]
         assert g.dtype == w.dtype
-    assert _sharing(tensors((got, fake_args, fake_kwargs))) == _sharing(tensors((real, real_args, real_kwargs)))
+        assert g.device.type in (w.device.type, "meta")
+    assert _sharing(tensors(got)) == _sharing(tensors(want))
 
 
 def _number(size: Any) -> int:
