@@ -23,6 +23,7 @@ class Group {
   Group(const char* op, const std::string& name, std::optional<int64_t> world_size = std::nullopt);
 
   int64_t size() const { return backend_ ? backend_->getSize() : 1; }
+  int64_t rank() const { return backend_ ? backend_->getRank() : 0; }
 
   // Waits for all ranks.
   void barrier() const;

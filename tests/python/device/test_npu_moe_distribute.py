@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe_distribute.cc: one rank, against loops over tokens."""
+"""Operators of src/torch/npu_ops/moe_distribute.cc: one rank, against loops over tokens. Several ranks, and what is
+refused: test_npu_moe_ranks.py."""
 
 from __future__ import annotations
 
@@ -116,16 +117,3 @@ def test_special_experts() -> None:
 
     args = (rows, ids, notes, counts, weights, residual, gamma, *RANK)
     check(torch_npu.npu_moe_distribute_combine_add_rms_norm, args, normed, ori_x=x, **special, norm_eps=0.1)
-
-
-@pytest.mark.parametrize(("op", "_", "notes"), OPS)
-def test_errors(op, _, notes: bool) -> None:
-    x, ids = normal(5, 8), integers(0, 4, 5, 2)
-    with pytest.raises(
-        RuntimeError, match=r"ep_world_size is 2 and ep_rank_id 0, allowed are 1 and 0: .* for one rank"
-    ):
-        op(x, ids, "ep", 2, 0, 4)
-    with pytest.raises(RuntimeError, match=r"quant_mode is 1, allowed are \[0, 2\]"):
-        op(x, ids, *RANK, quant_mode=1)
-    with pytest.raises(RuntimeError, match=r"global_bs is 3, but x has 5 rows"):
-        op(x, ids, *RANK, global_bs=3)
