@@ -34,6 +34,7 @@ void register_device() {
     static torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
     register_factories(aten);
     register_special_kernels(aten);
+    register_synced_batch_norm(aten);
     register_unboxed_kernels(aten);
     // Last: they take what has no kernel yet.
     for (const char* name_space : {"aten", "npu", "atb"}) register_boxed_kernels(name_space);

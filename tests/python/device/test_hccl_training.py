@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on npu in several processes against one: DDP, FSDP2, functional collectives, DTensor, checkpoints."""
+"""Training on npu in several processes against one: DDP, FSDP2, functional collectives, DTensor, checkpoints, batch
+normalisation."""
 
 from __future__ import annotations
 
@@ -228,6 +229,50 @@ def check_checkpoint(folder: str) -> None:
 
 def test_checkpoints(ranks, tmp_path):
     ranks(check_checkpoint, str(tmp_path))
+
+
+def normalised(net: torch.nn.Module, x: torch.Tensor, seed: torch.Tensor) -> list[torch.Tensor]:
+    """Results, and gradients of the input and of parameters; None for no input at all stands for zeros."""
+    x = x.detach().requires_grad_()
+    out = net(x)
+    out.backward(seed.to(out))
+    leaves = [x, *net.parameters()]
+    return [out.detach(), *(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves)]
+
+
+def check_batch_norm(dtype: torch.dtype, affine: bool, layout: torch.memory_format, sizes: tuple[int, ...]) -> None:
+    """SyncBatchNorm of batches of ``sizes`` on the ranks against BatchNorm of all of them."""
+    rank = dist.get_rank()
+    generator = torch.Generator().manual_seed(3)
+    x = (torch.randn(sum(sizes), 3, 4, 5, generator=generator) * 2 + 1).to(dtype)
+    seed = torch.randn(x.shape, generator=generator)
+    alone = torch.nn.BatchNorm2d(3, momentum=0.3, affine=affine).double()
+    for parameter in alone.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    together = torch.nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(alone).float()).npu()
+    ours = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+    got = normalised(together, x[ours].npu().contiguous(memory_format=layout), seed[ours])
+    want = normalised(alone, x.double(), seed.double())
+    for gradient in got[2:]:  # those of parameters are summed up by who trains
+        dist.all_reduce(gradient)
+    tolerance = {"rtol": 1e-3, "atol": 1e-3} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        assert g.device.type == "npu" and (i > 1 or g.dtype == dtype)
+        torch.testing.assert_close(g.cpu().double(), w[ours] if i < 2 else w, **tolerance)
+    for name, buffer in together.named_buffers():
+        torch.testing.assert_close(buffer.cpu().double(), alone.get_buffer(name).double(), rtol=1e-3, atol=1e-3)
+    together.eval(), alone.eval()
+    torch.testing.assert_close(together(x.npu()).cpu().double(), alone(x.double()), **tolerance)
+
+
+def test_sync_batch_norm(ranks):
+    from torch_npu.utils.syncbatchnorm import SyncBatchNorm
+
+    assert SyncBatchNorm is torch.nn.modules.batchnorm.sync_batch_norm
+    ranks(check_batch_norm, torch.float32, True, torch.contiguous_format, (3, 3))
+    ranks(check_batch_norm, torch.float32, False, torch.channels_last, (1, 4))
+    ranks(check_batch_norm, torch.float32, True, torch.contiguous_format, (0, 4))
+    ranks(check_batch_norm, torch.bfloat16, True, torch.contiguous_format, (2, 3))
 
 
 @pytest.mark.long
