@@ -331,6 +331,44 @@ def test_a_report_of_the_machine():
         collect_env.check_directory_path_readable(path + "/__init__.py")
 
 
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_measures_of_collectives(monkeypatch, tmp_path: Path):
+    from torch_npu.utils import collect_hccl_info as hccl
+
+    monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
+    monkeypatch.delenv("MPI_HOME", raising=False)
+    with pytest.raises(RuntimeError, match="hccl_test is part of Ascend's toolkit, and ASCEND_HOME_PATH is not set"):
+        hccl.execute_hccl_test_single_node()
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"ASCEND_HOME_PATH has no hccl_test: .*tools/hccl_test is no directory"):
+        hccl.get_tool_path()
+    (tmp_path / "tools" / "hccl_test").mkdir(parents=True)
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert not hccl.is_compiled()
+    with pytest.raises(RuntimeError, match="MPI_HOME is not set, and there is no mpirun"):
+        hccl.compile_hccl_test()
+
+    # A toolkit and an MPI that write down how they are called.
+    _program(tmp_path / "mpi" / "bin" / "mpirun", f'echo "$@" > {tmp_path}/called')
+    monkeypatch.setenv("PATH", f"{tmp_path}/mpi/bin")
+    assert hccl.get_mpi_install_path() == str(tmp_path / "mpi")
+    monkeypatch.setenv("MPI_HOME", str(tmp_path / "mpi"))
+    _program(tmp_path / "bin" / "make", f'echo "$@" > {tmp_path}/made')
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{path}")
+    hccl.execute_hccl_test_single_node()
+    made = (tmp_path / "made").read_text()
+    assert f"-C {hccl.get_tool_path()}" in made and f"MPI_HOME={tmp_path}/mpi ASCEND_DIR={tmp_path}" in made
+    assert hccl.get_exe_hccl_test() in (tmp_path / "called").read_text()
+    _program(Path(hccl.get_exe_hccl_test()), "")
+    assert hccl.is_compiled()
+
+
 @pytest.mark.parametrize("kind, traces", [("TORCH", 1), (None, 0)])
 def test_a_profile_of_one_step(kind: str | None, traces: int, tmp_path: Path):
     from torch_npu.utils.profiler import Profile, Singleton

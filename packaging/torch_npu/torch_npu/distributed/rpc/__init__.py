@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remote calls (torch.distributed.rpc) of processes with npu."""
