@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "torch/distributed/group.h"
+#include "torch/npu_ops/exchange_parts.h"
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/products.h"
 
@@ -18,24 +18,26 @@ using at::OptionalIntArrayRef;
 using at::ScalarType;
 using c10::SymInt;
 using distributed::Group;
-using OptionalInt = std::optional<int64_t>;
-using OptionalString = std::optional<std::string_view>;
 
 void check_sum(const char* op, std::string_view reduce_op) {
   TORCH_CHECK(reduce_op == "sum", op, ": reduce_op must be 'sum', got '", reduce_op, "'");
 }
 
-void check_factors(const char* op, const Tensor& x1, const Tensor& x2, int64_t most_dims) {
+void check_factors(const char* op, const Tensor& x1, const Tensor& x2, int64_t most_dims = 2) {
   for (const auto& [name, factor] : {std::pair("x1", &x1), std::pair("x2", &x2)}) {
     check_type(op, name, *factor,
                {at::kFloat, at::kHalf, at::kBFloat16, at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   }
-  check_dims(op, "x1", x1, 2, most_dims);
-  check_dims(op, "x2", x2, 2, 2);
+  check_matrices(op, x1, x2, x1.sym_size(-1), most_dims);
 }
 
-void check_inner(const char* op, const SymInt& given, const SymInt& wanted) {
-  TORCH_CHECK(given == wanted, op, ": x2 must have ", wanted, " rows, got ", given);
+// Scales are of rows and columns, and results are not rounded.
+void check_plain(const char* op, const OptionalTensor& quant_scale, int64_t block_size, OptionalIntArrayRef group_sizes,
+                 bool amax_output) {
+  check_absent(op, "quant_scale", given(quant_scale));
+  check_absent(op, "block_size", block_size != 0);
+  check_absent(op, "group_sizes", group_sizes.has_value());
+  check_absent(op, "amax_output", amax_output);
 }
 
 // Integer weights as numbers: (x2 + offset) * scale, for each column, or for groups of rows of each.
@@ -56,7 +58,6 @@ Tensor mm_all_reduce(const Tensor& x1, const Tensor& x2, std::string_view hcom, 
   constexpr const char* kOp = "npu_mm_all_reduce_base";
   check_sum(kOp, reduce_op);
   check_factors(kOp, x1, x2, 3);
-  check_inner(kOp, x2.size(0), x1.size(-1));
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   const Group group(kOp, std::string(hcom));
   const Tensor weight =
@@ -77,7 +78,6 @@ Tensor mm_all_reduce_meta(const Tensor& x1, const Tensor& x2, std::string_view, 
   constexpr const char* kOp = "npu_mm_all_reduce_base";
   check_sum(kOp, reduce_op);
   check_factors(kOp, x1, x2, 3);
-  check_inner(kOp, x2.sym_size(0), x1.sym_size(-1));
   std::vector<SymInt> sizes = x1.sym_sizes().vec();
   sizes.back() = x2.sym_size(1);
   const ScalarType type = result_type(kOp, "y_dtype", x1, dequant_scale, y_dtype);
@@ -88,11 +88,9 @@ Tensor mm_all_reduce_meta(const Tensor& x1, const Tensor& x2, std::string_view, 
 Tensor reduce_scattered(const char* op, const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
                         std::string_view reduce_op, const Product& product, ScalarType type) {
   check_sum(op, reduce_op);
-  check_factors(op, x1, x2, 2);
-  check_inner(op, x2.size(0), x1.size(1));
+  check_factors(op, x1, x2);
   const Group group(op, std::string(hcom), world_size);
-  TORCH_CHECK(x1.size(0) % world_size == 0, op, ": the ", x1.size(0), " rows of x1 cannot be split over ", world_size,
-              " ranks");
+  check_split(op, "rows of x1", x1.size(0), world_size);
   return group.reduce_scatter(product(x1, x2).to(type));
 }
 
@@ -121,10 +119,7 @@ std::tuple<Tensor, Tensor> quant_mm_reduce_scatter(const Tensor& input, const Te
                                                    bool amax_output, OptionalInt y_dtype, OptionalInt, OptionalInt,
                                                    OptionalInt, OptionalInt, OptionalString) {
   constexpr const char* kOp = "npu_quant_mm_reduce_scatter";
-  check_absent(kOp, "quant_scale", given(quant_scale));
-  check_absent(kOp, "block_size", block_size != 0);
-  check_absent(kOp, "group_sizes", group_sizes.has_value());
-  check_absent(kOp, "amax_output", amax_output);
+  check_plain(kOp, quant_scale, block_size, group_sizes, amax_output);
   const ScalarType type = result_type(kOp, "y_dtype", input, x2_scale, y_dtype);
   return {reduce_scattered(kOp, input, x2, hcom, world_size, reduce_op, {bias, x1_scale, x2_scale}, type),
           nothing(x2).to(at::kFloat)};
@@ -149,8 +144,7 @@ struct Gathered {
 Gathered gathered_product(const char* op, const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
                           int64_t gather_index, Product product, ScalarType type) {
   TORCH_CHECK(gather_index == 0, op, ": gather_index must be 0, got ", gather_index);
-  check_factors(op, x1, x2, 2);
-  check_inner(op, x2.size(0), x1.size(1));
+  check_factors(op, x1, x2);
   const Group group(op, std::string(hcom), world_size);
   const Tensor rows = group.all_gather(x1);
   if (given(product.x1_scale) && product.x1_scale->numel() > 1)
@@ -188,10 +182,7 @@ std::tuple<Tensor, Tensor, Tensor> all_gather_quant_mm(
     int64_t block_size, int64_t gather_index, bool gather_output, int64_t, OptionalIntArrayRef group_sizes,
     bool amax_output, OptionalInt y_dtype, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalString) {
   constexpr const char* kOp = "npu_all_gather_quant_mm";
-  check_absent(kOp, "quant_scale", given(quant_scale));
-  check_absent(kOp, "block_size", block_size != 0);
-  check_absent(kOp, "group_sizes", group_sizes.has_value());
-  check_absent(kOp, "amax_output", amax_output);
+  check_plain(kOp, quant_scale, block_size, group_sizes, amax_output);
   const ScalarType type = result_type(kOp, "y_dtype", input, x2_scale, y_dtype);
   const Gathered out =
       gathered_product(kOp, input, x2, hcom, world_size, gather_index, {bias, x1_scale, x2_scale}, type);

@@ -6,10 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "torch/distributed/group.h"
+#include "torch/npu_ops/exchange_parts.h"
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/products.h"
-#include "torch/npu_ops/routes.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -18,7 +17,6 @@ using at::IntArrayRef;
 using at::OptionalIntArrayRef;
 using c10::SymInt;
 using distributed::Group;
-using OptionalString = std::optional<std::string_view>;
 
 Tensor product(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias = std::nullopt) {
   return Product{bias}(x1, x2).to(x1.scalar_type());
@@ -31,21 +29,14 @@ void check_axes(const char* op, OptionalIntArrayRef axes, IntArrayRef wanted) {
 void check_factors(const char* op, const Tensor& x1, const Tensor& x2, const SymInt& inner) {
   check_floating(op, "x1", x1);
   check_type(op, "x2", x2, {x1.scalar_type()});
-  check_dims(op, "x1", x1, 2, 2);
-  check_dims(op, "x2", x2, 2, 2);
-  TORCH_CHECK(x2.sym_size(0) == inner, op, ": x2 must have ", inner, " rows, got ", x2.sym_size(0));
-}
-
-void check_divides(const char* op, const char* what, const SymInt& number, int64_t world_size) {
-  TORCH_CHECK(number % world_size == 0, op, ": the ", number, ' ', what, " cannot be split over ", world_size,
-              " ranks");
+  check_matrices(op, x1, x2, inner);
 }
 
 void check_all_to_all_matmul(const Tensor& x1, const Tensor& x2, int64_t world_size, OptionalIntArrayRef axes) {
   constexpr const char* kOp = "npu_all_to_all_matmul";
   check_axes(kOp, axes, {-2, -1});
   check_factors(kOp, x1, x2, x1.sym_size(1) * world_size);
-  check_divides(kOp, "rows of x1", x1.sym_size(0), world_size);
+  check_split(kOp, "rows of x1", x1.sym_size(0), world_size);
 }
 
 std::tuple<Tensor, Tensor> all_to_all_matmul(const Tensor& x1, const Tensor& x2, std::string_view hcom,
@@ -53,9 +44,7 @@ std::tuple<Tensor, Tensor> all_to_all_matmul(const Tensor& x1, const Tensor& x2,
                                              bool all2all_out_flag, OptionalString) {
   check_all_to_all_matmul(x1, x2, world_size, axes);
   const Group group("npu_all_to_all_matmul", std::string(hcom), world_size);
-  const int64_t rows = x1.size(0) / world_size;
-  const Tensor pieces = group.all_to_all(x1).view({world_size, rows, x1.size(1)});
-  const Tensor wide_rows = pieces.transpose(0, 1).reshape({rows, world_size * x1.size(1)});
+  const Tensor wide_rows = rows_to_columns(group, x1);
   return {product(wide_rows, x2, bias), all2all_out_flag ? wide_rows.clone() : nothing(x1)};
 }
 
@@ -72,16 +61,14 @@ void check_matmul_all_to_all(const Tensor& x1, const Tensor& x2, int64_t world_s
   constexpr const char* kOp = "npu_matmul_all_to_all";
   check_axes(kOp, axes, {-1, -2});
   check_factors(kOp, x1, x2, x1.sym_size(1));
-  check_divides(kOp, "columns of x2", x2.sym_size(1), world_size);
+  check_split(kOp, "columns of x2", x2.sym_size(1), world_size);
 }
 
 Tensor matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
                          const OptionalTensor& bias, OptionalIntArrayRef axes, OptionalString) {
   check_matmul_all_to_all(x1, x2, world_size, axes);
   const Group group("npu_matmul_all_to_all", std::string(hcom), world_size);
-  const int64_t columns = x2.size(1) / world_size;
-  const Tensor pieces = product(x1, x2, bias).view({x1.size(0), world_size, columns}).transpose(0, 1);
-  return group.all_to_all(pieces.reshape({world_size * x1.size(0), columns}));
+  return columns_to_rows(group, product(x1, x2, bias));
 }
 
 Tensor matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size,
@@ -98,8 +85,6 @@ Tensor grouped_product(const Tensor& x, const Tensor& weight, const std::vector<
     out.push_back(product(pieces[expert], weight[static_cast<int64_t>(expert)]));
   return at::cat(out);
 }
-
-int64_t experts_of(const Tensor& weight) { return weight.sym_size(0).guard_int(__FILE__, __LINE__); }
 
 Tensor turned(const Tensor& weight, bool transposed) { return transposed ? weight.transpose(-1, -2) : weight; }
 
@@ -134,11 +119,9 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm(const Tensor& x, const Tensor& 
                                                  OptionalString) {
   constexpr const char* kOp = "npu_alltoallv_gmm";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
-  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
-  const Group group(kOp, std::string(hcom), ranks);
-  const Tensor rows = received.by_expert(group.all_to_all(x, received.of_ranks(), sent.of_ranks()));
-  return {grouped_product(rows, turned(weight, trans_gmm_weight), received.of_experts()),
+  const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
+  const Tensor rows = routes.to_experts(x);
+  return {grouped_product(rows, turned(weight, trans_gmm_weight), routes.received().of_experts()),
           shared_product(x, mm_x, mm_weight, trans_mm_weight), permute_out_flag ? rows : nothing(x)};
 }
 
@@ -150,7 +133,7 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm_meta(const Tensor& x, const Ten
                                                       bool trans_mm_weight, bool permute_out_flag, OptionalString) {
   constexpr const char* kOp = "npu_alltoallv_gmm";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows();
+  const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
   return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
           shared_product_meta(x, mm_x, mm_weight, trans_mm_weight),
           permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
@@ -163,12 +146,9 @@ std::tuple<Tensor, Tensor> gmm_alltoallv(const Tensor& x, const Tensor& weight, 
                                          bool trans_gmm_weight, bool trans_mm_weight, OptionalString) {
   constexpr const char* kOp = "npu_gmm_alltoallv";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
-  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
-  const Group group(kOp, std::string(hcom), ranks);
-  const Tensor rows = sent.by_rank(grouped_product(x, turned(weight, trans_gmm_weight), sent.of_experts()));
-  return {group.all_to_all(rows, received.of_ranks(), sent.of_ranks()),
-          shared_product(x, mm_x, mm_weight, trans_mm_weight)};
+  const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
+  const Tensor rows = grouped_product(x, turned(weight, trans_gmm_weight), routes.sent().of_experts());
+  return {routes.to_ranks(rows), shared_product(x, mm_x, mm_weight, trans_mm_weight)};
 }
 
 std::tuple<Tensor, Tensor> gmm_alltoallv_meta(const Tensor& x, const Tensor& weight, std::string_view, int64_t ranks,
@@ -178,7 +158,7 @@ std::tuple<Tensor, Tensor> gmm_alltoallv_meta(const Tensor& x, const Tensor& wei
                                               bool trans_mm_weight, OptionalString) {
   constexpr const char* kOp = "npu_gmm_alltoallv";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
-  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows();
+  const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
   return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
           shared_product_meta(x, mm_x, mm_weight, trans_mm_weight)};
 }

@@ -6,10 +6,10 @@
 #include <tuple>
 #include <vector>
 
-#include "torch/distributed/group.h"
+#include "torch/npu_ops/exchange_parts.h"
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/products.h"
-#include "torch/npu_ops/routes.h"
+#include "torch/npu_ops/quantisation.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -19,11 +19,13 @@ using at::OptionalIntArrayRef;
 using at::ScalarType;
 using c10::SymInt;
 using distributed::Group;
-using OptionalInt = std::optional<int64_t>;
-using OptionalString = std::optional<std::string_view>;
 
-void check_small(const char* op, const char* name, const Tensor& tensor) {
-  check_type(op, name, tensor, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+void check_matmul_all_to_all(const Tensor& x1, const Tensor& x2, int64_t world_size) {
+  constexpr const char* kOp = "npu_quant_matmul_all_to_all";
+  check_small(kOp, "x1", x1);
+  check_small(kOp, "x2", x2);
+  check_matrices(kOp, x1, x2, x1.sym_size(1));
+  check_split(kOp, "columns of x2", x2.sym_size(1), world_size);
 }
 
 Tensor quant_matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
@@ -34,17 +36,12 @@ Tensor quant_matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_v
                                OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt y_dtype,
                                OptionalString) {
   constexpr const char* kOp = "npu_quant_matmul_all_to_all";
-  check_small(kOp, "x1", x1);
-  check_small(kOp, "x2", x2);
+  check_matmul_all_to_all(x1, x2, world_size);
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   check_absent(kOp, "an offset", given(x1_offset) || given(x2_offset));
-  TORCH_CHECK(x2.size(1) % world_size == 0, kOp, ": the ", x2.size(1), " columns of x2 cannot be split over ",
-              world_size, " ranks");
   const Group group(kOp, std::string(hcom), world_size);
-  const int64_t columns = x2.size(1) / world_size;
-  const Tensor y = Product{bias, x1_scale, x2_scale}(x1, x2).to(result_type(kOp, "y_dtype", x1, x2_scale, y_dtype));
-  return group.all_to_all(
-      y.view({x1.size(0), world_size, columns}).transpose(0, 1).reshape({world_size * x1.size(0), columns}));
+  const ScalarType type = result_type(kOp, "y_dtype", x1, x2_scale, y_dtype);
+  return columns_to_rows(group, Product{bias, x1_scale, x2_scale}(x1, x2).to(type));
 }
 
 Tensor quant_matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size,
@@ -53,23 +50,58 @@ Tensor quant_matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::str
                                     OptionalInt, OptionalInt, OptionalIntArrayRef, OptionalIntArrayRef, OptionalInt,
                                     OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
                                     OptionalInt y_dtype, OptionalString) {
+  check_matmul_all_to_all(x1, x2, world_size);
   const ScalarType type = result_type("npu_quant_matmul_all_to_all", "y_dtype", x1, x2_scale, y_dtype);
   return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size}, x1.options().dtype(type));
 }
 
+// x1 of int8 or float8, or of 16 bits or more, whose rows are rounded when all of their columns have come.
+void check_all_to_all_matmul(const Tensor& x1, const Tensor& x2, int64_t world_size, const OptionalTensor& x1_scale) {
+  constexpr const char* kOp = "npu_all_to_all_quant_matmul";
+  const bool is_exact = x1.is_floating_point() && x1.element_size() > 1;
+  if (!is_exact) check_small(kOp, "x1", x1);
+  check_small(kOp, "x2", x2);
+  check_matrices(kOp, x1, x2, x1.sym_size(1) * world_size);
+  check_split(kOp, "rows of x1", x1.sym_size(0), world_size);
+  if (is_exact) return check_absent(kOp, "x1_scale of an x1 that is not quantised", given(x1_scale));
+  const SymInt scales = given(x1_scale) ? x1_scale->sym_numel() : SymInt(1);
+  TORCH_CHECK(scales == 1 || scales == x1.sym_size(0) / world_size, kOp,
+              ": x1_scale must be one number, or one for each of the ", x1.sym_size(0) / world_size,
+              " rows of the result, got ", scales);
+}
+
+std::tuple<Tensor, Tensor> all_to_all_quant_matmul(
+    const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size, bool all2all_out_flag,
+    const OptionalTensor& bias, const OptionalTensor& x1_scale, const OptionalTensor& x2_scale, const OptionalTensor&,
+    const OptionalTensor& x1_offset, const OptionalTensor& x2_offset, OptionalInt, OptionalInt, OptionalInt,
+    OptionalIntArrayRef group_sizes, OptionalIntArrayRef, OptionalInt, OptionalInt x1_quant_dtype, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt y_dtype, OptionalString) {
+  constexpr const char* kOp = "npu_all_to_all_quant_matmul";
+  check_all_to_all_matmul(x1, x2, world_size, x1_scale);
+  check_absent(kOp, "group_sizes", group_sizes.has_value());
+  check_absent(kOp, "an offset", given(x1_offset) || given(x2_offset));
+  const Group group(kOp, std::string(hcom), world_size);
+  const Tensor rows = rows_to_columns(group, x1);
+  Quantised factor = {rows, x1_scale.value_or(Tensor())};
+  if (x1.element_size() > 1)
+    factor = dynamically_quantised(kOp, wide(rows), -1, quant_type(kOp, "x1_quant_dtype", x1_quant_dtype));
+  const ScalarType type = result_type(kOp, "y_dtype", x1, x2_scale, y_dtype);
+  const Tensor y = Product{bias, factor.scale, x2_scale}(factor.values, x2).to(type);
+  return {y, all2all_out_flag ? rows.clone() : nothing(x1)};
+}
+
 std::tuple<Tensor, Tensor> all_to_all_quant_matmul_meta(
     const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size, bool all2all_out_flag,
-    const OptionalTensor&, const OptionalTensor&, const OptionalTensor& x2_scale, const OptionalTensor&,
+    const OptionalTensor&, const OptionalTensor& x1_scale, const OptionalTensor& x2_scale, const OptionalTensor&,
     const OptionalTensor&, const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalIntArrayRef,
     OptionalIntArrayRef, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
     OptionalInt, OptionalInt y_dtype, OptionalString) {
+  check_all_to_all_matmul(x1, x2, world_size, x1_scale);
   const ScalarType type = result_type("npu_all_to_all_quant_matmul", "y_dtype", x1, x2_scale, y_dtype);
   const SymInt rows = x1.sym_size(0) / world_size;
   return {x1.new_empty_symint({rows, x2.sym_size(1)}, x1.options().dtype(type)),
           all2all_out_flag ? x1.new_empty_symint({rows, x1.sym_size(1) * world_size}) : nothing(x1)};
 }
-
-int64_t experts_of(const Tensor& weight) { return weight.sym_size(0).guard_int(__FILE__, __LINE__); }
 
 // The products of rows with the experts that they are for. One scale of all rows, one of all weights or of each expert.
 struct Experts {
@@ -125,11 +157,9 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_quant_gmm(
   check_absent(kOp, "mm_x", given(mm_x));
   check_absent(kOp, "group_size", group_size.has_value());
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
-  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
-  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
-  const Group group(kOp, std::string(hcom), ranks);
-  const Tensor rows = received.by_expert(group.all_to_all(x, received.of_ranks(), sent.of_ranks()));
-  const Tensor y = experts(rows, received.of_experts());
+  const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
+  const Tensor rows = routes.to_experts(x);
+  const Tensor y = experts(rows, routes.received().of_experts());
   return {y, nothing(y), permute_out_flag ? rows : nothing(x)};
 }
 
@@ -141,7 +171,7 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_quant_gmm_meta(
     OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalString) {
   constexpr const char* kOp = "npu_alltoallv_quant_gmm";
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
-  const SymInt rows = Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows();
+  const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
   const Tensor y = experts.empty(x, rows);
   return {y, nothing(y), permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
 }
@@ -158,10 +188,8 @@ std::tuple<Tensor, Tensor> quant_gmm_alltoallv(
   check_absent(kOp, "mm_x", given(mm_x));
   check_absent(kOp, "group_size", group_size.has_value());
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
-  const Routes sent(kOp, "send_counts", send_counts, ranks, experts_of(weight));
-  const Routes received(kOp, "recv_counts", recv_counts, ranks, experts_of(weight));
-  const Group group(kOp, std::string(hcom), ranks);
-  const Tensor y = group.all_to_all(sent.by_rank(experts(x, sent.of_experts())), received.of_ranks(), sent.of_ranks());
+  const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
+  const Tensor y = routes.to_ranks(experts(x, routes.sent().of_experts()));
   return {y, nothing(y)};
 }
 
@@ -174,14 +202,18 @@ std::tuple<Tensor, Tensor> quant_gmm_alltoallv_meta(
     OptionalString) {
   constexpr const char* kOp = "npu_quant_gmm_alltoallv";
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
-  const Tensor y = experts.empty(x, Routes(kOp, "recv_counts", recv_counts, ranks, experts_of(weight)).rows());
+  const Tensor y = experts.empty(x, received_rows(kOp, weight, ranks, recv_counts));
   return {y, nothing(y)};
 }
 
 }  // namespace
 
 void define_quant_exchanges(Definitions& npu) {
-  npu.shaped("npu_all_to_all_quant_matmul", &all_to_all_quant_matmul_meta);
+  npu.computed(
+      "npu_all_to_all_quant_matmul", &all_to_all_quant_matmul, &all_to_all_quant_matmul_meta,
+      "as npu_all_to_all_matmul, of (all2all_out @ x2) * x1_scale * x2_scale + bias, with scales of rows and "
+      "columns. An x1 of 16 bits or more is rounded to x1_quant_dtype, int8 by default, after all_to_all: each "
+      "row by its greatest magnitude, which stands for the greatest value of the type");
   npu.computed("npu_alltoallv_quant_gmm", &alltoallv_quant_gmm, &alltoallv_quant_gmm_meta,
                "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale; without mm_x");
   npu.computed("npu_quant_gmm_alltoallv", &quant_gmm_alltoallv, &quant_gmm_alltoallv_meta,

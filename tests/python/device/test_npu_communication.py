@@ -133,13 +133,39 @@ def test_scaled_exchanges_of_one_rank():
     check(torch_npu.npu_quant_gmm_alltoallv, args, experts, whole=True)
     there = lambda *args, **_: (*experts(*args), args[0])  # noqa: E731
     check(torch_npu.npu_alltoallv_quant_gmm, args, there, whole=True, permute_out_flag=True)
-    meta = torch.empty(4, 6, device="meta")
-    shapes = torch_npu.npu_all_to_all_quant_matmul(meta.half(), torch.empty(12, 5, device="meta"), NOBODY, 2)
-    assert [t.shape for t in shapes] == [(2, 5), (2, 12)] and shapes[0].dtype == torch.float16
     with pytest.raises(NotImplementedError, match="gmm_x_scale must be one number on the host, got 2"):
         torch_npu.npu_quant_gmm_alltoallv(x, weight, scale, *args[3:])
     with pytest.raises(NotImplementedError, match="gmm_weight_scale must be one number, or one for each expert"):
         torch_npu.npu_alltoallv_quant_gmm(x, weight, x_scale, torch.ones(3), *args[4:])
+
+
+def rounded_rows(x: torch.Tensor) -> torch.Tensor:
+    """Rows of int8, as numbers."""
+    scale = x.abs().amax(1, keepdim=True) / 127
+    return (x / scale).round() * scale
+
+
+def test_all_to_all_quant_matmul_of_one_rank():
+    x2, scale = integers(-9, 9, 6, 2, dtype=torch.int8), normal(2)
+    op = torch_npu.npu_all_to_all_quant_matmul
+    small, rows = integers(-9, 9, 4, 6, dtype=torch.int8), normal(4)
+    reference = lambda x1, x2, *_, x1_scale, x2_scale: (x1.double() @ x2.double() * x1_scale[:, None] * x2_scale, x1)  # noqa: E731
+    check(op, (small, x2, NOBODY, 1), reference, whole=True, x1_scale=rows, x2_scale=scale)
+    exact = normal(4, 6, dtype=torch.bfloat16)
+    rounding = lambda x1, x2, *_, x2_scale, bias: (rounded_rows(x1) @ x2.double() * x2_scale + bias, x1)  # noqa: E731
+    check(op, (exact, x2, NOBODY, 1), rounding, whole=True, x2_scale=scale, bias=normal(2, seed=1))
+    assert op(exact, x2, NOBODY, 1, all2all_out_flag=False)[1].numel() == 0
+    y = op(exact, x2, NOBODY, 1, x1_quant_dtype=torch.float8_e4m3fn, y_dtype=torch.float32)[0]
+    torch.testing.assert_close(y, exact.float() @ x2.float(), rtol=0.1, atol=2.0)
+    refused = [
+        ((exact, x2), {"x1_scale": rows}, "x1_scale of an x1 that is not quantised is not supported on the host"),
+        ((small, x2), {"x1_scale": normal(3)}, "x1_scale must be one number, or one for each of the 4 rows of the"),
+        ((small, x2[:5]), {}, "x2 must have 6 rows, got 5"),
+        ((small, x2), {"x1_offset": rows}, "an offset is not supported on the host"),
+    ]
+    for args, kwargs, text in refused:
+        with pytest.raises(RuntimeError, match=f"^npu_all_to_all_quant_matmul: {text}"):
+            op(*args, NOBODY, 1, **kwargs)
 
 
 def inputs(rank: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -187,6 +213,32 @@ def check_two_ranks() -> None:
 
 def test_two_ranks(ranks):
     ranks(check_two_ranks)
+
+
+def check_quantised_exchanges() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    hcom = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
+    whole = lambda *sizes, seed: integers(-9, 9, *sizes, dtype=torch.int8, seed=seed)  # noqa: E731
+    exact, small = [normal(4, 6, seed=i) for i in range(size)], [whole(4, 6, seed=i) for i in range(size)]
+    weight, scale = whole(6 * size, 3, seed=5 + rank), normal(3, seed=rank)
+    op = torch_npu.npu_all_to_all_quant_matmul
+    wide = torch.cat([t.chunk(size)[rank] for t in exact], 1).double()
+    y, rows = op(exact[rank].npu(), weight.npu(), hcom, size, x2_scale=scale.npu())
+    check_close((y.cpu(), rows.cpu()), (rounded_rows(wide) @ weight.double() * scale, wide))
+    wide, by_row = torch.cat([t.chunk(size)[rank] for t in small], 1), normal(2, seed=3)
+    kwargs = {"x1_scale": by_row.npu(), "x2_scale": scale.npu(), "y_dtype": torch.float32}
+    y, rows = op(small[rank].npu(), weight.npu(), hcom, size, **kwargs)
+    check_close((y.cpu(), rows.cpu()), (wide.double() @ weight.double() * by_row[:, None] * scale, wide))
+
+    columns = [whole(6, 2 * size, seed=9 + i) for i in range(size)]
+    args = (small[rank].npu(), columns[rank].npu(), hcom, size)
+    back = torch_npu.npu_quant_matmul_all_to_all(*args, y_dtype=torch.float32)
+    pieces = [(a.double() @ b.double()).chunk(size, 1)[rank] for a, b in zip(small, columns, strict=True)]
+    check_close(back.cpu(), torch.cat(pieces))
+
+
+def test_quantised_exchanges(ranks):
+    ranks(check_quantised_exchanges)
 
 
 def check_experts() -> None:

@@ -16,13 +16,6 @@ def meta(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 CALLS = [
-    (OPS.attention_worker_scheduler, (meta(9, dtype=torch.int8),), [(9,)]),
-    (OPS.ffn_worker_scheduler, (meta(9, dtype=torch.int8),), [(9,)]),
-    (
-        OPS.npu_attention_worker_combine,
-        (meta(9, dtype=torch.int8), meta(3, 2), meta(1, dtype=torch.int32), 16),
-        [(3, 16), (1,)],
-    ),
     (OPS.stft_backward, (meta(5, 9, dtype=torch.complex64), meta(32), 8), [(32,)]),
 ]
 
@@ -33,9 +26,3 @@ def test_sizes(op, args, sizes) -> None:
     real = [torch.zeros(x.shape, dtype=x.dtype) if isinstance(x, torch.Tensor) else x for x in args]
     with pytest.raises(NotImplementedError):
         op(*real)
-
-
-def test_types() -> None:
-    args = (*CALLS[2][1],)
-    for code, dtype in enumerate((torch.float16, torch.bfloat16)):
-        assert [x.dtype for x in OPS.npu_attention_worker_combine(*args, token_dtype=code)] == [dtype, torch.int32]
