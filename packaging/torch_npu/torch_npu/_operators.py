@@ -27,11 +27,12 @@ def make_fake() -> None:
     results have the devices of the tensors that they are made of, also where lengths come from the host."""
     for row in device.operators():
         if torch._C._dispatch_has_kernel_for_dispatch_key(row.name, "Meta"):
-            op = _overload(row.name)
+            op = overload(row.name)
             register_op_impl(op)(_under_mode(op))
 
 
-def _overload(name: str) -> Any:
+def overload(name: str) -> Any:
+    """The operator "npu::name" or "npu::name.out"."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")

@@ -12,6 +12,7 @@ from torch import _prims_common, fx
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
+from npugraph.fx.schema import is_of_ascend
 
 aten = torch.ops.aten
 
@@ -149,8 +150,11 @@ def _nodes(node: fx.Node, positions: range) -> list[fx.Node]:
 
 
 def _has_quantized_results(node: fx.Node) -> bool:
-    """Fake tensors claim the dtype of the values that a quantised tensor stands for."""
+    """Fake tensors claim the dtype of the values that a quantised tensor stands for. To Ascend's operators torch.qint8
+    is the integers alone."""
     if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name in _LEAVES_QUANTIZED:
+        return False
+    if is_of_ascend(node.target):
         return False
     if any(arg in _QUANTIZED for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, torch.dtype)):
         return True

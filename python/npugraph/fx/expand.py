@@ -19,8 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from npugraph import _C
+from npugraph.fx.schema import is_of_ascend
 
-_NAMESPACES = ("npu", "atb")
 _ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")
 
 
@@ -34,7 +34,7 @@ def expand(gm: fx.GraphModule) -> fx.GraphModule:
 
 def _is_composed(node: fx.Node) -> bool:
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in _NAMESPACES:
+    if not is_of_ascend(target):
         return False
     whole_with = _composed().get(target.name())
     if whole_with is None or target._schema.is_mutable:

@@ -214,10 +214,11 @@ def _unwrap_effects(graph: fx.Graph) -> None:
 
 
 def _refresh_values(graph: fx.Graph) -> None:
-    """The rewrite leaves nodes without a value, and views whose value has other memory than that of their base."""
+    """The rewrite leaves nodes without a value, views whose value has other memory than that of their base, and values
+    of the functional forms of operators that have no results."""
     for node in graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or node.meta.get("unbacked_bindings"):
             continue
-        if "val" in node.meta and not is_view(node.target):
+        if "val" in node.meta and not is_view(node.target) and node.target._schema.returns:
             continue
         node.meta["val"] = evaluate(node)

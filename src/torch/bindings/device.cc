@@ -13,6 +13,7 @@
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
 #include "torch/npu_ops/definitions.h"
+#include "torch/npu_ops/graph_forms.h"
 
 namespace npugraph::bindings {
 namespace {
@@ -99,6 +100,7 @@ void init_device(py::module_& parent) {
       .def_readonly("is_composed", &npu_ops::Operator::is_composed)
       .def_readonly("whole_with", &npu_ops::Operator::whole_with);
   module.def("operators", &npu_ops::operators, py::return_value_policy::reference);
+  module.def("graph_forms", &npu_ops::graph_forms);
   module.def("facts", &facts_dict);
   module.def("count", [] { return npu::facts().devices; });
   module.def("current", [] { return static_cast<int>(npu::current_device()); });

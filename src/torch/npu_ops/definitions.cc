@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 
 #include "torch/npu_ops/families.h"
+#include "torch/npu_ops/graph_forms.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -196,6 +197,8 @@ void register_operators() {
     define_spectra(*npu);
     define_tensor_dumps(*npu);
     define_vocabulary_losses(*npu);
+    define_graph_forms("npu", kNpuSchemas);
+    define_graph_forms("atb", kAtbSchemas);
     std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
   });
 }
