@@ -12,20 +12,34 @@ from npugraph._C import device as _device
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torch_npu._operators import overload
 from torch_npu.npu.streams import ExternalEvent, Stream
 from torch_npu.npu.utils import current_stream, stream
+
+Prepared = tuple[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any]]
 
 
 class NpuGraphOpHandler:
     """How one operator becomes a task group. This one issues the call as it is, which is right for operators that write
-    their results into arguments."""
+    their results into arguments; where it has no ``workspace``, with one of the size that the operator
+    ``workspace_query`` says ("npu::name", "npu::name.overload")."""
 
-    def prepare(
-        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any]]:
+    def __init__(self, workspace_query: str | None = None) -> None:
+        self._workspace_query = workspace_query
+
+    def prepare(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         """The call to capture in place of ``func(*args, **kwargs)``. It is issued again at each update, and must then
         write the memory that it wrote before."""
-        return func, args, kwargs
+        return func, args, self._with_workspace(func, args, kwargs)
+
+    def _with_workspace(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        takes = [argument.name for argument in func._schema.arguments]
+        if self._workspace_query is None or "workspace" not in takes or kwargs.get("workspace") is not None:
+            return kwargs
+        query = overload(self._workspace_query)
+        given = dict(zip(takes, args, strict=False)) | kwargs
+        asked = {a.name: given[a.name] for a in query._schema.arguments if a.name in given}
+        return kwargs | {"workspace": torch.empty_like(query(**_on_meta(asked)), device=_device_of(args, kwargs))}
 
     def update(
         self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], new: Mapping[str, Any]
@@ -50,18 +64,22 @@ class NpuGraphOpHandler:
 class OutHandler(NpuGraphOpHandler):
     """Issues the overload ``out`` of an operator, into memory that is allocated when it is captured."""
 
-    def __init__(self, overload: str = "out") -> None:
+    def __init__(self, workspace_query: str | None = None, overload: str = "out") -> None:
+        super().__init__(workspace_query)
         self._overload = overload
 
     def prepare(self, func, args, kwargs):
         out = getattr(func._overloadpacket, self._overload)
         made = pytree.tree_leaves(func(*_on_meta(args), **_on_meta(kwargs)))
-        device = next(leaf.device for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
+        device = _device_of(args, kwargs)
         results = [torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=device) for t in made]
         names = [argument.name for argument in out._schema.arguments if _is_written(argument)]
-        if names:
-            return out, args, {**kwargs, **dict(zip(names, results, strict=True))}
-        return out, args, {**kwargs, "out": results}
+        written = dict(zip(names, results, strict=True)) if names else {"out": results}
+        return out, args, self._with_workspace(out, args, kwargs) | written
+
+
+def _device_of(*values: Any) -> torch.device:
+    return next(leaf.device for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor))
 
 
 def _is_written(argument: Any) -> bool:
@@ -74,16 +92,25 @@ def _on_meta(values: Any) -> Any:
     )
 
 
+_INFER = "npu::npu_fused_infer_attention_score"
+_LATENT = "atb::npu_multi_head_latent_attention"
+_INFER_WORKSPACE = "npu::_npu_fused_infer_attention_score_get_max_workspace"
+_INFER_V2_WORKSPACE = "npu::_npu_fused_infer_attention_score_v2_get_max_workspace"
+_LATENT_WORKSPACE = "atb::_npu_multi_head_latent_attention_get_workspace.lse"
+_FUSION_WORKSPACE = "npu::_npu_fusion_attention_v3_get_max_workspace"
+
 _handlers: dict[str, NpuGraphOpHandler] = {
-    "npu::npu_fused_infer_attention_score": OutHandler(),
-    "npu::npu_fused_infer_attention_score.out": NpuGraphOpHandler(),
-    "npu::npu_fused_infer_attention_score_v2": OutHandler(),
-    "npu::npu_fused_infer_attention_score_v2.out": NpuGraphOpHandler(),
-    "atb::_npu_paged_attention": NpuGraphOpHandler(),
-    "atb::npu_multi_head_latent_attention": OutHandler(),
-    "atb::npu_multi_head_latent_attention.out": NpuGraphOpHandler(),
-    "atb::npu_multi_head_latent_attention.lse": OutHandler("lse_out"),
-    "atb::npu_multi_head_latent_attention.lse_out": NpuGraphOpHandler(),
+    _INFER: OutHandler(_INFER_WORKSPACE),
+    f"{_INFER}.out": NpuGraphOpHandler(_INFER_WORKSPACE),
+    f"{_INFER}_v2": OutHandler(_INFER_V2_WORKSPACE),
+    f"{_INFER}_v2.out": NpuGraphOpHandler(_INFER_V2_WORKSPACE),
+    "npu::npu_fusion_attention_v3": OutHandler(_FUSION_WORKSPACE),
+    "npu::npu_fusion_attention_v3.out": NpuGraphOpHandler(_FUSION_WORKSPACE),
+    "atb::_npu_paged_attention": NpuGraphOpHandler("atb::_npu_paged_attention_get_workspace"),
+    _LATENT: OutHandler(),
+    f"{_LATENT}.out": NpuGraphOpHandler(),
+    f"{_LATENT}.lse": OutHandler(_LATENT_WORKSPACE, "lse_out"),
+    f"{_LATENT}.lse_out": NpuGraphOpHandler(_LATENT_WORKSPACE),
 }
 
 
