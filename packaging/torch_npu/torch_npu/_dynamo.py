@@ -12,9 +12,12 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import torch
+from npugraph._C import device as _device
 
+from torch_npu.npu._index import device_index
 from torch_npu.npu.properties import _NPUDeviceProperties
 
 DYNAMO = "torch._dynamo"
@@ -33,19 +36,22 @@ _FOLDED = (
 _FOLDED_WITH_GUARDS = ("current_device",)
 # Functions of torch.npu as those of torch.accelerator whose handlers they take.
 _AS_ACCELERATOR = {"current_stream": "current_stream", "synchronize": "synchronize"}
-_IN_GRAPH = ("default_stream", "set_stream", "stream")
+_IN_GRAPH = ("set_stream",)
 
 
 def install() -> None:
     """Registers npu with torch._dynamo, which is imported."""
     from torch._dynamo import device_interface, trace_rules
     from torch._dynamo.utils import common_constant_types
-    from torch._dynamo.variables import TorchInGraphFunctionVariable
+    from torch._dynamo.variables import TorchInGraphFunctionVariable, streams
     from torch._dynamo.variables import torch as handled
+    from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 
+    npu = torch.npu
     device_interface.register_interface_for_device("npu", _interface(device_interface.DeviceInterface))
     common_constant_types.add(_NPUDeviceProperties)
-    names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_IN_GRAPH)
+    own_handlers = {"stream": _enter_stream, "default_stream": _default_stream}
+    names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_IN_GRAPH, *own_handlers)
     rules = {f"{_function(name).__module__}.{name}": TorchInGraphFunctionVariable for name in names}
     trace_rules.torch_name_rule_map.append(rules)
     trace_rules.clear_lru_cache()
@@ -56,6 +62,38 @@ def install() -> None:
     handlers = TorchInGraphFunctionVariable._get_handlers()
     for name, generic in _AS_ACCELERATOR.items():
         handlers[_function(name)] = handlers[getattr(torch.accelerator, generic)]
+    handlers |= {_function(name): handler for name, handler in own_handlers.items()}
+    UserDefinedClassVariable._in_graph_classes().update({npu.Stream, npu.Event})
+    attributes = {"_cpython_type": npu.Stream, "_device_handle_attr": "npu_stream"}
+    variable = type("NpuStreamVariable", (streams.StreamVariable,), attributes)
+    streams._stream_fn_to_variable_cls[npu.current_stream] = variable
+
+
+def _enter_stream(function: Any, tx: Any, stream: Any) -> Any:
+    """Handles ``torch.npu.stream(stream)`` in graphs."""
+    from torch._dynamo.variables.ctx_manager import NullContextVariable
+    from torch._dynamo.variables.streams import StreamContextVariable
+
+    if stream.is_python_constant() and stream.as_python_constant() is None:
+        return NullContextVariable()
+    return StreamContextVariable.create(tx, stream)
+
+
+def _default_stream(function: Any, tx: Any, device: Any = None) -> Any:
+    """Handles ``torch.npu.default_stream(device)`` in graphs."""
+    from torch._dynamo.source import AttrSource, ImportSource
+    from torch._dynamo.variables.base import VariableTracker
+
+    def variable(value: Any, source: Any = None) -> Any:
+        return VariableTracker.build(tx, value, source)
+
+    if device is None or device.as_python_constant() is None:
+        source = AttrSource(AttrSource(ImportSource("torch"), "npu"), "current_device")
+        index = variable(torch.npu.current_device, source).call_function(tx, [], {})
+    else:
+        index = variable(device_index(device.as_python_constant()))
+    identity = {"stream_id": variable(0), "device_index": index, "device_type": variable(_device.TYPE)}
+    return variable(torch.npu.Stream).call_function(tx, [], identity)
 
 
 def install_when_imported() -> None:

@@ -37,6 +37,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (device.has_index()) set_current_device(device.index());
   }
+  // Of all types; torch sets the bits.
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
   c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(facts().devices); }
 
   c10::Stream getStream(c10::Device device) const override { return current_stream(index_of(device)); }
