@@ -10,12 +10,13 @@
 
 #include <unistd.h>
 
+#include "base/max_devices.h"
+
 namespace npugraph {
 namespace {
 
 constexpr std::string_view kPrefix = "NPUGRAPH_";
 constexpr int kMaxThreads = 1024;
-constexpr int kMaxDevices = 16;
 
 bool parse_bool(std::string_view value, bool& out) {
   out = value == "1";

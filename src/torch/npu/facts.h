@@ -7,10 +7,11 @@
 
 #include <c10/core/Device.h>
 
+#include "base/max_devices.h"
+
 namespace npugraph::npu {
 
 inline constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
-inline constexpr int kMaxDevices = 16;
 
 struct Facts {
   int devices;
