@@ -61,6 +61,7 @@ __version__ = torch.__version__.split("+")[0]
 
 __all__ = [
     "Format",
+    "HiFloat8Tensor",
     "erase_stream",
     "float4_e1m2fn_x2",
     "float4_e2m1fn_x2",
@@ -75,17 +76,16 @@ __all__ = [
 
 # Imported when they are first asked for: ``import torch`` is not to wait for them.
 _SUBMODULES = ("_inductor", "contrib", "multiprocessing", "op_plugin", "optim", "profiler", "testing", "utils")
+_LATER = {"HiFloat8Tensor": "_hifloat8", "matmul_checksum": "_matmul_checksum"}
 
 
 def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
         return importlib.import_module(f"torch_npu.{name}")
-    if name == "matmul_checksum":
-        from torch_npu._matmul_checksum import matmul_checksum as found
-
-        globals()[name] = found
-        return found
-    found = _operators.find(name)
+    if name in _LATER:
+        found = getattr(importlib.import_module(f"torch_npu.{_LATER[name]}"), name)
+    else:
+        found = _operators.find(name)
     if found is None:
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
     globals()[name] = found

@@ -18,7 +18,7 @@ import torch_npu
 from torch_npu import profiler
 from torch_npu.profiler import dynamic_profile
 from torch_npu.testing import common_utils
-from torch_npu.testing.decorator import Dtypes, Formats, instantiate_tests
+from torch_npu.testing.decorator import Dtypes, Formats, instantiate_ops_tests, instantiate_tests
 from torch_npu.testing.testcase import TestCase
 
 
@@ -317,6 +317,52 @@ def test_tests_for_each_type_and_format():
         Formats()
 
 
+def test_tests_for_each_operator():
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    seen = []
+
+    @instantiate_ops_tests([one for one in op_db if one.formatted_name in ("clone", "abs")])
+    class Cases:
+        @Dtypes(torch.float16, torch.int32)
+        @Formats(2)
+        def test_one(self, device, dtype, op, npu_format):
+            sample = next(iter(op.sample_inputs(device, dtype)))
+            seen.append((op.formatted_name, op(sample.input).device.type, dtype, npu_format))
+
+        def test_types_of_the_operator(self, op, dtype):
+            seen.append((op.formatted_name, dtype))
+
+        def test_without_operators(self):
+            seen.append("once")
+
+    names = [name for name in dir(Cases) if name.startswith("test")]
+    assert "test_one_abs_float16_2_npu_0" in names
+    for name in names:
+        getattr(Cases(), name)()
+    assert ("abs", "npu", torch.int32, 2) in seen and ("clone", "npu", torch.float16, 2) in seen
+    assert ("abs", torch.bool) not in seen and ("clone", torch.bool) in seen and seen.count("once") == 1
+
+
+def test_types_and_samples_of_operators():
+    from torch_npu.testing import common_methods_invocations as samples
+    from torch_npu.testing.npu_opinfo_dtypes import NPU_OPINFO_DTYPES
+
+    assert torch.float32 in NPU_OPINFO_DTYPES["abs"] and torch.bool not in NPU_OPINFO_DTYPES["abs"]
+    given = list(samples.sample_inputs_normal_tensor_second(None, "npu", torch.float32, False))
+    for sample in given:
+        torch.manual_seed(0)
+        drawn = torch.normal(sample.input, *sample.args)
+        torch.manual_seed(0)
+        noise = torch.randn(drawn.shape, device="npu")
+        torch.testing.assert_close(drawn, noise * sample.args[0] + sample.input)
+    given = list(samples.sample_inputs_median_custom(None, "npu", torch.float32, True))
+    assert len(given) == 12 and all(sample.input.requires_grad and sample.input.is_npu for sample in given)
+    for sample in given:
+        assert sample.input.unique().numel() == sample.input.numel()
+        torch.median(sample.input, *sample.args)
+
+
 def test_a_report_of_the_machine():
     from torch_npu.utils import collect_env
 
@@ -392,6 +438,18 @@ def test_numbers_to_compare_with(tmp_path: Path):
     baseline.set_baseline("speed", 3)
     baseline.save_baseline()
     assert common_utils.Baseline(path).get_baseline("speed") == 3
+    baseline.set_baseline("speed", 4)
+    common_utils.dump_baseline()
+    assert common_utils.Baseline(path).get_baseline("speed") == 4
+
+
+def test_the_clock_of_events():
+    begin, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+    begin.record()
+    _work()
+    end.record()
+    cycles = end.recorded_time() - begin.recorded_time()
+    assert cycles / common_utils.get_cycles_per_ms() == pytest.approx(begin.elapsed_time(end), rel=1e-3)
 
 
 def test_tests_of_several_processes(tmp_path: Path):
@@ -405,3 +463,14 @@ def test_tests_of_several_processes(tmp_path: Path):
         assert torch.distributed.get_world_size() == 1
     finally:
         torch.distributed.destroy_process_group()
+
+    class Case:
+        rank, world_size, file_name = 0, 1, f"{tmp_path}/other"
+
+        @common_distributed.with_comms
+        def test(self, values):
+            torch.distributed.all_reduce(values)
+            return torch.distributed.get_backend(), torch.npu.current_device()
+
+    assert Case().test(torch.ones(2, device="npu")) == ("hccl", 0)
+    assert not torch.distributed.is_initialized()

@@ -23,7 +23,6 @@ from torch_npu.npu.deterministic import (
     enable_deterministic_with_backward,
 )
 from torch_npu.npu.graph_handlers import NpuGraphOpHandler, register_npu_graph_handler
-from torch_npu.npu.graphed_callables import make_graphed_callables
 from torch_npu.npu.graphs import (
     NPUGraph,
     graph,
@@ -33,6 +32,7 @@ from torch_npu.npu.graphs import (
     graph_task_update_begin,
     graph_task_update_end,
     is_current_stream_capturing,
+    make_graphed_callables,
     super_kernel_scope_begin,
     super_kernel_scope_end,
 )

@@ -180,3 +180,5 @@ def _make_marks() -> None:
 
 _library = torch.library.Library("npu", "FRAGMENT")
 _make_marks()
+
+from torch_npu.npu.graphed_callables import make_graphed_callables  # noqa: E402, F401  (made of what is above)

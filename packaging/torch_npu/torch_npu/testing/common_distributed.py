@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import unittest
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,3 +30,21 @@ def skipIfUnsupportMultiNPU(npu_number_needed: int) -> Callable[[Callable], Call
 def init_pg(backend: str = "hccl", world_size: int = 1, rank: int = 0, file_name: str = "file://") -> None:
     """Makes the default process group, which meets in the file ``file_name``."""
     dist.init_process_group(backend, init_method=file_name, world_size=world_size, rank=rank)
+
+
+def with_comms(func: Callable) -> Callable:
+    """Decorator of a method of a test that has ``rank``, ``world_size`` and ``file_name``: it runs on the device of its
+    rank, in a process group of hccl."""
+
+    @functools.wraps(func)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        torch.npu.set_device(self.rank % torch.npu.device_count())
+        init_pg("hccl", self.world_size, self.rank, f"file://{self.file_name}")
+        try:
+            result = func(self, *args, **kwargs)
+            dist.barrier()  # nobody leaves while others still talk to it
+            return result
+        finally:
+            dist.destroy_process_group()
+
+    return call

@@ -10,7 +10,7 @@ import json
 import os
 import unittest
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -192,6 +192,8 @@ class SkipIfNotGteCANNVersion(_SkipUnless):
 class Baseline:
     """Numbers that tests compare with, by name, in a JSON file."""
 
+    changed: ClassVar[dict[str, Baseline]] = {}  # by file, those that are not saved
+
     def __init__(self, baselineFile: str):
         self._path = baselineFile
         self._values: dict[str, Any] = {}
@@ -204,10 +206,23 @@ class Baseline:
         return self._values.get(resourceId)
 
     def set_baseline(self, resourceId: str, baseline: Any) -> None:
-        """Keeps a number until ``save_baseline``."""
+        """Keeps a number until ``save_baseline`` or ``dump_baseline``."""
         self._values[resourceId] = baseline
+        self.changed[self._path] = self
 
     def save_baseline(self) -> None:
         """Writes all numbers to the file."""
         with open(self._path, "w", encoding="utf-8") as file:
             json.dump(self._values, file, indent=1, sort_keys=True)
+        self.changed.pop(self._path, None)
+
+
+def dump_baseline() -> None:
+    """Saves the numbers of every ``Baseline`` of this process that are not saved."""
+    for baseline in list(Baseline.changed.values()):
+        baseline.save_baseline()
+
+
+def get_cycles_per_ms() -> float:
+    """How far the clock of events (``torch.npu.Event.recorded_time``) goes in a millisecond."""
+    return 1e6

@@ -6,6 +6,11 @@ class TestAdd(TestCase):
     @Dtypes(torch.float16, torch.float32)
     @Formats(2, 29)
     def test_add(self, device, dtype, npu_format): ...
+
+@instantiate_ops_tests(op_db)
+class TestOperators(TestCase):
+    @Dtypes(torch.float32)
+    def test_eager(self, device, dtype, op): ...
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch_npu.testing.common_utils import get_npu_device
@@ -57,7 +62,7 @@ def feed_data(func: Callable, new_name: str, *args: Any, **kwargs: Any) -> Calla
     return call
 
 
-def _variants(func: Callable) -> list[dict[str, Any]]:
+def _choices(func: Callable) -> dict[str, tuple[Any, ...]]:
     choices: dict[str, tuple[Any, ...]] = {}
     if hasattr(func, "dtypes"):
         choices["dtype"] = func.dtypes
@@ -65,6 +70,11 @@ def _variants(func: Callable) -> list[dict[str, Any]]:
         choices["npu_format"] = func.formats
     if "device" in inspect.signature(func).parameters:
         choices["device"] = (get_npu_device(),)
+    return choices
+
+
+def _variants(func: Callable) -> list[dict[str, Any]]:
+    choices = _choices(func)
     return (
         [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())] if choices else []
     )
@@ -75,6 +85,10 @@ def _suffix(variant: dict[str, Any]) -> str:
     return "_".join(named)
 
 
+def _tests(cls: type) -> list[tuple[str, Callable]]:
+    return [(name, func) for name, func in vars(cls).items() if name.startswith("test") and callable(func)]
+
+
 def instantiate_tests(arg: type | None = None, **kwargs: Any) -> Any:
     """Decorator of a class: puts one test for each device, type and format in the place of each test that takes them.
 
@@ -83,8 +97,8 @@ def instantiate_tests(arg: type | None = None, **kwargs: Any) -> Any:
     """
 
     def instantiate(cls: type) -> type:
-        for name, func in list(vars(cls).items()):
-            variants = _variants(func) if name.startswith("test") and callable(func) else []
+        for name, func in _tests(cls):
+            variants = _variants(func)
             if not variants:
                 continue
             delattr(cls, name)
@@ -94,3 +108,41 @@ def instantiate_tests(arg: type | None = None, **kwargs: Any) -> Any:
         return cls
 
     return instantiate if arg is None else instantiate(arg)
+
+
+def gen_ops_testcase(
+    cls: type, func: Callable, name: str, keys: Iterable[str], value: Iterable[Any], op_info: Any
+) -> None:
+    """Puts ``func`` into ``cls`` as the test ``name`` of the operator ``op_info``, its argument ``op``, with the values
+    of the arguments ``keys``."""
+    variant = dict(zip(keys, value, strict=True))
+    made = "_".join(filter(None, (name, op_info.formatted_name, _suffix(variant))))
+    setattr(cls, made, feed_data(func, made, op=op_info, **variant))
+
+
+def gen_op_input(testcase: type, func: Callable, op_info: Any) -> None:
+    """Puts ``func`` into the class ``testcase`` once for each type and format. Where it takes ``dtype`` and names no
+    types, these are what the operator ``op_info`` takes; formats come from ``op_info.formats``, if it has them."""
+    choices = _choices(func)
+    parameters = inspect.signature(func).parameters
+    of_op = {"dtype": sorted(op_info.dtypes, key=str), "npu_format": getattr(op_info, "formats", ())}
+    choices |= {key: tuple(of_op[key]) for key in of_op if key in parameters and key not in choices and of_op[key]}
+    for value in itertools.product(*choices.values()):
+        gen_ops_testcase(testcase, func, func.__name__, choices, value, op_info)
+
+
+def instantiate_ops_tests(op_db: Iterable[Any]) -> Callable[[type], type]:
+    """Decorator of a class: puts tests of each operator of ``op_db``, a list of torch's ``OpInfo``, in the place of
+    each test that takes ``op``."""
+    operators = list(op_db)
+
+    def instantiate(cls: type) -> type:
+        for name, func in _tests(cls):
+            if "op" not in inspect.signature(func).parameters:
+                continue
+            delattr(cls, name)
+            for op_info in operators:
+                gen_op_input(cls, func, op_info)
+        return cls
+
+    return instantiate
