@@ -9,6 +9,8 @@ import io
 import pytest
 import torch
 
+from tests.python.device import autocast_on_cpu
+
 
 def test_streams():
     default = torch.npu.current_stream()
@@ -247,6 +249,20 @@ def test_autocast():
     assert torch.mm(a, b).dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):  # of another device
         assert torch.mm(a, b).dtype == torch.float32
+
+
+def test_autocast_has_the_lists_that_torch_has_for_devices():
+    wanted = set().union(*autocast_on_cpu.lists_of_devices().values())
+    more = autocast_on_cpu.registered("AutocastPrivateUse1") - wanted
+    assert not wanted - autocast_on_cpu.registered("AutocastPrivateUse1")
+    # Operators that torch writes down apart from its lists.
+    assert more == {"aten::binary_cross_entropy", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"}
+
+
+def test_autocast_refuses_what_is_unsafe():
+    x = torch.rand(3, device="npu")
+    with torch.autocast("npu"), pytest.raises(RuntimeError, match="binary_cross_entropy .* unsafe under autocast"):
+        torch.nn.functional.binary_cross_entropy(x, x)
 
 
 def test_inference_mode():
