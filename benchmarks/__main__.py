@@ -18,6 +18,7 @@ from benchmarks import (
     cold_start,
     cost_model_regret,
     fused_loops,
+    import_time,
     kv_cache,
     lifecycle,
     machine,
@@ -49,6 +50,7 @@ BENCHMARKS = {
         kv_cache,
         lifecycle,
         npu_eager,
+        import_time,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5

@@ -7,6 +7,7 @@ from benchmarks import (
     call_overhead,
     changing_sizes,
     cold_start,
+    import_time,
     kv_cache,
     lifecycle,
     memory,
@@ -70,4 +71,5 @@ BARS = (
     DifferenceBar("npu_eager", npu_eager.BOXED, 0.5e-6, side="npu", other="cpu"),
     DifferenceBar("npu_eager", npu_eager.LISTS, 3e-6, side="npu", other="cpu"),
     Bar("npu_eager", npu_eager.TRAINING, 1.15, side="npu", other="cpu"),
+    DifferenceBar("import_time", import_time.CASE, 0.3, side="torch_npu", other="torch"),
 )

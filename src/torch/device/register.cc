@@ -12,6 +12,7 @@
 #include "torch/device/hooks.h"
 #include "torch/device/native_kernels.h"
 #include "torch/device/pinned_memory.h"
+#include "torch/device/refusals.h"
 #include "torch/device/serialized_format.h"
 #include "torch/device/streams.h"
 #include "torch/device/unboxed.h"
@@ -36,6 +37,7 @@ void register_device() {
     register_special_kernels(aten);
     register_synced_batch_norm(aten);
     register_unboxed_kernels(aten);
+    register_refusals();
     // Last: they take what has no kernel yet.
     for (const char* name_space : {"aten", "npu", "atb"}) register_boxed_kernels(name_space);
     register_boxed_fallback();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "torch/npu/memory.h"
+#include "torch/npu/refused.h"
 
 namespace npugraph::npu {
 
@@ -28,10 +29,8 @@ void move_into(TensorImpl& cpu, c10::Storage storage) {
 
 void check_kind(const at::Tensor& tensor, const char* name) {
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided, name, ": tensors of layout ", tensor.layout(),
-                              " are not supported on npu, only those of torch.strided; .cpu() brings the operands to "
-                              "where this works");
-  TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), name, ": quantised tensors (", tensor.scalar_type(),
-                              ") are not supported on npu; npu_quantize and npu_quant_matmul work on tensors of int8");
+                              " are not supported on npu, only those of torch.strided", kOnCpuInstead);
+  TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), name, kQuantisedRefused);
 }
 
 }  // namespace npugraph::npu

@@ -32,12 +32,17 @@ def test_importing_torch_npu_first_works_too():
 
 def test_without_autoload_there_is_no_npu_and_the_backend_works_on_cpu():
     code = """
+import sys
+sys.modules["torch_npu"] = None  # importing it fails, as where it is not installed
 import torch, torch._dynamo
 assert not hasattr(torch, "npu")
 f = torch.compile(lambda x: (x @ x).relu(), backend="npugraph_ex")
 x = torch.randn(8, 8)
 with torch.no_grad():
     torch.testing.assert_close(f(x), (x @ x).relu())
+layer = torch.nn.Linear(8, 8)
+torch.compile(layer, backend="npugraph_ex")(x).sum().backward()
+torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(8, 8))
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=_environment(TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
 
@@ -182,17 +187,81 @@ def test_what_real_devices_take_from_the_host():
     assert npu.tolist() == [0, 9, 2, 3]
 
 
+SPARSE, QUANTISED = "sparse tensors are not supported on npu", "quantised tensors are not supported on npu"
+
+
+def coo() -> torch.Tensor:
+    return torch.eye(3).to_sparse()
+
+
+def quantised() -> torch.Tensor:
+    return torch.quantize_per_tensor(torch.eye(3), 0.1, 0, torch.qint8)
+
+
+def gradient(module: torch.nn.Module) -> torch.Tensor:
+    module(torch.tensor([[0, 1]], device="npu")).sum().backward()
+    return module.weight.grad
+
+
 @pytest.mark.parametrize(
     "call, text",
     [
         (lambda x: x.to_sparse(), "layout Sparse are not supported on npu"),
-        (lambda x: x.to_sparse_csr(), "SparseCsr"),
-        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "quantised tensors .* are not supported on npu"),
-        (lambda x: torch.empty(2, device="npu", layout=torch.sparse_coo), "npu"),
+        (lambda x: x.to_sparse_csr(), "layout SparseCsr are not supported on npu"),
+        (lambda x: x.to_sparse_bsc((1, 1)), "layout SparseBsc are not supported on npu"),
+        (lambda x: x.to_mkldnn(), "layout Mkldnn are not supported on npu"),
+        (lambda x: coo().npu(), SPARSE),
+        (lambda x: torch.eye(3).to_sparse_csr().to("npu"), SPARSE),
+        (lambda x: torch.eye(3).to_sparse_csc().npu(), SPARSE),
+        (lambda x: torch.eye(4).to_sparse_bsr((2, 2)).npu(), SPARSE),
+        (lambda x: torch.sparse_coo_tensor(torch.zeros(2, 1, dtype=torch.long).npu(), x[0, :1], (3, 3)), SPARSE),
+        (lambda x: torch.sparse_coo_tensor((3, 3), device="npu"), SPARSE),
+        (lambda x: torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), device="npu"), SPARSE),
+        (lambda x: torch.empty(2, device="npu", layout=torch.sparse_coo), SPARSE),
+        (lambda x: torch.zeros(2, 2, device="npu", layout=torch.sparse_csr), SPARSE),
+        (lambda x: torch.zeros_like(coo(), device="npu"), SPARSE),
+        (lambda x: x.sparse_mask(coo()), SPARSE),
+        (lambda x: coo() @ x, SPARSE),
+        (lambda x: x + coo(), SPARSE),
+        (lambda x: torch.eye(3).to_sparse_csr() @ x, SPARSE),
+        (lambda x: gradient(torch.nn.Embedding(4, 3, sparse=True).npu()), SPARSE),
+        (lambda x: gradient(torch.nn.EmbeddingBag(4, 3, mode="sum", sparse=True).npu()), "layout Sparse"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), QUANTISED),
+        (lambda x: torch.quantize_per_channel(x, x[0], x[0], 0, torch.quint8), QUANTISED),
+        (lambda x: torch.quantize_per_tensor_dynamic(x, torch.qint8, False), QUANTISED),
+        (lambda x: quantised().npu(), QUANTISED),
+        (lambda x: x.copy_(quantised()), QUANTISED),
+        (lambda x: x.to(torch.qint8), QUANTISED),
+        (lambda x: torch.zeros(2, dtype=torch.quint4x2, device="npu"), QUANTISED),
+        (
+            lambda x: torch._empty_affine_quantized([2], scale=1, zero_point=0, dtype=torch.qint8, device="npu"),
+            QUANTISED,
+        ),
+        (lambda x: torch.nested.nested_tensor([x[0], x[0, :1]]) + 1, "nested tensors of layout torch.strided are not"),
     ],
 )
+@pytest.mark.filterwarnings("ignore")
 def test_kinds_of_tensors_that_npu_has_not(call, text: str):
-    with pytest.raises((NotImplementedError, RuntimeError), match=text):
+    with pytest.raises(NotImplementedError, match=text):
+        call(torch.eye(3, device="npu"))
+
+
+def test_nested_tensors_of_the_other_layout():
+    x = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged, device="npu")
+    assert [one.tolist() for one in (x + 1).unbind()] == [[2, 2], [2, 2, 2]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.zeros(2, names=("a",), device="npu"),
+        lambda x: torch.rand(2, names=("a",), device="npu"),
+        lambda x: x.refine_names("a", "b"),
+        lambda x: x.rename("a", "b"),
+    ],
+)
+def test_dimensions_have_no_names(call):
+    with pytest.raises((AttributeError, TypeError), match=r"names|rename"):
         call(torch.eye(3, device="npu"))
 
 

@@ -9,8 +9,6 @@ import io
 import pytest
 import torch
 
-from tests.python.device import autocast_on_cpu
-
 
 def test_streams():
     default = torch.npu.current_stream()
@@ -236,33 +234,6 @@ def test_storages():
     assert torch.tensor([1.0]).untyped_storage().npu().device.type == "npu"
     x.set_()
     assert x.numel() == 0 and y.tolist() == [9, 9]
-
-
-def test_autocast():
-    a, b = torch.randn(4, 4, device="npu"), torch.randn(4, 4, device="npu")
-    with torch.autocast("npu", dtype=torch.bfloat16):
-        assert torch.mm(a, b).dtype == torch.bfloat16
-        assert torch.exp(torch.mm(a, b)).dtype == torch.float32
-        assert torch.npu.is_autocast_enabled() and torch.npu.get_autocast_dtype() == torch.bfloat16
-        with torch.autocast("npu", enabled=False):
-            assert torch.mm(a, b).dtype == torch.float32
-    assert torch.mm(a, b).dtype == torch.float32
-    with torch.autocast("cpu", dtype=torch.bfloat16):  # of another device
-        assert torch.mm(a, b).dtype == torch.float32
-
-
-def test_autocast_has_the_lists_that_torch_has_for_devices():
-    wanted = set().union(*autocast_on_cpu.lists_of_devices().values())
-    more = autocast_on_cpu.registered("AutocastPrivateUse1") - wanted
-    assert not wanted - autocast_on_cpu.registered("AutocastPrivateUse1")
-    # Operators that torch writes down apart from its lists.
-    assert more == {"aten::binary_cross_entropy", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"}
-
-
-def test_autocast_refuses_what_is_unsafe():
-    x = torch.rand(3, device="npu")
-    with torch.autocast("npu"), pytest.raises(RuntimeError, match="binary_cross_entropy .* unsafe under autocast"):
-        torch.nn.functional.binary_cross_entropy(x, x)
 
 
 def test_inference_mode():

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``import torch`` costs more where torch_npu is there, in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks import processes
+from benchmarks.harness import Request, Result
+from benchmarks.import_time_sample import SIDES
+
+NAME = "import_time"
+CASE = "import torch"
+
+
+def run(request: Request) -> Iterator[Result]:
+    if not request.wants(NAME, CASE):
+        return
+    result = processes.compare(
+        NAME, CASE, SIDES, request.samples, lambda side: processes.run_module("benchmarks.import_time_sample", (side,))
+    )
+    result.baseline = SIDES[0]
+    yield result

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample of ``import_time``: python -m benchmarks.import_time_sample SIDE. Prints JSON: the seconds that it takes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+SIDES = ("torch", "torch_npu")
+
+
+def main(side: str) -> None:
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "packaging/torch_npu"))
+    start = time.perf_counter()
+    importlib.import_module(side)  # torch_npu imports torch, and then what torch would load by itself
+    print(json.dumps({"seconds": time.perf_counter() - start, "error": 0.0}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
