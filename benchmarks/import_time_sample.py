@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``import_time``: python -m benchmarks.import_time_sample SIDE. Prints JSON: the seconds that it takes."""
+"""One sample of ``import_time``: python -m benchmarks.import_time_sample SIDE.
+
+Prints JSON: the seconds of the import.
+"""
 
 from __future__ import annotations
 

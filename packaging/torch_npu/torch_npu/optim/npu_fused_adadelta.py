@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase
+from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase, follow
 
 __all__ = ["NpuFusedAdadelta"]
 
@@ -24,12 +24,4 @@ class NpuFusedAdadelta(NpuFusedOptimizerBase, torch.optim.Adadelta):
         eps: float = 1e-6,
         weight_decay: float = 0,
     ):
-        torch.optim.Adadelta.__init__(
-            self,
-            params,
-            lr=lr,
-            rho=rho,
-            eps=eps,
-            weight_decay=weight_decay,
-            foreach=True,
-        )
+        follow(torch.optim.Adadelta, locals())

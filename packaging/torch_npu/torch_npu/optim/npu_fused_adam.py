@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase
+from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase, follow
 
 __all__ = ["NpuFusedAdam"]
 
@@ -25,13 +25,4 @@ class NpuFusedAdam(NpuFusedOptimizerBase, torch.optim.Adam):
         weight_decay: float = 0,
         amsgrad: bool = False,
     ):
-        torch.optim.Adam.__init__(
-            self,
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            amsgrad=amsgrad,
-            foreach=True,
-        )
+        follow(torch.optim.Adam, locals())

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import _Stepwise, check_rates
+from torch_npu.optim.npu_fused_optim_base import Stepwise, averages
 
 __all__ = ["NpuFusedAdamP"]
 
@@ -36,7 +36,7 @@ def _projected(
     return change, 1.0
 
 
-class NpuFusedAdamP(_Stepwise):
+class NpuFusedAdamP(Stepwise):
     """AdamP (Heo et al., AdamP: Slowing Down the Slowdown for Momentum Optimizers on Scale-invariant Weights, 2021)."""
 
     def __init__(
@@ -50,22 +50,11 @@ class NpuFusedAdamP(_Stepwise):
         wd_ratio: float = 0.1,
         nesterov: bool = False,
     ):
-        check_rates(lr, eps, betas, weight_decay)
-        settings = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, settings | {"delta": delta, "wd_ratio": wd_ratio, "nesterov": nesterov})
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update; returns what ``closure`` does."""
-        return super().step(closure)
+        self._begin(locals())
 
     def _update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state.update(step=0, exp_avg=torch.zeros_like(param), exp_avg_sq=torch.zeros_like(param))
-        state["step"] += 1
         beta1, beta2 = group["betas"]
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.mul_(beta1).add_(grad, alpha=1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        mean, square = averages(state, grad, beta1, beta2)
         scale = (square / (1 - beta2 ** state["step"])).sqrt() + group["eps"]
         ahead = beta1 * mean + (1 - beta1) * grad if group["nesterov"] else mean
         change, ratio = ahead / scale, 1.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase
+from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase, follow
 
 __all__ = ["NpuFusedAdamW"]
 
@@ -25,13 +25,4 @@ class NpuFusedAdamW(NpuFusedOptimizerBase, torch.optim.AdamW):
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
     ):
-        torch.optim.AdamW.__init__(
-            self,
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            amsgrad=amsgrad,
-            foreach=True,
-        )
+        follow(torch.optim.AdamW, locals())

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import _Stepwise, check_rates
+from torch_npu.optim.npu_fused_optim_base import REQUIRED, Stepwise, averages
 
 __all__ = ["NpuFusedBertAdam"]
 
-_REQUIRED = object()
 # Share of the rate at a share of the run, of which `warmup` is a rise from 0.
 SCHEDULES: dict[str, Callable[[float, float], float]] = {
     "warmup_cosine": lambda x, warmup: x / warmup if x < warmup else 0.5 * (1 + math.cos(math.pi * x)),
@@ -23,7 +22,7 @@ SCHEDULES: dict[str, Callable[[float, float], float]] = {
 }
 
 
-class NpuFusedBertAdam(_Stepwise):
+class NpuFusedBertAdam(Stepwise):
     """Adam without bias correction, with decay apart from gradients and a schedule (Devlin et al., BERT, 2019).
 
     Args:
@@ -36,7 +35,7 @@ class NpuFusedBertAdam(_Stepwise):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = _REQUIRED,
+        lr: float = REQUIRED,
         warmup: float = -1,
         t_total: int = -1,
         schedule: str = "warmup_linear",
@@ -46,30 +45,21 @@ class NpuFusedBertAdam(_Stepwise):
         weight_decay: float = 0.01,
         max_grad_norm: float = 1.0,
     ):
-        if lr is _REQUIRED:
-            raise ValueError("NpuFusedBertAdam: lr must be given")
         if schedule not in SCHEDULES:
             raise ValueError(f"NpuFusedBertAdam: schedule is {schedule!r}, allowed are {', '.join(SCHEDULES)}")
         if not (0 <= warmup < 1 or warmup == -1):
             raise ValueError(f"NpuFusedBertAdam: warmup is {warmup}, and must be from 0 to 1, or -1")
-        check_rates(lr, e, (b1, b2), weight_decay)
-        settings = {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1, "b2": b2, "e": e}
-        super().__init__(params, settings | {"weight_decay": weight_decay, "max_grad_norm": max_grad_norm})
+        self._begin(locals())
 
     @staticmethod
-    def _rate(step: int, group: dict[str, Any]) -> float:
+    def _rate(done: int, group: dict[str, Any]) -> float:
         if group["t_total"] == -1:
             return group["lr"]
-        return group["lr"] * SCHEDULES[group["schedule"]](step / group["t_total"], group["warmup"])
+        return group["lr"] * SCHEDULES[group["schedule"]](done / group["t_total"], group["warmup"])
 
     def _update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state.update(step=0, exp_avg=torch.zeros_like(param), exp_avg_sq=torch.zeros_like(param))
         if group["max_grad_norm"] > 0:
             grad = grad * (group["max_grad_norm"] / (grad.norm() + 1e-6)).clamp(max=1)
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.mul_(group["b1"]).add_(grad, alpha=1 - group["b1"])
-        square.mul_(group["b2"]).addcmul_(grad, grad, value=1 - group["b2"])
+        mean, square = averages(state, grad, group["b1"], group["b2"])
         change = mean / (square.sqrt() + group["e"]) + group["weight_decay"] * param
-        param.sub_(change, alpha=self._rate(state["step"], group))
-        state["step"] += 1
+        param.sub_(change, alpha=self._rate(state["step"] - 1, group))

@@ -13,6 +13,10 @@ from torch_npu.utils.combine_tensors import npu_combine_tensors
 
 __all__ = ["NpuFusedOptimizerBase"]
 
+REQUIRED = object()  # the rate of rules that have none by default
+_NO_SETTINGS = ("self", "params", "__class__")
+_AT_LEAST_0 = ("lr", "eps", "e", "weight_decay")
+
 
 class NpuFusedOptimizerBase(Optimizer):
     """An optimizer of tensors of npu that updates many at once."""
@@ -45,8 +49,35 @@ class NpuFusedOptimizerBase(Optimizer):
         return torch.nn.utils.clip_grad_norm_(self._tensors(), max_norm, norm_type)
 
 
-class _Stepwise(NpuFusedOptimizerBase):
+def _settings(arguments: dict[str, Any]) -> dict[str, Any]:
+    chosen = {name: value for name, value in arguments.items() if name not in _NO_SETTINGS}
+    if chosen["lr"] is REQUIRED:
+        raise ValueError(f"{type(arguments['self']).__name__}: lr must be given")
+    return chosen
+
+
+def follow(rule: type[Optimizer], arguments: dict[str, Any]) -> None:
+    """Makes an optimizer one of torch's class ``rule``, over lists of tensors at once.
+
+    ``arguments`` are the locals() of its ``__init__``, which has those of ``rule`` by the same names.
+    """
+    rule.__init__(arguments["self"], arguments["params"], **_settings(arguments), foreach=True)
+
+
+class Stepwise(NpuFusedOptimizerBase):
     """An optimizer whose rule is written here: ``_update`` says how one parameter changes."""
+
+    def _begin(self, arguments: dict[str, Any]) -> None:
+        """``arguments`` are the locals() of ``__init__``: parameters and what each group of them may set otherwise.
+        Raises ValueError for what no rule takes."""
+        chosen = _settings(arguments)
+        for name in _AT_LEAST_0:
+            _check_range(name, chosen.get(name, 0), 0, None)
+        for index, beta in enumerate(chosen.get("betas", ())):
+            _check_range(f"betas[{index}]", beta, 0, 1)
+        for name in ("b1", "b2"):
+            _check_range(name, chosen.get(name, 0), 0, 1)
+        NpuFusedOptimizerBase.__init__(self, arguments["params"], chosen)
 
     def _update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -72,15 +103,20 @@ class _Stepwise(NpuFusedOptimizerBase):
         return loss
 
 
-def _check_range(name: str, value: float, allowed: bool, text: str) -> None:
-    if not allowed:
-        raise ValueError(f"{name} is {value}, and must be {text}")
+def averages(
+    state: dict[str, Any], grad: torch.Tensor, beta1: float, beta2: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The exponential averages of gradients and of their squares after one step more, which ``state`` counts, too."""
+    if not state:
+        state.update(step=0, exp_avg=torch.zeros_like(grad), exp_avg_sq=torch.zeros_like(grad))
+    state["step"] += 1
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    mean.mul_(beta1).add_(grad, alpha=1 - beta1)
+    square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    return mean, square
 
 
-def check_rates(lr: float, eps: float, betas: tuple[float, float] = (0, 0), weight_decay: float = 0) -> None:
-    """Raises ValueError for what no rule takes."""
-    _check_range("lr", lr, lr >= 0, "at least 0")
-    _check_range("eps", eps, eps >= 0, "at least 0")
-    for index, beta in enumerate(betas):
-        _check_range(f"betas[{index}]", beta, 0 <= beta < 1, "at least 0 and below 1")
-    _check_range("weight_decay", weight_decay, weight_decay >= 0, "at least 0")
+def _check_range(name: str, value: float, low: float, end: float | None) -> None:
+    if value < low or (end is not None and value >= end):
+        below = "" if end is None else f" and below {end}"
+        raise ValueError(f"{name} is {value}, and must be at least {low}{below}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase
+from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase, follow
 
 __all__ = ["NpuFusedRMSprop"]
 
@@ -26,14 +26,4 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase, torch.optim.RMSprop):
         momentum: float = 0,
         centered: bool = False,
     ):
-        torch.optim.RMSprop.__init__(
-            self,
-            params,
-            lr=lr,
-            alpha=alpha,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum=momentum,
-            centered=centered,
-            foreach=True,
-        )
+        follow(torch.optim.RMSprop, locals())

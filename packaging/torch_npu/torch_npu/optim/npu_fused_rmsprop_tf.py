@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import _Stepwise, check_rates
+from torch_npu.optim.npu_fused_optim_base import Stepwise
 
 __all__ = ["NpuFusedRMSpropTF"]
 
 
-class NpuFusedRMSpropTF(_Stepwise):
+class NpuFusedRMSpropTF(Stepwise):
     """RMSprop whose squares start at one and whose epsilon is inside of the root (tf.keras.optimizers.RMSprop).
 
     Args:
@@ -33,10 +33,7 @@ class NpuFusedRMSpropTF(_Stepwise):
         decoupled_decay: bool = False,
         lr_in_momentum: bool = True,
     ):
-        check_rates(lr, eps, weight_decay=weight_decay)
-        settings = dict(locals())
-        names = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "decoupled_decay", "lr_in_momentum")
-        super().__init__(params, {name: settings[name] for name in names})
+        self._begin(locals())
 
     def _update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         if not state:

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
-from torch_npu.optim.npu_fused_optim_base import NpuFusedOptimizerBase
+from torch_npu.optim.npu_fused_optim_base import REQUIRED, NpuFusedOptimizerBase, follow
 
 __all__ = ["NpuFusedSGD"]
 
 MOMENTUM_MIN = DAMPENING_DEFAULT = WEIGHT_DECAY_MIN = 0.0
-_REQUIRED = object()
 
 
 class NpuFusedSGD(NpuFusedOptimizerBase, torch.optim.SGD):
@@ -22,21 +21,10 @@ class NpuFusedSGD(NpuFusedOptimizerBase, torch.optim.SGD):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = _REQUIRED,
+        lr: float = REQUIRED,
         momentum: float = MOMENTUM_MIN,
         dampening: float = DAMPENING_DEFAULT,
         weight_decay: float = WEIGHT_DECAY_MIN,
         nesterov: bool = False,
     ):
-        if lr is _REQUIRED:
-            raise ValueError("NpuFusedSGD: lr must be given")
-        torch.optim.SGD.__init__(
-            self,
-            params,
-            lr=lr,
-            momentum=momentum,
-            dampening=dampening,
-            weight_decay=weight_decay,
-            nesterov=nesterov,
-            foreach=True,
-        )
+        follow(torch.optim.SGD, locals())
