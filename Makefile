@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
 PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_file_size scripts/fit_math \
-                 scripts/npu_operators scripts/options_page
+                 scripts/npu_operators scripts/options_page scripts/features_page
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 

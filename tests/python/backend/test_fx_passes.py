@@ -63,6 +63,7 @@ NOOPS = {
 }
 
 
+@pytest.mark.feature("2.03", "1.11", "12e.2")
 @pytest.mark.parametrize("name", NOOPS)
 def test_noops_go(name) -> None:
     fn, x = NOOPS[name]
@@ -74,6 +75,7 @@ def test_noops_go(name) -> None:
     assert name not in [t.__name__.split(".")[0] for t in removed.targets]
 
 
+@pytest.mark.feature("2.03")
 @pytest.mark.parametrize(
     ("fn", "kept"),
     [
@@ -89,6 +91,7 @@ def test_other_operators_stay(fn, kept) -> None:
     assert kept in run(fn, X)[0].targets
 
 
+@pytest.mark.feature("2.03")
 def test_aliases_go() -> None:
     """Of graphs that others made: ours have none."""
     look = Look()
@@ -98,6 +101,7 @@ def test_aliases_go() -> None:
     assert look.targets == [aten.sin.default, aten.cos.default]
 
 
+@pytest.mark.feature("1.11")
 def test_remove_noop_ops_saves_tasks() -> None:
     tasks = []
     for on in (False, True):
@@ -116,6 +120,7 @@ def test_plain_graphs_need_no_fx_passes() -> None:
     assert not artifact.near_misses
 
 
+@pytest.mark.feature("1.15", "2.02", "2.10", "2.11")
 def test_custom_passes_in_their_places() -> None:
     order = []
 
@@ -146,6 +151,7 @@ def test_custom_passes_in_their_places() -> None:
     assert_same(artifact.to_fx("view_to_reshape")(X)[0], X.cos().view(6, 4).exp(), exact=False)
 
 
+@pytest.mark.feature("2.10", "2.12")
 def test_a_custom_pass_that_makes_an_operand_of_a_view_strided() -> None:
     """Views became reshapes, so that they work on it."""
 
@@ -161,6 +167,7 @@ def test_a_custom_pass_that_makes_an_operand_of_a_view_strided() -> None:
     assert_same(compiled(X), X.sin().view(24) * 2, exact=False)
 
 
+@pytest.mark.feature("1.15")
 def test_custom_passes_that_fail() -> None:
     def breaks(gm, example_inputs, config):
         raise KeyError("mine")
@@ -194,6 +201,7 @@ def test_passes_see_both_graphs_of_a_training_step() -> None:
     assert aten.cos.default in seen[1]
 
 
+@pytest.mark.feature("1.23")
 def test_get_npu_backend() -> None:
     config = npugraph_ex.CompilerConfig()
     config.force_eager = True
@@ -207,6 +215,7 @@ def test_get_npu_backend() -> None:
         npugraph_ex.get_npu_backend(compiler_config={"force_eager": True})
 
 
+@pytest.mark.feature("10.01", "1.23")
 def test_custom_decompositions() -> None:
     backend = npugraph_ex.get_npu_backend(
         custom_decompositions={aten.sinh.default: lambda x: (x.exp() - (-x).exp()) / 2}
@@ -218,6 +227,7 @@ def test_custom_decompositions() -> None:
     assert "aten.exp" in artifact.graph("import")
 
 
+@pytest.mark.feature("1.23")
 @pytest.mark.parametrize("with_config", [True, False])
 def test_a_backend_of_ones_own(with_config) -> None:
     compiler = npugraph_ex.get_compiler() if with_config else npugraph_ex.compile_fx
@@ -240,6 +250,7 @@ def test_a_backend_of_ones_own(with_config) -> None:
     assert "aten.copy_" not in task_names(artifact)
 
 
+@pytest.mark.feature("1.23")
 def test_compile_fx_of_a_traced_graph() -> None:
     gm = make_fx(lambda x: (x.sin() + x.clone().cos(),), tracing_mode="fake")(X)
     before = gm.code
@@ -251,6 +262,7 @@ def test_compile_fx_of_a_traced_graph() -> None:
         npugraph_ex.compile_fx(gm, [X], {"nope": 1})
 
 
+@pytest.mark.feature("9.03")
 def test_the_loggers_are_one() -> None:
     import torchair
     from npugraph_ex.core.utils import logger

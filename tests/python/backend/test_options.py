@@ -112,11 +112,13 @@ def test_the_backend_is_found_by_name() -> None:
     assert lookup_backend("npugraph_ex") is npugraph_ex
 
 
+@pytest.mark.feature("1.01")
 def test_defaults() -> None:
     assert {option.name: option.default for option in OPTIONS} == DEFAULTS
     assert CompilerConfig().as_dict() == run().options == DEFAULTS
 
 
+@pytest.mark.feature("12b.17")
 def test_the_page_of_options_is_current() -> None:
     script = runpy.run_path(str(Path(__file__).parents[3] / "scripts/options_page"))
     assert script["PAGE"].read_text() == script["page"](), "docs/options.md is not current: run scripts/options_page"
@@ -126,6 +128,7 @@ def test_every_option_has_its_values_here() -> None:
     assert set(VALUES) == set(DEFAULTS)
 
 
+@pytest.mark.feature("1.01")
 @pytest.mark.parametrize(("name", "value"), ACCEPTED)
 def test_accepted_values(name, value) -> None:
     config = CompilerConfig()
@@ -135,6 +138,7 @@ def test_accepted_values(name, value) -> None:
     assert config.is_default(name) == (wanted == DEFAULTS[name])
 
 
+@pytest.mark.feature("1.01", "1.21", "11.02")
 @pytest.mark.parametrize(("name", "value", "error", "message"), REJECTED)
 def test_rejected_values(name, value, error, message) -> None:
     config = CompilerConfig()
@@ -148,6 +152,7 @@ def test_rejected_values(name, value, error, message) -> None:
     assert str(through_dynamo.value).startswith(str(direct.value))
 
 
+@pytest.mark.feature("1.01", "11.03")
 def test_configurations() -> None:
     config = CompilerConfig()
     config.force_eager = True
@@ -162,6 +167,7 @@ def test_configurations() -> None:
             use()
 
 
+@pytest.mark.feature("11.01")
 def test_unknown_options() -> None:
     with pytest.raises(ValueError, match="unknown option") as caught:
         npugraph_ex(None, [], options={"nope": 1})
@@ -185,6 +191,7 @@ def test_options_that_are_no_dict() -> None:
     assert str(caught.value).startswith("options of backend 'npugraph_ex' takes a dict, got ['verify'] (list)")
 
 
+@pytest.mark.feature("1.22")
 def test_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="takes no mode, got mode='max-autotune'"):
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="max-autotune")(torch.ones(3))
@@ -220,6 +227,7 @@ def passes_that_changed(artifact):
     return {stage.split(".")[0] for stage, before, after in stages if before != after}
 
 
+@pytest.mark.feature("1.13")
 def test_input_inplace_pass() -> None:
     artifact = run()
     assert "reinplace_inputs" in passes_that_changed(artifact)
@@ -230,6 +238,7 @@ def test_input_inplace_pass() -> None:
     assert any("copy_" in name for name in task_names(artifact))
 
 
+@pytest.mark.feature("1.13")
 def test_inplace_pass() -> None:
     assert "reinplace_intermediates" in passes_that_changed(run(fill))
     torch._dynamo.reset()

@@ -154,7 +154,12 @@ def test_compress_attention(ends: bool, with_masks: bool) -> None:
         check(torch_npu.npu_nsa_compress_attention, args, reference, **slow(False), **extra)
         extra |= {"actual_sel_seq_kvlen": BLOCK_ENDS}
     check(
-        torch_npu.npu_nsa_compress_attention, args, reference, compiled=ends and with_masks, dynamic=with_masks and not ends, **extra
+        torch_npu.npu_nsa_compress_attention,
+        args,
+        reference,
+        compiled=ends and with_masks,
+        dynamic=with_masks and not ends,
+        **extra,
     )
     check_gradient(torch_npu.npu_nsa_compress_attention, args, reference, **extra)
 

@@ -107,6 +107,7 @@ NORMS = {
 }
 
 
+@pytest.mark.feature("2.05", "2.06", "2.07", "2.08b", "12e.3")
 @pytest.mark.parametrize("epsilon", [(), (1e-5,), (2e-6,)])
 @pytest.mark.parametrize("rule", NORMS)
 def test_norms(rule, epsilon) -> None:
@@ -123,6 +124,7 @@ def test_norms(rule, epsilon) -> None:
     assert f"{made.rule}: " in artifact.explain()
 
 
+@pytest.mark.feature("2.05", "2.06", "12b.5")
 @pytest.mark.parametrize("rule", ["add_rms_norm_dynamic_quant", "add_rms_norm_flatten_dynamic_quant"])
 def test_norms_of_changing_sizes(rule) -> None:
     artifact = compiled(NORMS[rule][0], *norm_inputs(), dynamic=True)
@@ -134,6 +136,7 @@ def test_on_cpu_tensors() -> None:
     assert [made.rule for made in artifact.replacements] == ["add_rms_norm_dynamic_quant"]
 
 
+@pytest.mark.feature("1.14")
 def test_pattern_fusion_pass_off() -> None:
     artifact = compiled(quantise_all, *norm_inputs(), pattern_fusion_pass=False)
     assert not artifact.replacements
@@ -208,6 +211,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.feature("2.05", "2.06", "2.07", "2.08b", "2.08c")
 @pytest.mark.parametrize("fn", REFUSED, ids=lambda fn: fn.__name__)
 def test_norms_that_nearly_match(fn) -> None:
     artifact = compiled(fn, *norm_inputs())
@@ -218,6 +222,7 @@ def test_norms_that_nearly_match(fn) -> None:
     assert "Patterns that nearly matched" in artifact.explain()
 
 
+@pytest.mark.feature("2.08b")
 @pytest.mark.parametrize(
     ("inputs", "reason"),
     [
@@ -247,6 +252,7 @@ BMMS = {
 }
 
 
+@pytest.mark.feature("2.08a", "12e.3")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rule", BMMS)
 def test_batched_products(rule, dtype) -> None:
@@ -260,6 +266,7 @@ def test_batched_products(rule, dtype) -> None:
     assert f"perm_x1 = {perm}" in artifact.graph("pattern_fusion_pass")
 
 
+@pytest.mark.feature("2.08a")
 @pytest.mark.parametrize(
     ("fn", "sizes", "reason"),
     [
@@ -278,6 +285,7 @@ def test_batched_products_that_nearly_match(fn, sizes, reason) -> None:
     assert any(reason in miss.reason for miss in artifact.near_misses), artifact.near_misses
 
 
+@pytest.mark.feature("2.08a")
 def test_products_that_sum_too_much() -> None:
     x, w = tensors((1, 1, 65536), (1, 65536, 128), dtype=torch.float32)
     artifact = compiled(lambda x, w: (torch.bmm(x / 256, w / 256).transpose(0, 1),), x, w)
@@ -285,6 +293,7 @@ def test_products_that_sum_too_much() -> None:
     assert "is from 1 to 65535" in artifact.near_misses[0].reason
 
 
+@pytest.mark.feature("12b.3")
 def test_negative_dimensions_count_from_the_end() -> None:
     """Defect 3 of the original's list: its rule asked for an upper bound alone, and took -1 and -2 for 0 and 1."""
     x, w = tensors((B, M, K), (B, K, N), dtype=torch.float32)
@@ -292,6 +301,7 @@ def test_negative_dimensions_count_from_the_end() -> None:
     assert [made.rule for made in artifact.replacements] == ["bmm_transpose"]
 
 
+@pytest.mark.feature("12e.3")
 def test_all_rules_are_listed() -> None:
     names = [rule.name for rule in npugraph_ex.replacements() if rule.source == "built-in"]
     norms = [name + suffix for name in NORMS for suffix in ("", "_epsilon")]

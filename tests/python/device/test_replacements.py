@@ -46,6 +46,7 @@ X = torch.randn(4, 6)
 PAIR = (torch.empty(2, 2), torch.empty(2, 2))
 
 
+@pytest.mark.feature("2.18", "12e.4")
 @pytest.mark.parametrize("package", ["npugraph_ex", "torchair"])
 def test_the_documented_example(package) -> None:
     exec(compile(EXAMPLE.replace("{package}", package), "documented", "exec"), {})
@@ -90,6 +91,7 @@ def compiled_sum():
         return torch.compile(lambda x, y: x.sin() + y, backend="npugraph_ex")(X, X)
 
 
+@pytest.mark.feature("2.18", "1.14")
 def test_a_rule_takes_its_place() -> None:
     assert add_to_multiply() is not False
     torch.testing.assert_close(compiled_sum(), X.sin() * X)
@@ -111,6 +113,7 @@ def test_rules_are_listed_with_their_source() -> None:
     assert torchair.register_replacement is npugraph_ex.register_replacement
 
 
+@pytest.mark.feature("2.18")
 def test_the_same_pattern_twice() -> None:
     add_to_multiply()
     with pytest.raises(RuntimeError, match="Duplicate pattern"):
@@ -122,6 +125,7 @@ def test_the_same_pattern_twice() -> None:
     assert add_to_multiply(skip_duplicates=True) is not False
 
 
+@pytest.mark.feature("2.18")
 def test_extra_check_sees_the_sizes_of_the_graph() -> None:
     seen = []
 
@@ -144,6 +148,7 @@ def test_an_extra_check_that_fails() -> None:
         compiled_sum()
 
 
+@pytest.mark.feature("2.08c")
 def test_other_keyword_arguments_keep_a_call() -> None:
     """torch's own matcher would take it, and lose the factor."""
     add_to_multiply()
@@ -164,6 +169,7 @@ def test_an_intermediate_with_another_reader_stays() -> None:
     assert artifact.near_misses[0].reason == "sin has 2 readers, and the pattern 1"
 
 
+@pytest.mark.feature("2.18", "2.08c")
 def test_numbers() -> None:
     def search(x, scale):
         return (x * scale).relu()
@@ -177,6 +183,7 @@ def test_numbers() -> None:
     torch.testing.assert_close(got, (X * 3.5).abs())
 
 
+@pytest.mark.feature("2.18")
 def test_a_pattern_object() -> None:
     def of_two(x, y):
         return x.cos(), y.cos()
@@ -193,6 +200,7 @@ def test_a_pattern_object() -> None:
     assert not artifact.replacements
 
 
+@pytest.mark.feature("2.18")
 def test_a_tracing_function_of_ones_own() -> None:
     traced = []
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of the tree itself: each must accept a right tree and name what is wrong in a wrong one."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -146,3 +147,8 @@ def test_file_size_names_what_is_too_long(tmp_path: Path) -> None:
     code, output = run("check_file_size", "--root", str(write(tmp_path, files)))
     assert code == 1
     assert output.startswith("src/base/b.cc: 801 lines, at most 800 are allowed")
+
+
+def test_the_page_of_features_is_current() -> None:
+    script = runpy.run_path(str(SCRIPTS / "features_page"))
+    assert script["PAGE"].read_text() == script["page"](), "docs/features.md is not current: run scripts/features_page"
