@@ -171,9 +171,9 @@ void define_compressed_attention(Definitions& npu) {
       "map). Rows that fill no block are left out. actual_seq_len: the ends of sequences of packed rows");
   npu.composed("npu_nsa_compress_grad", &compress_grad, "gradients of npu_nsa_compress: of input and weight");
   npu.composite("npu_nsa_compress_infer.cache", &compress_infer,
-               "npu_nsa_compress of the last block of each sequence that ends with a block, into row slot_mapping of "
-               "cache, [slots, heads, size] or in pages. Input is pages, of which block_table names those of each "
-               "sequence; without it sequence i is page i. actual_seq_len: lengths of sequences");
+                "npu_nsa_compress of the last block of each sequence that ends with a block, into row slot_mapping of "
+                "cache, [slots, heads, size] or in pages. Input is pages, of which block_table names those of each "
+                "sequence; without it sequence i is page i. actual_seq_len: lengths of sequences");
   npu.composed(
       "npu_nsa_compress_attention", boxed<&compress_attention>(),
       "attention of packed queries to compressed rows, and the select_block_count most important blocks of "

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The choice of keys for each query by the lightning indexer (DeepSeek-V3.2, 2025).
-#include <algorithm>
 #include <limits>
 
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/index_scores.h"
 #include "torch/npu_ops/microscaling.h"
+#include "torch/npu_ops/parts.h"
 #include "torch/npu_ops/sparse_call.h"
 
 namespace npugraph::npu_ops {
@@ -14,16 +14,17 @@ namespace {
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 struct Choice {
   Tensor indices, scores;  // [batches, 1, rows, count], of -1 and -inf where there are fewer keys
 };
 
 Choice choose(const Tensor& scores, int64_t count) {
-  const int64_t found = std::min(count, scores.size(-1));
-  const auto [best, indices] = scores.topk(found, -1);
-  const Tensor real = indices.masked_fill(best.isneginf(), -1);
-  return {at::constant_pad_nd(real, {0, count - found}, -1),
-          at::constant_pad_nd(best, {0, count - found}, -std::numeric_limits<double>::infinity())};
+  const c10::SymInt columns = scores.sym_size(-1);
+  const Tensor enough = columns < count ? longer(scores, -1, count - columns, -kInfinity) : scores;
+  const auto [best, indices] = enough.topk(count, -1);
+  return {indices.masked_fill(best.isneginf(), -1), best};
 }
 
 // In the layout of queries; indices in int32.
@@ -114,8 +115,9 @@ void dense_softmax_lse(const OperatorHandle& op, Stack* stack) {
 }  // namespace
 
 void define_lightning_indexer(Definitions& npu) {
-  npu.computed(
-      "npu_lightning_indexer", boxed<&lightning_indexer>(), boxed<&lightning_indexer_meta>(),
+  npu.composed_without(
+      {"actual_seq_lengths_query", "actual_seq_lengths_key", "block_table"}, "npu_lightning_indexer",
+      boxed<&lightning_indexer>(), boxed<&lightning_indexer_meta>(),
       "for each query the sparse_count keys with the largest sums over heads of weights * relu(query @ key^T), the "
       "largest first, -1 where there are fewer. Results: their numbers in int32, and, with return_value, the sums. "
       "sparse_mode 3: of keys up to the query's position");

@@ -74,9 +74,11 @@ void kv_quant_sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack
 }  // namespace
 
 void define_sparse_attention(Definitions& npu) {
-  npu.computed("npu_sparse_flash_attention", boxed<&sparse_flash_attention>(), boxed<&sparse_flash_attention_meta>(),
-               "attention of each query to the blocks of keys that sparse_indices name. Results: this, and, with "
-               "return_softmax_lse, maxima and sums of the softmax, [B, key heads, S, heads of each] or without B");
+  npu.composed_without(
+      {"actual_seq_lengths_query", "actual_seq_lengths_kv", "block_table"}, "npu_sparse_flash_attention",
+      boxed<&sparse_flash_attention>(), boxed<&sparse_flash_attention_meta>(),
+      "attention of each query to the blocks of keys that sparse_indices name. Results: this, and, with "
+      "return_softmax_lse, maxima and sums of the softmax, [B, key heads, S, heads of each] or without B");
   npu.computed(
       "npu_kv_quant_sparse_flash_attention", boxed<&kv_quant_sparse_flash_attention>(),
       boxed<&kv_quant_sparse_flash_attention_meta>(),

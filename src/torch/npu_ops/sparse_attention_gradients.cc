@@ -176,14 +176,17 @@ void grad_kl_loss(const OperatorHandle& op, Stack* stack) {
 }  // namespace
 
 void define_sparse_attention_gradients(Definitions& npu) {
-  npu.computed("npu_sparse_flash_attention_grad", boxed<&sparse_flash_attention_grad>(),
-               boxed<&sparse_flash_attention_grad_meta>(),
-               "gradients of npu_sparse_flash_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
-               "value, query_rope, key_rope; empty ones for what is not given. That of key is that of keys and values "
-               "where value is None");
-  npu.computed("npu_lightning_indexer_grad", boxed<&lightning_indexer_grad>(), boxed<&lightning_indexer_grad_meta>(),
-               "gradients of the sums that npu_lightning_indexer gives with return_value, of which dy is the gradient: "
-               "of query, key, weights. relu has gradient 0 at 0");
+  npu.composed_without(
+      {"actual_seq_qlen", "actual_seq_kvlen"}, "npu_sparse_flash_attention_grad", boxed<&sparse_flash_attention_grad>(),
+      boxed<&sparse_flash_attention_grad_meta>(),
+      "gradients of npu_sparse_flash_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
+      "value, query_rope, key_rope; empty ones for what is not given. That of key is that of keys and values "
+      "where value is None");
+  npu.composed_without(
+      {"actual_seq_lengths_query", "actual_seq_lengths_key"}, "npu_lightning_indexer_grad",
+      boxed<&lightning_indexer_grad>(), boxed<&lightning_indexer_grad_meta>(),
+      "gradients of the sums that npu_lightning_indexer gives with return_value, of which dy is the gradient: "
+      "of query, key, weights. relu has gradient 0 at 0");
   npu.composed("npu_dense_lightning_indexer_grad_kl_loss", boxed<&grad_kl_loss>(),
                "the sum over queries of KL(p || softmax(scores of npu_lightning_indexer)), where p is the sum over "
                "heads of softmax(query @ key^T * scale_value), over its own sum (DeepSeek-V3.2, 2025, equation 3), "

@@ -157,6 +157,34 @@ def test_lightning_indexer_grad(layout: str, mode: int) -> None:
     check(op, args, reference, whole=True, layout=layout, sparse_mode=mode, **checks, **sizes)
 
 
+def test_batches_of_one_length() -> None:
+    """Nothing is read, and compiled graphs see the parts; there are fewer keys than are asked for."""
+    query, key, weights = normal(2, 3, HEADS, SIZE), normal(2, 4, 1, SIZE, seed=1), normal(2, 3, HEADS, seed=2)
+
+    def scores(query, key, weights) -> list[torch.Tensor]:
+        parts = zip(query, key, weights, strict=True)
+        return [
+            scores_of(q.transpose(0, 1)[None], k.transpose(0, 1)[None], w.mT[None, ..., None], 3) for q, k, w in parts
+        ]
+
+    def reference(*args: torch.Tensor, **_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return tuple(torch.cat(x).transpose(1, 2) for x in zip(*map(best_of, scores(*args)), strict=True))
+
+    args = (query, key, weights)
+    check(torch_npu.npu_lightning_indexer, args, reference, sparse_count=COUNT, return_value=True)
+    indices = torch_npu.npu_lightning_indexer(*args, sparse_count=COUNT)[0]
+
+    def of_gradient(query, key, dy, indices, weights) -> tuple[torch.Tensor, ...]:
+        def loss(*given: torch.Tensor) -> torch.Tensor:
+            values = taken(torch.cat(scores(*given)), indices.transpose(1, 2))
+            return (values.transpose(1, 2) * dy).sum()
+
+        return gradients(loss, query, key, weights)
+
+    args = (query, key, normal(*indices.shape, seed=3), indices, weights)
+    check(torch_npu.npu_lightning_indexer_grad, args, of_gradient)
+
+
 def test_gradient() -> None:
     """Of the scores of the chosen keys, of which all are there in mode 0."""
     extra = settings("TND", "TND", NAMES, sparse_count=3, sparse_mode=0, return_value=True)

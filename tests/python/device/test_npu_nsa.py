@@ -153,14 +153,8 @@ def test_compress_attention(ends: bool, with_masks: bool) -> None:
         extra |= {"actual_seq_qlen": QUERY_ENDS, "actual_cmp_seq_kvlen": KEY_ENDS}
         check(torch_npu.npu_nsa_compress_attention, args, reference, **slow(False), **extra)
         extra |= {"actual_sel_seq_kvlen": BLOCK_ENDS}
-    check(
-        torch_npu.npu_nsa_compress_attention,
-        args,
-        reference,
-        compiled=ends and with_masks,
-        dynamic=with_masks and not ends,
-        **extra,
-    )
+    checks = {"compiled": ends and with_masks, "dynamic": with_masks and not ends}
+    check(torch_npu.npu_nsa_compress_attention, args, reference, **checks, **extra)
     check_gradient(torch_npu.npu_nsa_compress_attention, args, reference, **extra)
 
 

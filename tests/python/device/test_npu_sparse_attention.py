@@ -130,6 +130,32 @@ def test_sparse_flash_attention_grad(
     check(op, args, reference, whole=True, layout=layout, sparse_mode=mode, **checks, **sizes, **rope)
 
 
+def test_batches_of_one_length() -> None:
+    """Nothing is read, and compiled graphs see the parts."""
+    query, key, value = normal(2, 3, HEADS, SIZE), normal(2, 5, 2, SIZE, seed=1), normal(2, 5, 2, SIZE, seed=2)
+    chosen = torch.stack([torch.randperm(5, generator=torch.Generator().manual_seed(i))[:3] for i in range(6)])
+    chosen = chosen.view(2, 3, 1, 3).int()
+
+    def reference(query, key, value, chosen, *_: Any, **__: Any) -> tuple[torch.Tensor, ...]:
+        heads = (x.transpose(1, 2)[:, None] for x in (query, key, value, chosen))
+        parts = [of_sequence(*x, 3, 1) for x in zip(*heads, strict=True)]
+        result, *statistics = (torch.cat(x).transpose(1, 2) for x in zip(*parts, strict=True))
+        return result, *(x.unflatten(2, (2, -1)).squeeze(-1).transpose(1, 2) for x in statistics)
+
+    args = (query, key, value, chosen, SCALE)
+    check(torch_npu.npu_sparse_flash_attention, args, reference, return_softmax_lse=True)
+    saved = torch_npu.npu_sparse_flash_attention(*args, return_softmax_lse=True)
+    gradient = normal(*saved[0].shape, seed=7)
+
+    def of_gradient(query, key, value, chosen, gradient, *_: Any) -> list[torch.Tensor]:
+        leaves = [x.detach().requires_grad_() for x in (query, key, value)]
+        reference(*leaves, chosen)[0].backward(gradient)
+        return [*(x.grad for x in leaves), torch.empty(0), torch.empty(0)]
+
+    args = (query, key, value, chosen, gradient, *saved, SCALE, 1)
+    check(torch_npu.npu_sparse_flash_attention_grad, args, of_gradient)
+
+
 def test_gradient() -> None:
     given, extra = arguments("TND", True, True), settings("TND", "TND", ("layout_kv", "actual_seq_lengths_kv"))
     chosen = arranged_choices(choices(1), "TND")
