@@ -32,7 +32,7 @@ void check_compression(const Compression& how, const Tensor& input, const Tensor
 // int64 [blocks, size of a block]: the rows of each block in each sequence. Rows at the end of a sequence that fill no block are
 // in none.
 Tensor rows_of_blocks(const Compression& how, const Tensor& input, at::OptionalIntArrayRef ends) {
-  std::vector<Tensor> starts;
+  std::vector<Tensor> starts{count_up(input, 0)};
   const auto add = [&](const SymInt& first, const SymInt& rows) {
     const SymInt blocks = rows < how.size ? SymInt(0) : (rows - how.size) / how.stride + 1;
     starts.push_back(count_up(input, blocks) * how.stride + at::Scalar(first));

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 import torch_npu
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.python.device.attention_reference import attention, by_heads, from_heads, seen, starts_and_ends
-from tests.python.device.npu_operators import check, check_gradient, check_refused, normal
+from tests.python.device.npu_operators import check, check_close, check_gradient, check_refused, normal
 
 HEADS, KEY_HEADS, SIZE, VALUE_SIZE, SCALE = 4, 2, 8, 6, 0.3
 BLOCK, STRIDE, SELECTED, COUNT = (
@@ -50,6 +52,15 @@ def test_compress(ends: list[int] | None, dtype: torch.dtype) -> None:
     args = (normal(19, KEY_HEADS, SIZE, dtype=dtype), normal(BLOCK, KEY_HEADS, dtype=dtype, seed=1), BLOCK, STRIDE)
     check(torch_npu.npu_nsa_compress, args, compressed, actual_seq_len=ends, **slow(dtype == torch.float32))
     check_gradient(torch_npu.npu_nsa_compress, args, compressed, actual_seq_len=ends)
+
+
+@settings(max_examples=20, deadline=None)
+@given(lengths=st.lists(st.integers(0, 7), max_size=4), size=st.integers(1, 4), stride=st.integers(1, 5))
+def test_compress_of_any_sizes(lengths: list[int], size: int, stride: int) -> None:
+    input, weight = normal(sum(lengths) + 1, KEY_HEADS, SIZE), normal(size, KEY_HEADS, seed=1)
+    ends = torch.tensor(lengths, dtype=torch.int64).cumsum(0).tolist()
+    want = compressed(input, weight, size, stride, actual_seq_len=ends) if ends else input[:0]
+    check_close(torch_npu.npu_nsa_compress(input, weight, size, stride, actual_seq_len=ends), want)
 
 
 @pytest.mark.parametrize("ends", [None, [3, 12, 17]])
@@ -212,7 +223,7 @@ def of_selected(
     own = torch.zeros(HEADS, q.shape[2], k.shape[2], dtype=torch.bool)
     for row in range(q.shape[2]):
         for head in range(HEADS):
-            for block in chosen[row, head // (HEADS // KEY_HEADS)].tolist():
+            for block in chosen[row, head // (HEADS // chosen.shape[1])].tolist():
                 if block >= 0:
                     own[head, row, block * SELECTED : (block + 1) * SELECTED] = True
     result, maxima, sums = attention(q, k, v, SCALE, visible=own if visible is None else own & visible)
@@ -274,13 +285,15 @@ def test_select_attention_grad(mask: str) -> None:
 
 
 def test_select_attention_of_one_sequence() -> None:
-    """Without lengths."""
+    """Without lengths; sizes may be symbols."""
+    query, key, value, chosen, *rest = select_args()
+    args = (query, key[:, :1], value[:, :1], chosen[:, :1], *rest)
 
     def reference(query, key, value, chosen, *_: Any) -> tuple[torch.Tensor, ...]:
         return of_selected(query, key, value, chosen, None)
 
-    check(torch_npu.npu_nsa_select_attention, select_args(), reference, compiled=False)
-    check_select_attention_grad(select_args(), reference, compiled=False, dynamic=True)
+    check(torch_npu.npu_nsa_select_attention, args, reference, compiled=False)
+    check_select_attention_grad(args, reference, compiled=False, dynamic=True)
 
 
 @pytest.mark.parametrize("layout", ["TND", "BSND", "BSH"])
@@ -304,7 +317,20 @@ def test_select_attention_infer(layout: str) -> None:
     indices = torch.cat(chosen) if layout == "TND" else torch.stack(chosen)
     args = (given, *pages, indices, SCALE, HEADS, KEY_HEADS, SELECTED, COUNT, PAGE)
     extra = {"layout": layout, "block_table": TABLE, "actual_seq_kvlen": [5, 9]}
-    check(torch_npu.npu_nsa_select_attention_infer, args, reference, **slow(layout == "BSND"), **extra)
+    check(torch_npu.npu_nsa_select_attention_infer, args, reference, compiled=layout == "BSND", dynamic=False, **extra)
+
+
+def test_sequences_without_keys() -> None:
+    """A sequence shorter than a block has no compressed rows, and no sequence need have queries."""
+    query, key = normal(5, HEADS, SIZE), normal(5, KEY_HEADS, SIZE, seed=1)
+    for op, rest, name in (
+        (torch_npu.npu_nsa_compress_attention, (SCALE, HEADS, BLOCK, STRIDE, SELECTED, COUNT), "actual_cmp_seq_kvlen"),
+        (torch_npu.npu_nsa_select_attention, (choice(5, 5, 0), SCALE, HEADS, SELECTED, COUNT), "actual_seq_kvlen"),
+    ):
+        got = op(query, key, key, *rest, **{"actual_seq_qlen": [2, 2, 5], name: [0, 1, 5]})
+        assert not got[0][:2].any() and got[0][2:].any()
+        if name == "actual_cmp_seq_kvlen":
+            assert (got[1][:2] == -1).all()
 
 
 def test_select_attention_infer_without_pages() -> None:
@@ -316,7 +342,7 @@ def test_select_attention_infer_without_pages() -> None:
         return torch.stack([of_selected(*x, None)[0] for x in zip(query, key, value, chosen, strict=True)])
 
     args = (query, key, value, chosen, SCALE, HEADS, KEY_HEADS, SELECTED, COUNT, PAGE)
-    check(torch_npu.npu_nsa_select_attention_infer, args, reference)
+    check(torch_npu.npu_nsa_select_attention_infer, args, reference, compiled=False)
 
 
 def test_errors() -> None:
