@@ -97,9 +97,12 @@ Tensor& compress_infer(const Tensor& input, const Tensor& weight, const Tensor& 
   TORCH_CHECK(lengths, how.op, ": actual_seq_len is missing");
   TORCH_CHECK(input.sym_size(1) == page_block_size, how.op, ": page_block_size is ", page_block_size,
               ", and pages of input have ", input.sym_size(1), " rows");
+  const int64_t sequences = static_cast<int64_t>(lengths->size());
+  TORCH_CHECK(slot_mapping.dim() == 1 && slot_mapping.sym_size(0) == sequences, how.op, ": slot_mapping has shape ",
+              slot_mapping.sym_sizes(), ", and there are ", sequences, " sequences");
   const Tensor slots = cache.dim() == 3 ? cache : cache.flatten(0, 1);
   const Tensor table = block_table.value_or(Tensor());
-  for (int64_t index = 0; index < static_cast<int64_t>(lengths->size()); ++index) {
+  for (int64_t index = 0; index < sequences; ++index) {
     const int64_t length = lengths->at(index);
     if (length < size || (length - size) % stride != 0) continue;
     const Tensor block = wide(last_rows(input, table, index, length, size)).unsqueeze(0);

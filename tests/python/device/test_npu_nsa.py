@@ -363,6 +363,8 @@ def test_errors() -> None:
         name, "page_block_size is 5, and pages of input have 3 rows", *args, 5, actual_seq_len=[4], cache=rows
     )
     check_refused(name, "actual_seq_len is missing", *args, PAGE, cache=rows)
+    message = r"slot_mapping has shape \[1\], and there are 2 sequences"
+    check_refused(name, message, *args, PAGE, actual_seq_len=[4, 4], cache=rows)
 
     query = normal(8, HEADS, SIZE)
     name, args = "npu_nsa_compress_attention", (query, rows, rows, SCALE)
