@@ -58,11 +58,13 @@ StoredRows stored_of(const CallArguments& call, const char* name) {
   return StoredRows(call.op(), name, tensor, call_layout(call).in, key_heads_of(call));
 }
 
+bool is_quantised(at::ScalarType type) { return c10::elementSize(type) == 1; }
+
 at::ScalarType result_type_of(const CallArguments& call) {
   const at::ScalarType query = call.tensor({"query"}).scalar_type();
   const Tensor rope = call.optional_tensor({"query_rope"});
   at::ScalarType type = query;
-  if (query == at::kChar) type = rope.defined() ? rope.scalar_type() : at::kHalf;
+  if (is_quantised(query)) type = rope.defined() ? rope.scalar_type() : at::kHalf;
   if (call.optional_tensor({"quant_scale2", "quant_scale_out"}).defined()) type = at::kChar;
   return type_of_code(call.op(), "out_dtype", call.optional_integer({"out_dtype"}), type);
 }
@@ -86,17 +88,22 @@ InferAttention::InferAttention(const CallArguments& call)
   take_result(call);
 }
 
+// One for all, for each row of each head or, in mode 7, for blocks of these.
+Tensor InferAttention::scale_of_queries(const CallArguments& call, const Tensor& scale) const {
+  if (scale.sym_numel() == 1) return scale.reshape({1, 1, 1, 1});
+  if (call.integer({"query_quant_mode"}) == 7) return scale_of_blocks(op_, "query", scale, query_);
+  const Axes axes = layout_.in == Axes::kBSH ? Axes::kBSND : layout_.in;
+  return to_heads(op_, "dequant_scale_query", scale.unsqueeze(-1), axes, heads_of(call));
+}
+
 void InferAttention::take_queries(const CallArguments& call) {
   const Tensor& query = call.tensor({"query"});
-  check_type(op_, "query", query, {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kChar});
-  const int64_t heads = heads_of(call);
+  check_type(op_, "query", query,
+             {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   const Tensor scale = call.optional_tensor({"dequant_scale_query"});
-  if (scale.defined()) {  // one for each row of each head
-    const Axes axes = layout_.in == Axes::kBSH ? Axes::kBSND : layout_.in;
-    query_ = wide(query_) * wide(to_heads(op_, "dequant_scale_query", scale.unsqueeze(-1), axes, heads));
-  }
+  if (scale.defined()) query_ = wide(query_) * wide(scale_of_queries(call, scale));
   const Tensor rope = call.optional_tensor({"query_rope"});
-  if (rope.defined()) query_rope_ = to_heads(op_, "query_rope", rope, layout_.in, heads);
+  if (rope.defined()) query_rope_ = to_heads(op_, "query_rope", rope, layout_.in, heads_of(call));
   // The tokens that are decoded now have no lengths of their own.
   const bool decodes = std::string_view(op_) == "npu_incre_flash_attention";
   if (!decodes) query_lengths_ = call.integers({"actual_seq_lengths", "actual_seq_qlen"});
@@ -134,7 +141,7 @@ void InferAttention::take_weighting(const CallArguments& call) {
     mask_ = with_four_dims(call.optional_tensor({"atten_mask"}), rows);
   bias_ = with_four_dims(call.optional_tensor({"pse_shift"}), rows);
   sink_ = call.optional_tensor({"learnable_sink"});
-  if (call.tensor({"query"}).scalar_type() != at::kChar) return;
+  if (!is_quantised(call.tensor({"query"}).scalar_type())) return;
   score_factor_ = call.optional_tensor({"dequant_scale1", "deq_scale1"});
   const Tensor weight_scale = call.optional_tensor({"quant_scale1"});
   result_factor_ = for_heads(call.optional_tensor({"dequant_scale2", "deq_scale2"}), query_.sym_size(1));
@@ -145,8 +152,14 @@ void InferAttention::take_prefix(const CallArguments& call) {
   const Tensor key = call.optional_tensor({"key_shared_prefix"}), value = call.optional_tensor({"value_shared_prefix"});
   TORCH_CHECK(key.defined() == value.defined(), op_, ": key_shared_prefix and value_shared_prefix go together");
   if (!key.defined()) return;
-  key_prefix_ = to_heads(op_, "key_shared_prefix", key, layout_.in, key_heads_of(call));
-  value_prefix_ = to_heads(op_, "value_shared_prefix", value, layout_.in, key_heads_of(call));
+  // Numbers, as those of keys and values.
+  const auto prefix = [&](const char* name, const Tensor& tensor, int64_t index) {
+    StoredRows rows(op_, name, tensor, layout_.in, key_heads_of(call));
+    rows.set_quantisation(op_, name, quantisation_of(call, index));
+    return rows.all();
+  };
+  key_prefix_ = prefix("key_shared_prefix", key, 0);
+  value_prefix_ = prefix("value_shared_prefix", value, 1);
   const GivenLengths length = call.integers({"actual_shared_prefix_len"});
   if (!length || length->empty()) return;
   key_prefix_ = key_prefix_.narrow(2, 0, length->front());
@@ -159,7 +172,7 @@ void InferAttention::take_result(const CallArguments& call) {
   result_offset_ = for_heads(call.optional_tensor({"quant_offset2", "quant_offset_out"}), query_.sym_size(1));
   type_ = result_type_of(call);
   const auto differs = [&](const StoredRows& rows) { return rows.stored().scalar_type() != query; };
-  in_float32_ = query == at::kChar || result_scale_.defined() || differs(*key_) || differs(*value_);
+  in_float32_ = is_quantised(query) || result_scale_.defined() || differs(*key_) || differs(*value_);
 }
 
 Tensor InferAttention::in_common_type(const Tensor& tensor) const { return in_float32_ ? wide(tensor) : tensor; }

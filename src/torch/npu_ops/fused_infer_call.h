@@ -27,6 +27,7 @@ class InferAttention {
     KeyRows keys;
   };
 
+  Tensor scale_of_queries(const CallArguments& call, const Tensor& scale) const;
   void take_queries(const CallArguments& call);
   void take_keys(const CallArguments& call);
   void take_weighting(const CallArguments& call);

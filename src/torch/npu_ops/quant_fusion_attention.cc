@@ -3,8 +3,8 @@
 #include <tuple>
 
 #include "torch/npu_ops/attention_core.h"
-#include "torch/npu_ops/attention_layout.h"
 #include "torch/npu_ops/families.h"
+#include "torch/npu_ops/stored_rows.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -24,27 +24,6 @@ void check_stored(const char* op, const Stored& given, std::optional<int64_t> qu
               given.values.scalar_type());
 }
 
-// How many rows have the same scale: the power of two of which `blocks` cover `rows`.
-c10::SymInt rows_of_block(const c10::SymInt& rows, const c10::SymInt& blocks) {
-  c10::SymInt out = 1;
-  while ((rows + out - 1) / out > blocks) out = out * 2;
-  return out;
-}
-
-// `scale` for each row of `heads`, [batches, heads, rows, size].
-Tensor scale_of_rows(const char* op, const Stored& given, const Tensor& heads) {
-  const Tensor scale = wide(given.scale);
-  if (scale.sym_numel() == 1) return scale.reshape({1, 1, 1, 1});
-  TORCH_CHECK(scale.dim() == 4 && scale.sym_size(0) == heads.sym_size(0) && scale.sym_size(1) == heads.sym_size(1) &&
-                  scale.sym_size(3) == 1,
-              op, ": the scale of ", given.name, " has shape ", scale.sym_sizes(),
-              ", allowed are one number and (batches, heads, blocks of rows, 1)");
-  const c10::SymInt rows = heads.sym_size(2), blocks = scale.sym_size(2), block = rows_of_block(rows, blocks);
-  TORCH_CHECK((rows + block - 1) / block == blocks, op, ": the scale of ", given.name, " has ", blocks,
-              " blocks, which are not those of ", rows, " rows by any power of two");
-  return scale.unsqueeze(3).expand_symint({-1, -1, -1, block, -1}).flatten(2, 3).narrow_symint(2, 0, rows);
-}
-
 struct Call {
   const char* op;
   int64_t heads;
@@ -56,7 +35,9 @@ struct Call {
 Tensor numbers(const Call& call, const Stored& given, const c10::SymInt& heads) {
   check_stored(call.op, given, call.query_dtype);
   const Tensor stored = to_heads(call.op, given.name, given.values, call.axes, heads);
-  return wide(stored) * scale_of_rows(call.op, given, stored);
+  const Tensor scale = wide(given.scale);
+  const bool is_one = scale.sym_numel() == 1;
+  return wide(stored) * (is_one ? scale.reshape({1, 1, 1, 1}) : scale_of_blocks(call.op, given.name, scale, stored));
 }
 
 struct Operands {

@@ -277,14 +277,76 @@ def test_quantised_keys_in_one_tensor_of_scales() -> None:
     check_infer((query, key, value), reference, compiled=False, **given("BSH", **extra))
 
 
-@pytest.mark.parametrize("mode", [0, 4, 5])
+GROUPS, BLOCK = 2, 2  # of elements of a row, rows
+
+
+@pytest.mark.parametrize("mode", [6, 7])
+def test_quantised_groups_and_blocks(mode: int) -> None:
+    query = inputs("BNSD")[0]
+    key, value = (normal(2, KEY_HEADS, 7, SIZE, seed=seed).to(torch.float8_e4m3fn) for seed in (1, 2))
+    shape = (2, KEY_HEADS, 7, GROUPS) if mode == 6 else (2, KEY_HEADS, 4, 1)
+    scales = [normal(*shape, seed=seed) for seed in (3, 4)]
+
+    def numbers(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        along, count = (3, SIZE // GROUPS) if mode == 6 else (2, BLOCK)
+        return x.double() * scale.double().repeat_interleave(count, along)[:, :, :7]
+
+    extra = {"key_antiquant_scale": scales[0], "value_antiquant_scale": scales[1]}
+    extra |= {"key_antiquant_mode": mode, "value_antiquant_mode": mode, "actual_seq_lengths_kv": [7, 4]}
+
+    def reference(query, key, value, **kwargs):
+        return infer(query, numbers(key, scales[0]), numbers(value, scales[1]), **kwargs)
+
+    check_infer((query, key, value), reference, compiled=False, dynamic=False, **given("BNSD", **extra))
+
+
+def words(values: torch.Tensor) -> torch.Tensor:
+    """Values in [-8, 7], eight of the last dimension to an int32, the first in the lowest bits."""
+    return sum((values[..., i::8].int() & 15) << 4 * i for i in range(8)).int()
+
+
+@pytest.mark.parametrize("layout", ["BSH", "BNSD"])
+def test_keys_in_int4(layout: str) -> None:
+    query = inputs(layout, size=16)[0]
+    key, value = (integers(-8, 8, 2, KEY_HEADS, 7, 16, seed=seed) for seed in (1, 2))
+    scales = [normal(KEY_HEADS, 1, 16, seed=seed) for seed in (3, 4)]
+    stored = [words(from_heads(x, layout)) for x in (key, value)]
+    names = ("key_antiquant_scale", "value_antiquant_scale")
+    extra = dict(zip(names, (x.flatten() for x in scales), strict=True))
+
+    def reference(query, _, __, **kwargs):
+        return infer(
+            query, *(from_heads(x * s.double(), layout) for x, s in zip((key, value), scales, strict=True)), **kwargs
+        )
+
+    check_infer((query, *stored), reference, compiled=layout == "BSH", **given(layout, **extra))
+
+
+@pytest.mark.parametrize("form", ["BnBsH", "BnNBsD", "NZ"])
+def test_pages_in_int4(form: str) -> None:
+    lengths, query = [7, 5], normal(2, HEADS, 1, 32)
+    rows = [integers(-8, 8, 2, KEY_HEADS, 7, 32, dtype=torch.int32, seed=seed) for seed in (1, 2)]
+    (key, table), (value, _) = (paged(words(x), lengths, 2, form) for x in rows)
+    scale = normal(1, seed=3)
+    extra = {"block_table": table, "block_size": 2, "actual_seq_lengths_kv": lengths}
+    scales = {"key_antiquant_scale": scale, "value_antiquant_scale": scale}
+    got = torch_npu.npu_fused_infer_attention_score(query, key, value, **given("BNSD", **extra, **scales))
+    exact = [x * scale.double() for x in rows]
+    check_close(got, infer(query.double(), *exact, **given("BNSD", actual_seq_lengths_kv=lengths)))
+
+
+@pytest.mark.parametrize("mode", [0, 1, 3, 4, 5])
 def test_quantised_pages(mode: int) -> None:
     lengths = [7, 5]
     key, value = (integers(-9, 9, 2, KEY_HEADS, 7, SIZE, dtype=torch.int8, seed=seed) for seed in (1, 2))
     heads = KEY_HEADS if mode == 5 else 1
     scale = normal(1, KEY_HEADS, 1, SIZE) if mode == 0 else normal(2, heads, 7, 1, seed=3)
+    if mode == 3:
+        scale = normal(2, KEY_HEADS, 7, 1, seed=3)
     paged_scale = {
         0: lambda: scale.flatten(),
+        1: lambda: scale[:, 0, :, 0],
+        3: lambda: scale[..., 0],
         4: lambda: paged(scale, lengths, 2, "")[0][:, :, 0, 0],
         5: lambda: paged(scale, lengths, 2, "BnNBsD")[0][..., 0],
     }[mode]().contiguous()
@@ -342,6 +404,23 @@ def test_prefixes() -> None:
     check_infer(inputs("BNSD"), reference, whole=True, compiled=False, **given("BNSD", **extra))
 
 
+def test_quantised_prefixes() -> None:
+    query = inputs("BNSD")[0]
+    rows, prefix = (
+        [integers(-9, 9, n, KEY_HEADS, 5, SIZE, dtype=torch.int8, seed=n + i) for i in (1, 2)] for n in (2, 1)
+    )
+    scales = [normal(KEY_HEADS, 1, SIZE, seed=seed) for seed in (3, 4)]
+    names = ("key_antiquant_scale", "value_antiquant_scale")
+    extra = dict(zip(names, (x.flatten() for x in scales), strict=True))
+    extra |= {"key_shared_prefix": prefix[0], "value_shared_prefix": prefix[1]}
+    both = [
+        torch.cat([p.expand(2, -1, -1, -1), x], 2) * scale.double()
+        for p, x, scale in zip(prefix, rows, scales, strict=True)
+    ]
+    got = torch_npu.npu_fused_infer_attention_score(query, *rows, **given("BNSD", **extra))
+    check_close(got, infer(query.double(), *both, **given("BNSD")))
+
+
 def test_rows_at_the_end() -> None:
     query, key, value = inputs("BNSD", rows=1)
     got = torch_npu.npu_fused_infer_attention_score(
@@ -392,6 +471,21 @@ def test_version_2_with_quantised_queries() -> None:
         )
 
     check(torch_npu.npu_fused_infer_attention_score_v2, (query, key, value), reference, compiled=False, **extra)
+
+
+def test_version_2_in_float8() -> None:
+    """Scales of blocks of rows."""
+    args = [normal(2, n, 7, SIZE, seed=n).to(torch.float8_e4m3fn) for n in (HEADS, KEY_HEADS, KEY_HEADS)]
+    scales = [normal(2, x.shape[1], 4, 1, seed=5 + i) for i, x in enumerate(args)]
+    names = ("dequant_scale_query", "dequant_scale_key", "dequant_scale_value")
+    modes = dict.fromkeys(("query_quant_mode", "key_quant_mode", "value_quant_mode"), 7)
+    extra = renamed(given("BNSD")) | modes | dict(zip(names, scales, strict=True))
+    got, _ = torch_npu.npu_fused_infer_attention_score_v2(*args, **extra)
+    assert got.dtype == torch.float16
+    exact = [
+        x.double() * scale.double().repeat_interleave(BLOCK, 2)[:, :, :7] for x, scale in zip(args, scales, strict=True)
+    ]
+    check_close(got, infer(*exact, **given("BNSD"))[0])
 
 
 @pytest.mark.parametrize("version", ["", "_v2"])
@@ -449,7 +543,14 @@ def test_steps() -> None:
         ({"actual_seq_lengths_kv": [8, 1]}, "the lengths of keys has 8, allowed are 0 to 7"),
         ({"actual_seq_lengths": [1, 2, 3]}, "the lengths of queries has 3 lengths, allowed are 1 and 2"),
         ({"query_rope": normal(2, 4, 5, 2)}, "query_rope and key_rope go together"),
-        ({"key_antiquant_scale": normal(1), "key_antiquant_mode": 4}, "mode of quantisation of key is 4, allowed are"),
+        (
+            {"key_antiquant_scale": normal(1), "key_antiquant_mode": 4},
+            "mode of quantisation of key is 4, allowed are 0 to 3, 6 and 7, and 4 and 5 with block_table",
+        ),
+        (
+            {"key_antiquant_scale": normal(2, 2, 3), "key_antiquant_mode": 7},
+            r"the scale of key has shape \[2, 2, 3\], allowed is \(2, 2, blocks of rows, 1\)",
+        ),
         ({"input_layout": "BNDS"}, 'the layout is "BNDS"'),
     ],
 )
@@ -465,6 +566,9 @@ def test_errors_of_pages() -> None:
     query, (cache, table) = normal(2, HEADS, 1, SIZE), paged(normal(2, KEY_HEADS, 7, SIZE), [7, 7], 2, "BnBsH")
     with pytest.raises(RuntimeError, match="block_table needs the lengths of keys"):
         torch_npu.npu_fused_infer_attention_score(query, cache, cache, block_table=table, **given("BNSD"))
+    modes = {"key_antiquant_scale": normal(1), "key_antiquant_mode": 7, "actual_seq_lengths_kv": [7, 7]}
+    with pytest.raises(RuntimeError, match="of key is 7, allowed with block_table are 0 to 5"):
+        torch_npu.npu_fused_infer_attention_score(query, cache, cache, block_table=table, **given("BNSD"), **modes)
     with pytest.raises(RuntimeError, match="layouts with T need the lengths of queries"):
         torch_npu.npu_fused_infer_attention_score(
             *[normal(9, HEADS, SIZE)] * 3, **given("TND") | {"num_key_value_heads": 4}
