@@ -31,9 +31,26 @@ std::vector<int64_t> lengths_of(const CallArguments& call, CallArguments::Names 
   return *out;
 }
 
-StoredRows cache_of(const CallArguments& call, const char* name, const Tensor& cache) {
+// Whether a cache for heads of this size has pages of (heads * size / n, block size, n), the layout NZ, and not of (block size,
+// heads, size).
+bool is_in_pieces(const CallArguments& call, const char* name, const Tensor& cache, const c10::SymInt& size) {
   check_dims(call.op(), name, cache, 4, 4);
-  return StoredRows(cache, PageForm::kBnBsND, key_heads_of(call));
+  const int64_t heads = key_heads_of(call);
+  if (cache.sym_size(2) == heads && cache.sym_size(3) == size) return false;
+  TORCH_CHECK(cache.sym_size(1) * cache.sym_size(3) == size * heads, call.op(), ": ", name, " has shape ",
+              cache.sym_sizes(), ", allowed are pages of (block size, ", heads, ", ", size, ") and (", size * heads,
+              " / n, block size, n)");
+  return true;
+}
+
+// `first`: only so many elements of each head.
+StoredRows cache_of(const CallArguments& call, const char* name, const Tensor& cache, bool in_pieces,
+                    std::optional<int64_t> first = std::nullopt) {
+  check_dims(call.op(), name, cache, 4, 4);
+  const int64_t heads = key_heads_of(call);
+  if (!in_pieces) return StoredRows(first ? cache.narrow(3, 0, *first) : cache, PageForm::kBnBsND, heads);
+  const Tensor pieces = cache.unflatten_symint(1, {heads, cache.sym_size(1) / heads});
+  return StoredRows(first ? pieces.narrow_symint(2, 0, *first / cache.sym_size(3)) : pieces, PageForm::kNz, heads);
 }
 
 PackedMask mask_of(const CallArguments& call) {
@@ -78,15 +95,15 @@ StoredRows packed_keys(const CallArguments& call, const char* name) {
 }
 
 PackedCall plain_cache_call(const CallArguments& call) {
-  const Tensor& query = call.tensor({"query"});
+  const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
   const Tensor& key = call.tensor({"key_cache", "key"});
   const Tensor value = call.optional_tensor({"value_cache", "value"});
-  StoredRows keys = cache_of(call, "key_cache", key);
-  StoredRows values = cache_of(call, "value_cache", value.defined() ? value : key);
+  const bool in_pieces = is_in_pieces(call, "key_cache", key, query.sym_size(3));
+  StoredRows keys = cache_of(call, "key_cache", key, in_pieces);
+  StoredRows values = cache_of(call, "value_cache", value.defined() ? value : key, in_pieces);
   keys.set_quantisation(call.op(), "key_cache", {.scale = call.optional_tensor({"k_descale"})});
   values.set_quantisation(call.op(), "value_cache", {.scale = call.optional_tensor({"v_descale"})});
-  return cache_call(call, packed_rows(call, "query", query, heads_of(call)), call.integers({"seq_len", "seqlen"}), keys,
-                    values);
+  return cache_call(call, query, call.integers({"seq_len", "seqlen"}), keys, values);
 }
 
 // Writes `result` to the argument out; the call gives that, or nothing.
@@ -112,10 +129,11 @@ void cache_attention_result(const OperatorHandle& op, Stack* stack) {
 void latent_cache_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const Tensor& cache = call.tensor({"key_cache"});
-  const Tensor value = cache.narrow(-1, 0, call.integer({"mla_vheadsize"}));
   const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
+  const bool in_pieces = is_in_pieces(call, "key_cache", cache, query.sym_size(3));
+  const StoredRows values = cache_of(call, "key_cache", cache, in_pieces, call.integer({"mla_vheadsize"}));
   const PackedCall packed =
-      cache_call(call, query, std::nullopt, cache_of(call, "key_cache", cache), cache_of(call, "key_cache", value));
+      cache_call(call, query, std::nullopt, cache_of(call, "key_cache", cache, in_pieces), values);
   give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result);
 }
 
@@ -129,21 +147,35 @@ void flash_attention(const OperatorHandle& op, Stack* stack) {
   give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result);
 }
 
+bool is_quantised(const CallArguments& call) { return call.tensor({"q_nope"}).scalar_type() == at::kChar; }
+
+// One for each head, with which products of int8 are multiplied.
+Tensor factors(const CallArguments& call, const char* name) {
+  const Tensor given = call.optional_tensor({name});
+  TORCH_CHECK(given.defined(), call.op(), ": ", name, " is needed where q_nope is of type Char");
+  return wide(given).reshape({-1, 1});
+}
+
 Tensor with_rope(const CallArguments& call) {
   const int64_t heads = heads_of(call);
-  return at::cat({packed_rows(call, "q_nope", call.tensor({"q_nope"}), heads),
-                  packed_rows(call, "q_rope", call.tensor({"q_rope"}), heads)},
-                 -1);
+  Tensor nope = packed_rows(call, "q_nope", call.tensor({"q_nope"}), heads);
+  if (is_quantised(call)) nope = wide(nope) * factors(call, "qk_descale").unsqueeze(-1);
+  const Tensor rope = packed_rows(call, "q_rope", call.tensor({"q_rope"}), heads);
+  return at::cat({nope, rope.to(nope.scalar_type())}, -1);
 }
 
 PackedResult latent_attention(const CallArguments& call, bool wants_lse) {
   const std::string mode = call.text({"cache_mode"});
-  TORCH_CHECK(mode.empty() || mode == "krope_ctkv", call.op(), ": cache_mode is \"", mode,
-              "\", allowed is \"krope_ctkv\"");
-  const StoredRows latent = cache_of(call, "ctkv", call.tensor({"ctkv"}));
+  const bool in_pieces = mode == "nzcache" || mode == "int8_nzcache";
+  TORCH_CHECK(mode.empty() || mode == "krope_ctkv" || in_pieces, call.op(), ": cache_mode is \"", mode,
+              "\", allowed are \"krope_ctkv\", \"nzcache\" and \"int8_nzcache\"");
+  const StoredRows latent = cache_of(call, "ctkv", call.tensor({"ctkv"}), in_pieces);
   PackedCall packed = cache_call(call, with_rope(call), call.integers({"qseqlen"}), latent, latent);
-  packed.key_rope = cache_of(call, "k_rope", call.tensor({"k_rope"}));
-  return attend_packed(call.op(), packed, wants_lse);
+  packed.key_rope = cache_of(call, "k_rope", call.tensor({"k_rope"}), in_pieces);
+  PackedResult out = attend_packed(call.op(), packed, wants_lse);
+  if (!is_quantised(call)) return out;
+  out.result = (out.result * factors(call, "pv_descale")).to(call.tensor({"q_rope"}).scalar_type());
+  return out;
 }
 
 void multi_head_latent_attention(const OperatorHandle& op, Stack* stack) {
@@ -179,7 +211,9 @@ void multi_head_latent_attention_lse_out(const OperatorHandle& op, Stack* stack)
 
 Tensor empty_latent_result(const CallArguments& call) {
   const Tensor& query = call.tensor({"q_nope"});
-  return query.new_empty_symint({query.sym_size(0), heads_of(call), call.tensor({"ctkv"}).sym_size(-1)});
+  const int64_t heads = heads_of(call);
+  const c10::SymInt size = query.dim() == 3 ? query.sym_size(2) : query.sym_size(1) / heads;
+  return call.tensor({"q_rope"}).new_empty_symint({query.sym_size(0), heads, size});
 }
 
 void latent_meta(const OperatorHandle& op, Stack* stack) {
@@ -285,8 +319,8 @@ void workspace(const OperatorHandle& op, Stack* stack) {
 }
 
 constexpr const char* kPaged =
-    "attention of one query a sequence to context_lens rows of a cache [blocks, block size, heads, size], whose blocks "
-    "block_table names, into out";
+    "attention of one query a sequence to context_lens rows of a cache [blocks, block size, heads, size], or [blocks, "
+    "heads * size / n, block size, n] (NZ), whose blocks block_table names, into out";
 constexpr const char* kPrefix =
     "attention of seq_len packed queries a sequence to context_lens rows of a cache in blocks, the last of which are "
     "those "
@@ -315,8 +349,11 @@ void define_paged_attention(Definitions& atb) {
                            "_npu_multi_head_latent_attention_get_workspace.lse"})
     atb.computed(name, boxed<&workspace>(), boxed<&workspace>(),
                  "a tensor to pass as workspace, of which no use is made");
-  atb.computed("npu_multi_head_latent_attention", boxed<&multi_head_latent_attention>(), boxed<&latent_meta>(),
-               "attention to a cache, with keys (ctkv, k_rope) and values ctkv (DeepSeek-V2, 2024)");
+  atb.computed(
+      "npu_multi_head_latent_attention", boxed<&multi_head_latent_attention>(), boxed<&latent_meta>(),
+      "attention to a cache, with keys (ctkv, k_rope) and values ctkv (DeepSeek-V2, 2024). Caches in NZ with "
+      "nzcache and int8_nzcache. Where q_nope and ctkv are in int8, their products times qk_descale, the result "
+      "times pv_descale, weights not rounded");
   atb.computed("npu_multi_head_latent_attention.lse", boxed<&multi_head_latent_attention_lse>(),
                boxed<&latent_lse_meta>(),
                "npu_multi_head_latent_attention, and log(sum(exp(scores))) as [T, heads, 1]");

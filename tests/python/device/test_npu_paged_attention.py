@@ -128,6 +128,23 @@ def test_quantised_cache() -> None:
     check_close(out, paged(query, *exact))
 
 
+def in_pieces(cache: torch.Tensor, n: int = 4) -> torch.Tensor:
+    """The layout NZ."""
+    return cache.flatten(2).unflatten(2, (-1, n)).transpose(1, 2).contiguous()
+
+
+def test_caches_in_pieces() -> None:
+    query, key, value = normal(3, HEADS, SIZE), cache(), cache(size=12, seed=2)
+    args = (query, in_pieces(key), in_pieces(value), KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT))
+    reference = writing(lambda q, *_: paged(q, key.double(), value.double()))
+    check_atb(torch_npu._npu_paged_attention, args, reference, compiled=False, out=torch.zeros(3, HEADS, 12))
+    both, out = cache(1, LATENT + ROPE), torch.zeros(3, HEADS, LATENT)
+    query = normal(3, HEADS, LATENT + ROPE)
+    context = torch.tensor(CONTEXT)
+    torch_npu._npu_paged_attention_mla(query, in_pieces(both), 1, HEADS, SCALE, TABLE, context, LATENT, out)
+    check_close(out, paged(query, both, both[..., :LATENT]))
+
+
 MASKS = ("by rows", "by positions", "sample", "true where it drops")
 
 
@@ -256,6 +273,34 @@ def test_multi_head_latent_attention(lengths: list[int] | None) -> None:
     check_close((output, lse), latent(*args, qseqlen=lengths))
 
 
+def test_latent_caches_in_pieces() -> None:
+    args = (normal(3, HEADS, LATENT), normal(3, HEADS, ROPE, seed=1), cache(1, LATENT), cache(1, ROPE, seed=2))
+    stored = (*args[:2], *(in_pieces(x) for x in args[2:]), TABLE, CONTEXT, HEADS, SCALE, 1)
+
+    def reference(q_nope, q_rope, *_: Any, **__: Any) -> torch.Tensor:
+        return latent(q_nope, q_rope, *(x.double() for x in args[2:]))[0]
+
+    op = torch_npu.npu_multi_head_latent_attention
+    check_atb(op, stored, reference, compiled=False, cache_mode="nzcache")
+
+
+def test_latent_caches_in_int8() -> None:
+    query = integers(-9, 9, 3, HEADS, LATENT, dtype=torch.int8)
+    latents = integers(-9, 9, 9, BLOCK, 1, LATENT, dtype=torch.int8, seed=1)
+    q_rope, k_rope = normal(3, HEADS, ROPE, seed=1), cache(1, ROPE, seed=2)
+    scales = {"qk_descale": normal(HEADS, seed=3) / 9, "pv_descale": normal(HEADS, seed=4) / 9}
+    args = (query, q_rope, in_pieces(latents), in_pieces(k_rope), TABLE, CONTEXT, HEADS, SCALE, 1)
+
+    def reference(q_nope, q_rope, *_: Any, qk_descale, pv_descale, **__: Any) -> torch.Tensor:
+        exact = q_nope.double() * qk_descale[:, None], q_rope, latents.double(), k_rope.double()
+        return latent(*exact)[0] * pv_descale[:, None]
+
+    op = torch_npu.npu_multi_head_latent_attention
+    check_atb(op, args, reference, compiled=False, cache_mode="int8_nzcache", **scales)
+    with pytest.raises(RuntimeError, match="qk_descale is needed where q_nope is of type Char"):
+        op(*args, cache_mode="int8_nzcache")
+
+
 def test_ring() -> None:
     """Keys in two parts, of which the second is that of the queries: together what one call computes."""
     q_nope, q_rope = normal(7, HEADS, SIZE), normal(7, HEADS, ROPE, seed=1)
@@ -323,5 +368,11 @@ def test_errors() -> None:
             out,
         )
     args = (query, query, cache(1), cache(1), TABLE, CONTEXT, HEADS, SCALE, 1)
-    with pytest.raises(RuntimeError, match='cache_mode is "nzcache", allowed is "krope_ctkv"'):
-        torch_npu.npu_multi_head_latent_attention(*args, cache_mode="nzcache")
+    with pytest.raises(RuntimeError, match='cache_mode is "kvcache", allowed are "krope_ctkv", "nzcache" and'):
+        torch_npu.npu_multi_head_latent_attention(*args, cache_mode="kvcache")
+    message = (
+        r"key_cache has shape \[9, 3, 2, 8\], allowed are pages of \(block size, 2, 6\) and \(12 / n, block size, n\)"
+    )
+    short = normal(3, HEADS, 6)
+    with pytest.raises(RuntimeError, match=message):
+        torch_npu._npu_paged_attention(short, key, key, KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT), out)

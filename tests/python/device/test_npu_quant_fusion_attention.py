@@ -11,7 +11,7 @@ from tests.python.device.attention_reference import attention, by_heads, from_he
 from tests.python.device.npu_operators import check, check_refused, normal
 
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-HEADS, KEY_HEADS, SIZE, SCALE = 4, 2, 8, 0.3
+HEADS, KEY_HEADS, SIZE, SCALE = 4, 1, 8, 0.3
 SIZES = {"query": (HEADS, 5), "key": (KEY_HEADS, 7), "value": (KEY_HEADS, 7), "dy": (HEADS, 5)}  # heads, rows
 BLOCK = 2  # rows of a scale
 
@@ -107,6 +107,6 @@ def test_errors() -> None:
     message = r"the scale of query has shape \[2, 4, 5\], allowed is \(2, 4, blocks of rows, 1\)"
     check_refused(name, message, query, key, value, HEADS, "BNSD", **{**one, "d_scale_q": torch.ones(2, 4, 5)})
     message = "the scale of key has 3 blocks, which are not those of 7 rows by any power of two"
-    check_refused(name, message, query, key, value, HEADS, "BNSD", **{**one, "d_scale_k": torch.ones(2, 2, 3, 1)})
+    check_refused(name, message, query, key, value, HEADS, "BNSD", **{**one, "d_scale_k": torch.ones(2, 1, 3, 1)})
     check_refused(name, "input_layout has packed rows", query[0], key[0], value[0], HEADS, "NTD", **one)
     check_refused(name, "head_num is 3, and query has 4 heads", query, key, value, 3, "BNSD", **one)
