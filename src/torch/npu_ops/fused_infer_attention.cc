@@ -63,9 +63,9 @@ constexpr const char* kDefinition =
     "this, and "
     "log(sum(exp(scores))) in float32, [B, N, S, 1] or [T, N, 1], of size [0] where it is not wanted. A row that sees "
     "nothing "
-    "gives 0 and -inf. query_rope and key_rope are further elements of heads. Keys and values in int8 stand for "
-    "(stored + "
-    "offset) * scale. A query in int8: scores times dequant_scale1, result times quant_scale1 * dequant_scale2, "
+    "gives 0 and -inf. query_rope and key_rope are further elements of heads. Keys and values in int8, float8 or int4, "
+    "eight to an int32, stand for (stored + offset) * scale. A query in int8: scores times dequant_scale1, result "
+    "times quant_scale1 * dequant_scale2, "
     "weights not "
     "rounded";
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/fused_infer_call.h"
 
+#include "torch/npu_ops/quantisation.h"
+
 namespace npugraph::npu_ops {
 namespace {
 
@@ -275,8 +277,8 @@ Attention InferAttention::attend_by_sequences() const {
 Tensor InferAttention::in_result_type(const Tensor& result) const {
   const Tensor numbers = result_factor_.defined() ? result * result_factor_ : result;
   if (!result_scale_.defined()) return numbers.to(type_);
-  const Tensor scaled = numbers * result_scale_;
-  return at::round(result_offset_.defined() ? scaled + result_offset_ : scaled).clamp(-128, 127).to(type_);
+  const QuantType type = quant_type(op_, "out_dtype", static_cast<int64_t>(type_));
+  return statically_quantised(op_, numbers, result_scale_, result_offset_, /*divide=*/false, type);
 }
 
 std::pair<Tensor, Tensor> InferAttention::compute() const {

@@ -377,6 +377,17 @@ def test_results_in_int8() -> None:
     check_infer(inputs("BSH", dtype=torch.float16), reference, compiled=False, **given("BSH", **extra))
 
 
+def test_results_in_float8() -> None:
+    args, extra = inputs("BNSD"), renamed(given("BNSD")) | {"quant_scale_out": torch.tensor([3.0])}
+    got, _ = torch_npu.npu_fused_infer_attention_score_v2(*args, **extra, out_dtype=torch.float8_e4m3fn)
+    assert got.dtype == torch.float8_e4m3fn
+    check_close(got, infer(*(x.double() for x in args), **given("BNSD"))[0] * 3)
+    with pytest.raises(
+        RuntimeError, match="out_dtype is Half, allowed are int8, uint8, int32, int4, float8_e4m3fn and"
+    ):
+        torch_npu.npu_fused_infer_attention_score_v2(*args, **extra, out_dtype=torch.float16)
+
+
 def test_queries_in_int8() -> None:
     args = [integers(-9, 9, 2, n, 7, SIZE, dtype=torch.int8, seed=n) for n in (HEADS, KEY_HEADS, KEY_HEADS)]
     factors = {

@@ -143,6 +143,8 @@ def test_caches_in_pieces() -> None:
     context = torch.tensor(CONTEXT)
     torch_npu._npu_paged_attention_mla(query, in_pieces(both), 1, HEADS, SCALE, TABLE, context, LATENT, out)
     check_close(out, paged(query, both, both[..., :LATENT]))
+    with pytest.raises(RuntimeError, match="10 elements of each head of key_cache are no whole pieces of 4"):
+        torch_npu._npu_paged_attention_mla(query, in_pieces(both), 1, HEADS, SCALE, TABLE, context, 10, out)
 
 
 MASKS = ("by rows", "by positions", "sample", "true where it drops")
