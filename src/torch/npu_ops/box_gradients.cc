@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of overlaps of boxes, in closed form. A slope is [4, ...]: the derivatives of a quantity of two boxes along the
-// corners x0, y0, x1, y1 of one of these.
+// Gradients of overlaps of boxes, in closed form. A slope is [4, ...]: the derivatives of a quantity of two boxes along
+// the corners x0, y0, x1, y1 of one of these.
 #include <cmath>
 
 #include "torch/npu_ops/boxes.h"
@@ -89,7 +89,7 @@ Tensor ciou_slope(const BoxPairs& pairs, Side side, int64_t mode, const Tensor& 
   return diou_slope(pairs, side, mode) - along * angle_slope(sides(pairs, side).of);
 }
 
-// The gradient of boxes like `like` from `along`, [4, N] or [4, N, M], where boxes of this side are in dimension `kept`.
+// The gradient of boxes like `like` from `along`, [4, N] or [4, N, M], with the boxes of this side in dimension `kept`.
 Tensor as_boxes(const Tensor& along, const Comparison& how, int64_t kept, const Tensor& like) {
   const Tensor sum = how.is_cross ? along.sum(2 - kept) : along;
   const auto parts = sum.unbind(0);

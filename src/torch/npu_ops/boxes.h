@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of detection, [N, 4] or [4, N], as corners x0, y0, x1, y1 or as centre and size x, y, w, h; computed in float32.
+// Boxes of detection, [N, 4] or [4, N], as corners x0, y0, x1, y1 or as centre and size x, y, w, h, in float32.
 #pragma once
 
 #include <tuple>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions that read their input at places of the input's own choice (Dai et al., 2017; with weights of these places: Zhu et
-// al., 2019).
+// Convolutions that read their input at places of the input's own choice (Dai et al., 2017; with weights of these
+// places: Zhu et al., 2019).
 #include <array>
 #include <tuple>
 #include <vector>

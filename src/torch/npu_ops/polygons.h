@@ -15,7 +15,8 @@ struct RotatedBox {
   double area() const { return width * height; }
 };
 
-// Rows of 5: x, y, w, h, angle; or with `is_corners` x0, y0, x1, y1, angle: the corners before the box is turned around its centre.
+// Rows of 5: x, y, w, h, angle; or with `is_corners` x0, y0, x1, y1, angle: the corners before the box is turned around
+// its centre.
 std::vector<RotatedBox> rotated_boxes_of(const at::Tensor& rows, bool is_corners);
 
 // The area that both cover.

@@ -25,8 +25,8 @@ void check_rois(const RoiAlign& how, const Tensor& rois) {
   check_choice(how.op, "roi_end_mode", how.end_mode, {0, 1, 2});
 }
 
-// For one axis of all regions: the two places that a sample lies between, [K, bins * samples], and the weight of the second; 0 for
-// both where it lies outside.
+// For one axis of all regions: the two places that a sample lies between, [K, bins * samples], and the weights of both;
+// 0 where it lies outside.
 struct Samples {
   Tensor low, high, weight_low, weight_high;
 };
@@ -132,7 +132,8 @@ Range bins_along(const Positions& how, const Tensor& first, const Tensor& last, 
   return {within(edge(0).floor()), within(edge(1).ceil())};
 }
 
-// The corners of all bins in tables of sums [N, C, H + 1, W + 1], as one dimension, and what each counts for: [R, maps, bins, bins].
+// The corners of all bins in tables of sums [N, C, H + 1, W + 1], as one dimension, and what each counts for: [R, maps,
+// bins, bins].
 struct TableCorner {
   Tensor places, weights;
 };

@@ -130,6 +130,15 @@ def test_gradients_where_sides_are_the_same() -> None:
         torch.testing.assert_close(got, leaf.grad)
 
 
+def test_half_precision() -> None:
+    args = (boxes(3).half(), boxes(3, 1).half(), False, True, 0)
+    check(torch_npu.npu_giou, args, of_pairs(giou, 1), compiled=False, dynamic=False)
+    found = torch_npu.npu_giou_backward(torch.ones(3, 3).half(), *args)
+    right = torch_npu.npu_giou_backward(torch.ones(3, 3), *(x.float() for x in args[:2]), *args[2:])
+    for got, want in zip(found, right, strict=True):
+        assert torch.equal(got, want.half())
+
+
 def test_ciou_and_the_angles_that_it_keeps() -> None:
     args = (*two(0, True, False), True, False)
     value, difference = torch.ops.npu._npu_ciou(*args)

@@ -66,6 +66,16 @@ def test_a_deformable_convolution_that_reads_what_a_plain_one_reads() -> None:
     torch.testing.assert_close(moved[..., :-1], y[..., 1:])
 
 
+def test_half_precision() -> None:
+    tensors, rest = case(True, 2, 2)
+    args = (*(x.half() for x in tensors), *rest)
+    found, right = (
+        torch_npu.npu_deformable_conv2d(*given) for given in (args, (*(x.float() for x in args[:4]), *rest))
+    )
+    for got, want in zip(found, right, strict=True):
+        assert torch.equal(got, want.half())
+
+
 def test_errors() -> None:
     (x, weight, offset, bias), (kernel, stride, padding, *rest) = case(True, 1, 1)
     name = "npu_deformable_conv2d"

@@ -104,8 +104,8 @@ class MultiheadAttention(nn.Module):
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The result, like ``query``, and weights: with ``need_head_weights`` of all heads [heads, bsz, tgt_len, keys],
-        with ``need_weights`` their mean [bsz, tgt_len, keys]. With ``before_softmax`` it is scores [bsz, heads, tgt_len,
-        keys] and values.
+        with ``need_weights`` their mean [bsz, tgt_len, keys]. With ``before_softmax`` these are scores, of all heads
+        [bsz, heads, tgt_len, keys], and values.
 
         Args:
             query: [bsz * tgt_len, embed_dim], rows of a sequence one after another.
