@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Suppression of boxes by others.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <vector>
 
@@ -58,10 +59,11 @@ Tensor falling_places(const Tensor& scores) {
   return std::get<1>(at::sort(scores, /*stable=*/true, 0, /*descending=*/true)).contiguous();
 }
 
-// Those of the scores above `least`.
+// Those of the scores above `least`, of which no NaN is one.
 Tensor falling_places(const Tensor& scores, float least) {
-  const int64_t enough = scores.to(at::kFloat).gt(least).sum().item<int64_t>();
-  return falling_places(scores).narrow(0, 0, enough);
+  const Tensor enough = scores.to(at::kFloat).gt(least);
+  const Tensor order = falling_places(scores.masked_fill(enough.logical_not(), -INFINITY));
+  return order.narrow(0, 0, enough.sum().item<int64_t>());
 }
 
 void check_scores(const char* op, const Tensor& boxes, const Tensor& scores) {

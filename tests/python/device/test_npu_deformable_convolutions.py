@@ -53,7 +53,7 @@ def test_deformable_convolutions(masks: bool, parts: int, groups: int) -> None:
 
     y, samples = torch_npu.npu_deformable_conv2d(*tensors, *rest)
     args = (tensors[0], normal(*y.shape, seed=5), samples, tensors[1], tensors[2], *rest)
-    check(torch_npu.npu_deformable_conv2dbk, args, backward, compiled=groups == 2, dynamic=groups == 2)
+    check(torch_npu.npu_deformable_conv2dbk, args, backward, compiled=False, dynamic=groups == 2)
 
 
 def test_a_deformable_convolution_that_reads_what_a_plain_one_reads() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch_npu
@@ -39,6 +41,13 @@ def test_nms_v4(most: int) -> None:
 
     args = (boxes(12), normal(12, seed=2), most, torch.tensor(0.3), torch.tensor(-0.5))
     check(torch_npu.npu_nms_v4, args, reference, whole=True)
+
+
+def test_no_box_with_a_score_that_is_no_number_is_kept() -> None:
+    scores = torch.tensor([0.5, math.nan, 0.9])
+    args = (boxes(3), scores, 3, torch.tensor(1.0), torch.tensor(0.1))
+    places, count = torch_npu.npu_nms_v4(*args)
+    assert places.tolist() == [2, 0, 0] and count == 2
 
 
 def test_nms_with_mask() -> None:

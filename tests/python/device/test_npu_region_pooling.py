@@ -93,7 +93,13 @@ PS_ROIS = torch.tensor(
 def test_ps_roi_pooling() -> None:
     x, rest = normal(2, 18, 6, 7), (0.25, 3, 2)
     check(torch_npu.npu_ps_roi_pooling, (x, PS_ROIS, *rest), ps_roi_pooling)
-    check(torch_npu.npu_ps_roi_pooling, (x.bfloat16(), PS_ROIS.bfloat16(), *rest), ps_roi_pooling, compiled=False)
+    check(
+        torch_npu.npu_ps_roi_pooling,
+        (x.bfloat16(), PS_ROIS.bfloat16(), *rest),
+        ps_roi_pooling,
+        compiled=False,
+        dynamic=False,
+    )
     rois = PS_ROIS.npu()
     check_gradient(
         lambda x: torch_npu.npu_ps_roi_pooling(x, rois, *rest), (x,), lambda x: ps_roi_pooling(x, PS_ROIS, *rest)
