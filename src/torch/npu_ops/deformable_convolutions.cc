@@ -183,7 +183,9 @@ void define_deformable_convolutions(Definitions& npu) {
   npu.composed(
       "npu_deformable_conv2d", &forward,
       "A convolution of bilinear samples, 0 outside of the image, as far from what a plain one reads as offset "
-      "[N, 3 * deformable_groups * taps, H, W] says: x of all groups and taps, then y, then, if modulated, a factor; "
+      "[N, 3 * deformable_groups * taps, H, W] says: x of all groups and taps, then y, then a factor; without "
+      "modulated "
+      "there is none, and 2 in the place of 3. This order is the most probable; "
       "stride and dilation are of N, C, H, W, padding of top, bottom, left, right. And the samples, as an "
       "image in which those of one place are a block (Dai et al., 2017; Zhu et al., 2019)");
   npu.composed(

@@ -239,7 +239,8 @@ void define_detection(Definitions& npu) {
       "npu_nms_rotated", &nms_rotated, &nms_rotated_meta,
       "Places of rotated boxes (x, y, w, h, angle in degrees; with mode 1 x0, y0, x1, y1, angle) with a score above "
       "scores_threshold, in falling order, that overlap with none before them by more than iou_threshold; at most "
-      "max_output_size of them, all with -1; and how many there are, [1]");
+      "max_output_size of them, all with -1; and how many there are, [1]. The unit of angles and the size of the "
+      "second are the most probable");
 }
 
 }  // namespace npugraph::npu_ops

@@ -130,11 +130,13 @@ void define_rotated_boxes(Definitions& npu) {
   npu.computed(
       "npu_rotated_overlaps", &overlaps, &overlaps_meta,
       "Areas that boxes [B, N, 5] and query_boxes [B, K, 5] have in common, [B, N, K]; boxes are x, y, w, h, "
-      "angle (degrees), with trans x0, y0, x1, y1, angle (clipping of polygons: Sutherland and Hodgman, 1974)");
+      "angle (degrees), with trans x0, y0, x1, y1, angle (clipping of polygons: Sutherland and Hodgman, 1974). "
+      "The schema leaves the order of dimensions and the unit of angles open: these are the most probable");
   npu.computed(
       "npu_rotated_iou", &iou, &iou_meta,
       "npu_rotated_overlaps in the union of both boxes, or with mode 1 in the first; without is_cross for boxes "
-      "of one place, [B, N]. v_threshold and e_threshold have no effect: no vertex or edge is missed");
+      "of one place, [B, N]. v_threshold and e_threshold have no effect: no vertex or edge is missed. What mode 1 and "
+      "is_cross give is the most probable, by box_iou_rotated of MMCV");
 }
 
 }  // namespace npugraph::npu_ops

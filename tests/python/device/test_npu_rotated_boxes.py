@@ -129,8 +129,8 @@ def test_codes() -> None:
     check(torch_npu.npu_rotated_box_decode, (anchors, codes, weight), lambda *_: truth)
 
 
-def test_codes_of_the_documentation() -> None:
-    """Numbers that are published for these operators: angles are in degrees, codes of angles are of tangents."""
+def test_codes_of_angles() -> None:
+    """Angles are in degrees, their codes are differences of tangents."""
     ones = torch.ones(5).half()
     anchor = torch.tensor([30.69, 32.6, 45.94, 59.88, -44.53]).half().view(1, 5, 1)
     truth = torch.tensor([30.44, 18.72, 33.22, 45.56, 8.5]).half().view(1, 5, 1)
