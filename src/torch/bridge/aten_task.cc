@@ -16,6 +16,7 @@
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/dispatch.h"
+#include "torch/bridge/own_kernels.h"
 #include "torch/bridge/task_functions.h"
 #include "torch/bridge/task_scope.h"
 
@@ -80,6 +81,7 @@ class AtenTask {
   std::vector<int32_t> tensor_of_;  // per operand: whose BorrowedTensor it uses, kNone when it needs none
   std::vector<int32_t> moving_;     // operands whose pointer is set before each run
   std::vector<int32_t> written_;    // those of them that the operator writes
+  StackKernel own_ = nullptr;       // see own_kernel()
   bool direct_ = false;             // straight to the CPU kernel
   bool foreign_ = false;            // see is_foreign()
   bool on_npu_ = false;             // runs where its tensors say, not on the memory as the CPU's
@@ -119,6 +121,7 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     if (tensor_of_[i] != program::kNone && operands[i].written) written_.push_back(tensor_of_[i]);
   }
   fresh_tensors_ = any_opaque || foreign_ || on_npu_;
+  own_ = own_kernel(op_.operator_name());
   direct_ = !any_opaque && !on_npu_ && op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
@@ -251,8 +254,9 @@ void AtenTask::run(State& state, ng_call* call) const {
   const TaskScope scope(declared_.name());
   for (const int32_t i : moving_) state.tensors[i]->point_to(call->buffers[i].data);
   push_args(state, call);
-  // A profiler sees what goes through the dispatcher.
-  if (direct_ && !at::hasCallbacks()) {
+  if (own_ != nullptr) {
+    own_(state.stack);
+  } else if (direct_ && !at::hasCallbacks()) {  // a profiler sees what goes through the dispatcher
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &state.stack);
   } else {
     op_.callBoxed(&state.stack);

@@ -11,6 +11,7 @@
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/dispatch.h"
+#include "torch/bridge/own_kernels.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bridge {
@@ -97,7 +98,10 @@ Results evaluate_node(const ir::Graph& graph, ir::NodeId id) {
   const BelowAutograd below;
   auto stack = make_arguments(graph, node, *op);
   if (!stack) return {};
-  op->callBoxed(*stack);
+  if (const StackKernel own = own_kernel(op->operator_name()); own != nullptr)
+    own(*stack);
+  else
+    op->callBoxed(*stack);
 
   std::vector<at::Tensor> tensors;
   for (c10::IValue& value : *stack) append_tensors(std::move(value), tensors);

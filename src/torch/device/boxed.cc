@@ -10,6 +10,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "torch/bridge/own_kernels.h"
 #include "torch/capture/capture.h"
 #include "torch/device/cpu_call.h"
 #include "torch/device/streams.h"
@@ -62,7 +63,8 @@ class BoxedKernel final : public c10::OperatorKernel {
   void return_tensors(CpuCall& call, IValue& value) const;
 
   std::string name_;
-  bool is_foreign_ = false;  // not torch's own
+  bool is_foreign_ = false;            // not torch's own
+  bridge::StackKernel own_ = nullptr;  // see own_kernel()
   size_t arguments_ = 0;
   size_t returns_ = 0;
   std::vector<Tensors> tensors_;
@@ -73,6 +75,7 @@ class BoxedKernel final : public c10::OperatorKernel {
 BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_name())) {
   const c10::FunctionSchema& schema = op.schema();
   is_foreign_ = !name_.starts_with("aten::");
+  own_ = bridge::own_kernel(op.operator_name());
   arguments_ = schema.arguments().size();
   returns_ = schema.returns().size();
   for (size_t position = 0; position < arguments_; ++position) {
@@ -143,7 +146,10 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
     IValue& value = arguments[position];
     value = generator_twin(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()), call.device());
   }
-  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  if (own_ != nullptr)
+    own_(*stack);
+  else
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
   call.finish();
   IValue* results = stack->data() + (stack->size() - returns_);
   for (size_t index = 0; index < returns_; ++index) return_tensors(call, results[index]);

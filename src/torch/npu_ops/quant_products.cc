@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "torch/npu/int8_product.h"
+
 namespace npugraph::npu_ops {
 namespace {
 
@@ -15,16 +17,6 @@ constexpr int64_t kOffsetShift = 37;
 constexpr int64_t kOffsetBits = 0x1ff;
 constexpr int64_t kOffsetSign = 0x100;
 constexpr int64_t kAlwaysSet = int64_t{1} << 46;
-
-// Without these instructions oneDNN adds pairs of int8 products in 16 bits, where they saturate.
-bool has_exact_int8_dot() { return __builtin_cpu_supports("avx512vnni"); }
-
-// `x` [m, n], copied where its rows or columns overlap, as expand makes them: oneDNN reads such matrices wrongly.
-Tensor without_overlap(const Tensor& x) {
-  const bool by_rows = x.sym_stride(1) == 1 && x.sym_stride(0) >= x.sym_size(1);
-  const bool by_columns = x.sym_stride(0) == 1 && x.sym_stride(1) >= x.sym_size(0);
-  return by_rows || by_columns ? x : x.contiguous();
-}
 
 // A float8 or float4 operand times its scale, where that varies along the dimension to sum over; float32.
 struct Scaled {
@@ -53,13 +45,10 @@ Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::o
 }  // namespace
 
 Tensor int8_product(const Tensor& x1, const Tensor& x2) {
-  if (x2.dim() == 2 && x1.dim() >= 2 && has_exact_int8_dot()) {
-    std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
-    shape.back() = x2.sym_size(1);
-    return at::_int_mm(without_overlap(x1.flatten(0, -2)), without_overlap(x2)).view_symint(shape);
-  }
-  // Exact, too, unlike float32: sums of 2^14 * k stay below 2^53, and this is a BLAS call, which int32 has none of.
-  return at::matmul(x1.to(at::kDouble), x2.to(at::kDouble)).to(at::kInt);
+  if (x2.dim() != 2 || x1.dim() < 2 || !npu::has_exact_int8_dot()) return npu::int8_product_in_double(x1, x2);
+  std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
+  shape.back() = x2.sym_size(1);
+  return at::_int_mm(npu::without_overlap(x1.flatten(0, -2)), npu::without_overlap(x2)).view_symint(shape);
 }
 
 Tensor read_weight_as(const char* op, const char* name, const Tensor& weight, std::optional<int64_t> code,

@@ -92,13 +92,13 @@ def prolog(d: Draw) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tenso
     return [d.normal(*size) for size in sizes], caches, slots(d, *batch).long()
 
 
-@call("npu_mla_prolog", "npu_mla_prolog_v2")
+@call("npu_mla_prolog_v2")
 def mla_prolog_v2(d: Draw) -> Call:
     first, caches, index = prolog(d)
     return (*first, index, *caches), {"cache_mode": d.choice("PA_BSND", "PA_NZ")}
 
 
-@call("npu_mla_prolog_v3", "npu_mla_prolog_v3_functional")
+@call("npu_mla_prolog_v3")
 def mla_prolog_v3(d: Draw) -> Call:
     first, caches, index = prolog(d)
     how = {"query_norm_flag": d.flag(), "cache_mode": d.choice("PA_BSND", "PA_NZ")}

@@ -4,6 +4,7 @@ that serving takes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,7 +30,20 @@ def on_meta(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
 
 
-def check_call(name: str, examples: int, repeatable: bool) -> None:
+def with_numbers(op: Any, call: Call, want: Any) -> None:
+    args, kwargs = pytree.tree_map_only(torch.Tensor, on_meta, call)
+    check_alike((op(*args, **kwargs), args, kwargs), (want, *call))
+
+
+def with_symbols(op: Any, call: Call, want: Any) -> None:
+    check_fake(op, *call, want, dynamic=True)
+
+
+# How results are compared, and in how many calls of each operator in `make test` and in `make long`.
+WAYS = {with_numbers: (10, 500), with_symbols: (2, 30)}
+
+
+def check_calls(name: str, way: Callable[[Any, Call, Any], None], examples: int, repeatable: bool) -> None:
     op = operator(name)
 
     @settings(
@@ -44,21 +58,20 @@ def check_call(name: str, examples: int, repeatable: bool) -> None:
     @given(calls(name))
     def each(call: Call) -> None:
         args, kwargs = call
-        want = op(*args, **kwargs)
-        meta_args, meta_kwargs = pytree.tree_map_only(torch.Tensor, on_meta, call)
-        check_alike((op(*meta_args, **meta_kwargs), meta_args, meta_kwargs), (want, args, kwargs))
-        check_fake(op, args, kwargs, want, dynamic=True)
+        way(op, call, op(*args, **kwargs))
 
     each()
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CALLS)
-def test_meta_is_like_eager(name: str) -> None:
-    check_call(name, examples=2, repeatable=True)
+def test_meta_is_like_eager(name: str, way: Callable[[Any, Call, Any], None]) -> None:
+    check_calls(name, way, WAYS[way][0], repeatable=True)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CALLS)
-def test_meta_is_like_eager_in_many_calls(name: str) -> None:
+def test_meta_is_like_eager_in_many_calls(name: str, way: Callable[[Any, Call, Any], None]) -> None:
     """Others each time; a failure prints how to repeat it."""
-    check_call(name, examples=150, repeatable=False)
+    check_calls(name, way, WAYS[way][1], repeatable=False)

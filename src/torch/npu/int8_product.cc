@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu/int8_product.h"
+
+#include <cstdlib>
+
+namespace npugraph::npu {
+namespace {
+
+// Others are ATen's to refuse.
+bool are_products(const at::Tensor& x1, const at::Tensor& x2) {
+  return x1.dim() == 2 && x2.dim() == 2 && x1.size(1) == x2.size(0) && x1.scalar_type() == at::kChar &&
+         x2.scalar_type() == at::kChar;
+}
+
+}  // namespace
+
+bool has_exact_int8_dot() {
+  static const bool is_limited =
+      std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
+#if defined(__x86_64__)
+  return !is_limited && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+at::Tensor without_overlap(const at::Tensor& x) {
+  const bool by_rows = x.sym_stride(1) == 1 && x.sym_stride(0) >= x.sym_size(1);
+  const bool by_columns = x.sym_stride(0) == 1 && x.sym_stride(1) >= x.sym_size(0);
+  return by_rows || by_columns ? x : x.contiguous();
+}
+
+at::Tensor int8_product_in_double(const at::Tensor& x1, const at::Tensor& x2) {
+  return at::matmul(x1.to(at::kDouble), x2.to(at::kDouble)).to(at::kInt);
+}
+
+at::Tensor int8_product(const at::Tensor& x1, const at::Tensor& x2) {
+  if (!are_products(x1, x2)) return at::_int_mm(x1, x2);
+  if (!has_exact_int8_dot()) return int8_product_in_double(x1, x2);
+  return at::_int_mm(without_overlap(x1), without_overlap(x2));
+}
+
+at::Tensor& int8_product_out(at::Tensor& out, const at::Tensor& x1, const at::Tensor& x2) {
+  const bool fits =
+      are_products(x1, x2) && out.scalar_type() == at::kInt && out.sizes().equals({x1.size(0), x2.size(1)});
+  if (!fits) return at::_int_mm_out(out, x1, x2);
+  if (!has_exact_int8_dot()) return out.copy_(int8_product_in_double(x1, x2));
+  return at::_int_mm_out(out, without_overlap(x1), without_overlap(x2));
+}
+
+}  // namespace npugraph::npu
