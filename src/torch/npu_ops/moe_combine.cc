@@ -20,7 +20,6 @@ Tensor weight_of(const Tensor& expert_ids, const Tensor& expert_scales, int64_t 
 Home home_by_places(const ExpertRanks& experts, const Tensor& expand_x, const Tensor& expert_ids, const Tensor& within,
                     const Tensor& ends, const OptionalTensor& mask) {
   const Tensor seats = experts.seats_of(expert_ids, mask);
-  const WayHome way(experts, ends, expand_x.sym_size(0), seats.sym_numel());
   const Tensor counts = counts_of(seats, experts.seats() + 1), valid = seats < experts.seats();
   const Tensor starts = (counts.cumsum(0) - counts).index_select(0, seats.reshape(-1)).view_symint(seats.sym_sizes());
   Tensor place = within.to(at::kLong).view_symint(expert_ids.sym_sizes());
@@ -28,21 +27,22 @@ Home home_by_places(const ExpertRanks& experts, const Tensor& expand_x, const Te
     const Tensor shared = valid.slice_symint(1, expert_ids.sym_size(1));
     place = at::cat({place, shared.to(at::kLong).cumsum(0) - 1}, 1);
   }
-  return {way(expand_x), starts + place, valid};
+  return {sent_home(experts, {expand_x}, ends, seats.sym_numel()).rows[0], starts + place, valid};
 }
 
 Home home_by_notes(const ExpertRanks& experts, const Tensor& expand_x, const Tensor& expert_ids, const Tensor& notes,
                    const Tensor& ends) {
   const SymInt slots = expert_ids.sym_size(1) + experts.shared_slots(), pairs = expert_ids.sym_size(0) * slots;
-  const WayHome way(experts, ends, expand_x.sym_size(0), pairs);
-  const Tensor table = way(notes.unflatten_symint(0, {-1, kNotesOfRow}).narrow(1, 1, 2)).to(at::kLong);
+  const Tensor of_rows = notes.unflatten_symint(0, {-1, kNotesOfRow}).narrow(1, 1, 2);
+  const Arrived home = sent_home(experts, {expand_x, of_rows}, ends, pairs);
+  const Tensor table = home.rows[1].to(at::kLong);
   const Tensor row = count_up(notes, table.sym_size(0));
   const Tensor pair = table.select(1, 0) * at::Scalar(slots) + table.select(1, 1);
-  const Tensor used = row < way.count();
+  const Tensor used = row < home.counts.sum();
   const Tensor target = at::where(used, pair, at::scalar_tensor(at::Scalar(pairs), pair.options()));
   const Tensor places = row.new_full_symint({pairs + 1}, -1).scatter(0, target, row).slice_symint(0, 0, pairs);
   const Tensor shaped = places.view_symint({expert_ids.sym_size(0), slots});
-  return {way(expand_x), shaped, shaped >= 0};
+  return {home.rows[0], shaped, shaped >= 0};
 }
 
 void SpecialExperts::check(const char* op) const {

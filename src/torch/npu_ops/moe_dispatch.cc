@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/moe_dispatch.h"
 
+#include <utility>
+#include <vector>
+
 #include "torch/npu_ops/microscaling.h"
 #include "torch/npu_ops/moe.h"
 
@@ -64,10 +67,12 @@ Quantised quantised_rows(const Dispatch& how, const Tensor& rows, const Optional
                              : dynamically_quantised(op, exact, -1, type);
 }
 
-// torch moves no rows of floats of eight bits.
-Tensor delivered(const WayThere& there, const Tensor& rows) {
-  const bool is_small_float = rows.is_floating_point() && rows.element_size() == 1;
-  return is_small_float ? there(rows.view(at::kByte)).view(rows.scalar_type()) : there(rows);
+// torch has no index_select of floats of eight bits.
+Tensor as_bytes(const Tensor& rows) {
+  return rows.is_floating_point() && rows.element_size() == 1 ? rows.view(at::kByte) : rows;
+}
+Tensor as_before(const Tensor& bytes, const Tensor& before) {
+  return bytes.scalar_type() == before.scalar_type() ? bytes : bytes.view(before.scalar_type());
 }
 
 // For each row its rank, token and slot.
@@ -109,33 +114,37 @@ Dispatched dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert
   const Tensor order = rising_places(keys);
   const Tensor all_counts = counts_of(keys, experts.seats() + 1);
   const SymInt tokens = how.global_bs == 0 ? x.sym_size(0) * experts.size : SymInt(how.global_bs);
-  const WayThere there(experts, all_counts.narrow(0, 0, experts.seats()), tokens, k);
-
   const Tensor going = keys.index_select(0, order) < experts.seats();
   const Tensor sorted = order.masked_fill(going.logical_not(), -1);
-  const Tensor pairs = experts.is_alone() ? resized(sorted, there.capacity()) : sorted;
+  const Tensor pairs = experts.is_alone() ? resized(sorted, experts.capacity(tokens, k)) : sorted;
   const Tensor valid = pairs >= 0;
   const Tensor rows = rows_or_zeros(x, pairs.floor_divide(at::Scalar(slots)), valid);
   const Quantised values = quantised_rows(how, rows, scales, keys.index_select(0, pairs.clamp_min(0)));
 
-  Tensor notes, weights = x.new_empty({0}, at::kFloat);
-  if (how.notes_of_rows) {
-    const Tensor come = there(notes_of_rows(pairs, experts.rank, slots));
-    notes = at::constant_pad_nd(come, {0, kNotesOfRow - 3}).reshape(-1);
-  } else {
-    notes = places_among_equals(keys, order, all_counts).view_symint({-1, slots}).slice_symint(1, 0, k).reshape(-1);
-  }
+  // What goes with each row; what does not is empty.
+  const Tensor nothing = x.new_empty({0}, at::kFloat);
+  std::vector<Tensor> going_rows = {as_bytes(values.values)};
+  if (how.quant_mode >= 2) going_rows.push_back(as_bytes(values.scale));
+  if (how.notes_of_rows) going_rows.push_back(notes_of_rows(pairs, experts.rank, slots));
   if (expert_scales)
-    weights = there(rows_or_zeros(weights_of_slots(experts, *expert_scales), pairs, valid).squeeze(-1));
-  const Tensor nums = there.counts().sum(0);
-  const Tensor ends = there.counts().t().reshape(-1).cumsum(0).to(at::kInt);
-  return {delivered(there, values.values),
-          how.quant_mode < 2 ? values.scale : delivered(there, values.scale),
-          notes,
+    going_rows.push_back(rows_or_zeros(weights_of_slots(experts, *expert_scales), pairs, valid).squeeze(-1));
+  const Tensor counts = all_counts.narrow(0, 0, experts.seats());
+  const Arrived arrived = sent_to_experts(experts, std::move(going_rows), counts, tokens, k);
+  auto next = arrived.rows.begin();
+
+  const Tensor expand_x = as_before(*next++, values.values);
+  const Tensor row_scales = how.quant_mode >= 2 ? as_before(*next++, values.scale) : nothing;
+  const Tensor notes =
+      how.notes_of_rows ? at::constant_pad_nd(*next++, {0, kNotesOfRow - 3}).reshape(-1)
+                        : places_among_equals(keys, order, all_counts).view_symint({-1, slots}).slice_symint(1, 0, k);
+  const Tensor nums = arrived.counts.sum(0);
+  return {expand_x,
+          row_scales,
+          notes.reshape(-1),
           how.nums_type == 0 ? nums.cumsum(0) : nums,
-          ends,
+          arrived.counts.t().reshape(-1).cumsum(0).to(at::kInt),
           nums.sum(0, /*keepdim=*/true).to(at::kInt),
-          weights};
+          expert_scales ? *next : nothing};
 }
 
 }  // namespace npugraph::npu_ops

@@ -33,13 +33,6 @@ Tensor by_rank(const ExpertRanks& experts, const Tensor& counts) {
   return at::cat({at::constant_pad_nd(shared, {0, seats - 1}), chosen});
 }
 
-// How many rows may come to a rank. The ranks of a shared expert share the tokens of all ranks.
-SymInt most_rows(const ExpertRanks& experts, const SymInt& tokens, const SymInt& k) {
-  if (experts.rank >= experts.shared_ranks) return tokens * k.min(experts.own_seats());
-  const int64_t sharers = experts.ranks_of_shared();
-  return tokens / experts.size * ((experts.size + sharers - 1) / sharers);
-}
-
 }  // namespace
 
 void ExpertRanks::check() const {
@@ -56,6 +49,12 @@ void ExpertRanks::check() const {
               ", which must divide shared_expert_rank_num, ", shared_ranks);
 }
 
+// The ranks of a shared expert share the tokens of all ranks.
+SymInt ExpertRanks::capacity(const SymInt& tokens, const SymInt& k) const {
+  if (rank >= shared_ranks) return tokens * k.min(own_seats());
+  return tokens / size * ((size + ranks_of_shared() - 1) / ranks_of_shared());
+}
+
 Tensor ExpertRanks::seats_of(const Tensor& expert_ids, const OptionalTensor& mask) const {
   check_dims(op, "expert_ids", expert_ids, 2, 2);
   const Tensor out = active_pairs(expert_ids, experts, mask).logical_not();
@@ -66,41 +65,35 @@ Tensor ExpertRanks::seats_of(const Tensor& expert_ids, const OptionalTensor& mas
   return at::cat({chosen, shared.masked_fill(active_tokens(expert_ids, mask).logical_not(), seats())}, 1);
 }
 
-WayThere::WayThere(const ExpertRanks& experts, const Tensor& counts, const SymInt& tokens, const SymInt& k)
-    : experts_(experts), counts_(by_rank(experts, counts)), capacity_(most_rows(experts, tokens, k)) {
-  if (experts.is_alone()) return;
-  sent_ = counts_.sum(1);
-  counts_ = exchanged(experts.ranks(), counts_, tokens).narrow(1, 0, experts.own_seats());
-  received_ = counts_.sum(1);
-  const Tensor ends = counts_.reshape(-1).cumsum(0);  // as rows come: by rank, then seat
-  const Tensor seat = group_of_rows(ends, capacity_).remainder(experts.own_seats());
-  const Tensor is_used = count_up(ends, capacity_) < ends.select(0, -1);
-  order_ = rising_places(seat.masked_fill(is_used.logical_not(), experts.own_seats()));
+Arrived sent_to_experts(const ExpertRanks& experts, std::vector<Tensor> rows, const Tensor& counts,
+                        const SymInt& tokens, const SymInt& k) {
+  const Tensor table = by_rank(experts, counts);
+  if (experts.is_alone()) return {std::move(rows), table};
+  const SymInt places = experts.capacity(tokens, k);
+  Arrived out = exchanged(experts.ranks(), std::move(rows), table, places, tokens);
+  out.counts = out.counts.narrow(1, 0, experts.own_seats());
+  const Tensor ends = out.counts.reshape(-1).cumsum(0);  // as rows come: by rank, then seat
+  const Tensor seat = group_of_rows(ends, places).remainder(experts.own_seats());
+  const Tensor is_used = count_up(ends, places) < ends.select(0, -1);
+  const Tensor order = rising_places(seat.masked_fill(is_used.logical_not(), experts.own_seats()));
+  for (Tensor& one : out.rows) one = one.index_select(0, order);
+  return out;
 }
 
-Tensor WayThere::operator()(const Tensor& rows) const {
-  if (experts_.is_alone()) return rows;
-  return exchanged(experts_.ranks(), rows, sent_, received_, capacity_).index_select(0, order_);
-}
-
-WayHome::WayHome(const ExpertRanks& experts, const Tensor& ends, const SymInt& rows, const SymInt& places)
-    : experts_(experts), count_(ends.select(0, -1)), places_(places) {
+Arrived sent_home(const ExpertRanks& experts, std::vector<Tensor> rows, const Tensor& ends, const SymInt& places) {
   const int64_t counts = experts.own_seats() * experts.size;
   TORCH_CHECK(ends.sym_numel() == counts, experts.op, ": ep_send_counts has ", ends.sym_numel(), " numbers, but rank ",
               experts.rank, " has ", counts);
-  if (experts.is_alone()) return;
-  const Tensor is_used = count_up(ends, rows) < count_;
-  const Tensor source = group_of_rows(ends, rows).remainder(experts.size);
+  const Tensor total = ends.slice(0, -1);
+  if (experts.is_alone()) return {std::move(rows), total};
+  const SymInt came = rows[0].sym_size(0);
+  const Tensor is_used = count_up(ends, came) < total;
+  const Tensor source = group_of_rows(ends, came).remainder(experts.size);
   const Tensor key = source.masked_fill(is_used.logical_not(), experts.size);
-  order_ = rising_places(key);
-  sent_ = counts_of(key, experts.size + 1).narrow(0, 0, experts.size);
-  received_ = exchanged(experts.ranks(), sent_);
-  count_ = received_.sum(0);
-}
-
-Tensor WayHome::operator()(const Tensor& rows) const {
-  if (experts_.is_alone()) return rows;
-  return exchanged(experts_.ranks(), rows.index_select(0, order_), sent_, received_, places_);
+  const Tensor order = rising_places(key);
+  for (Tensor& one : rows) one = one.index_select(0, order);
+  const Tensor sent = counts_of(key, experts.size + 1).narrow(0, 0, experts.size).unsqueeze(1);
+  return exchanged(experts.ranks(), std::move(rows), sent, places);
 }
 
 }  // namespace npugraph::npu_ops

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "torch/npu_ops/rank_exchange.h"
 
@@ -29,45 +31,19 @@ struct ExpertRanks {
   bool is_alone() const { return size == 1; }
   RankGroup ranks() const { return {op, group, size, rank}; }
 
+  // How many rows may come to this rank, where all ranks together have up to `tokens` tokens.
+  c10::SymInt capacity(const c10::SymInt& tokens, const c10::SymInt& k) const;
   // The seat of each slot [tokens, slots]; seats() for those that go nowhere: of tokens and pairs that `mask` leaves out, and of
   // experts from number `experts` on.
   Tensor seats_of(const Tensor& expert_ids, const OptionalTensor& mask) const;
 };
 
-// Rows on their way from their tokens to their experts.
-class WayThere {
- public:
-  // This rank has counts[seat] rows for each seat; all ranks together have up to `tokens` tokens of `k` experts.
-  WayThere(const ExpertRanks& experts, const Tensor& counts, const c10::SymInt& tokens, const c10::SymInt& k);
-
-  // How many rows may come to this rank.
-  const c10::SymInt& capacity() const { return capacity_; }
-  // Rows by seat -> capacity() rows for the seats of this rank: by seat, then the rank they come from; zeros after them.
-  Tensor operator()(const Tensor& rows) const;
-  // How many rows of each rank each of this rank's seats gets: [ranks, seats].
-  const Tensor& counts() const { return counts_; }
-
- private:
-  ExpertRanks experts_;
-  Tensor counts_, order_, sent_, received_;
-  c10::SymInt capacity_;
-};
-
-// The way back.
-class WayHome {
- public:
-  // `ends` are the cumulative counts of the rows of each seat and rank, as they came; up to `places` rows come home.
-  WayHome(const ExpertRanks& experts, const Tensor& ends, const c10::SymInt& rows, const c10::SymInt& places);
-
-  // Rows as WayThere made them -> those of the tokens of this rank, by seat; zeros after them.
-  Tensor operator()(const Tensor& rows) const;
-  // How many come home: one number.
-  const Tensor& count() const { return count_; }
-
- private:
-  ExpertRanks experts_;
-  Tensor order_, sent_, received_, count_;
-  c10::SymInt places_;
-};
+// Rows by seat, of which this rank has counts[seat] for each seat -> those for the seats of this rank: by seat, then the rank
+// they come from; zeros after them, up to capacity(tokens, k). Their counts are of each rank, for each of this rank's seats.
+Arrived sent_to_experts(const ExpertRanks& experts, std::vector<Tensor> rows, const Tensor& counts,
+                        const c10::SymInt& tokens, const c10::SymInt& k);
+// The way back: rows as they came -> those of the tokens of this rank, by seat; zeros after them, up to `places`. `ends` are the
+// cumulative counts of the rows of each seat and rank, as they came. The counts have the sum of those that come home.
+Arrived sent_home(const ExpertRanks& experts, std::vector<Tensor> rows, const Tensor& ends, const c10::SymInt& places);
 
 }  // namespace npugraph::npu_ops

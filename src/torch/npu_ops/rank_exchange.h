@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows from rank to rank, for operators that are made of parts: one more part, which compiled graphs call whole. Its
-// sizes are known without values, and it has a gradient, which takes the way back.
+// Rows from rank to rank, for operators that are made of parts: one more part, which compiled graphs call whole, and
+// all rows of a call in one, so that all ranks come to the same calls whatever they use of them. Its sizes are known
+// without values, and it has a gradient, which takes the way back.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "torch/npu_ops/checks.h"
 
@@ -19,12 +21,15 @@ struct RankGroup {
   int64_t size, rank;
 };
 
-// Rank r gets the next sent[r] rows of `rows`; received[r] rows come from it. The result has those of rank 0 first, and
-// zeros after all of them, up to `out_rows`; c10::Error where more come.
-Tensor exchanged(const RankGroup& ranks, const Tensor& rows, const Tensor& sent, const Tensor& received,
-                 const c10::SymInt& out_rows);
-// The same of equal pieces. c10::Error on all ranks where some have another number of tokens, `agreed`.
-Tensor exchanged(const RankGroup& ranks, const Tensor& rows, OptionalSymInt agreed = std::nullopt);
+struct Arrived {
+  std::vector<Tensor> rows;
+  Tensor counts;
+};
+// Rank r gets as many of the next rows of each of `rows` as the r-th row of `counts` [ranks, ...] sums up to. What comes has
+// the rows of rank 0 first, and zeros after all of them, up to `places`; its counts are what each rank has for this one.
+// c10::Error where more rows come, and on all ranks where `agreed`, a number of tokens, is not the same.
+Arrived exchanged(const RankGroup& ranks, std::vector<Tensor> rows, const Tensor& counts, const c10::SymInt& places,
+                  OptionalSymInt agreed = std::nullopt);
 
 // Makes the part known to torch, once.
 void register_rank_exchange();

@@ -312,6 +312,11 @@ def check_refused() -> None:
             dispatch(x, ids, group, size, 1 - rank, 4, **kwargs)
         with pytest.raises(RuntimeError, match=f"{name}: the group '{group}' has 2 ranks, but the world size is given"):
             dispatch(x, ids, group, 4, rank, 4, **kwargs)
+    x, ids, weights = (t.npu() for t in inputs(rank, 4))
+    rows, _, notes, _, counts, *_ = VERSIONS[2][0](x, ids, group, size, rank, 4, **kwargs)
+    text = f"npu_moe_distribute_combine_v2: 6 rows come to rank {rank}, which has 2 places"
+    with pytest.raises(RuntimeError, match=text):
+        VERSIONS[2][1](rows, ids[:1], notes, counts, weights[:1], group, size, rank, 4, **kwargs)
 
 
 def test_refused_between_ranks(ranks) -> None:
