@@ -38,7 +38,8 @@ def matrix(expert: int) -> torch.Tensor:
 
 
 def tokens_of(rank: int, uneven: bool) -> int:
-    return 4 - rank if uneven else 3
+    """Uneven: from 4 on the first rank to none on the last one."""
+    return 4 - 4 * rank // (dist.get_world_size() - 1) if uneven else 3
 
 
 def inputs(rank: int, experts: int, uneven: bool = False, special: int = 0) -> tuple[torch.Tensor, ...]:
@@ -57,7 +58,8 @@ def mask_of(rank: int, kind: str, uneven: bool) -> torch.Tensor | None:
 
 def layer(x, ids, weights, mask, experts: int, shared: int) -> torch.Tensor:
     """The definition, in one process and float64."""
-    on = torch.ones(len(x), K, dtype=torch.bool) if mask is None else mask.view(len(x), -1).expand(-1, K)
+    on = torch.ones(len(x), K, dtype=torch.bool) if mask is None else mask
+    on = on if on.dim() == 2 else on[:, None].expand(-1, K)
     rows = []
     for token, x_row in enumerate(x.double()):
         out = torch.zeros(H, dtype=torch.float64)
@@ -67,7 +69,7 @@ def layer(x, ids, weights, mask, experts: int, shared: int) -> torch.Tensor:
         for s in range(shared):
             out = out + (x_row @ matrix(experts + s).double() if on[token].any() else 0)
         rows.append(out)
-    return torch.stack(rows)
+    return torch.stack(rows) if rows else x.double()
 
 
 def place(experts: int, shared: int, shared_ranks: int, **kwargs) -> tuple[tuple, dict]:
@@ -303,7 +305,7 @@ def check_refused() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     (group, *_), kwargs = place(4, 0, 0)
     x, ids, _ = (t.npu() for t in inputs(rank, 4, uneven=True))
-    text = "ranks make place for different numbers of tokens, [8, 6]: global_bs must be the same on all, and not 0"
+    text = "ranks make place for different numbers of tokens, [8, 0]: global_bs must be the same on all, and not 0"
     for version, (dispatch, _) in VERSIONS.items():
         name = f"npu_moe_distribute_dispatch{'_v2' if version == 2 else ''}"
         with pytest.raises(RuntimeError, match=re.escape(f"{name}: {text}")):
