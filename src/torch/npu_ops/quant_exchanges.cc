@@ -145,65 +145,96 @@ Experts experts_with(const char* op, const Tensor& x, const Tensor& weight, cons
   return out;
 }
 
+// The product of rows that stay on their rank: mm_y.
+struct Shared {
+  const char* op;
+  OptionalTensor x, weight, x_scale, weight_scale;
+  OptionalInt y_dtype;
+
+  void check() const {
+    TORCH_CHECK(given(x) == given(weight), op, ": mm_x and mm_weight come together");
+    if (!given(x)) return;
+    check_small(op, "mm_x", *x);
+    check_small(op, "mm_weight", *weight);
+    check_dims(op, "mm_x", *x, 2, 2);
+    check_dims(op, "mm_weight", *weight, 2, 2);
+  }
+  ScalarType type() const { return result_type(op, "mm_y_dtype", *x, weight_scale, y_dtype); }
+
+  Tensor operator()(const Tensor& y) const {
+    check();
+    return given(x) ? Product{std::nullopt, x_scale, weight_scale}(*x, *weight).to(type()) : nothing(y);
+  }
+  Tensor empty(const Tensor& y) const {
+    check();
+    if (!given(x)) return nothing(y);
+    return x->new_empty_symint({x->sym_size(0), weight->sym_size(1)}, x->options().dtype(type()));
+  }
+};
+
 std::tuple<Tensor, Tensor, Tensor> alltoallv_quant_gmm(
     const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view hcom,
     int64_t ranks, IntArrayRef send_counts, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor& send_tensor,
-    const OptionalTensor& recv_tensor, const OptionalTensor& mm_x, const OptionalTensor&, const OptionalTensor&,
-    const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalInt, bool permute_out_flag,
-    OptionalIntArrayRef group_size, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
-    OptionalInt, OptionalInt, OptionalInt, OptionalString) {
+    const OptionalTensor& recv_tensor, const OptionalTensor& mm_x, const OptionalTensor& mm_weight,
+    const OptionalTensor& mm_x_scale, const OptionalTensor& mm_weight_scale, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, bool permute_out_flag, OptionalIntArrayRef group_size, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt mm_y_dtype, OptionalString) {
   constexpr const char* kOp = "npu_alltoallv_quant_gmm";
   check_absent(kOp, "a tensor of counts", given(send_tensor) || given(recv_tensor));
-  check_absent(kOp, "mm_x", given(mm_x));
   check_absent(kOp, "group_size", group_size.has_value());
+  const Shared shared = {kOp, mm_x, mm_weight, mm_x_scale, mm_weight_scale, mm_y_dtype};
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
   const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
   const Tensor rows = routes.to_experts(x);
   const Tensor y = experts(rows, routes.received().of_experts());
-  return {y, nothing(y), permute_out_flag ? rows : nothing(x)};
+  return {y, shared(y), permute_out_flag ? rows : nothing(x)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> alltoallv_quant_gmm_meta(
     const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view,
     int64_t ranks, IntArrayRef, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor&, const OptionalTensor&,
-    const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, OptionalInt,
-    OptionalInt, OptionalInt, OptionalInt, bool permute_out_flag, OptionalIntArrayRef, OptionalInt, OptionalInt,
-    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalString) {
+    const OptionalTensor& mm_x, const OptionalTensor& mm_weight, const OptionalTensor& mm_x_scale,
+    const OptionalTensor& mm_weight_scale, OptionalInt, OptionalInt, OptionalInt, OptionalInt, bool permute_out_flag,
+    OptionalIntArrayRef, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt mm_y_dtype, OptionalString) {
   constexpr const char* kOp = "npu_alltoallv_quant_gmm";
+  const Shared shared = {kOp, mm_x, mm_weight, mm_x_scale, mm_weight_scale, mm_y_dtype};
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
   const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
   const Tensor y = experts.empty(x, rows);
-  return {y, nothing(y), permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
+  return {y, shared.empty(y), permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
 }
 
 std::tuple<Tensor, Tensor> quant_gmm_alltoallv(
     const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view hcom,
     int64_t ranks, IntArrayRef send_counts, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor& send_tensor,
-    const OptionalTensor& recv_tensor, const OptionalTensor& mm_x, const OptionalTensor&, const OptionalTensor&,
-    const OptionalTensor&, const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
-    OptionalIntArrayRef group_size, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
-    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalString) {
+    const OptionalTensor& recv_tensor, const OptionalTensor& mm_x, const OptionalTensor& mm_weight,
+    const OptionalTensor& mm_x_scale, const OptionalTensor& mm_weight_scale, const OptionalTensor&, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalIntArrayRef group_size, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt mm_y_dtype,
+    OptionalString) {
   constexpr const char* kOp = "npu_quant_gmm_alltoallv";
   check_absent(kOp, "a tensor of counts", given(send_tensor) || given(recv_tensor));
-  check_absent(kOp, "mm_x", given(mm_x));
   check_absent(kOp, "group_size", group_size.has_value());
+  const Shared shared = {kOp, mm_x, mm_weight, mm_x_scale, mm_weight_scale, mm_y_dtype};
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
   const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
   const Tensor y = routes.to_ranks(experts(x, routes.sent().of_experts()));
-  return {y, nothing(y)};
+  return {y, shared(y)};
 }
 
 std::tuple<Tensor, Tensor> quant_gmm_alltoallv_meta(
     const Tensor& x, const Tensor& weight, const Tensor& x_scale, const Tensor& weight_scale, std::string_view,
     int64_t ranks, IntArrayRef, IntArrayRef recv_counts, int64_t y_dtype, const OptionalTensor&, const OptionalTensor&,
-    const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalIntArrayRef, OptionalInt, OptionalInt,
-    OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
-    OptionalString) {
+    const OptionalTensor& mm_x, const OptionalTensor& mm_weight, const OptionalTensor& mm_x_scale,
+    const OptionalTensor& mm_weight_scale, const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, OptionalIntArrayRef, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
+    OptionalInt, OptionalInt, OptionalInt, OptionalInt mm_y_dtype, OptionalString) {
   constexpr const char* kOp = "npu_quant_gmm_alltoallv";
+  const Shared shared = {kOp, mm_x, mm_weight, mm_x_scale, mm_weight_scale, mm_y_dtype};
   const Experts experts = experts_with(kOp, x, weight, x_scale, weight_scale, y_dtype);
   const Tensor y = experts.empty(x, received_rows(kOp, weight, ranks, recv_counts));
-  return {y, nothing(y)};
+  return {y, shared.empty(y)};
 }
 
 }  // namespace
@@ -214,10 +245,12 @@ void define_quant_exchanges(Definitions& npu) {
       "as npu_all_to_all_matmul, of (all2all_out @ x2) * x1_scale * x2_scale + bias, with scales of rows and "
       "columns. An x1 of 16 bits or more is rounded to x1_quant_dtype, int8 by default, after all_to_all: each "
       "row by its greatest magnitude, which stands for the greatest value of the type");
-  npu.computed("npu_alltoallv_quant_gmm", &alltoallv_quant_gmm, &alltoallv_quant_gmm_meta,
-               "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale; without mm_x");
+  npu.computed(
+      "npu_alltoallv_quant_gmm", &alltoallv_quant_gmm, &alltoallv_quant_gmm_meta,
+      "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * mm_weight_scale");
   npu.computed("npu_quant_gmm_alltoallv", &quant_gmm_alltoallv, &quant_gmm_alltoallv_meta,
-               "as npu_gmm_alltoallv, with the products * gmm_x_scale * gmm_weight_scale; without mm_x");
+               "as npu_gmm_alltoallv, with the products * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * "
+               "mm_weight_scale");
   npu.computed("npu_quant_matmul_all_to_all", &quant_matmul_all_to_all, &quant_matmul_all_to_all_meta,
                "as npu_matmul_all_to_all, of (x1 @ x2) * x1_scale * x2_scale + bias, with scales of rows and columns; "
                "float16 without y_dtype, or the bfloat16 of x2_scale");

@@ -133,6 +133,17 @@ def test_scaled_exchanges_of_one_rank():
     check(torch_npu.npu_quant_gmm_alltoallv, args, experts, whole=True)
     there = lambda *args, **_: (*experts(*args), args[0])  # noqa: E731
     check(torch_npu.npu_alltoallv_quant_gmm, args, there, whole=True, permute_out_flag=True)
+    shared = {"mm_x": x, "mm_weight": weight[0], "mm_x_scale": torch.tensor(0.5), "mm_weight_scale": normal(3)}
+    sizes = {"mm_y_dtype": torch.float32}
+    mm_y = lambda mm_x, mm_weight, mm_x_scale, mm_weight_scale, mm_y_dtype: (  # noqa: E731
+        mm_x.double() @ mm_weight.double() * mm_x_scale * mm_weight_scale
+    )
+    both = lambda *args, **kwargs: (experts(*args)[0], mm_y(**kwargs))  # noqa: E731
+    check(torch_npu.npu_quant_gmm_alltoallv, args, both, whole=True, **shared, **sizes)
+    all_three = lambda *args, **kwargs: (*both(*args, **kwargs), None)  # noqa: E731
+    check(torch_npu.npu_alltoallv_quant_gmm, args, all_three, whole=True, **shared, **sizes)
+    with pytest.raises(RuntimeError, match=r"^npu_quant_gmm_alltoallv: mm_x and mm_weight come together"):
+        torch_npu.npu_quant_gmm_alltoallv(*args, mm_x=x)
     with pytest.raises(NotImplementedError, match="gmm_x_scale must be one number on the host, got 2"):
         torch_npu.npu_quant_gmm_alltoallv(x, weight, scale, *args[3:])
     with pytest.raises(NotImplementedError, match="gmm_weight_scale must be one number, or one for each expert"):
