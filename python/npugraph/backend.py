@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import enum
+import functools
 import gc
 import inspect
 import time
@@ -26,6 +27,7 @@ from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
+from npugraph.fx.pieces import Pieces, is_captured, is_foreign
 from npugraph.fx.pipeline import run_passes
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
@@ -252,10 +254,34 @@ class _Compile:
             self.depends_on_places = True
             if positional:
                 run.fall_back_on(_eagerly(self.gm))
+        if any(map(is_foreign, gm.graph.nodes)):
+            pieces = Pieces(gm, functools.partial(self.compile_piece, name, _by_name(gm, inputs)))
+            run = _in_pieces_where_captured(run, pieces, positional)
         if imported.objects is None:
             return run
         boxed = _with_objects(run, imported)
         return (lambda *args: boxed(list(args))) if route is Route.RECORDED else boxed
+
+    def compile_piece(
+        self, name: str, inputs: Mapping[str, InputInfo], piece: fx.GraphModule, piece_name: str
+    ) -> Callable[..., Any] | None:
+        """A piece of the graph ``name``, which has ``inputs``. None where it has to run as torch made it."""
+        name = f"{name}.{piece_name}"
+        infos = [
+            inputs.get(node.name, InputInfo("user", node.name)) for node in piece.graph.find_nodes(op="placeholder")
+        ]
+        try:
+            with _disable_current_modes():
+                imported = import_graph(piece, name, infos)
+                core = self.compile_imported(imported, name, Route.RECORDED, time.perf_counter())
+        except Exception as error:
+            _report_defect(name, error)
+            return None
+        if imported.objects is not None:
+            return None
+        run = core.callable(boxed=False)
+        run.fall_back_on(_eagerly(piece))
+        return run
 
     def derive_from_weights(self, gm: fx.GraphModule, inputs: Sequence[InputInfo]) -> Release:
         nodes = [node for node in gm.graph.nodes if node.op == "placeholder"]
@@ -353,6 +379,25 @@ def _report_defect(name: str, error: Exception) -> None:
         DefectWarning,
         stacklevel=2,
     )
+
+
+def _by_name(gm: fx.GraphModule, inputs: Sequence[InputInfo]) -> dict[str, InputInfo]:
+    return dict(zip((node.name for node in gm.graph.find_nodes(op="placeholder")), inputs, strict=True))
+
+
+def _in_pieces_where_captured(run: Any, pieces: Pieces, positional: bool) -> Callable[..., Any]:
+    if positional:
+        return lambda *args: pieces(*args) if is_captured() else run(*args)
+
+    def call(args: list[Any]) -> Any:
+        if not is_captured():
+            return run(args)
+        inputs = list(args)
+        args.clear()
+        return pieces(*inputs)
+
+    call._boxed_call = True
+    return call
 
 
 def _with_objects(run: Any, imported: Imported) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -297,7 +298,9 @@ def attention(
     captured_layers.append((event, torch.npu.graph_task_group_end(stream), *kept))
 
 
-def test_attention_in_a_custom_operator_of_a_compiled_model() -> None:
+@pytest.mark.filterwarnings("error::npugraph.backend.DefectWarning")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_attention_in_a_custom_operator_of_a_compiled_model(dynamic: bool, tmp_path: Path) -> None:
     op, tensors = OPERATORS["infer"], infer_tensors()
     key, value, table = (tensors[name] for name in ("key", "value", "block_table"))
 
@@ -308,13 +311,16 @@ def test_attention_in_a_custom_operator_of_a_compiled_model() -> None:
             query = output.softmax(-1) + query
         return query * 2
 
-    compiled = compile_ex(lambda query: model(query, attention))
+    compiled = compile_ex(lambda query: model(query, attention), dynamic=dynamic)
     captured_layers.clear()
     with torch.no_grad():
-        compiled(tensors["query"])
+        torch.testing.assert_close(compiled(tensors["query"]), model(tensors["query"], attention))
         graph = torch.npu.NPUGraph()
         with torch.npu.graph(graph):
             y = compiled(tensors["query"])
+    graph.debug_dump(str(tmp_path / "graph.txt"))
+    text = (tmp_path / "graph.txt").read_text()
+    assert text.count("// compiled graph") == 3 and text.count("// task group") == 2
     update = torch.npu.Stream()
     for lengths in LENGTHS:
         step(tensors)
