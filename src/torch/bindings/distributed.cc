@@ -2,6 +2,7 @@
 // npugraph._C.distributed: the process group of the backend "hccl".
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "torch/bindings/init.h"
 #include "torch/distributed/process_group_hccl.h"
@@ -77,6 +78,13 @@ void init_distributed(py::module_& parent) {
            py::arg("store"), py::arg("gloo"), py::arg("options"))
       .def_property_readonly("_store", &ProcessGroupHccl::store)
       .def("_reconnect", &ProcessGroupHccl::reconnect, py::arg("gloo"), NoGil())
+      .def(
+          "boxed",
+          [](ProcessGroupHccl& self) {
+            return torch::jit::toPyObject(
+                c10::IValue(c10::intrusive_ptr<ProcessGroupHccl>::unsafe_reclaim_from_nonowning(&self)));
+          },
+          "This group as operators take it (torch.ops.npu.wrap_*).")
       .def_property_readonly("_reconnections", &ProcessGroupHccl::reconnections)
       .def_property_readonly("options", &ProcessGroupHccl::options)
       .def("_set_default_timeout", &ProcessGroupHccl::setTimeout, py::arg("timeout"), NoGil())

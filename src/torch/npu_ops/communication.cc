@@ -10,6 +10,7 @@
 #include "torch/npu_ops/exchange_parts.h"
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/products.h"
+#include "torch/npu_ops/wrapped_collectives.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -204,6 +205,7 @@ std::tuple<Tensor, Tensor, Tensor> all_gather_quant_mm_meta(const Tensor& input,
 }  // namespace
 
 void define_communication(Definitions& npu) {
+  define_wrapped_collectives(npu);
   npu.computed("npu_all_gather_base_mm", &all_gather_mm, &all_gather_mm_meta,
                "gathered = all_gather(input) along the rows; y = (gathered @ x2) * x1_scale * x2_scale + bias");
   npu.computed("npu_all_gather_quant_mm", &all_gather_quant_mm, &all_gather_quant_mm_meta,

@@ -9,6 +9,7 @@
 
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/graph_forms.h"
+#include "torch/npu_ops/wrapped_collectives.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -114,6 +115,7 @@ const std::vector<Operator>& operators() { return table(); }
 void register_operators() {
   static std::once_flag once;
   std::call_once(once, [] {
+    register_process_group_class();
     static auto* npu = new Definitions("npu");
     static auto* atb = new Definitions("atb");
     define_activations(*npu);

@@ -200,6 +200,48 @@ def test_pieces_of_different_sizes(ranks):
     ranks(check_uneven)
 
 
+def check_operators_that_take_groups() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.group.WORLD._get_backend(torch.device("npu")).boxed()
+    rows, ops = [1, 3], torch.ops.npu
+    pieces = [data(i, rows[i], 2) for i in range(size)]
+
+    def finish(work) -> None:
+        dist.Work.unbox(work).wait()
+
+    out = torch.empty(4, 2, device="npu")
+    finish(ops.wrap_allgather_base_uneven_inner(out, pieces[rank].npu(), rows, group, 1000))
+    same(out, torch.cat(pieces))
+    out = torch.empty(rows[rank], 2, device="npu")
+    add = torch.classes.c10d.ReduceOp()
+    finish(ops.wrap_reduce_scatter_base_uneven_inner(out, data(rank, 4, 2).npu(), rows, group, add, 1000))
+    same(out, sum(everywhere(4, 2)).split(rows)[rank])
+    out = torch.empty(4, device="npu")
+    counts = [2, 1, 2, 3]  # from 0 to 0, from 0 to 1, ...
+    finish(ops.wrap_alltoallvc_inner(out, data(rank, 5)[: 3 + 2 * rank].npu(), counts, group, 0))
+    sent = [data(i, 5)[: 3 + 2 * i].split(counts[2 * i : 2 * i + 2]) for i in range(size)]
+    same(out, torch.cat([one[rank] for one in sent]))
+    there, here = data(rank, 3).npu(), torch.empty(3, device="npu")
+    other = 1 - rank
+    finish(ops.wrap_batch_isend_irecv_inner([there, here], ["isend", "irecv"], [other, other], group))
+    same(here, data(other, 3))
+
+    with pytest.raises(RuntimeError, match=r"output_tensor must be 2 numbers that add up to its 4 rows, got \[1, 1\]"):
+        ops.wrap_allgather_base_uneven_inner(torch.empty(4, 2, device="npu"), there, [1, 1], group, 0)
+    with pytest.raises(RuntimeError, match="the 3 rows of input_tensor cannot be split evenly over 2 ranks"):
+        ops.wrap_reduce_scatter_base_uneven_inner(here, there, [], group, add, 0)
+    with pytest.raises(RuntimeError, match="send_count_matrix must have 4 counts, got 1"):
+        ops.wrap_alltoallvc_inner(here, there, [3], group, 0)
+    with pytest.raises(RuntimeError, match="op_type has 'send', allowed are isend and irecv"):
+        ops.wrap_batch_isend_irecv_inner([there], ["send"], [other], group)
+    with pytest.raises(RuntimeError, match="takes as many tensors as op_type and remote_rank_list have"):
+        ops.wrap_batch_isend_irecv_inner([there], ["isend"], [0, 1], group)
+
+
+def test_operators_that_take_groups(ranks):
+    ranks(check_operators_that_take_groups)
+
+
 def check_strides() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     total = sum(everywhere(4, 6))
