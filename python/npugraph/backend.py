@@ -270,10 +270,12 @@ class _Compile:
         infos = [
             inputs.get(node.name, InputInfo("user", node.name)) for node in piece.graph.find_nodes(op="placeholder")
         ]
+        entered = time.perf_counter()
         try:
             with _disable_current_modes():
                 imported = import_graph(piece, name, infos)
-                core = self.compile_imported(imported, name, Route.RECORDED, time.perf_counter())
+                front_end = [("import", (time.perf_counter() - entered) * 1e3)]
+                core = self.compile_imported(imported, name, Route.RECORDED, front_end)
         except Exception as error:
             _report_defect(name, error)
             return None

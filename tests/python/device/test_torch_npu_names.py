@@ -65,6 +65,36 @@ torch_npu.op_plugin.atb
     assert "profiler" in dir(torch_npu) and "npu_rms_norm" in dir(torch_npu)
 
 
+def test_modules_below_torch_npu_have_two_names_and_are_one():
+    code = """
+import importlib, sys
+import torch
+before = torch.npu.mstx
+from torch.npu.amp import GradScaler
+import torch.npu.utils, torch.npu.mstx, torch.npu.amp.grad_scaler, torch.npu.amp.sharded_grad_scaler, torch.npu.aclnn
+import torch_npu
+assert GradScaler is torch_npu.npu.amp.GradScaler and torch.npu.mstx is before
+for name in ("utils", "mstx", "streams", "amp", "amp.grad_scaler", "amp.sharded_grad_scaler", "aclnn"):
+    one = importlib.import_module(f"torch.npu.{name}")
+    assert one is importlib.import_module(f"torch_npu.npu.{name}"), name
+    assert name == "aclnn" or one.__spec__.name == f"torch_npu.npu.{name}", name  # which replaces itself
+try:
+    import torch.npu.nonsense
+except ModuleNotFoundError as error:
+    assert "torch_npu.npu.nonsense" in str(error), error
+else:
+    raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_command_that_starts_processes():
+    from importlib.metadata import entry_points
+
+    (command,) = entry_points(group="console_scripts", name="torch_npu_run")
+    assert command.load() is importlib.import_module("torch.distributed.run").main
+
+
 def test_names_that_scripts_import():
     from acl.rt import memcpy
     from torch_npu.op_plugin.atb._atb_ops import _register_atb_extensions
@@ -72,6 +102,9 @@ def test_names_that_scripts_import():
 
     assert _register_atb_extensions() is None
     assert callable(memcpy) and callable(dynamic_profile.init)
+    assert torch_npu._C._aclnn_reselect_static_kernel() is None
+    assert issubclass(torch.npu.Stream, torch_npu._C._NPUStreamBase)
+    assert issubclass(torch.npu.Event, torch_npu._C._NPUEventBase)
     assert (torch_npu.int4, torch_npu.hifloat8, torch_npu.float4_e2m1fn_x2) == (285, 290, 296)
     assert torch_npu.Format.UNDEFINED == -1 and torch_npu.Format(30).name == "NCDHW"
 

@@ -8,7 +8,9 @@ from torch_npu._C import _distributed_c10d as _distributed_c10d
 from torch_npu.npu.cann import get_soc_version
 from torch_npu.npu.utils import default_stream
 
+_NPUEventBase = torch.Event
 _NPUGraph = _device.CapturedGraph
+_NPUStreamBase = torch.Stream
 _NPUTaskGroupHandle = _device.TaskGroup
 
 
@@ -32,6 +34,10 @@ def _npu_getDefaultStream(device_index: int) -> tuple[int, int, int]:
     """Number, device and type of device of that device's default stream."""
     stream = default_stream(device_index)
     return stream.stream_id, stream.device_index, stream.device_type
+
+
+def _aclnn_reselect_static_kernel() -> None:
+    """Accepted, and without effect: kernels are not chosen ahead of calls."""
 
 
 def _aclop_start_dump(path: str) -> None:

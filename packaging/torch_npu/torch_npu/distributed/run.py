@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m torch_npu.distributed.run``: torchrun."""
+"""``torch_npu_run`` and ``python -m torch_npu.distributed.run``: torchrun."""
 
 from torch.distributed.run import main, parse_args
 

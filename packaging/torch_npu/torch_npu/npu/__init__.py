@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch.npu``: devices, streams, memory and random numbers of the npu device."""
 
-from torch_npu.npu import _legacy_types, amp
+from torch_npu.npu import _legacy_types, aclnn, amp
 from torch_npu.npu.autocast_utils import (
     get_amp_supported_dtype,
     get_autocast_dtype,
@@ -191,6 +191,7 @@ __all__ = [
     "Stream",
     "StreamContext",
     "SyncLaunchStream",
+    "aclnn",
     "amp",
     "are_compatible_impl_enabled",
     "caching_allocator_alloc",
