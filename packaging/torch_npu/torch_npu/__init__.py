@@ -30,11 +30,7 @@ from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # what follows asks for its devices
 
-<<<<<<< HEAD
-from torch_npu import _dynamo, _graph_forms, _operators, distributed, npu  # noqa: E402
-=======
-from torch_npu import _aliases, _dynamo, _operators, distributed, npu  # noqa: E402
->>>>>>> 6b8cef4 (Modules below torch.npu and torch_npu.npu are the same; torch_npu_run; names of torch_npu._C)
+from torch_npu import _aliases, _dynamo, _graph_forms, _operators, distributed, npu  # noqa: E402
 from torch_npu.formats import (  # noqa: E402
     Format,
     float4_e1m2fn_x2,
