@@ -344,6 +344,28 @@ def test_tests_for_each_operator():
     assert ("abs", torch.bool) not in seen and ("clone", torch.bool) in seen and seen.count("once") == 1
 
 
+def test_tests_of_torch_for_each_device():
+    from torch.testing._internal import common_device_type
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    class TestThings(torch.testing._internal.common_utils.TestCase):
+        @common_device_type.dtypes(torch.float16, torch.int32)
+        def test_types(self, device, dtype):
+            self.assertEqual(torch.ones(2, device=device, dtype=dtype).device.type, "npu")
+
+        @common_device_type.ops([one for one in op_db if one.name == "abs"], allowed_dtypes=[torch.float32])
+        def test_operators(self, device, dtype, op):
+            for sample in op.sample_inputs(device, dtype):
+                self.assertEqual(op(sample.input).cpu(), op(sample.input.cpu()))
+
+    scope = {"TestThings": TestThings}
+    common_device_type.instantiate_device_type_tests(TestThings, scope, only_for="npu")
+    (made,) = scope.values()
+    suite, result = unittest.defaultTestLoader.loadTestsFromTestCase(made), unittest.TestResult()
+    suite.run(result)
+    assert result.testsRun == 3 and result.wasSuccessful() and not result.skipped, result
+
+
 def test_types_and_samples_of_operators():
     from torch_npu.testing import common_methods_invocations as samples
     from torch_npu.testing.npu_opinfo_dtypes import NPU_OPINFO_DTYPES
