@@ -135,6 +135,7 @@ def test_four_ranks(tmp_path) -> None:
     ranks = Ranks(4, tmp_path)
     ranks(check_layers, [(8, 1, 0), (6, 1, 1), (4, 1, 2), (4, 2, 2), (3, 3, 3)])
     ranks(check_rows)
+    ranks(check_compiled_gradients)
     ranks.close()
 
 
@@ -299,6 +300,23 @@ def check_compiled() -> None:
 
 def test_compiled(ranks) -> None:
     ranks(check_compiled)
+
+
+def check_compiled_gradients() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    where, kwargs = place(2 * size, 0, 0)
+
+    def step(x, ids, weights):
+        sent = VERSIONS[2][0](x, ids, *where, **kwargs)
+        return VERSIONS[2][1](sent[0] * 2, ids, sent[2], sent[4], weights, *where, **kwargs).square().sum()
+
+    x, ids, weights = (t.npu() for t in inputs(rank, 2 * size))
+    gradients = []
+    for call in (step, torch.compile(step, backend="npugraph_ex", fullgraph=True)):
+        leaf = x.clone().requires_grad_()
+        call(leaf, ids, weights).backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*gradients)
 
 
 def check_refused() -> None:
