@@ -79,10 +79,26 @@ Tensor for_heads(const Tensor& scale, const c10::SymInt& heads) {
   return wide(scale.sym_numel() == 1 ? scale.reshape({1, 1, 1, 1}) : scale.reshape_symint({1, heads, 1, -1}));
 }
 
+// Types that calls name of their tensors are those that these have.
+void check_named_types(const CallArguments& call) {
+  for (const char* name : {"query", "key", "value", "query_rope", "key_rope", "dequant_scale_query",
+                           "dequant_scale_key", "dequant_scale_value", "dequant_scale_key_rope"}) {
+    const std::string type_name = std::string(name) + "_dtype";
+    const auto code = call.optional_integer({type_name.c_str()});
+    const Tensor tensor = call.optional_tensor({name});
+    if (!code || !tensor.defined()) continue;
+    if (tensor.scalar_type() == at::kInt && quant_type(call.op(), type_name.c_str(), code).is_int4) continue;
+    const at::ScalarType named = type_of_code(call.op(), type_name.c_str(), code, tensor.scalar_type());
+    TORCH_CHECK(named == tensor.scalar_type(), call.op(), ": ", type_name, " is ", named, ", and ", name,
+                " is of type ", tensor.scalar_type());
+  }
+}
+
 }  // namespace
 
 InferAttention::InferAttention(const CallArguments& call)
     : op_(call.op()), layout_(call_layout(call)), query_(queries_of(call)), wants_lse_(wants_lse(call)) {
+  check_named_types(call);
   take_queries(call);
   take_keys(call);
   take_weighting(call);

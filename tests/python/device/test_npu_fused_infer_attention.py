@@ -377,6 +377,18 @@ def test_results_in_int8() -> None:
     check_infer(inputs("BSH", dtype=torch.float16), reference, compiled=False, **given("BSH", **extra))
 
 
+def test_named_types() -> None:
+    query, key, value = inputs("BNSD")
+    extra = renamed(given("BNSD"))
+    run = torch_npu.npu_fused_infer_attention_score_v2
+    plain = run(query, key, value, **extra)[0]
+    assert torch.equal(plain, run(query, key, value, **extra, key_dtype=torch.float32, query_dtype=torch.float32)[0])
+    stored = words(integers(-8, 8, 2, KEY_HEADS, 7, SIZE))
+    assert run(query, stored, value, **extra, key_dtype=torch_npu.int4)[0].shape == plain.shape
+    with pytest.raises(RuntimeError, match="key_dtype is Float8_e5m2, and key is of type Char"):
+        run(query, key.char(), value, **extra, key_dtype=torch.float8_e5m2)
+
+
 def test_results_in_float8() -> None:
     args, extra = inputs("BNSD"), renamed(given("BNSD")) | {"quant_scale_out": torch.tensor([3.0])}
     got, _ = torch_npu.npu_fused_infer_attention_score_v2(*args, **extra, out_dtype=torch.float8_e4m3fn)
