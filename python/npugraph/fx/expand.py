@@ -86,12 +86,12 @@ def _placeholders(gm: fx.GraphModule) -> list[fx.Node]:
 
 
 def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
+    """``results``: a node, or, where items of ``node`` are used, a list of nodes or such lists."""
     if isinstance(results, fx.Node):
         node.replace_all_uses_with(results)
     else:
         for item in list(node.users):
             if item.target is not operator.getitem:
                 raise RuntimeError(f"{node.format_node()} is used as a whole by {item.format_node()}")
-            item.replace_all_uses_with(results[item.args[1]])
-            graph.erase_node(item)
+            _replace(graph, item, results[item.args[1]])
     graph.erase_node(node)

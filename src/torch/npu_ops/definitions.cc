@@ -119,7 +119,6 @@ void register_operators() {
     static auto* npu = new Definitions("npu");
     static auto* atb = new Definitions("atb");
     define_activations(*npu);
-    define_adam(*npu);
     define_assignments(*npu);
     define_atb_gating(*atb);
     define_atb_serving(*atb);
@@ -154,6 +153,7 @@ void register_operators() {
     define_layer_norms(*npu);
     define_lightning_indexer(*npu);
     define_losses(*npu);
+    define_marks(*npu);
     define_matmul(*npu);
     define_matmul_checksum(*npu);
     define_matmul_fusions(*npu);
@@ -183,6 +183,7 @@ void register_operators() {
     define_quantise(*npu);
     define_recurrent(*npu);
     define_recurrent_gradients(*npu);
+    define_recurrent_layers(*npu);
     define_region_pooling(*npu);
     define_rope_cache(*npu);
     define_rope_quant_cache(*npu);

@@ -91,6 +91,12 @@ class Definitions {
     select_.impl(name, kernel);
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_on_npu_alone = true});
   }
+  // An operator without tensors, which marks a place in a graph.
+  template <typename Kernel>
+  void mark(const char* name, Kernel* kernel, const char* definition) {
+    schemas_.impl(name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, kernel));
+    add(name, {.definition = definition, .has_kernel = true, .has_meta = true});
+  }
   // An operator of which only sizes, strides and types of the results are known. Calls with values raise NotImplementedError.
   template <typename Meta>
   void shaped(const char* name, Meta&& meta) {

@@ -7,7 +7,6 @@
 namespace npugraph::npu_ops {
 
 void define_activations(Definitions& npu);
-void define_adam(Definitions& npu);
 void define_assignments(Definitions& npu);
 void define_atb_gating(Definitions& atb);
 void define_atb_serving(Definitions& atb);
@@ -42,6 +41,7 @@ void define_indexing(Definitions& npu);
 void define_layer_norms(Definitions& npu);
 void define_lightning_indexer(Definitions& npu);
 void define_losses(Definitions& npu);
+void define_marks(Definitions& npu);
 void define_matmul(Definitions& npu);
 void define_matmul_checksum(Definitions& npu);
 void define_matmul_fusions(Definitions& npu);
@@ -71,6 +71,7 @@ void define_quant_norms(Definitions& npu);
 void define_quantise(Definitions& npu);
 void define_recurrent(Definitions& npu);
 void define_recurrent_gradients(Definitions& npu);
+void define_recurrent_layers(Definitions& npu);
 void define_region_pooling(Definitions& npu);
 void define_rope_cache(Definitions& npu);
 void define_rope_quant_cache(Definitions& npu);

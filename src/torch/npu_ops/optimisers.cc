@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of optimisers. `out` has the variable and its two moments, which are written; without it nothing could be, so that the
-// overloads of that name alone have kernels.
+// Steps of optimisers. `out` has the variable and its two moments, which are written; overloads without it are given none, so
+// that their sizes alone are known.
 #include <cmath>
 #include <tuple>
 
@@ -75,6 +75,27 @@ Three bert_apply_adam(const Scalar& lr, const Scalar& beta1, const Scalar& beta2
   return written(out, state);
 }
 
+Three state_like(const Tensor& grad) {
+  const auto one = [&] { return grad.new_empty_symint(grad.sym_sizes()); };
+  return {one(), one(), one()};
+}
+
+Three apply_adam_sizes(const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&,
+                       const Tensor& grad, std::optional<bool>, std::optional<bool>) {
+  return state_like(grad);
+}
+
+Three apply_adam_w_sizes(const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&,
+                         const Scalar&, const Tensor& grad, const OptionalTensor&, std::optional<bool>,
+                         std::optional<bool>) {
+  return state_like(grad);
+}
+
+Three bert_apply_adam_sizes(const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Tensor& grad,
+                            const Scalar&, const Scalar&, const Scalar&, const std::optional<Scalar>&, int64_t) {
+  return state_like(grad);
+}
+
 }  // namespace
 
 void define_optimisers(Definitions& npu) {
@@ -91,6 +112,9 @@ void define_optimisers(Definitions& npu) {
       "A step of BERT's Adam (Devlin et al., 2019): out is var, m and v; grad is scaled to max_grad_norm where "
       "global_grad_norm is greater; var -= lr * (m / (sqrt(v) + epsilon) + weight_decay * var), with no correction of "
       "bias");
+  npu.shaped("npu_apply_adam", &apply_adam_sizes);
+  npu.shaped("npu_apply_adam_w", &apply_adam_w_sizes);
+  npu.shaped("npu_bert_apply_adam", &bert_apply_adam_sizes);
 }
 
 }  // namespace npugraph::npu_ops

@@ -16,6 +16,7 @@ import torch_npu
 from torch import nn
 from torch_npu.npu.graph_handlers import OutHandler
 
+import npugraph
 from tests.python.backend.checks import compile_ex
 from tests.python.device.op_database import OPERATORS, REFUSED, UNCOMPARED, tensors, to_npu
 
@@ -674,6 +675,10 @@ def test_scopes_of_super_kernels_compute_nothing():
     graph.super_kernel_optimize()
     graph.replay()
     assert same(y, fn(x))
+    with torch.no_grad():
+        assert same(torch.compile(fn, backend="npugraph_ex", fullgraph=True)(x), fn(x))
+    marks = [node.name for node in npugraph.artifacts()[-1].to_fx("import").graph.nodes if "scope" in node.name]
+    assert marks == ["super_kernel_scope_begin", "super_kernel_scope_end"]
 
 
 # Every operator.

@@ -184,8 +184,6 @@ def test_bert_apply_adam(norm: float) -> None:
 def test_optimisers_need_their_state() -> None:
     with pytest.raises(RuntimeError, match=r"npu_apply_adam: out has 1 tensors, allowed are var, m and v"):
         torch.ops.npu.npu_apply_adam.out(0.9, 0.9, 0.1, 0.9, 0.9, 0.1, normal(2), None, None, out=[normal(2)])
-    with pytest.raises(NotImplementedError):
-        torch_npu.npu_apply_adam(0.9, 0.9, 0.1, 0.9, 0.9, 0.1, normal(2).npu(), None, None)
 
 
 def test_float_status() -> None:

@@ -169,16 +169,7 @@ def super_kernel_scope_end(scope_name: str | None = None) -> None:
     torch.ops.npu.super_kernel_scope_end(scope_name)
 
 
-def _mark(scope_name: str | None = None) -> None: ...
-
-
-def _make_marks() -> None:
-    for name in ("super_kernel_scope_begin", "super_kernel_scope_end"):
-        torch.library.impl(f"npu::{name}", "CompositeExplicitAutograd", _mark, lib=_library)
-        torch.fx.node.has_side_effect(getattr(torch.ops.npu, name).default)
-
-
-_library = torch.library.Library("npu", "FRAGMENT")
-_make_marks()
+for _mark in (torch.ops.npu.super_kernel_scope_begin, torch.ops.npu.super_kernel_scope_end):
+    torch.fx.node.has_side_effect(_mark.default)
 
 from torch_npu.npu.graphed_callables import make_graphed_callables  # noqa: E402, F401  (made of what is above)
