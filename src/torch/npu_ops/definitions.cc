@@ -192,7 +192,6 @@ void register_operators() {
     define_sampling(*npu);
     define_scatter(*npu);
     define_selected_attention(*npu);
-    define_shaped_norms(*npu);
     define_shapes(*npu);
     define_silent_checks(*npu);
     define_sparse_attention(*npu);

@@ -80,7 +80,6 @@ void define_rotated_boxes(Definitions& npu);
 void define_sampling(Definitions& npu);
 void define_scatter(Definitions& npu);
 void define_selected_attention(Definitions& npu);
-void define_shaped_norms(Definitions& npu);
 void define_shapes(Definitions& npu);
 void define_silent_checks(Definitions& npu);
 void define_sparse_attention(Definitions& npu);
