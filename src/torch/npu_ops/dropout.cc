@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "torch/npu_ops/checks.h"
+#include "torch/npu_ops/factories.h"
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts.h"
 
@@ -17,10 +18,17 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 constexpr int64_t kBitsAtATime = 128;
 
-void check_share(const char* op, const Tensor& input, double p) {
-  check_floating(op, "input", input);
+void check_share(const char* op, double p) {
   TORCH_CHECK(p >= 0 && p <= 1, op, ": the share of elements to drop is ", p, ", allowed are 0 to 1");
 }
+
+void check_share(const char* op, const Tensor& input, double p) {
+  check_floating(op, "input", input);
+  check_share(op, p);
+}
+
+// How many bits a mask of `elements` has.
+SymInt bits_of(const SymInt& elements) { return (elements + (kBitsAtATime - 1)) / kBitsAtATime * kBitsAtATime; }
 
 Tensor drawn(const Tensor& like, const SymInt& count, double p) {
   return at::rand_symint({count}, like.options().dtype(at::kFloat)) >= p;
@@ -42,14 +50,23 @@ Tensor by_bits(const char* op, const Tensor& x, const Tensor& mask, double p) {
 
 Two dropout(const Tensor& input, double p) {
   check_share("_npu_dropout", input, p);
-  const SymInt bits = (input.sym_numel() + (kBitsAtATime - 1)) / kBitsAtATime * kBitsAtATime;
-  const Tensor mask = pack_bits(drawn(input, bits, p));
+  const Tensor mask = pack_bits(drawn(input, bits_of(input.sym_numel()), p));
   return {by_bits("_npu_dropout", input, mask, p), mask};
 }
 
 Two dropout_do_mask(const Tensor& input, const Tensor& mask, double p) {
   check_share("npu_dropout_do_mask", input, p);
   return {by_bits("npu_dropout_do_mask", input, mask, p), mask.clone()};
+}
+
+// The mask is of bytes, whatever type the elements have.
+Tensor dropout_gen_mask(at::IntArrayRef size, double p, std::optional<at::ScalarType> /*dtype*/,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device,
+                        std::optional<bool> pin_memory) {
+  constexpr const char* kOp = "npu_dropout_gen_mask";
+  check_share(kOp, p);
+  const auto options = options_on_npu(kOp, at::kFloat, layout, device, pin_memory);
+  return pack_bits(at::rand_symint({bits_of(c10::multiply_integers(size))}, options) >= p);
 }
 
 Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double p) {
@@ -128,6 +145,8 @@ void define_dropout(Definitions& npu) {
   npu.composed("dropout_with_byte_mask", &dropout_with_byte_mask, "torch.nn.functional.dropout");
   npu.composed("npu_dropout_backward", &dropout_backward, "The gradient of input of _npu_dropout");
   npu.composed("npu_dropout_do_mask", &dropout_do_mask, "_npu_dropout with a mask that is given, and the mask");
+  npu.factory("npu_dropout_gen_mask", &dropout_gen_mask,
+              "A mask of _npu_dropout for a tensor of `size`, of bytes whatever dtype is");
   npu.composed(
       "npu_dropout_with_add_softmax", &dropout_with_add_softmax,
       "softmax(x1 + alpha * input) along dim, then dropout. Results: the mask in bytes, the softmax, its dropout");

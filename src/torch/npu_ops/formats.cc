@@ -3,6 +3,7 @@
 #include "torch/npu/facts.h"
 #include "torch/npu/format.h"
 #include "torch/npu_ops/checks.h"
+#include "torch/npu_ops/factories.h"
 #include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
@@ -67,14 +68,6 @@ int64_t elements_of_storage(const Tensor& input) {
   return static_cast<int64_t>(storage_of(input)->nbytes() / input.dtype().itemsize());
 }
 
-at::TensorOptions options_of(const char* op, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                             std::optional<at::Device> device, std::optional<bool> pin_memory) {
-  const at::Device where = device.value_or(at::Device(npu::kNpu));
-  TORCH_CHECK_NOT_IMPLEMENTED(where.type() == npu::kNpu || where.is_meta(), op, ": device is ", where,
-                              ", allowed is npu");
-  return at::TensorOptions().dtype(dtype).layout(layout).device(where).pinned_memory(pin_memory);
-}
-
 Tensor empty_in(at::IntArrayRef size, const at::TensorOptions& options, int format) {
   Tensor out = at::empty(size, options);
   tag(out, format);
@@ -85,7 +78,7 @@ Tensor empty_with_format(at::IntArrayRef size, std::optional<at::ScalarType> dty
                          std::optional<at::Device> device, std::optional<bool> pin_memory, int64_t format,
                          OptionalInt /*base_addr_aligned_kb*/) {
   constexpr const char* kName = "empty_with_format";
-  const at::TensorOptions options = options_of(kName, dtype, layout, device, pin_memory);
+  const at::TensorOptions options = options_on_npu(kName, dtype, layout, device, pin_memory);
   return empty_in(size, options, npu::permitted_format(kName, format));
 }
 
@@ -94,8 +87,13 @@ Tensor unsafe_empty_with_format(at::IntArrayRef size, std::optional<at::ScalarTy
                                 std::optional<bool> pin_memory, int64_t format, bool keep_format) {
   constexpr const char* kName = "unsafe_empty_with_format";
   npu::check_format(kName, format);
-  const at::TensorOptions options = options_of(kName, dtype, layout, device, pin_memory);
+  const at::TensorOptions options = options_on_npu(kName, dtype, layout, device, pin_memory);
   return empty_in(size, options, keep_format ? static_cast<int>(format) : npu::permitted_format(kName, format));
+}
+
+Tensor empty_with_swapped_memory(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                                 std::optional<at::Device> device) {
+  return at::empty(size, options_on_npu("empty_with_swapped_memory", dtype, std::nullopt, device, std::nullopt));
 }
 
 void check_same_memory(const char* op, const Tensor& input, const Tensor& src) {
@@ -149,6 +147,8 @@ void define_formats(Definitions& npu) {
   npu.on_npu("npu_change_data_ptr", &change_data_ptr,
              "Makes the storage of dst stand on that of src, from its element index on. Returns 0");
   npu.factory("empty_with_format", &empty_with_format, "torch.empty on npu, with the tag acl_format");
+  npu.factory("empty_with_swapped_memory", &empty_with_swapped_memory,
+              "torch.empty on npu, in memory of the host, as all memory of npu is");
   npu.factory("unsafe_empty_with_format", &unsafe_empty_with_format,
               "empty_with_format; with keep_format also where torch.npu.config.allow_internal_format is False");
 }

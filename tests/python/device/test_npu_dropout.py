@@ -53,6 +53,21 @@ def test_dropout(p: float) -> None:
     assert abs(share - p) < 0.02
 
 
+def test_masks_by_themselves() -> None:
+    mask = torch_npu.npu_dropout_gen_mask((100, 97), 0.3, dtype=torch.float32, device="npu")
+    assert (mask.dtype, mask.shape, mask.device.type) == (torch.uint8, (-(-9700 // 128) * 16,), "npu")
+    x = torch.ones(100, 97, device="npu")
+    y, _ = torch_npu.npu_dropout_do_mask(x, mask, 0.3)
+    assert abs((y == 0).double().mean().item() - 0.3) < 0.02
+    for p, byte in ((0.0, 255), (1.0, 0)):
+        assert torch.equal(torch_npu.npu_dropout_gen_mask((3,), p).cpu(), torch.full((16,), byte, dtype=torch.uint8))
+    assert torch_npu.npu_dropout_gen_mask((3,), 0.5, device="meta").shape == (16,)
+    with pytest.raises(RuntimeError, match=r"npu_dropout_gen_mask: the share of elements to drop is 2, allowed are 0"):
+        torch_npu.npu_dropout_gen_mask((3,), 2.0)
+    with pytest.raises(NotImplementedError, match=r"npu_dropout_gen_mask: device is cpu, allowed is npu"):
+        torch_npu.npu_dropout_gen_mask((3,), 0.5, device="cpu")
+
+
 def test_dropout_of_a_softmax() -> None:
     x, other = normal(2, 3, 8), normal(2, 3, 8, seed=1)
     mask, softmax, out = torch_npu.npu_dropout_with_add_softmax(x.npu(), other.npu(), 0.5, 0.25, -1)

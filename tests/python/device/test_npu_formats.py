@@ -114,6 +114,17 @@ def test_empty_tensors_in_a_format():
         torch_npu.empty_with_format((2,), device="cpu")
 
 
+def test_empty_tensors_in_memory_of_the_host():
+    x = torch_npu.empty_with_swapped_memory((2, 3), dtype=torch.float16, device="npu:1")
+    assert (x.shape, x.dtype, x.device) == ((2, 3), torch.float16, torch.device("npu:1"))
+    assert torch.equal(x.fill_(2).cpu(), torch.full((2, 3), 2.0, dtype=torch.float16))
+    assert torch_npu.empty_with_swapped_memory((4,)).device.type == "npu"
+    with FakeTensorMode():
+        assert torch_npu.empty_with_swapped_memory((4,), device="npu").device.type == "npu"
+    with pytest.raises(NotImplementedError, match="empty_with_swapped_memory: device is cpu, allowed is npu"):
+        torch_npu.empty_with_swapped_memory((2,), device="cpu")
+
+
 def test_gradients_pass_a_cast():
     x = torch.ones(3, 4, device="npu", requires_grad=True)
     (torch_npu.npu_format_cast(x, NZ) * 3).sum().backward()
