@@ -136,7 +136,6 @@ void register_operators() {
     define_deformable_convolutions(*npu);
     define_delta_rule(*npu);
     define_detection(*npu);
-    define_detection_sizes(*npu);
     define_dropout(*npu);
     define_exchanges(*npu);
     define_ffn_workers(*npu);

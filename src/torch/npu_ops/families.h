@@ -24,7 +24,6 @@ void define_convolutions(Definitions& npu);
 void define_deformable_convolutions(Definitions& npu);
 void define_delta_rule(Definitions& npu);
 void define_detection(Definitions& npu);
-void define_detection_sizes(Definitions& npu);
 void define_dropout(Definitions& npu);
 void define_exchanges(Definitions& npu);
 void define_ffn_workers(Definitions& npu);

@@ -44,8 +44,12 @@ def on(device: str, value: Any) -> Any:
 
 
 def exact(value: Any) -> Any:
-    """All floating-point tensors in float64."""
-    return pytree.tree_map_only(torch.Tensor, lambda x: x.double() if x.is_floating_point() else x, value)
+    """All floating-point tensors in float64, and complex ones of two of these."""
+
+    def one(x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.complex128) if x.is_complex() else x.double() if x.is_floating_point() else x
+
+    return pytree.tree_map_only(torch.Tensor, one, value)
 
 
 def check(
@@ -88,6 +92,7 @@ def check_close(got: Any, want: Any) -> None:
             assert w is None or g == w
             continue
         assert g.shape == w.shape
+        g, w = (torch.view_as_real(x) if x.is_complex() else x for x in (g, w))
         if g.is_floating_point():
             rtol, atol = TOLERANCES[g.dtype]
             torch.testing.assert_close(g.double(), w.double(), rtol=rtol, atol=atol, equal_nan=True)
