@@ -17,7 +17,6 @@ def meta(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 CALLS = [
-    (OPS.stft_backward, (meta(5, 9, dtype=torch.complex64), meta(32), 8), [(32,)]),
     (OPS.npu_apply_adam, (0.9, 0.9, 0.1, 0.9, 0.9, 0.1, meta(2, 3), None, None), [(2, 3)] * 3),
     (OPS.npu_apply_adam_w, (0.9, 0.9, 0.1, 0.1, 0.9, 0.9, 0.1, meta(2, 3), None, None, None), [(2, 3)] * 3),
     (OPS.npu_bert_apply_adam, (0.1, 0.9, 0.9, 0.1, meta(2, 3), 1.0, 1.0, 0.1), [(2, 3)] * 3),
