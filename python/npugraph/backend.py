@@ -27,7 +27,7 @@ from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
-from npugraph.fx.pieces import Pieces, is_captured, is_foreign
+from npugraph.fx.pieces import Pieces, is_apart, is_captured
 from npugraph.fx.pipeline import run_passes
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
@@ -254,7 +254,7 @@ class _Compile:
             self.depends_on_places = True
             if positional:
                 run.fall_back_on(_eagerly(self.gm))
-        if any(map(is_foreign, gm.graph.nodes)):
+        if any(map(is_apart, gm.graph.nodes)):
             pieces = Pieces(gm, functools.partial(self.compile_piece, name, _by_name(gm, inputs)))
             run = _in_pieces_where_captured(run, pieces, positional)
         if imported.objects is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph in pieces, between operators that others have written.
+"""A graph in pieces, between operators that others have written, or that updates of a captured graph issue again.
 
-While a graph of npu is captured such operators launch work of their own, mark task groups, wait for events: they must
-be called, and what they do must stand in the captured graph at its place. So there the graph runs as pieces, each
-compiled for itself, with these operators called between them.
+While a graph of npu is captured such operators launch work of their own, mark task groups, wait for events, or become
+task groups: they must be called, and what they do must stand in the captured graph at its place. So there the graph
+runs as pieces, each compiled for itself, with these operators called between them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,21 @@ from torch.fx.passes.split_module import split_module
 
 from npugraph import _C
 
+# Names of other operators to be called so: those whose calls in a captured graph are issued again with other arguments.
+issued_again: set[str] = set()
+
 _OF_TORCH = ("aten", "prim", "prims", "quantized", "streams", "c10d", "_c10d_functional", "npu", "atb")
 
 # Compiles one piece: a function of its inputs that gives its outputs in a tuple, or None where it runs as it is.
 Compile = Callable[[fx.GraphModule, str], Callable[..., Any] | None]
 
 
-def is_foreign(node: fx.Node) -> bool:
-    """Whether a node calls an operator of which nobody knows what it launches on npu."""
+def is_apart(node: fx.Node) -> bool:
+    """Whether a node calls an operator that stands between pieces."""
     target = node.target
-    return isinstance(target, torch._ops.OpOverload) and target.namespace not in _OF_TORCH and _is_on_npu(node)
+    if not isinstance(target, torch._ops.OpOverload) or not _is_on_npu(node):
+        return False
+    return target.namespace not in _OF_TORCH or target.name() in issued_again
 
 
 def _is_on_npu(node: fx.Node) -> bool:
@@ -59,7 +64,7 @@ class Pieces:
             node.meta.setdefault("example_value", node.meta.get("val"))  # where sizes stand for split_module
         split = split_module(self._gm, None, places.__getitem__, keep_original_order=True, keep_original_node_name=True)
         for name, piece in split.named_children():
-            if any(map(is_foreign, piece.graph.nodes)):
+            if any(map(is_apart, piece.graph.nodes)):
                 continue
             is_single = isinstance(piece.graph.output_node().args[0], fx.Node)
             run = self._compile(piece, name)
@@ -82,11 +87,11 @@ class _Compiled(torch.nn.Module):
 
 
 def _places(graph: fx.Graph) -> dict[fx.Node, int]:
-    """The number of the piece of each node; a foreign operator is a piece of its own."""
+    """The number of the piece of each node; an operator between pieces is one of its own."""
     places, number = {}, 0
     for node in graph.nodes:
-        foreign = is_foreign(node)
-        number += foreign
+        apart = is_apart(node)
+        number += apart
         places[node] = number
-        number += foreign
+        number += apart
     return places

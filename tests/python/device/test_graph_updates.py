@@ -142,15 +142,18 @@ def step(tensors: dict[str, torch.Tensor]) -> None:
     next(iter(tensors.values())).mul_(-0.5)
 
 
+CALLS = [(name, out) for name, op in OPERATORS.items() for out in (True, False) if out or op.call]
+
+
 @pytest.mark.parametrize(
-    ("name", "into_out"), [(name, out) for name, op in OPERATORS.items() for out in (True, False) if out or op.call]
+    ("name", "into_out", "compiled"), [(*call, False) for call in CALLS] + [(*call, True) for call in CALLS]
 )
-def test_update(name: str, into_out: bool) -> None:
+def test_update(name: str, into_out: bool, compiled: bool) -> None:
     op = OPERATORS[name]
     tensors = op.tensors()
     results = op.results()
 
-    def attend() -> torch.Tensor:
+    def attend(tensors: dict[str, torch.Tensor], results: dict[str, Any]) -> torch.Tensor:
         arguments = op.given(tensors, LENGTHS[0])
         if into_out:
             op.out(**arguments, **results)
@@ -158,9 +161,13 @@ def test_update(name: str, into_out: bool) -> None:
         made = op.call(**arguments)
         return (made if isinstance(made, torch.Tensor) else made[0]) * 2
 
+    torch._dynamo.reset()
+    run = compile_ex(attend) if compiled else attend
     graph = torch.npu.NPUGraph()
-    with torch.npu.graph(graph, auto_dispatch_capture=True):
-        y = attend()
+    with torch.no_grad():
+        run(tensors, results)
+        with torch.npu.graph(graph, auto_dispatch_capture=True):
+            y = run(tensors, results)
     for lengths in (*LENGTHS, LENGTHS[1]):
         step(tensors)
         new = op.given(tensors, lengths)[op.lengths]

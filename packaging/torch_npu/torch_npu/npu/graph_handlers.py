@@ -12,6 +12,7 @@ from npugraph._C import device as _device
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from npugraph.fx.pieces import issued_again
 from torch_npu._operators import overload
 from torch_npu.npu.streams import ExternalEvent, Stream
 from torch_npu.npu.utils import current_stream, stream
@@ -99,19 +100,8 @@ _INFER_V2_WORKSPACE = "npu::_npu_fused_infer_attention_score_v2_get_max_workspac
 _LATENT_WORKSPACE = "atb::_npu_multi_head_latent_attention_get_workspace.lse"
 _FUSION_WORKSPACE = "npu::_npu_fusion_attention_v3_get_max_workspace"
 
-_handlers: dict[str, NpuGraphOpHandler] = {
-    _INFER: OutHandler(_INFER_WORKSPACE),
-    f"{_INFER}.out": NpuGraphOpHandler(_INFER_WORKSPACE),
-    f"{_INFER}_v2": OutHandler(_INFER_V2_WORKSPACE),
-    f"{_INFER}_v2.out": NpuGraphOpHandler(_INFER_V2_WORKSPACE),
-    "npu::npu_fusion_attention_v3": OutHandler(_FUSION_WORKSPACE),
-    "npu::npu_fusion_attention_v3.out": NpuGraphOpHandler(_FUSION_WORKSPACE),
-    "atb::_npu_paged_attention": NpuGraphOpHandler("atb::_npu_paged_attention_get_workspace"),
-    _LATENT: OutHandler(),
-    f"{_LATENT}.out": NpuGraphOpHandler(),
-    f"{_LATENT}.lse": OutHandler(_LATENT_WORKSPACE, "lse_out"),
-    f"{_LATENT}.lse_out": NpuGraphOpHandler(_LATENT_WORKSPACE),
-}
+_handlers: dict[str, NpuGraphOpHandler] = {}
+_graph_forms = dict(_device.graph_forms())  # by the operators that compiled graphs hold in them
 
 
 def register_npu_graph_handler(
@@ -127,8 +117,28 @@ def register_npu_graph_handler(
         raise TypeError(f"register_npu_graph_handler: expected an NpuGraphOpHandler, got a {type(made).__name__}")
     operators = operator if isinstance(operator, (list, tuple)) else [operator]
     for op in operators:
-        _handlers[op if isinstance(op, str) else op.name()] = made
+        name = op if isinstance(op, str) else op.name()
+        for form in filter(None, (name, _graph_forms.get(name))):
+            _handlers[form] = made
+            issued_again.add(form)
     return None
+
+
+_own_handlers = {
+    _INFER: OutHandler(_INFER_WORKSPACE),
+    f"{_INFER}.out": NpuGraphOpHandler(_INFER_WORKSPACE),
+    f"{_INFER}_v2": OutHandler(_INFER_V2_WORKSPACE),
+    f"{_INFER}_v2.out": NpuGraphOpHandler(_INFER_V2_WORKSPACE),
+    "npu::npu_fusion_attention_v3": OutHandler(_FUSION_WORKSPACE),
+    "npu::npu_fusion_attention_v3.out": NpuGraphOpHandler(_FUSION_WORKSPACE),
+    "atb::_npu_paged_attention": NpuGraphOpHandler("atb::_npu_paged_attention_get_workspace"),
+    _LATENT: OutHandler(),
+    f"{_LATENT}.out": NpuGraphOpHandler(),
+    f"{_LATENT}.lse": OutHandler(_LATENT_WORKSPACE, "lse_out"),
+    f"{_LATENT}.lse_out": NpuGraphOpHandler(_LATENT_WORKSPACE),
+}
+for _name in _own_handlers:
+    register_npu_graph_handler(_name, _own_handlers[_name])
 
 
 @dataclasses.dataclass
