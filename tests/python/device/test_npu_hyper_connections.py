@@ -52,7 +52,17 @@ def test_pre(dtype: torch.dtype) -> None:
     compiled = dtype == torch.float32
     args, gamma = pre_arguments(dtype), normal(STREAMS, SIZE, seed=4)
     check(torch_npu.npu_mhc_pre, args, mhc_pre, compiled=False, dynamic=False)
-    check(torch_npu.npu_mhc_pre, args, mhc_pre, gamma=gamma, out_flag=1, hc_eps=0.1, norm_eps=0.01, compiled=compiled)
+    check(
+        torch_npu.npu_mhc_pre,
+        args,
+        mhc_pre,
+        gamma=gamma,
+        out_flag=1,
+        hc_eps=0.1,
+        norm_eps=0.01,
+        compiled=compiled,
+        dynamic=compiled,
+    )
     check(
         torch_npu.npu_mhc_pre, pre_arguments(dtype, (4,)), mhc_pre, gamma=gamma.flatten(), compiled=False, dynamic=False
     )
@@ -72,7 +82,9 @@ def test_gradients_of_pre(with_gamma: bool) -> None:
 
     backward, given = torch_npu.npu_mhc_pre_backward, (*args[:3], *grads, *saved, post)
     check(backward, given, gradients, gamma=gamma, hc_eps=0.1, compiled=False, dynamic=False)
-    check(backward, given, gradients, gamma=gamma, hc_eps=0.1, grad_x_post=later, compiled=with_gamma)
+    check(
+        backward, given, gradients, gamma=gamma, hc_eps=0.1, grad_x_post=later, compiled=with_gamma, dynamic=with_gamma
+    )
 
 
 def test_autograd_of_pre() -> None:
@@ -97,10 +109,16 @@ def post_arguments(dtype: torch.dtype = torch.float32, mixes: bool = True) -> tu
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_post(dtype: torch.dtype, mixes: bool) -> None:
     args, compiled = post_arguments(dtype, mixes), dtype == torch.float32
-    check(torch_npu.npu_mhc_post, args, mhc_post, compiled=compiled)
+    check(torch_npu.npu_mhc_post, args, mhc_post, compiled=compiled, dynamic=compiled)
     given = normal(2, 5, STREAMS, SIZE, dtype=dtype, seed=7)
     gradients = gradients_of(mhc_post)
-    check(torch_npu.npu_mhc_post_backward, (given, *args), lambda g, *x: gradients([g], *x), compiled=compiled)
+    check(
+        torch_npu.npu_mhc_post_backward,
+        (given, *args),
+        lambda g, *x: gradients([g], *x),
+        compiled=compiled,
+        dynamic=compiled,
+    )
 
 
 def test_autograd_of_post() -> None:
