@@ -98,6 +98,8 @@ def test_errors() -> None:
     ):
         encode(x.double(), True, out=buffers(x))
     pdf, mantissa, fixed, var = buffers(x)
+    with pytest.raises(RuntimeError, match=r"npu_hans_encode: mantissa is not contiguous"):
+        encode(x, True, out=[pdf, x.new_zeros(3072, 2)[:, 0], fixed, var])
     with pytest.raises(RuntimeError, match=r"npu_hans_decode: mantissa has 4 bytes, allowed are 12288 and more"):
         torch_npu.npu_hans_decode(mantissa[:1], fixed, var, pdf, out=x)
     with pytest.raises(RuntimeError, match=r"npu_hans_decode: fixed and var have 0 bytes, allowed are 4 and more"):

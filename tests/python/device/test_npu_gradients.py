@@ -96,3 +96,5 @@ def test_stft_refuses() -> None:
     check_refused(name, r"grad_output has 5 frequencies, allowed are 8", grad, normal(20), 8, onesided=False)
     check_refused(name, r"win_length is 9, allowed are 1 to n_fft, 8", grad, normal(20), 8, win_length=9)
     check_refused(name, r"window has shape \[6\], allowed is \[win_length\], 8", grad, normal(20), 8, window=HANN)
+    text = r"n_fft is 8 and hop_length 0, allowed are 1 and more"
+    check_refused(name, text, grad, normal(20), 8, hop_length=0)
