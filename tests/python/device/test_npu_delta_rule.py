@@ -105,18 +105,3 @@ def test_errors() -> None:
         torch_npu.npu_chunk_gated_delta_rule(q, k, v, initial_state=state)
     with pytest.raises(RuntimeError, match="value has 3 heads, which is no multiple of those of key, 2"):
         torch_npu.npu_chunk_gated_delta_rule(q, k, v[:, :3])
-
-
-def sizes(results: tuple[torch.Tensor, ...]) -> list[tuple[tuple[int, ...], torch.dtype]]:
-    return [(tuple(x.shape), x.dtype) for x in results]
-
-
-def test_sizes_of_operators_without_a_definition() -> None:
-    x, gamma = torch.empty(3, 128, device="meta"), torch.empty(128, device="meta")
-    total = ((3, 128), torch.float32)
-    assert torch_npu.npu_fused_causal_conv1d(x, x, x).shape == x.shape
-    assert torch_npu.npu_fused_causal_conv1d_v2(x, x, x) is None
-    assert torch_npu.npu_masked_causal_conv1d(x, gamma).shape == x.shape
-    assert sizes(torch_npu.npu_masked_causal_conv1d_backward(x, x, gamma)) == [total, ((128,), torch.float32)]
-    with pytest.raises(NotImplementedError):
-        torch_npu.npu_masked_causal_conv1d(torch.ones(3, 128), torch.ones(128))
