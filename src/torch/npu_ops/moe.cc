@@ -2,6 +2,7 @@
 #include "torch/npu_ops/moe.h"
 
 #include <limits>
+#include <vector>
 
 namespace npugraph::npu_ops {
 
@@ -30,6 +31,11 @@ Tensor only_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int6
 }
 
 Tensor rows_or_zeros(const Tensor& x, const Tensor& places, const Tensor& valid) {
+  if (x.sym_size(0) == 0) {  // there is no row to stand in for those that are not valid
+    std::vector<c10::SymInt> sizes = places.sym_sizes().vec();
+    sizes.insert(sizes.end(), x.sym_sizes().begin() + 1, x.sym_sizes().end());
+    return x.new_zeros_symint(sizes);
+  }
   const Tensor rows = x.index_select(0, places.masked_fill(valid.logical_not(), 0).reshape(-1));
   const Tensor all = rows.unflatten_symint(0, places.sym_sizes());
   return at::where(valid.unsqueeze(-1), all, at::zeros({}, all.options()));

@@ -121,7 +121,7 @@ Expanded expanded_rows(const Routing& how, const Tensor& x, const Tensor& expert
   out.rows = rows_or_zeros(x, tokens, valid);
   if (how.quant_mode != kNone) {
     const Tensor ids = (expert_idx.reshape(-1).to(at::kLong) - how.first).clamp(0, range - 1);
-    const Tensor experts = ids.index_select(0, out.pairs.clamp_min(0));
+    const Tensor experts = rows_or_zeros(ids.unsqueeze(-1), out.pairs, valid).squeeze(-1);
     const Quantised q = int8_rows(how.op, out.rows, experts, scale, offset, how.quant_mode);
     out.rows = at::where(valid.unsqueeze(-1), q.values, at::zeros({}, q.values.options()));
     out.scale = q.scale;

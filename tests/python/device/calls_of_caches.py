@@ -42,7 +42,7 @@ def quant_scatter(d: Draw) -> Call:
 
 @call("npu_scatter_pa_kv_cache", "npu_scatter_pa_kv_cache_functional")
 def scatter_pa_kv_cache(d: Draw) -> Call:
-    tokens, heads, dtype, mode = d.size(), d.size(), d.dtype(), d.choice("Norm", "PA_NZ")
+    tokens, heads, dtype, mode = d.rows(), d.size(), d.dtype(), d.choice("Norm", "PA_NZ")
     sizes = [4 * d.size(1, 3) for _ in range(2)]
     rows = [d.normal(tokens, heads, n, dtype=dtype) for n in sizes]
     pages = [(PLACES, heads, n) if mode == "Norm" else (heads * n // 4, PLACES, 4) for n in sizes]
@@ -72,7 +72,7 @@ def kv_rmsnorm_rope_cache(d: Draw) -> Call:
 
 @call("npu_qkv_rms_norm_rope_cache")
 def qkv_rms_norm_rope_cache(d: Draw) -> Call:
-    tokens, n, mode = d.size(), 8, d.choice("PA_NZ", "PA_BSND")
+    tokens, n, mode = d.rows(), 8, d.choice("PA_NZ", "PA_BSND")
     heads = [d.size(), k := d.size(), k]
     gammas, tables = [d.normal(n) for _ in range(2)], [d.normal(tokens, n) for _ in range(2)]
     page = (PLACES, k, n) if mode == "PA_BSND" else (k * n // 4, PLACES, 4)

@@ -20,7 +20,7 @@ def linear(d: Draw) -> Call:
 
 @call("npu_quant_matmul")
 def quant_matmul(d: Draw) -> Call:
-    batch, m, k, n = d.sizes(0, 2), d.size(), d.size(), d.size()
+    batch, m, k, n = d.sizes(0, 2), d.rows(), d.size(), d.size()
     x1, x2 = d.int8(*batch, m, k), d.int8(*d.choice((), batch), k, n)
     if d.flag():
         how = d.given(pertoken_scale=lambda: d.positive(m), bias=lambda: d.integers(-99, 99, n, dtype=torch.int32))
@@ -30,7 +30,7 @@ def quant_matmul(d: Draw) -> Call:
 
 @call("npu_transpose_batchmatmul")
 def transpose_batchmatmul(d: Draw) -> Call:
-    b, m, k, n, dtype = d.size(), d.size(), d.size(), d.size(), d.dtype()
+    b, m, k, n, dtype = d.size(), d.rows(), d.size(), d.size(), d.dtype()
     first, second = d.choice([0, 1, 2], [1, 0, 2]), d.choice([0, 1, 2], [0, 2, 1])
     x = d.normal(*((b, m) if first[0] == 0 else (m, b)), k, dtype=dtype)
     weight = d.normal(b, *((k, n) if second[1] == 1 else (n, k)), dtype=dtype)
@@ -40,7 +40,7 @@ def transpose_batchmatmul(d: Draw) -> Call:
 
 @call("npu_transpose_quant_batchmatmul")
 def transpose_quant_batchmatmul(d: Draw) -> Call:
-    b, m, k, n = d.size(), d.size(), d.size(), d.size()
+    b, m, k, n = d.size(), d.rows(), d.size(), d.size()
     x1, x2 = d.normal(m, b, k).to(torch.float8_e4m3fn), d.normal(b, k, n).to(torch.float8_e4m3fn)
     scales = {"x1_scale": d.positive(m), "x2_scale": d.positive(n)}
     return (x1, x2, d.choice(torch.float16, torch.bfloat16)), scales
@@ -48,7 +48,7 @@ def transpose_quant_batchmatmul(d: Draw) -> Call:
 
 @call("npu_weight_quant_batchmatmul")
 def weight_quant_batchmatmul(d: Draw) -> Call:
-    m, groups, dtype = d.size(), d.size(1, 3), d.choice(torch.float16, torch.bfloat16)
+    m, groups, dtype = d.rows(), d.size(1, 3), d.choice(torch.float16, torch.bfloat16)
     words = d.flag()
     size, n = d.size() if groups == 1 else 32, d.size()
     weight = d.integers(-999, 999, size * groups, n, dtype=torch.int32) if words else d.int8(size * groups, n)
@@ -69,7 +69,7 @@ def group_list(d: Draw, groups: int, rows: int) -> tuple[torch.Tensor, int]:
 
 @call("npu_grouped_matmul")
 def grouped_matmul(d: Draw) -> Call:
-    groups, m, k, n, dtype = d.size(1, 3), d.size(), d.size(), d.size(), d.dtype()
+    groups, m, k, n, dtype = d.size(1, 3), d.rows(), d.size(), d.size(), d.dtype()
     ends, kind = group_list(d, groups, m)
     how = {"group_list": ends, "group_list_type": kind, "split_item": d.choice(2, 3), "group_type": 0}
     if d.flag():
@@ -80,14 +80,14 @@ def grouped_matmul(d: Draw) -> Call:
 
 @call("npu_grouped_matmul_swiglu_quant")
 def grouped_matmul_swiglu_quant(d: Draw) -> Call:
-    groups, m, k, n = d.size(1, 3), d.size(), d.size(), 2 * d.size()
+    groups, m, k, n = d.size(1, 3), d.rows(), d.size(), 2 * d.size()
     ends = whole([min(i + 1, m) for i in range(groups)])
     return (d.int8(m, k), d.int8(groups, k, n), ends, d.positive(groups, n), d.positive(m)), {}
 
 
 @call("npu_grouped_matmul_swiglu_quant_v2")
 def grouped_matmul_swiglu_quant_v2(d: Draw) -> Call:
-    groups, m, k, n = d.size(1, 3), d.size(), d.size(), 2 * d.size()
+    groups, m, k, n = d.size(1, 3), d.rows(), d.size(), 2 * d.size()
     ends, kind = group_list(d, groups, m)
     args = (d.int8(m, k), [d.int8(groups, k, n)], [d.positive(groups, n)], d.positive(m), ends)
     return args, {"group_list_type": kind} | d.given(smooth_scale=lambda: d.positive(groups, n // 2))
@@ -95,7 +95,7 @@ def grouped_matmul_swiglu_quant_v2(d: Draw) -> Call:
 
 @call("npu_grouped_matmul_finalize_routing")
 def grouped_matmul_finalize_routing(d: Draw) -> Call:
-    groups, m, k, n, rows = d.size(1, 3), d.size(), d.size(), d.size(), d.size()
+    groups, m, k, n, rows = d.size(1, 3), d.rows(), d.size(), d.size(), d.size()
     ends, kind = group_list(d, groups, m)
     how = {"scale": d.positive(groups, n), "pertoken_scale": d.positive(m), "logit": d.normal(m)}
     how |= {"row_index": d.integers(0, rows, m), "output_bs": rows, "group_list_type": kind}

@@ -18,7 +18,8 @@ def rms_norm(d: Draw) -> Call:
 @call("npu_add_rms_norm", "npu_add_rms_norm_cast", "npu_add_rms_norm_v2_functional")
 def add_rms_norm(d: Draw) -> Call:
     dtype, batch, n = d.dtype(), d.sizes(), d.size()
-    return (d.normal(*batch, n, dtype=dtype), d.normal(*batch, n, dtype=dtype), d.normal(n, dtype=dtype)), {}
+    x2 = d.normal(*batch, n, dtype=dtype).contiguous()  # of other layouts ATen's add has other strides than its Meta
+    return (d.normal(*batch, n, dtype=dtype), x2, d.normal(n, dtype=dtype)), {}
 
 
 @call("npu_add_rms_norm_v2")
@@ -73,7 +74,7 @@ def clipped_swiglu(d: Draw) -> Call:
 
 @call("npu_dequant_swiglu_quant")
 def dequant_swiglu_quant(d: Draw) -> Call:
-    rows, n, mode = d.size(), 2 * d.size(), d.choice(0, 1)
+    rows, n, mode = d.rows(), 2 * d.size(), d.choice(0, 1)
     how = {"activate_left": d.flag(), "quant_mode": mode, "swiglu_mode": d.choice(0, 1, 2)}
     how |= {"quant_scale": d.positive(1, n // 2)} if mode == 0 else {}
     if d.flag():
@@ -93,7 +94,8 @@ def quantize(d: Draw) -> Call:
 @call("npu_dynamic_quant")
 def dynamic_quant(d: Draw) -> Call:
     dtype, n, mode = d.dtype(), 8 * d.size(), d.choice("pertoken", "perchannel", "pertensor")
-    x, groups = d.normal(*d.sizes(), n, dtype=dtype), mode == "pertoken" and d.flag()
+    batch = d.sizes() if mode == "pertoken" else (d.size(), d.size())
+    x, groups = d.normal(*batch, n, dtype=dtype), mode == "pertoken" and d.flag()
     how = d.given(dst_type=lambda: d.choice(torch.int8, INT4, torch.float8_e4m3fn))
     if groups:
         rows = x.numel() // n
@@ -103,7 +105,7 @@ def dynamic_quant(d: Draw) -> Call:
 
 @call("npu_anti_quant")
 def anti_quant(d: Draw) -> Call:
-    rows, n = d.size(), d.size()
+    rows, n = d.rows(), d.size()
     words = d.flag()
     x = d.integers(-999, 999, rows, n, dtype=torch.int32) if words else d.int8(rows, n)
     scale = d.choice(1, n * 8 if words else n)
@@ -128,14 +130,14 @@ def cast(d: Draw) -> Call:
 
 @call("npu_rotary_mul")
 def rotary_mul(d: Draw) -> Call:
-    batch, rows, heads, n, dtype = d.size(), d.size(), d.size(), 2 * d.size(), d.dtype()
+    batch, rows, heads, n, dtype = d.size(), d.rows(), d.size(), 2 * d.size(), d.dtype()
     tables = [d.normal(d.choice(1, batch), rows, 1, n, dtype=dtype) for _ in range(2)]
     return (d.normal(batch, rows, heads, n, dtype=dtype), *tables, d.choice("half", "interleave")), {}
 
 
 @call("npu_apply_rotary_pos_emb")
 def apply_rotary(d: Draw) -> Call:
-    batch, rows, heads, n, dtype = d.size(), d.size(), d.size(), 4 * d.size(), d.dtype()
+    batch, rows, heads, n, dtype = d.size(), d.rows(), d.size(), 4 * d.size(), d.dtype()
     packed = d.flag()
     batch = () if packed else (batch,)
     both = [written(*batch, rows, h, n, dtype=dtype) for h in (heads, 1)]
@@ -145,7 +147,7 @@ def apply_rotary(d: Draw) -> Call:
 
 @call("npu_mrope")
 def mrope(d: Draw) -> Call:
-    rows, n, dtype = d.size(), 4 * d.size(1, 3), d.dtype()
+    rows, n, dtype = d.rows(), 4 * d.size(1, 3), d.dtype()
     q, k = (d.normal(rows, n * d.size(1, 3), dtype=dtype) for _ in range(2))
     how, cache = {"rotary_mode": d.choice("half", "interleave")}, d.normal(9, n, dtype=dtype)
     if d.flag():
@@ -163,7 +165,7 @@ def interleave_rope(d: Draw) -> Call:
 
 @call("npu_top_k_top_p")
 def top_k_top_p(d: Draw) -> Call:
-    rows, n, dtype = d.size(), d.size(), d.dtype()
+    rows, n, dtype = d.rows(), d.size(), d.dtype()
     p, k = (
         d.maybe(lambda: d.positive(rows, dtype=dtype)),
         d.maybe(lambda: d.integers(1, n + 1, rows, dtype=torch.int32)),

@@ -24,8 +24,13 @@ class Draw:
     def size(self, low: int = 1, high: int = 5) -> int:
         return self._draw(st.integers(low, high))
 
+    def rows(self) -> int:
+        """Also none."""
+        return self.size(0)
+
     def sizes(self, fewest: int = 1, most: int = 3) -> tuple[int, ...]:
-        return tuple(self._draw(st.lists(st.integers(1, 4), min_size=fewest, max_size=most)))
+        """Of dimensions before the last one."""
+        return tuple(self._draw(st.lists(st.integers(0, 4), min_size=fewest, max_size=most)))
 
     def choice(self, *values: Any) -> Any:
         return self._draw(st.sampled_from(values))

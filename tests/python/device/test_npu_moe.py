@@ -588,3 +588,12 @@ def test_gradients_of_permutation_by_a_map(drop_and_pad: bool) -> None:
 def test_errors(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()
+
+
+@pytest.mark.parametrize("quant_mode", [-1, 1])
+def test_a_table_of_no_tokens(quant_mode: int) -> None:
+    how = {"expert_num": 8, "drop_pad_mode": 1, "expert_capacity": 2, "expert_tokens_num_type": 1}
+    args = normal(0, 6).npu(), integers(0, 8, 0, 2, dtype=torch.int32).npu()
+    rows, places, counts, scale = torch_npu.npu_moe_init_routing_v2(*args, quant_mode=quant_mode, **how)
+    assert (rows.shape, places.shape, counts.tolist()) == ((8, 2, 6), (0,), [0] * 8)
+    assert not rows.cpu().any() and not scale.cpu().any()
