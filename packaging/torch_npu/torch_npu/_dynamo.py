@@ -48,7 +48,9 @@ def install() -> None:
     from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 
     npu = torch.npu
-    device_interface.register_interface_for_device("npu", _interface(device_interface.DeviceInterface))
+    interface = _interface(device_interface.DeviceInterface)
+    for name in ("npu", *(f"npu:{index}" for index in range(npu.device_count()))):
+        device_interface.register_interface_for_device(name, interface)
     common_constant_types.add(_NPUDeviceProperties)
     own_handlers = {"stream": _enter_stream, "default_stream": _default_stream}
     names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_IN_GRAPH, *own_handlers)

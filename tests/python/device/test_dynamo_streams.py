@@ -121,6 +121,16 @@ def test_another_device_is_another_graph() -> None:
         assert compiled(torch.ones(1, device="npu")).item() == 2
 
 
+def test_the_interface_of_each_device() -> None:
+    from torch._dynamo.device_interface import get_interface_for_device
+
+    interface = get_interface_for_device("npu")
+    assert {get_interface_for_device(name) for name in ("npu:0", "npu:1", torch.device("npu:1"))} == {interface}
+    assert interface.current_device() == 0 and interface.get_compute_capability() == npu.get_device_name()
+    assert interface.is_available() and interface.get_raw_stream(0) == npu.default_stream(0).npu_stream
+    assert issubclass(interface.Event, torch.Event) and issubclass(interface.Stream, torch.Stream)
+
+
 # torch.accelerator
 
 
