@@ -47,7 +47,7 @@ def with_symbols(op: Any, call: Call, want: Any) -> None:
 
 
 # How results are compared, and in how many calls of each operator in `make test` and in `make long`.
-WAYS = {with_numbers: (10, 500), with_symbols: (2, 30)}
+WAYS = {with_numbers: (6, 500), with_symbols: (2, 30)}
 
 
 def check_calls(name: str, way: Callable[[Any, Call, Any], None], examples: int, repeatable: bool) -> None:
