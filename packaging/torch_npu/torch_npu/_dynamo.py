@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from npugraph._C import device as _device
 
+from torch_npu import _checkpointed_random
 from torch_npu.npu._index import device_index
 from torch_npu.npu.properties import _NPUDeviceProperties
 
@@ -69,6 +70,7 @@ def install() -> None:
     attributes = {"_cpython_type": npu.Stream, "_device_handle_attr": "npu_stream"}
     variable = type("NpuStreamVariable", (streams.StreamVariable,), attributes)
     streams._stream_fn_to_variable_cls[npu.current_stream] = variable
+    _checkpointed_random.install()
 
 
 def _enter_stream(function: Any, tx: Any, stream: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 import npugraph
 from tests.python.backend.checks import compile_ex
@@ -182,6 +183,25 @@ def test_training():
     for one, want in zip(other.parameters(), model.parameters(), strict=True):
         assert one.grad.device.type == "npu"
         torch.testing.assert_close(one.grad.cpu(), want.grad)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "npugraph_ex"])
+def test_random_numbers_of_checkpointed_parts_come_again(backend: str):
+    w = torch.randn(8, 8, device="npu", requires_grad=True)
+    x = torch.randn(4, 8, device="npu", requires_grad=True)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        part = lambda x: torch.nn.functional.dropout((x @ w).sin(), 0.5)  # noqa: E731
+        return torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False).sum()
+
+    gradients, states = [], []
+    for run in (fn, torch.compile(fn, backend=backend, fullgraph=True)):
+        torch.npu.manual_seed(5)
+        gradients.append(torch.autograd.grad(run(x), (x, w)))
+        states.append(torch.npu.get_rng_state())
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+    assert torch.equal(*states)
 
 
 def test_saved_programs_check_the_device(tmp_path):

@@ -159,6 +159,8 @@ from torch_npu.npu.utils import (
 globals().update(_legacy_types.storages())
 globals().update(_legacy_types.tensors())
 
+_initialized = True  # torch.utils.checkpoint keeps random states of devices that say so
+
 __all__ = [
     "BFloat16Storage",
     "BFloat16Tensor",
