@@ -132,7 +132,8 @@ AttentionGradients attention_gradients(const Tensor& query, const Tensor& key, c
   out.key = for_key_heads(of_scores, wide(query), key).mul(weighting.scale).to(key.scalar_type());
   out.value = for_key_heads(after_dropout(weights, weighting), given, key).to(value.scalar_type());
   if (weighting.sink.defined()) {
-    const Tensor of_sink = as_column(weighting.sink).sub(base_of(wide(saved.max))).exp().div(divisor_of(wide(saved.sum)));
+    const Tensor of_sink =
+        as_column(weighting.sink).sub(base_of(wide(saved.max))).exp().div(divisor_of(wide(saved.sum)));
     out.sink = of_sink.mul(row_sums).neg().sum({0, 2, 3}).to(weighting.sink.scalar_type());
   }
   return out;
