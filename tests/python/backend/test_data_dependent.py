@@ -20,6 +20,7 @@ def tensors(*values):
     return [lambda value=value: (torch.tensor(value),) for value in values]
 
 
+@pytest.mark.feature("3.12")
 @pytest.mark.parametrize(
     "fn",
     [
@@ -57,6 +58,7 @@ def test_items_as_sizes() -> None:
     assert len(check_captured(fn, *calls)) == 1
 
 
+@pytest.mark.feature("3.12")
 def test_items_as_numbers() -> None:
     numbers = [lambda n=n: (torch.randn(8), torch.tensor(n)) for n in (3.5, 7.5)]
     check_captured(lambda x, n: x * n.item() + n.item() * 2, *numbers)

@@ -31,6 +31,7 @@ def model():
     ).eval()
 
 
+@pytest.mark.feature("1.24", "3.01")
 def test_a_new_size_captures_and_compiles_nothing() -> None:
     plain = model()
     compiled = compile_ex(plain, dynamic=True)
@@ -73,6 +74,7 @@ def test_size_one_has_a_graph_of_its_own_at_most() -> None:
     assert len(npugraph.artifacts()) <= 2
 
 
+@pytest.mark.feature("1.24")
 @pytest.mark.parametrize(("dynamic", "compiles"), [(None, 2), (True, 1), (False, 4)])
 def test_number_of_compiles(dynamic, compiles) -> None:
     plain = model()
@@ -94,6 +96,7 @@ def test_instances_are_bounded() -> None:
     assert artifact.counters["recaptures.evicted"] == 1
 
 
+@pytest.mark.feature("1.02")
 def test_force_eager_keeps_no_instance() -> None:
     plain = model()
     compiled = compile_ex(plain, dynamic=True, options={"force_eager": True})

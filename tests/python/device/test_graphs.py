@@ -48,6 +48,7 @@ def numbers(*sizes: int) -> torch.Tensor:
 # What a capture leaves, and what replays do.
 
 
+@pytest.mark.feature("3.10")
 def test_replays_read_inputs_and_write_results_in_place():
     x, w = numbers(4, 8), numbers(8, 8)
 
@@ -181,6 +182,7 @@ def test_a_training_step():
 # Random numbers.
 
 
+@pytest.mark.feature("3.10")
 @pytest.mark.parametrize("own_generator", [False, True])
 def test_random_numbers_go_on_with_each_replay_as_in_eager(own_generator: bool):
     generator = torch.Generator("npu") if own_generator else None
@@ -208,6 +210,7 @@ def test_random_numbers_go_on_with_each_replay_as_in_eager(own_generator: bool):
 # Pools, streams, threads.
 
 
+@pytest.mark.feature("3.10")
 def test_graphs_share_a_pool():
     x = numbers(8)
     first, y = captured(lambda: (x + 1).mul(2), pool=torch.npu.graph_pool_handle())
@@ -291,6 +294,7 @@ def test_work_in_other_streams_is_not_captured():
     assert same(y, numbers(4) + 1)
 
 
+@pytest.mark.feature("3.10")
 def test_replay_in_another_thread():
     x = numbers(4, 4)
     graph, y = captured(lambda: x @ x)
@@ -365,6 +369,7 @@ _HOST_WAITS = {
 }
 
 
+@pytest.mark.feature("3.11")
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 @pytest.mark.parametrize("action", _HOST_WAITS)
 def test_the_host_cannot_wait_for_what_is_captured(action: str, mode: str):
@@ -387,6 +392,7 @@ def waits(x: torch.Tensor, stream: torch.npu.Stream, errors: list[str]) -> None:
             errors.append(str(error))
 
 
+@pytest.mark.feature("3.11")
 @pytest.mark.parametrize(
     ("mode", "here", "elsewhere"),
     [("global", "global", "global"), ("thread_local", "thread_local", ""), ("relaxed", "", "")],
@@ -502,6 +508,7 @@ def sums(x: torch.Tensor, lengths: list[int]) -> torch.Tensor:
     return torch.stack([row[:length].sum() for row, length in zip(x.cpu(), lengths, strict=True)])
 
 
+@pytest.mark.feature("3.10")
 def test_a_task_group_is_replaced_without_a_new_capture():
     x, out = numbers(2, 6), torch.zeros(2, device="npu")
     graph = torch.npu.NPUGraph()
@@ -624,6 +631,7 @@ def test_handlers_are_checked():
 # Graphed callables, and marks.
 
 
+@pytest.mark.feature("3.10")
 def test_graphed_callables_train_as_eager():
     def build() -> nn.Module:
         torch.manual_seed(1)

@@ -233,6 +233,7 @@ def test_weak_references_are_other_tensors_over_the_memory():
         torch_npu._C._weak_ref_tensor(torch.ones(1))
 
 
+@pytest.mark.feature("3.15")
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_tensors_are_printed(device: str, capfd):
     torch_npu.print_npugraph_tensor(torch.tensor([1.5, 2.5], device=device), tensor_name="logits")
@@ -241,6 +242,7 @@ def test_tensors_are_printed(device: str, capfd):
     assert text.startswith("tensor logits:\n 1.5000\n 2.5000\n") and "tensor:\n 7\n" in text
 
 
+@pytest.mark.feature("3.15", "9.06")
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_tensors_are_saved(device: str, tmp_path):
     x = torch.arange(6.0, device=device)

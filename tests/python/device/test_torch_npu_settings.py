@@ -117,6 +117,7 @@ def test_switches_of_products_and_convolutions():
     assert npu.conv.allow_hf32
 
 
+@pytest.mark.feature("3.16")
 def test_limits_of_cores():
     stream, other = npu.Stream(), npu.Stream()
     everything = {"cube_core_num": 24, "vector_core_num": 48}

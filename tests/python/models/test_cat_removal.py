@@ -45,6 +45,7 @@ def as_tuple(value: Any) -> Tensors:
     return value if isinstance(value, tuple) else (value,)
 
 
+@pytest.mark.feature("2.09")
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])
 @pytest.mark.parametrize("size", [3, 64])
 def test_every_dimension(dim: int, size: int) -> None:

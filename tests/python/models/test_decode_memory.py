@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 from benchmarks.special_models import CACHE_LENGTH, SPECIAL
@@ -20,6 +21,7 @@ def is_copying(operator: str) -> bool:
     return any(word in operator for word in COPYING)
 
 
+@pytest.mark.feature("2.14")
 def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
     """The cache is updated in place, keys where they are rotated, and the repeat of grouped heads is not made. The
     concatenation of rotated halves and the position as a float are computed where they are used."""
@@ -44,6 +46,7 @@ def decode_step(**arguments: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     return torch.compile(case.build("base"), backend=m.BACKEND, **arguments), case.inputs(size="base")
 
 
+@pytest.mark.feature("2.14")
 def test_every_decode_step_allocates_the_same_and_copies_nothing() -> None:
     """Counted on torch's CPU allocator; the table at the end of the run lists a step's allocations by operator. Outside
     of operators there is one, for the result."""

@@ -18,6 +18,7 @@ SLOW_IN_DYNAMO = {"swin"}
 SYMBOLIC = [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW_IN_DYNAMO)) for name in m.MODELS]
 
 
+@pytest.mark.feature("12e.1", "12e.11")
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("name", m.MODELS)
 def test_outputs_are_as_accurate_as_eager(name: str, batch: int) -> None:

@@ -13,6 +13,7 @@ from npugraph.demo import generate
 TOKENS = 3
 
 
+@pytest.mark.feature("12e.1")
 @pytest.mark.parametrize(("attention", "window"), [("sdpa", 8), ("eager", None)])
 def test_greedy_tokens_with_a_cache_of_fixed_size(attention: str, window: int | None) -> None:
     torch._dynamo.reset()
