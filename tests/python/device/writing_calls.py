@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from tests.python.device import test_npu_compression as compression
 from tests.python.device import test_npu_delta_rule as delta_rule
 from tests.python.device import test_npu_mla as mla
+from tests.python.device import test_npu_mla_preprocess as preprocess
 from tests.python.device.npu_operators import integers, normal
 
 SIZES = {"num_kv_heads": 2, "num_heads": 4, "scale_value": 0.3}
@@ -55,6 +57,13 @@ def call(*args: Any, **kwargs: Any) -> Call:
 def results_of_fusion() -> list[torch.Tensor]:
     return list(torch.ops.npu.npu_fusion_attention_v3(*DENSE, 2, "BSH"))
 
+
+def encoded(x: torch.Tensor) -> list[torch.Tensor]:
+    """pdf, mantissa, fixed and var of npu_hans_encode."""
+    return list(torch.ops.npu.npu_hans_encode.out(x, True, out=compression.buffers(x)))
+
+
+PDF, *CODE = encoded(normal(24, 64))
 
 CALLS: dict[str, Call] = {
     "atb::_npu_flash_attention": call(
@@ -170,14 +179,23 @@ CALLS: dict[str, Call] = {
         *(*DENSE, normal(2, 5, 16, seed=4), 2, "BSH"), out=[*map(torch.zeros_like, DENSE), zeros(0), zeros(0)]
     ),
     "npu::npu_fusion_attention_v3.out": call(*DENSE, 2, "BSH", out=results_of_fusion()),
+    "npu::npu_fused_causal_conv1d": call(normal(4, 2, 6), normal(3, 6, seed=1), normal(4, 2, 6, seed=2)),
+    "npu::npu_fused_causal_conv1d_v2": call(normal(4, 2, 6), normal(3, 6, seed=1), normal(4, 2, 6, seed=2)),
     "npu::npu_gather_pa_kv_cache": call(
         *(*PAGES, torch.tensor([[3, 0], [1, 1], [2, -1]], dtype=torch.int32)),
         *(torch.tensor([3, 0, 6], dtype=torch.int32), zeros(9, 2, 4), zeros(9, 2, 4)),
     ),
     "npu::npu_grouped_matmul_add_": call(normal(3, 4, 6), normal(5, 4).half(), normal(5, 6).half(), ENDS),
+    "npu::npu_hans_decode.out": call(*CODE, PDF, out=zeros(24, 64)),
+    "npu::npu_hans_encode.out": call(normal(24, 64), True, out=compression.buffers(normal(24, 64))),
     "npu::npu_indexing.out": call(normal(4, 6), [1, 0], [3, 6], [1, 2], out=zeros(2, 3)),
     "npu::npu_kv_rmsnorm_rope_cache_v2": call(*mla.kv_arguments("PA"), cache_mode="PA"),
     "npu::npu_mla_prolog_v3": call(*mla.mla_arguments(6), cache_index=mla.INDEX),
+    "npu::npu_nsa_compress_infer.cache": call(
+        *(normal(2, 9, 2, 16), normal(4, 2, seed=1), torch.tensor([5, 2], dtype=torch.int32), 4, 2, 9),
+        actual_seq_len=[8, 6],
+        cache=normal(4, 2, 2, 16, seed=2),
+    ),
     "npu::npu_qkv_rms_norm_rope_cache": call(*mla.qkv_arguments(torch.float32, 3, 4, 2, 8), cache_mode="PA_BSND"),
     "npu::npu_quant_scatter_": call(
         *(integers(-9, 9, 3, 2, 5, 4, dtype=torch.int8), torch.tensor([1, 4, -1]), normal(3, 2, 1, 4)),
@@ -211,4 +229,10 @@ CALLS |= {
         *(normal(2, 3, 4, 8), normal(2, 3, 2, 8, seed=1), normal(2, 3, 1, 8, seed=2), normal(2, 3, 1, 8, seed=3))
     ),
     "npu::npu_kv_rmsnorm_rope_cache": call(*mla.kv_arguments("PA"), cache_mode="PA"),
+    "atb::npu_mla_preprocess.out": call(
+        *preprocess.arguments(torch.float32, preprocess.weights(torch.float32), *preprocess.caches()),
+        q_out0=zeros(preprocess.TOKENS, preprocess.HEADS, preprocess.LATENT),
+        q_out1=zeros(preprocess.TOKENS, preprocess.HEADS, preprocess.ROPE),
+        **dict(zip(("kv_cache_out0", "kv_cache_out1"), preprocess.caches(), strict=True)),
+    ),
 }
