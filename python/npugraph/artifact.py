@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch import fx
@@ -77,6 +77,14 @@ class Artifact:
         from npugraph.fx.raise_fx import raise_graph
 
         return raise_graph(self._core.graph(self._stage(stage)), self._callables)
+
+    def changes(self) -> Iterator[tuple[str, fx.GraphModule, str]]:
+        """Of "import" and each graph pass that changed something: name of the stage, ``to_fx()`` and ``graph()`` of
+        it."""
+        from npugraph.fx.raise_fx import raise_graph
+
+        for stage, graph in self._core.changed_graphs():
+            yield stage, raise_graph(graph, self._callables), str(graph)
 
     def program(self) -> str:
         """Text of the planned Program."""

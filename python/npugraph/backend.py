@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph import _C, counters, guards, serialize
 from npugraph.artifact import Artifact, Owners, registry
+from npugraph.debug.observer import Compiles
 from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
@@ -57,12 +58,25 @@ class Route(enum.Enum):
         return self in (Route.FORWARD, Route.BACKWARD)
 
     @property
+    def phase(self) -> str:
+        return "backward" if self is Route.BACKWARD else "forward"
+
+    @property
+    def label(self) -> str:
+        """Of calls, in traces of torch's profiler."""
+        return f"npu_fx_compiler {self.phase if self.training else 'inference'}"
+
+    @property
     def front_end(self) -> str:
         return "record" if self is Route.RECORDED else "aot_autograd"
 
 
 class OptionValueError(ShortenTraceback, ValueError):
     """A ``ValueError`` that torch.compile hands to the user as it is, without its own frames."""
+
+
+class OptionPathError(ShortenTraceback, FileNotFoundError):
+    """A ``FileNotFoundError`` that torch.compile hands to the user as it is, without its own frames."""
 
 
 class OptionTypeError(ShortenTraceback, TypeError):
@@ -89,8 +103,9 @@ def checked(options: Mapping[str, Any] | None, mode: str | None = None) -> Compi
     """The options of a user of ``torch.compile``, who is to see errors without torch's own frames."""
     try:
         return parse(options, mode)
-    except (TypeError, ValueError) as error:
-        kind = OptionTypeError if isinstance(error, TypeError) else OptionValueError
+    except (TypeError, ValueError, FileNotFoundError) as error:
+        kinds = {TypeError: OptionTypeError, FileNotFoundError: OptionPathError}
+        kind = kinds.get(type(error), OptionValueError)
         raise kind(str(error), first_useful_frame=inspect.currentframe()) from None
 
 
@@ -119,7 +134,7 @@ def compile_operators(gm: fx.GraphModule, config: CompilerConfig) -> Callable[..
     own = fx.GraphModule(gm, copy.deepcopy(gm.graph))
     infos = [InputInfo("user", node.name) for node in gm.graph.find_nodes(op="placeholder")]
     with _garbage_left_alone():
-        compile_ = _Compile(gm, [], config)
+        compile_ = _Compile(gm, [], config, "compile")
         return compile_.compile(own, compile_.name, infos, Route.RECORDED)
 
 
@@ -184,8 +199,11 @@ def reset() -> None:
 class _Compile:
     """One entry of the backend: the graphs that become of one Dynamo graph."""
 
-    def __init__(self, gm: fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig) -> None:
+    def __init__(
+        self, gm: fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig, kind: str = "model"
+    ) -> None:
         self.config = config
+        self.compiles = Compiles(kind, gm)
         self.started = time.perf_counter()
         self.gm = gm
         self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
@@ -220,8 +238,15 @@ class _Compile:
 
     def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], route: Route) -> Callable[..., Any]:
         entered = time.perf_counter()
+        observer = self.compiles.observer(name, route.phase)
+        if self.config.dump_tensor_data.value and self.config.data_dump_stage.value == "original":
+            self.add_dumps(gm)
+            run = _labelled("fx_run_eagerly", gm.forward)
+            return run if route is Route.RECORDED else make_boxed_func(run)
         with _disable_current_modes():
-            notes = run_passes(gm, self.config)
+            notes = run_passes(gm, self.config, observer)
+        if self.config.dump_tensor_data.value:
+            self.add_dumps(gm)
         passed = time.perf_counter()
         try:
             # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
@@ -243,6 +268,8 @@ class _Compile:
         released.carry_out(name)
         artifact = Artifact(core, self.config.as_dict(), imported.callables, released.sizes(), notes)
         registry.add(artifact)
+        with _disable_current_modes():
+            observer.compiled(artifact, gm, [info.source for info in inputs], has_python=bool(imported.partitions))
         _warn_partitions(imported.partitions)
         positional = route is Route.RECORDED and imported.objects is None
         run = core.callable(boxed=not positional)
@@ -257,10 +284,16 @@ class _Compile:
         if any(map(is_apart, gm.graph.nodes)):
             pieces = Pieces(gm, functools.partial(self.compile_piece, name, _by_name(gm, inputs)))
             run = _in_pieces_where_captured(run, pieces, positional)
+        run = observer.watch(run, artifact)
         if imported.objects is None:
             return run
         boxed = _with_objects(run, imported)
         return (lambda *args: boxed(list(args))) if route is Route.RECORDED else boxed
+
+    def add_dumps(self, gm: fx.GraphModule) -> None:
+        from npugraph.fx.tensor_dumps import add_dumps
+
+        add_dumps(gm, self.config.data_dump_dir.value)
 
     def compile_piece(
         self, name: str, inputs: Mapping[str, InputInfo], piece: fx.GraphModule, piece_name: str
@@ -302,21 +335,20 @@ class _Compile:
 
     def compile_imported(self, imported: Imported, name: str, route: Route, front_end: list[tuple[str, float]]) -> Any:
         try:
-            return _C.Artifact.compile(
-                imported.graph, self.core_options(name, route.training), imported.partitions, front_end
-            )
+            return _C.Artifact.compile(imported.graph, self.core_options(name, route), imported.partitions, front_end)
         finally:
             # Tasks hold their callables themselves.
             for callable_id in imported.callables:
                 _C.unregister_callable(callable_id)
 
-    def core_options(self, name: str, training: bool) -> Any:
+    def core_options(self, name: str, route: Route) -> Any:
         options = _C.CompileOptions()
         options.name = name
         options.disabled_passes = disabled_passes(self.config)
         options.generate = self.config.generate_code.value
         options.verify = self.config.verify.value
-        options.training = training
+        options.training = route.training
+        options.label = route.label
         options.max_instances = self.config.max_instances.value
         options.max_concurrent = self.config.max_concurrent.value
         options.capture = not self.config.force_eager.value
@@ -463,9 +495,21 @@ def _eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
     places."""
     eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs lie in memory as they did not before")
 
+    eager = _labelled("fx_run_eagerly", eager)
+
     def call(reason: str, *args: Any) -> Any:
         _C.count(reason)
         return eager(*args)
+
+    return call
+
+
+def _labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with a range in traces of torch's profiler where one is on."""
+
+    def call(*args: Any) -> Any:
+        with torch.profiler.record_function(label) if torch.autograd._profiler_enabled() else contextlib.nullcontext():
+            return function(*args)
 
     return call
 

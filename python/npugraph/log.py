@@ -1,6 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger of the whole package: ``logger.setLevel(logging.DEBUG)`` shows what each step does."""
+"""The logger of the whole package: ``logger.setLevel(logging.DEBUG)`` shows what each step does, also which nodes each
+pass added and removed, ``logger.setLevel(EVENT)`` how long the phases of compiles took."""
+
+from __future__ import annotations
 
 import logging
+import os
+from typing import Any
 
-logger = logging.getLogger("npugraph")
+EVENT = 35
+logging.addLevelName(EVENT, "EVENT")
+
+
+class Logger(logging.Logger):
+    """A logger of which a file may be told everything, whatever its level and that of others says."""
+
+    file: logging.FileHandler | None = None
+
+    def write_to(self, path: str | os.PathLike[str] | None) -> None:
+        """Messages of all levels are appended to the file ``path``, until it is another one, or None."""
+        wanted = None if path is None else os.path.abspath(path)
+        if self.file is not None and self.file.baseFilename == wanted:
+            return
+        if self.file is not None:
+            self.file.close()
+        self.file = None if wanted is None else logging.FileHandler(wanted, delay=True)
+        if self.file is not None:
+            self.file.setFormatter(logging.Formatter("[%(levelname)s] %(message)s"))
+
+    def has_events(self) -> bool:
+        """Whether somebody wants records of level EVENT: has set a level of this logger. Others show what is above
+        WARNING unasked."""
+        return self.file is not None or (self.level != logging.NOTSET and self.isEnabledFor(EVENT))
+
+    def event(self, message: str, *args: Any) -> None:
+        """Logs with level EVENT, for those who want that."""
+        if self.has_events():
+            self._log(EVENT, message, args)
+
+    def isEnabledFor(self, level: int) -> bool:
+        return self.file is not None or super().isEnabledFor(level)
+
+    def handle(self, record: logging.LogRecord) -> None:
+        if self.file is not None:
+            self.file.handle(record)
+        shown = record.levelno != EVENT or self.level != logging.NOTSET
+        if shown and super().isEnabledFor(record.levelno):
+            super().handle(record)
+
+
+logger: Logger = logging.getLogger("npugraph")  # type: ignore[assignment]
+# The C++ half may have made it before.
+logger.__class__ = Logger

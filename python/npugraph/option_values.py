@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,6 +83,19 @@ class TextList(Value):
         if unknown:
             raise ValueError(f"{self.refusal(what, given)}; {unknown[0]!r} is none of {', '.join(self.known())}")
         return tuple(given)
+
+
+class Directory(Value):
+    """A directory that is there. ``FileNotFoundError`` for another path, ``TypeError`` for what is no path."""
+
+    allowed = "an existing directory"
+
+    def check(self, what: str, given: Any) -> str:
+        if not isinstance(given, (str, os.PathLike)):
+            raise TypeError(self.refusal(what, given))
+        if not os.path.isdir(given):
+            raise FileNotFoundError(self.refusal(what, given))
+        return os.fspath(given)
 
 
 class AnyCallable(Value):

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from npugraph.option_values import AnyCallable, Choice, IntRange, Setting, Text, TextList, Value
+from npugraph.option_values import AnyCallable, Choice, Directory, IntRange, Setting, Text, TextList, Value
 
 BACKEND = "npugraph_ex"
 
@@ -80,6 +80,19 @@ OPTIONS: tuple[Option, ...] = (
         "does not read then. Takes away: eager calls, other graphs of these weights, state_dict(), "
         "load_state_dict(), later changes of the weights, training.",
     ),
+    Option(
+        "dump_tensor_data",
+        False,
+        _SWITCH,
+        "Write every tensor of the graph to a file at every call: inputs and results of operators.",
+    ),
+    Option(
+        "data_dump_stage",
+        "optimized",
+        Choice("optimized", "original"),
+        "Which graph dump_tensor_data writes: captured after the FX passes, or before them, run operator by operator.",
+    ),
+    Option("data_dump_dir", "./", Directory(), "Where dump_tensor_data makes its directory."),
     Option("verify", False, _SWITCH, "Verify the graph after every pass."),
     Option("max_instances", 64, _COUNT, "Captured Instances kept per graph."),
     Option("max_concurrent", 4, _COUNT, "Calls of one graph at the same time; more wait."),
@@ -92,7 +105,8 @@ class CompilerConfig:
     """The options of one backend: ``config.force_eager = True`` sets, ``config.force_eager.value`` reads.
 
     Setting checks: ``ValueError`` for an unknown name (the message lists the known ones) or a value that is not
-    allowed, ``TypeError`` for a container or function of the wrong kind. docs/options.md describes each option.
+    allowed, ``TypeError`` for a container or function of the wrong kind, ``FileNotFoundError`` for a directory that is
+    not there. docs/options.md describes each option.
     """
 
     def __init__(self) -> None:
@@ -131,7 +145,8 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> Compile
     """Checks what the user gave to ``torch.compile``.
 
     Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed
-    and for ``mode``; ``TypeError`` for a container or function of the wrong kind and for ``options`` that are no dict.
+    and for ``mode``; ``TypeError`` for a container or function of the wrong kind and for ``options`` that are no dict;
+    ``FileNotFoundError`` for a directory that is not there.
     """
     if mode not in (None, "default"):
         raise ValueError(f"backend {BACKEND!r} takes no mode, got mode={mode!r}; use options={{...}}: {_known()}")

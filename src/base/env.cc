@@ -68,6 +68,13 @@ constexpr std::array kTable = {
                         "Messages up to this level are written to stderr, or to the handlers of Python's logger "
                         "`npugraph` where there are any.",
                         parse_level},
+    EnvironmentVariable{"TNG_LOG_LEVEL", "an integer from 0 to 4", "3, without events",
+                        "Messages of this level and above are printed to stdout, too: 0 debug, 1 info, 2 warning, 3 "
+                        "error, 4 event. Events, which tell how long phases took, are printed wherever it is set.",
+                        [](std::string_view value, Environment& out) {
+                          out.stdout_events = parse_int(value, 0, kStdoutEvent, out.stdout_level);
+                          return out.stdout_events;
+                        }},
     EnvironmentVariable{"NPUGRAPH_VERIFY", "0 or 1", "0",
                         "1 verifies the graph after every pass, also where the options of a compile do not ask for it.",
                         [](std::string_view value, Environment& out) { return parse_bool(value, out.verify); }},
@@ -112,12 +119,18 @@ std::string known_names() {
   return names;
 }
 
+auto find_row(std::string_view name) {
+  return std::find_if(kTable.begin(), kTable.end(), [&](const auto& known) { return known.name == name; });
+}
+
+bool concerns_us(std::string_view name) { return name.starts_with(kPrefix) || find_row(name) != kTable.end(); }
+
 std::vector<std::pair<std::string, std::string>> process_variables() {
   std::vector<std::pair<std::string, std::string>> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    if (equals != std::string_view::npos && text.starts_with(kPrefix))
+    if (equals != std::string_view::npos && concerns_us(text.substr(0, equals)))
       out.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   return out;
@@ -131,8 +144,8 @@ ParsedEnvironment parse_environment(std::span<const std::pair<std::string, std::
   ParsedEnvironment out;
   std::string unknown;
   for (const auto& [name, value] : variables) {
-    if (!name.starts_with(kPrefix)) continue;
-    auto row = std::find_if(kTable.begin(), kTable.end(), [&](const auto& known) { return known.name == name; });
+    if (!concerns_us(name)) continue;
+    const auto row = find_row(name);
     if (row == kTable.end()) {
       unknown += cat(unknown.empty() ? "" : ", ", name);
     } else if ((!value.empty() || row->takes_empty) && !row->parse(value, out.values)) {
@@ -150,6 +163,7 @@ const Environment& environment() {
   static const Environment values = [] {
     ParsedEnvironment parsed = parse_environment(process_variables());
     set_default_log_level(parsed.values.log_level);
+    set_stdout_level(parsed.values.stdout_level, parsed.values.stdout_events);
     for (const std::string& warning : parsed.warnings) log_warning(warning);
     return parsed.values;
   }();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every environment variable that the project reads, parsed once. docs/env_vars.md is generated from environment_table().
+// Every environment variable that the project reads in C++, parsed once. docs/env_vars.md is generated from environment_table().
 #pragma once
 
 #include <optional>
@@ -15,6 +15,8 @@ namespace npugraph {
 
 struct Environment {
   LogLevel log_level = LogLevel::kWarning;
+  int stdout_level = kStdoutError;  // TNG_LOG_LEVEL
+  bool stdout_events = false;       // whether it is set
   bool verify = false;
   int threads = 0;  // 0: follow the host
   bool poison = false;
@@ -49,7 +51,8 @@ struct ParsedEnvironment {
   std::vector<std::string> warnings;
 };
 
-// Parses (name, value) pairs; names that do not start with NPUGRAPH_ are passed over, most empty values mean the default.
+// Parses (name, value) pairs; most empty values mean the default. Unknown names that do not start with NPUGRAPH_ are passed
+// over.
 ParsedEnvironment parse_environment(std::span<const std::pair<std::string, std::string>> variables);
 
 // The absolute path of the directory where generated code is kept between processes, whether or not it is there; empty if

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -12,10 +14,12 @@
 namespace npugraph {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"error", "warning", "info", "debug"};
+constexpr std::array<std::string_view, 5> kNames = {"error", "warning", "info", "debug", "event"};
 constexpr int kUnset = -1;
 
 std::atomic<int> g_level = kUnset;
+std::atomic<int> g_stdout_least = kStdoutError;
+std::atomic<bool> g_stdout_events = false;
 
 struct SinkHolder {
   std::mutex mutex;
@@ -33,8 +37,8 @@ SinkHolder& sink_holder() {
 std::string_view name_of(LogLevel level) { return kNames[static_cast<size_t>(level)]; }
 
 std::optional<LogLevel> parse_log_level(std::string_view name) {
-  for (size_t i = 0; i < kNames.size(); ++i)
-    if (kNames[i] == name) return static_cast<LogLevel>(i);
+  for (const LogLevel level : {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo, LogLevel::kDebug})
+    if (name_of(level) == name) return level;
   return std::nullopt;
 }
 
@@ -48,6 +52,25 @@ void set_log_level(LogLevel level) { g_level.store(static_cast<int>(level), std:
 void set_default_log_level(LogLevel level) {
   int unset = kUnset;
   g_level.compare_exchange_strong(unset, static_cast<int>(level), std::memory_order_relaxed);
+}
+
+void set_stdout_level(int least, bool events) {
+  g_stdout_least.store(least, std::memory_order_relaxed);
+  g_stdout_events.store(events, std::memory_order_relaxed);
+}
+
+bool is_printed(LogLevel level) {
+  log_level();  // reads the environment
+  if (level == LogLevel::kEvent) return g_stdout_events.load(std::memory_order_relaxed);
+  return kStdoutError - static_cast<int>(level) >= g_stdout_least.load(std::memory_order_relaxed);
+}
+
+void print_log(LogLevel level, const std::string& message) {
+  std::string name(name_of(level));
+  std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  const std::string line = cat("[", name, "] npugraph: ", message, "\n");
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
 }
 
 void set_log_sink(LogSink sink) {

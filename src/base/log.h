@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages to people: levelled, to stderr or to a sink that the host sets. The level comes from NPUGRAPH_LOG.
+// Messages to people: levelled, to stderr or to a sink that the host sets. The level comes from NPUGRAPH_LOG. What
+// TNG_LOG_LEVEL asks for is printed to stdout, too.
 // All functions are thread-safe. Who logs holds no lock: a sink may wait for locks of its own.
 #pragma once
 
@@ -12,9 +13,11 @@
 
 namespace npugraph {
 
-enum class LogLevel : int { kError, kWarning, kInfo, kDebug };
+// Events tell how long phases took. They are for stdout alone: Python's half tells its logger itself.
+enum class LogLevel : int { kError, kWarning, kInfo, kDebug, kEvent };
 
-std::string_view name_of(LogLevel level);  // "error", "warning", "info", "debug"
+std::string_view name_of(LogLevel level);  // "error", "warning", "info", "debug", "event"
+// None for "event".
 std::optional<LogLevel> parse_log_level(std::string_view name);
 
 // Messages above this level are dropped.
@@ -22,6 +25,13 @@ LogLevel log_level();
 void set_log_level(LogLevel level);
 // Sets the level if nobody did so before.
 void set_default_log_level(LogLevel level);
+
+// The levels of TNG_LOG_LEVEL: 0 debug, 1 info, 2 warning, 3 error, 4 event.
+inline constexpr int kStdoutError = 3;
+inline constexpr int kStdoutEvent = 4;
+// Messages of `least` and of higher numbers are printed to stdout; events only if `events`.
+void set_stdout_level(int least, bool events);
+bool is_printed(LogLevel level);
 
 // Receives every message that is not dropped, without a line end. Called in the thread that logs, possibly in several at
 // once and without a lock held, so that it may take locks of its own. Must not throw.
@@ -31,12 +41,15 @@ using LogSink = std::function<void(LogLevel level, const std::string& message)>;
 void set_log_sink(LogSink sink);
 
 inline bool log_enabled(LogLevel level) { return level <= log_level(); }
+// "[INFO] npugraph: message" and a line end.
+void print_log(LogLevel level, const std::string& message);
 void write_log(LogLevel level, const std::string& message);
 void write_log_to_stderr(LogLevel level, const std::string& message);
 
 // The arguments are written one after the other, as by cat(), and only if the level is on.
 template <typename... Args>
 void log_message(LogLevel level, const Args&... args) {
+  if (is_printed(level)) print_log(level, cat(args...));
   if (log_enabled(level)) write_log(level, cat(args...));
 }
 template <typename... Args>
@@ -54,6 +67,10 @@ void log_info(const Args&... args) {
 template <typename... Args>
 void log_debug(const Args&... args) {
   log_message(LogLevel::kDebug, args...);
+}
+template <typename... Args>
+void log_event(const Args&... args) {
+  log_message(LogLevel::kEvent, args...);
 }
 
 }  // namespace npugraph

@@ -8,6 +8,7 @@
 #include "base/counters.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "compiler/defect_report.h"
 #include "ir/text.h"
 #include "program/file.h"
@@ -61,10 +62,14 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   const runtime::Options run_options{.max_instances = options_.max_instances,
                                      .max_concurrent = options_.max_concurrent,
                                      .capture = options_.capture,
+                                     .label = options_.label,
                                      .generate = take};
   executable_ = run_phase(phases_, "build", [&] {
     return std::make_shared<runtime::Executable>(program_, runtime_host, run_options, options_.name);
   });
+  if (is_printed(LogLevel::kEvent)) {
+    for (const PhaseTime& phase : phases_) log_event(name(), ": ", phase.name, " took ", phase.milliseconds, " ms");
+  }
 }
 
 std::vector<std::string> Artifact::graph_stages() const {
@@ -87,6 +92,15 @@ ir::Graph Artifact::graph(const std::string& stage) const {
   const auto at = std::find(names.begin(), names.end(), stage);
   if (at == names.end()) fail_unknown(stage);
   return graph_after(imported_, static_cast<size_t>(at - names.begin()), options_, host_);
+}
+
+std::vector<std::pair<std::string, ir::Graph>> Artifact::changed_graphs() const {
+  const std::vector<std::string> names = graph_stages();
+  std::vector<std::pair<std::string, ir::Graph>> changed;
+  for (auto& [passes, graph] : graphs_after_changes(imported_, options_, host_)) {
+    changed.emplace_back(names[passes], std::move(graph));
+  }
+  return changed;
 }
 
 std::vector<std::string> Artifact::stages() const {

@@ -53,6 +53,8 @@ class Artifact {
   std::vector<std::string> stages() const;
   // The graph after a stage. UserError that lists the stages for an unknown one, and for one that has a Program.
   ir::Graph graph(const std::string& stage) const;
+  // Name and graph of "import" and of each pass that changed something.
+  std::vector<std::pair<std::string, ir::Graph>> changed_graphs() const;
   // The text of the graph or the Program after a stage. UserError that lists the stages for an unknown one.
   std::string text(const std::string& stage) const;
   std::string program_text() const;

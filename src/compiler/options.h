@@ -18,6 +18,7 @@ struct CompileOptions {
   int64_t max_concurrent = 4;
   bool generate = false;  // generated loop nests instead of ATen calls where they save memory traffic
   bool capture = true;    // false: bind before each run, keep no Instance
+  std::string label;      // of calls, for profilers; empty: none
 };
 
 }  // namespace npugraph::compiler

@@ -64,8 +64,10 @@ const std::vector<passes::Pass>& graph_passes() {
 
 namespace {
 
+using AfterPass = std::function<void(const passes::Pass&, const ir::Graph&, const passes::PassRecord&)>;
+
 // A span in the trace for each pass, its verification included.
-std::function<void(const passes::Pass&, const ir::Graph&, const passes::PassRecord&)> pass_tracer() {
+AfterPass pass_tracer() {
   if (!trace::enabled()) return {};
   return [begin_ns = now_ns()](const passes::Pass& pass, const ir::Graph&, const passes::PassRecord& record) mutable {
     const int64_t end_ns = now_ns();
@@ -83,13 +85,13 @@ std::function<void(const passes::Pass&, const ir::Graph&, const passes::PassReco
 
 std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::vector<passes::Pass>& pipeline,
                                                  const CompileOptions& options, const CompileHost& host,
-                                                 std::vector<passes::Remark>& remarks) {
+                                                 std::vector<passes::Remark>& remarks, AfterPass after) {
   passes::PassContext context{
       .evaluate = host.evaluate, .fuses = options.generate, .training = options.training, .remarks = {}};
   passes::DriverOptions driver;
   driver.disabled = options.disabled_passes;
   driver.verify = options.verify || environment().verify;
-  driver.after = pass_tracer();
+  driver.after = std::move(after);
   auto records = passes::run_passes(graph, pipeline, context, driver);
   remarks = std::move(context.remarks);
   return records;
@@ -126,8 +128,9 @@ void generate_tasks(const ir::Graph& graph, const CompileOptions& options, const
 CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host) {
   CompileResult result;
   // 1. Graph -> Graph.
-  result.passes = run_phase(result.phases, "passes",
-                            [&] { return run_graph_passes(graph, graph_passes(), options, host, result.remarks); });
+  result.passes = run_phase(result.phases, "passes", [&] {
+    return run_graph_passes(graph, graph_passes(), options, host, result.remarks, pass_tracer());
+  });
   const std::string violation = ir::verify(graph);
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.
@@ -145,8 +148,23 @@ ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& o
   const auto& all = graph_passes();
   NG_CHECK(passes <= all.size(), "pass ", passes, " of ", all.size());
   std::vector<passes::Remark> ignored;
-  run_graph_passes(imported, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(passes)}, options, host, ignored);
+  run_graph_passes(imported, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(passes)}, options, host, ignored,
+                   {});
   return imported;
+}
+
+std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& imported, const CompileOptions& options,
+                                                               const CompileHost& host) {
+  std::vector<std::pair<size_t, ir::Graph>> graphs = {{0, imported}};
+  size_t passes = 0;
+  const auto keep = [&](const passes::Pass&, const ir::Graph& graph, const passes::PassRecord& record) {
+    ++passes;
+    if (record.hits > 0) graphs.emplace_back(passes, graph);
+  };
+  ir::Graph graph = imported;
+  std::vector<passes::Remark> ignored;
+  run_graph_passes(graph, graph_passes(), options, host, ignored, keep);
+  return graphs;
 }
 
 program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host,

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/generate.h"
@@ -50,6 +51,9 @@ CompileResult compile(ir::Graph graph, const CompileOptions& options, const Comp
 // The graph as it was after the first `passes` entries of graph_passes(). Compiling is deterministic, so a stage is made again
 // when somebody asks for it instead of being kept.
 ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& options, const CompileHost& host);
+// The imported graph, as (0, graph), and that after each entry of graph_passes() that hit, with the number of entries so far.
+std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& imported, const CompileOptions& options,
+                                                               const CompileHost& host);
 // The Program before it was planned, where generated code was refused for some nodes.
 program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host,
                          const lower::Refusals& refused);

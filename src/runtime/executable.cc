@@ -218,6 +218,7 @@ void Executable::State::acquire(Call& call) {
 
 void Executable::State::capture(Call& call) {
   call.mode = options.capture ? RunMode::kCapture : RunMode::kEager;
+  const Range range(host, options.capture ? "acl_graph_capture" : nullptr);
   const int64_t begin = now_ns();
   auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, symbols_of(blueprint, call.key));
   const int64_t end = now_ns();
@@ -254,6 +255,8 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   }
   Replay replay(blueprint, *call.instance, lease, host);
   {
+    const Range first(host, call.mode == RunMode::kCapture ? "acl_graph_warm_up" : nullptr);
+    const Range range(host, options.capture ? "acl_graph_replay" : "fx_run_eagerly");
     const ReplayInProgress in_progress;
     replay.run(observer ? &*observer : nullptr);
   }
@@ -302,6 +305,7 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
   State& state = *state_;
   NG_CHECK(inputs.all.size() == state.blueprint.program->inputs.size(), "got ", inputs.all.size(), " inputs");
   NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
+  const Range range(state.host, state.options.label.empty() ? nullptr : state.options.label.c_str());
   State::Call call{.key = key_of(state.blueprint, inputs.all), .staged_bytes = inputs.staged_bytes};
   state.acquire(call);
   RunResult result;

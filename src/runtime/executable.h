@@ -59,6 +59,7 @@ struct Options {
   int64_t max_instances = 64;  // least recently used ones are dropped beyond
   int64_t max_concurrent = 4;
   bool capture = true;  // false: bind anew before each run, keep no Instance
+  std::string label;    // of calls, for profilers; empty: none
   // Makes the task of generated code from its Program entry. Without it, Programs with generated code are refused.
   std::function<ng_task(const program::Task&)> generate;
 };

@@ -31,6 +31,25 @@ class Host {
 
   // The object of an opaque constant, borrowed.
   virtual void* constant_object(const program::Constant& constant) = 0;
+
+  // Begins a named stretch of time for the profiler of the process, to be ended in the same thread. Null where none is on.
+  virtual void* begin_range(const char* /*name*/) { return nullptr; }
+  virtual void end_range(void* /*range*/) {}
+};
+
+// A stretch of time from construction to destruction. `name` null: none.
+class Range {
+ public:
+  Range(Host& host, const char* name) : host_(host), range_(name == nullptr ? nullptr : host.begin_range(name)) {}
+  ~Range() {
+    if (range_ != nullptr) host_.end_range(range_);
+  }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  Host& host_;
+  void* const range_;
 };
 
 }  // namespace npugraph::runtime

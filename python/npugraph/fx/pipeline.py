@@ -19,6 +19,7 @@ from torch import fx
 from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
+from npugraph.debug.nobody import NOBODY, Nobody
 from npugraph.fx.values import evaluate
 from npugraph.options import CompilerConfig
 
@@ -98,11 +99,14 @@ class CustomPassError(RuntimeError):
     """A pass of the user failed, or left a graph that does not hold together."""
 
 
-def run_passes(gm: fx.GraphModule, config: CompilerConfig) -> Notes:
-    """Runs the passes on a graph whose nodes have their fake tensors in ``meta["val"]``. In place."""
+def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NOBODY) -> Notes:
+    """Runs the passes on a graph whose nodes have their fake tensors in ``meta["val"]``. In place. ``observer`` is told
+    of each pass that changed something."""
     notes = Notes()
+    observer.begin(gm)
     run = _Run(gm, config, _candidates(gm, config), notes)
-    if not run.rules and not _has_custom_passes(config):
+    looks = observer.runs_all_passes or config.dump_tensor_data.value
+    if not (run.rules or _has_custom_passes(config) or looks):
         return notes
     with _fake_mode_of(run.inputs()):
         for name, pass_ in PASSES:
@@ -110,6 +114,7 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig) -> Notes:
             pass_(run)
             if str(gm.graph) != before:
                 notes.stages[name] = _snapshot(gm)
+                observer.after(name, gm)
         _refresh_values(gm.graph, everything=_has_custom_passes(config))
     gm.graph.lint()
     gm.recompile()

@@ -148,7 +148,8 @@ void init_artifact(py::module_& module) {
       .def_readwrite("training", &CompileOptions::training)
       .def_readwrite("max_instances", &CompileOptions::max_instances)
       .def_readwrite("max_concurrent", &CompileOptions::max_concurrent)
-      .def_readwrite("capture", &CompileOptions::capture);
+      .def_readwrite("capture", &CompileOptions::capture)
+      .def_readwrite("label", &CompileOptions::label);
   py::class_<Partition>(module, "Partition")
       .def(py::init([](std::string node, std::string target, std::string source, std::string runs_as,
                        std::string reason) {
@@ -177,6 +178,7 @@ void init_artifact(py::module_& module) {
       .def("stages", &Artifact::stages)
       .def("graph", &Artifact::graph)
       .def("graph_stages", &Artifact::graph_stages)
+      .def("changed_graphs", &Artifact::changed_graphs)
       .def("text", &Artifact::text)
       .def("program_text", &Artifact::program_text)
       .def("tasks", &Artifact::tasks)

@@ -105,7 +105,8 @@ at::Tensor constant_tensor(const ir::Value& value, const ir::ConstantData& data)
   std::vector<int64_t> sizes, strides;
   for (const Expr& size : value.tensor().sizes) sizes.push_back(size.as_int().value());
   for (const Expr& stride : value.tensor().strides) strides.push_back(stride.as_int().value());
-  return bridge::tensor_over(data.data, sizes, strides, value.tensor().dtype, data.owner);
+  return bridge::tensor_over(data.data, sizes, strides, value.tensor().dtype, data.owner)
+      .to(bridge::to_torch(value.tensor().device));
 }
 
 py::list describe_constants(const ir::Graph& graph) {

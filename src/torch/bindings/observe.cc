@@ -88,6 +88,7 @@ int python_level(LogLevel level) {
     case LogLevel::kWarning: return 30;
     case LogLevel::kInfo: return 20;
     case LogLevel::kDebug: return 10;
+    case LogLevel::kEvent: return 35;
   }
   return 0;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bridge/torch_host.h"
 
+#include <memory>
 #include <utility>
 
+#include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
@@ -50,6 +52,16 @@ void TorchHost::release(void* object) {
 }
 
 void* TorchHost::constant_object(const program::Constant& constant) { return constant.owner.get(); }
+
+void* TorchHost::begin_range(const char* name) {
+  if (!at::hasCallbacks()) return nullptr;
+  auto range = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+  if (!range->isActive()) return nullptr;
+  range->before(name);
+  return range.release();
+}
+
+void TorchHost::end_range(void* range) { delete static_cast<at::RecordFunction*>(range); }
 
 program::Metadata torch_facts() { return {{"torch", TORCH_VERSION}}; }
 

@@ -27,6 +27,9 @@ class TorchHost : public runtime::Host {
   void retain(void* object) override;
   void release(void* object) override;
   void* constant_object(const program::Constant& constant) override;
+  // An event of torch.profiler, as torch.profiler.record_function makes them.
+  void* begin_range(const char* name) override;
+  void end_range(void* range) override;
 
   // The exception that a task of the calling thread threw last, and forget it. Null when there is none.
   std::exception_ptr take_exception();

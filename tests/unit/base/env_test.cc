@@ -16,6 +16,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 TEST(Env, NothingSetMeansDefaults) {
   const ParsedEnvironment parsed = parse_environment({});
   EXPECT_EQ(parsed.values.log_level, LogLevel::kWarning);
+  EXPECT_EQ(parsed.values.stdout_level, kStdoutError);
+  EXPECT_FALSE(parsed.values.stdout_events);
   EXPECT_FALSE(parsed.values.verify);
   EXPECT_EQ(parsed.values.threads, 0);
   EXPECT_FALSE(parsed.values.poison);
@@ -29,19 +31,16 @@ TEST(Env, NothingSetMeansDefaults) {
 }
 
 TEST(Env, EveryVariableIsRead) {
-  const Variables variables = {{"NPUGRAPH_LOG", "debug"},
-                               {"NPUGRAPH_VERIFY", "1"},
-                               {"NPUGRAPH_THREADS", "3"},
-                               {"NPUGRAPH_POISON", "1"},
-                               {"NPUGRAPH_REPORT_DIR", "/reports"},
-                               {"NPUGRAPH_CACHE", "/cache"},
-                               {"NPUGRAPH_DEVICES", "8"},
-                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"},
-                               {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
-                               {"NPUGRAPH_SOC_VERSION", "202"},
-                               {"HOME", "/root"}};
+  const Variables variables = {{"NPUGRAPH_LOG", "debug"},          {"TNG_LOG_LEVEL", "1"},
+                               {"NPUGRAPH_VERIFY", "1"},           {"NPUGRAPH_THREADS", "3"},
+                               {"NPUGRAPH_POISON", "1"},           {"NPUGRAPH_REPORT_DIR", "/reports"},
+                               {"NPUGRAPH_CACHE", "/cache"},       {"NPUGRAPH_DEVICES", "8"},
+                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"}, {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
+                               {"NPUGRAPH_SOC_VERSION", "202"},    {"HOME", "/root"}};
   const ParsedEnvironment parsed = parse_environment(variables);
   EXPECT_EQ(parsed.values.log_level, LogLevel::kDebug);
+  EXPECT_EQ(parsed.values.stdout_level, 1);
+  EXPECT_TRUE(parsed.values.stdout_events);
   EXPECT_TRUE(parsed.values.verify);
   EXPECT_EQ(parsed.values.threads, 3);
   EXPECT_TRUE(parsed.values.poison);

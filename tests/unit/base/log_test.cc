@@ -73,6 +73,36 @@ TEST(Log, StderrGetsOneLineEach) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "npugraph: warning: take care\n");
 }
 
+// What is printed to stdout of one message of each level.
+std::string printed_from(int least, bool events) {
+  set_stdout_level(least, events);
+  testing::internal::CaptureStdout();
+  log_debug("d");
+  log_info("i");
+  log_warning("w");
+  log_error("e", 1);
+  log_event("v");
+  set_stdout_level(kStdoutError, false);
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST_F(LogTest, StdoutGetsItsLevelAndAbove) {
+  const std::string lines[] = {"[DEBUG] npugraph: d\n", "[INFO] npugraph: i\n", "[WARNING] npugraph: w\n",
+                               "[ERROR] npugraph: e1\n", "[EVENT] npugraph: v\n"};
+  std::string from;
+  for (int least = kStdoutEvent; least >= 0; --least) {
+    from.insert(0, lines[least]);
+    EXPECT_EQ(printed_from(least, true), from);
+  }
+  EXPECT_EQ(printed_from(kStdoutError, false), lines[kStdoutError]);
+}
+
+TEST_F(LogTest, TheSinkGetsNoEvents) {
+  set_log_level(LogLevel::kDebug);
+  log_event("v");
+  EXPECT_TRUE(lines_.empty());
+}
+
 TEST(Log, LevelsHaveNames) {
   for (auto level : {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo, LogLevel::kDebug})
     EXPECT_EQ(parse_log_level(name_of(level)), level);

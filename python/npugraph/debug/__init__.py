@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compiles tell those who look: the files of ``TORCH_COMPILE_DEBUG=1``, tables of what passes did, torch's logs.
+
+    torch_compile_debug/run_<time>-pid_<pid>[-rank_<rank>]/npugraph_ex/
+        debug.log                                  all that our logger was told, of every level
+        model__<n>/                                one graph of Dynamo (compile__<n> of compile_fx)
+            dynamo_out_graph.txt                   before AOTAutograd
+            forward/, backward/
+                000_aot_forward_graph.txt          before the passes
+                001_aot_forward_graph_after_<pass>.txt
+                                                   after each pass that changed something; .ir beside: our own text
+                output_code.py                     the last graph
+                constants.pt                       tensors that these hold
+                graph_<n>_id_<graph>_rank_<rank>_pid_<pid>_ts_<ns>.json
+                                                   the tasks of the n-th capture, a Chrome trace
+
+Graphs are Python that runs: ``runpy.run_path(file)["GraphModule"]()(*inputs)``.
+"""

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows compiles for those who look. Where nobody does, it costs nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import fx
+from torch._logging import getArtifactLogger
+
+from npugraph.debug.folder import GraphFolder, ModelFolder, is_wanted, unharmed
+from npugraph.debug.nobody import NOBODY, Nobody
+from npugraph.log import logger
+
+# Inductor's logger of what it generates, which TORCH_LOGS="output_code" turns on.
+_code_log = getArtifactLogger("torch._inductor.codecache", "output_code")
+
+
+class Compiles:
+    """Of one call of the backend: hands out who looks at each of its graphs."""
+
+    def __init__(self, kind: str, gm: fx.GraphModule) -> None:
+        self._folder: ModelFolder | None = None
+        if not is_wanted():
+            logger.write_to(None)
+            return
+        self._folder = ModelFolder(kind)
+        logger.write_to(self._folder.path.parent / "debug.log")
+        if kind == "model":
+            unharmed(self._write_graph, gm)
+
+    def observer(self, name: str, phase: str) -> Nobody:
+        """Of the graph ``name``; ``phase`` is "forward" or "backward"."""
+        logs = logger.isEnabledFor(logging.DEBUG) or logger.has_events() or _code_log.isEnabledFor(logging.DEBUG)
+        if self._folder is None and not logs:
+            return NOBODY
+        return Observer(name, None if self._folder is None else GraphFolder(self._folder, phase))
+
+    def _write_graph(self, gm: fx.GraphModule) -> None:
+        from npugraph.debug.python_source import Constants, source_of
+
+        constants = Constants(self._folder.path)
+        (self._folder.path / "dynamo_out_graph.txt").write_text(source_of(gm, constants))
+        constants.save()
+
+
+class Observer(Nobody):
+    """Writes the files of one graph, and what logs were asked for."""
+
+    def __init__(self, name: str, folder: GraphFolder | None) -> None:
+        # Imported here: those who do not look do not pay for it.
+        from npugraph.debug import output_code, pass_diff, python_source
+
+        self._name = name
+        self._folder = folder
+        self._source, self._diff, self._code = python_source, pass_diff, output_code
+        self._constants = python_source.Constants(None) if folder is None else folder.constants
+        self._before: dict[str, str] = {}
+        self._inputs: list[Any] = []
+
+    @property
+    def runs_all_passes(self) -> bool:  # type: ignore[override]
+        return self._folder is not None or logger.isEnabledFor(logging.DEBUG)
+
+    def begin(self, gm: fx.GraphModule) -> None:
+        self._inputs = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
+        self._before = self._diff.nodes_of(gm.graph)
+        unharmed(self._write, None, gm)
+
+    def after(self, pass_name: str, gm: fx.GraphModule) -> None:
+        unharmed(self._step, pass_name, gm)
+
+    def compiled(self, artifact: Any, gm: fx.GraphModule, sources: Sequence[str], has_python: bool) -> None:
+        for phase, milliseconds in artifact.phases:
+            logger.event("%s: %s took %.3f ms", self._name, phase, milliseconds)
+        last = gm
+        if self.runs_all_passes:
+            last = unharmed(self._follow_graph_passes, artifact) or gm
+        unharmed(self._write_code, gm if has_python else last, artifact, sources)
+
+    def watch(self, run: Any, artifact: Any) -> Any:
+        if self._folder is None:
+            return run
+        from npugraph.debug.captures import Watched
+
+        return Watched(run, artifact, self._folder)
+
+    def _step(self, pass_name: str, gm: fx.GraphModule, text: str | None = None) -> None:
+        after = self._diff.nodes_of(gm.graph)
+        logger.debug("%s: %s\n%s", self._name, pass_name, self._diff.table(self._before, after) or "  other arguments")
+        self._before = after
+        self._write(pass_name, gm, text)
+
+    def _write(self, pass_name: str | None, gm: fx.GraphModule | None, text: str | None = None) -> None:
+        if self._folder is None:
+            return
+        path = self._folder.step(pass_name)
+        if text is not None:
+            path.with_name(path.name + ".ir").write_text(text)
+        if gm is not None:
+            path.with_name(path.name + ".txt").write_text(self._source.source_of(gm, self._constants))
+
+    def _follow_graph_passes(self, artifact: Any) -> fx.GraphModule:
+        """Gives the last graph."""
+        for name, gm, text in artifact.changes():
+            self._step(name, gm, text)
+        if self._folder is not None:
+            self._write("plan", None, artifact.program())
+        return gm
+
+    def _write_code(self, gm: fx.GraphModule, artifact: Any, sources: Sequence[str]) -> None:
+        if self._folder is None and not _code_log.isEnabledFor(logging.DEBUG):
+            return
+        text = self._code.output_code(gm, artifact, self._inputs, sources, self._constants)
+        _code_log.debug("Output code:\n%s", text)
+        if self._folder is not None:
+            path: Path = self._folder.path / "output_code.py"
+            path.write_text(text)
+            self._constants.save()
+            _code_log.debug("Output code written to: %s", path)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of compiled calls in traces of torch's profiler."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from tests.python.backend.checks import compile_ex
+
+pytestmark = pytest.mark.feature("3.13", "9.11")
+
+LABELS = {
+    "npu_fx_compiler inference",
+    "npu_fx_compiler forward",
+    "npu_fx_compiler backward",
+    "acl_graph_capture",
+    "acl_graph_warm_up",
+    "acl_graph_replay",
+    "fx_run_eagerly",
+}
+
+
+def labels(call) -> Counter[str]:
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        call()
+    return Counter({e.key: e.count for e in profiler.key_averages() if e.key in LABELS})
+
+
+def test_labels_of_inference() -> None:
+    compiled = compile_ex(lambda x: x.sin() @ x.T)
+    x = torch.randn(8, 8)
+    with torch.no_grad():
+        first = labels(lambda: compiled(x))
+        later = labels(lambda: [compiled(x) for _ in range(3)])
+    once = {"npu_fx_compiler inference": 1, "acl_graph_capture": 1, "acl_graph_warm_up": 1, "acl_graph_replay": 1}
+    assert first == once
+    assert later == {"npu_fx_compiler inference": 3, "acl_graph_replay": 3}
+
+
+def test_labels_of_training() -> None:
+    compiled = compile_ex(lambda x: (x.sin() @ x.T).sum())
+    x = torch.randn(8, 8, requires_grad=True)
+    compiled(x).backward()
+    found = labels(lambda: compiled(x).backward())
+    assert found == {"npu_fx_compiler forward": 1, "npu_fx_compiler backward": 1, "acl_graph_replay": 2}
+
+
+def test_labels_without_capture() -> None:
+    compiled = compile_ex(lambda x: x.sin() @ x.T, options={"force_eager": True})
+    with torch.no_grad():
+        found = labels(lambda: [compiled(torch.randn(8, 8)) for _ in range(2)])
+    assert found == {"npu_fx_compiler inference": 2, "fx_run_eagerly": 2}
+
+
+def test_labels_of_the_fallback() -> None:
+    def fn(x, y):
+        x.add_(1)
+        return y * 2
+
+    compiled = compile_ex(fn)
+    base = torch.zeros(6)
+    with torch.no_grad():
+        compiled(torch.zeros(4), torch.zeros(4))
+        found = labels(lambda: compiled(base[:4], base[2:]))
+    assert found["fx_run_eagerly"] == 1
+
+
+def test_ranges_nest() -> None:
+    compiled = compile_ex(lambda x: x.sin() @ x.T)
+    with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as profiler:
+        compiled(torch.randn(8, 8))
+    parents = {e.name: e.cpu_parent.name for e in profiler.events() if e.name in LABELS and e.cpu_parent is not None}
+    assert parents["acl_graph_capture"] == "npu_fx_compiler inference"
+    assert parents["acl_graph_warm_up"] == "npu_fx_compiler inference"
+    assert parents["acl_graph_replay"] == "acl_graph_warm_up"
