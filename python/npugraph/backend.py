@@ -269,7 +269,8 @@ class _Compile:
         artifact = Artifact(core, self.config.as_dict(), imported.callables, released.sizes(), notes)
         registry.add(artifact)
         with _disable_current_modes():
-            observer.compiled(artifact, gm, [info.source for info in inputs], has_python=bool(imported.partitions))
+            has_python = bool(imported.partitions or imported.object_inputs)
+            observer.compiled(artifact, gm, [info.source for info in inputs], has_python)
         _warn_partitions(imported.partitions)
         positional = route is Route.RECORDED and imported.objects is None
         run = core.callable(boxed=not positional)

@@ -13,6 +13,9 @@ from torch._logging import getArtifactLogger
 
 from npugraph.debug.folder import GraphFolder, ModelFolder, is_wanted, unharmed
 from npugraph.debug.nobody import NOBODY, Nobody
+from npugraph.debug.output_code import output_code
+from npugraph.debug.pass_diff import nodes_of, table
+from npugraph.debug.python_source import Constants, source_of
 from npugraph.log import logger
 
 # Inductor's logger of what it generates, which TORCH_LOGS="output_code" turns on.
@@ -27,9 +30,10 @@ class Compiles:
         if not is_wanted():
             logger.write_to(None)
             return
-        self._folder = ModelFolder(kind)
-        logger.write_to(self._folder.path.parent / "debug.log")
-        if kind == "model":
+        self._folder = unharmed(ModelFolder, kind)
+        if self._folder is not None:
+            logger.write_to(self._folder.path.parent / "debug.log")
+        if self._folder is not None and kind == "model":
             unharmed(self._write_graph, gm)
 
     def observer(self, name: str, phase: str) -> Nobody:
@@ -37,11 +41,9 @@ class Compiles:
         logs = logger.isEnabledFor(logging.DEBUG) or logger.has_events() or _code_log.isEnabledFor(logging.DEBUG)
         if self._folder is None and not logs:
             return NOBODY
-        return Observer(name, None if self._folder is None else GraphFolder(self._folder, phase))
+        return Observer(name, None if self._folder is None else unharmed(GraphFolder, self._folder, phase))
 
     def _write_graph(self, gm: fx.GraphModule) -> None:
-        from npugraph.debug.python_source import Constants, source_of
-
         constants = Constants(self._folder.path)
         (self._folder.path / "dynamo_out_graph.txt").write_text(source_of(gm, constants))
         constants.save()
@@ -51,13 +53,9 @@ class Observer(Nobody):
     """Writes the files of one graph, and what logs were asked for."""
 
     def __init__(self, name: str, folder: GraphFolder | None) -> None:
-        # Imported here: those who do not look do not pay for it.
-        from npugraph.debug import output_code, pass_diff, python_source
-
         self._name = name
         self._folder = folder
-        self._source, self._diff, self._code = python_source, pass_diff, output_code
-        self._constants = python_source.Constants(None) if folder is None else folder.constants
+        self._constants = Constants(None) if folder is None else folder.constants
         self._before: dict[str, str] = {}
         self._inputs: list[Any] = []
 
@@ -67,7 +65,7 @@ class Observer(Nobody):
 
     def begin(self, gm: fx.GraphModule) -> None:
         self._inputs = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
-        self._before = self._diff.nodes_of(gm.graph)
+        self._before = nodes_of(gm.graph)
         unharmed(self._write, None, gm)
 
     def after(self, pass_name: str, gm: fx.GraphModule) -> None:
@@ -89,8 +87,8 @@ class Observer(Nobody):
         return Watched(run, artifact, self._folder)
 
     def _step(self, pass_name: str, gm: fx.GraphModule, text: str | None = None) -> None:
-        after = self._diff.nodes_of(gm.graph)
-        logger.debug("%s: %s\n%s", self._name, pass_name, self._diff.table(self._before, after) or "  other arguments")
+        after = nodes_of(gm.graph)
+        logger.debug("%s: %s\n%s", self._name, pass_name, table(self._before, after) or "  other arguments")
         self._before = after
         self._write(pass_name, gm, text)
 
@@ -101,7 +99,8 @@ class Observer(Nobody):
         if text is not None:
             path.with_name(path.name + ".ir").write_text(text)
         if gm is not None:
-            path.with_name(path.name + ".txt").write_text(self._source.source_of(gm, self._constants))
+            path.with_name(path.name + ".txt").write_text(source_of(gm, self._constants))
+            self._constants.save()
 
     def _follow_graph_passes(self, artifact: Any) -> fx.GraphModule:
         """Gives the last graph."""
@@ -114,7 +113,7 @@ class Observer(Nobody):
     def _write_code(self, gm: fx.GraphModule, artifact: Any, sources: Sequence[str]) -> None:
         if self._folder is None and not _code_log.isEnabledFor(logging.DEBUG):
             return
-        text = self._code.output_code(gm, artifact, self._inputs, sources, self._constants)
+        text = output_code(gm, artifact, self._inputs, sources, self._constants)
         _code_log.debug("Output code:\n%s", text)
         if self._folder is not None:
             path: Path = self._folder.path / "output_code.py"

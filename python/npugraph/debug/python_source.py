@@ -34,6 +34,7 @@ class Constants:
         self.folder = folder
         self._tensors: dict[str, torch.Tensor] = {}
         self._names: dict[Any, str] = {}
+        self._saved = 0
 
     def expression(self, tensor: torch.Tensor) -> str:
         """Python that gives the tensor."""
@@ -56,8 +57,10 @@ class Constants:
         )
 
     def save(self) -> None:
-        if self.folder is not None and self._tensors:
+        """Writes the file, where there is more to write than at the last time."""
+        if self.folder is not None and len(self._tensors) > self._saved:
             torch.save(self._tensors, self.folder / self.FILE)
+            self._saved = len(self._tensors)
 
 
 def layout(tensor: torch.Tensor) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import npugraph
 import npugraph_ex
@@ -311,6 +312,18 @@ def test_the_log_file_has_every_level(folder, caplog) -> None:
     assert "[DEBUG] step_0: remove_noop_ops\n  removed     1  aten.clone.default" in text
     assert "[EVENT] step_0: passes took " in text
     assert not [record for record in caplog.records if record.name == "npugraph" and record.levelno < logging.WARNING]
+
+
+@pytest.mark.feature("9.01")
+def test_ranks_have_folders_of_their_own(folder) -> None:
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=2, world_size=4)
+    try:
+        with torch.no_grad():
+            compile_ex(lambda x: x.sin() + 1)(torch.ones(3))
+    finally:
+        torch.distributed.destroy_process_group()
+    (found,) = folder.glob("run_*-rank_2/npugraph_ex/model__*/forward")
+    assert [path.name.split("_pid_")[0].split("_rank_")[1] for path in found.glob("*.json")] == ["2"]
 
 
 def test_without_the_variable_there_are_no_files(monkeypatch, tmp_path) -> None:

@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import npugraph
 from tests.python.backend.checks import assert_same, compile_ex
@@ -78,6 +79,16 @@ def test_training_dumps_both_graphs(tmp_path) -> None:
     assert_same(x.grad, (x.cos() * 2).detach(), exact=False)
     names = {path.name.split("_device_")[0] for path in tmp_path.rglob("*.pt")}
     assert {"sin", "sum_1", "cos", "tangents_1"} <= names
+
+
+def test_ranks_have_directories_of_their_own(tmp_path) -> None:
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=2, world_size=4)
+    try:
+        with torch.no_grad():
+            compile_ex(step, options={"dump_tensor_data": True, "data_dump_dir": str(tmp_path)})(*CALLS[0])
+    finally:
+        torch.distributed.destroy_process_group()
+    assert [path.name for path in tmp_path.iterdir()] == ["worldsize4_global_rank2"]
 
 
 def test_nothing_is_dumped_unasked(tmp_path) -> None:
