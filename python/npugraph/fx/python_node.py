@@ -5,6 +5,7 @@ operators, and values that are neither tensors nor numbers."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -40,6 +41,30 @@ def attribute(gm: fx.GraphModule, target: str) -> Any:
     return value
 
 
+@dataclasses.dataclass(frozen=True)
+class Original:
+    """The call behind a Python task whose results are a tensor, or a flat list of tensors, and nothing else."""
+
+    node: fx.Node
+    operands: Sequence[fx.Node]
+    scalars: Sequence[fx.Node]
+    constants: dict[fx.Node, Any]
+
+    @property
+    def gives_list(self) -> bool:
+        return not isinstance(self.node.meta["val"], torch.Tensor)
+
+    def arguments(self, flat: Sequence[Any], constants: dict[fx.Node, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments of the call: ``flat`` stands for operands and scalars, in order."""
+        values = _unflattened(self.operands, self.scalars, iter(flat)) | constants
+        return fx.map_arg((self.node.args, self.node.kwargs), values.__getitem__)
+
+
+def original_call(function: Callable[..., Any]) -> Original | None:
+    """Of a callable that ``make_callable`` made, where it can be written down."""
+    return getattr(function, "original", None)
+
+
 def make_callable(
     node: fx.Node,
     operands: Sequence[fx.Node],
@@ -60,14 +85,7 @@ def make_callable(
     name = node.name
 
     def run(*flat: Any) -> list[Any]:
-        values: dict[fx.Node, Any] = dict(constants)
-        rest = iter(flat)
-        for operand, shape in zip(operands, shapes, strict=True):
-            values[operand] = (
-                [next(rest) if present else None for present in shape] if isinstance(shape, list) else next(rest)
-            )
-        for scalar in scalars:
-            values[scalar] = next(rest)
+        values = constants | _unflattened(operands, scalars, iter(flat), shapes)
         for other in stored:
             values[other] = objects.values[other.name]
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: values[n])
@@ -78,7 +96,30 @@ def make_callable(
         tensors = [leaf for leaf in _leaves(result) if leaf is None or isinstance(leaf, torch.Tensor)]
         return tensors + [read(result) for read in scalar_results]
 
+    if keep_results and not stored and not scalar_results and _is_flat(node.meta.get("val")):
+        run.original = Original(node, operands, scalars, constants)
     return run
+
+
+def _unflattened(
+    operands: Sequence[fx.Node],
+    scalars: Sequence[fx.Node],
+    flat: Iterator[Any],
+    shapes: Sequence[bool | list[bool]] | None = None,
+) -> dict[fx.Node, Any]:
+    """The values of operands, of which some are lists, and scalars."""
+    shapes = shapes or [_is_tensor(operand.meta.get("val")) for operand in operands]
+    values: dict[fx.Node, Any] = {}
+    for operand, shape in zip(operands, shapes, strict=True):
+        values[operand] = [next(flat) if here else None for here in shape] if isinstance(shape, list) else next(flat)
+    for scalar in scalars:
+        values[scalar] = next(flat)
+    return values
+
+
+def _is_flat(value: Any) -> bool:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(item, torch.Tensor) for item in items)
 
 
 def _leaves(result: Any) -> list[Any]:

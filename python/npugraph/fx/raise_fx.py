@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from npugraph import _C
+from npugraph.fx.python_node import Original, original_call
 
 _BINARY: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -83,9 +84,34 @@ class _Raiser:
             self.sized.append((self.values[name], detail or ()))
 
     def add_node(self, described: dict[str, Any]) -> None:
+        original = original_call(self.callables[described["callable"]]) if _is_python(described) else None
+        if original is not None and not described["defines"]:
+            self.add_original(described, original)
+        else:
+            self.add_call(described)
+
+    def add_original(self, described: dict[str, Any], original: Original) -> None:
+        """A Python node in the words of the program: a call with modules and numbers among its arguments."""
+        tensors, scalars = (self.argument(value) for _, _, value in described["args"])
+        constants = {n: self.module_of(described, n, value) for n, value in original.constants.items()}
+        args, kwargs = original.arguments([*(t for t in tensors if t is not None), *scalars], constants)
+        node = self.fx.create_node("call_function", original.node.target, args, kwargs, name=described["name"])
+        for index, name in enumerate(described["results"]):
+            if name is not None:
+                found = self.fx.call_function(operator.getitem, (node, index)) if original.gives_list else node
+                self.values[name] = found
+
+    def module_of(self, described: dict[str, Any], node: fx.Node, value: Any) -> Any:
+        if not isinstance(value, torch.nn.Module):
+            return value
+        name = f"{described['name']}_{node.name}"
+        self.root.add_module(name, value)
+        return self.fx.get_attr(name)
+
+    def add_call(self, described: dict[str, Any]) -> None:
         args = [self.argument(value) for _, keyword_only, value in described["args"] if not keyword_only]
         kwargs = {name: self.argument(value) for name, keyword_only, value in described["args"] if keyword_only}
-        if described["op"].startswith("python."):
+        if _is_python(described):
             target: Any = _PythonCall(self.callables[described["callable"]], described["op"])
         else:
             target = _find_operator(described["op"])
@@ -141,6 +167,10 @@ class _Raiser:
                         return self.symbols[name]
             raise ValueError(f"symbol {name} has no source among the graph's inputs")
         return self.symbols[name]
+
+
+def _is_python(described: dict[str, Any]) -> bool:
+    return described["op"].startswith("python.")
 
 
 class _PythonCall:

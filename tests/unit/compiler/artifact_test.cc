@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/trace.h"
 #include "compiler/compiler_testing.h"
+#include "ir/text.h"
 #include "program/text.h"
 
 namespace npugraph::compiler {
@@ -26,6 +27,23 @@ TEST(Artifact, HasTextAfterEveryStage) {
   EXPECT_TRUE(artifact->text("lower").starts_with("npugraph.program 4 @doubles"));
   EXPECT_NE(artifact->text("lower"), artifact->text("plan"));
   EXPECT_EQ(artifact->text("plan"), artifact->program_text());
+}
+
+TEST(Artifact, HasTheGraphsThatPassesChanged) {
+  const NoCatalog catalog;
+  const auto artifact = compile_text(kDoubles, catalog);
+  std::vector<std::string> changing = {"import"};
+  const std::vector<std::string> stages = artifact->graph_stages();
+  for (size_t i = 0; i < artifact->passes().size(); ++i) {
+    if (artifact->passes()[i].hits > 0) changing.push_back(stages[i + 1]);
+  }
+  std::vector<std::string> found;
+  for (const auto& [stage, graph] : artifact->changed_graphs()) {
+    found.push_back(stage);
+    EXPECT_EQ(ir::print(graph), artifact->text(stage));
+  }
+  EXPECT_GT(found.size(), 1u);
+  EXPECT_EQ(found, changing);
 }
 
 TEST(Artifact, NamesTheStagesForAWrongOne) {
