@@ -38,6 +38,7 @@ _BINARY: dict[str, Callable[..., Any]] = {
 _UNARY: dict[str, Callable[..., Any]] = {
     "neg": operator.neg,
     "abs": abs,
+    "round": round,
     "not": torch.sym_not,
     "to_float": torch.sym_float,
     "to_int": torch.sym_int,
@@ -76,8 +77,9 @@ class _Raiser:
     def add_inputs(self) -> None:
         for index, (name, detail, _source) in enumerate(self.core.inputs()):
             if name is None:
-                node = self.fx.placeholder(str(detail) if isinstance(detail, _C.Expr) else f"scalar_{index}")
-                if isinstance(detail, _C.Expr):
+                is_new = isinstance(detail, _C.Expr) and str(detail) not in self.symbols
+                node = self.fx.placeholder(str(detail) if is_new else f"scalar_{index}")
+                if is_new:
                     self.symbols[str(detail)] = node
                 continue
             self.values[name] = self.fx.placeholder(name)

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch._dynamo.config as dynamo_config
 from torch import fx
+from torch.testing._internal.two_tensor import TwoTensor
 
 import npugraph
 from tests.python.backend.checks import assert_same, compile_ex
@@ -116,3 +117,24 @@ def test_an_unknown_stage() -> None:
     compile_ex(lambda x: x + 1)(torch.ones(3))
     with pytest.raises(ValueError, match="unknown stage"):
         npugraph.artifacts()[0].to_fx("nope")
+
+
+def test_rounded_sizes() -> None:
+    check_stages(lambda x: x.new_zeros(round(x.shape[0] * 1.5)) + 1, lambda: (torch.randn(5),), dynamic=True)
+
+
+def test_a_size_that_is_several_inputs() -> None:
+    """As of tensor subclasses, whose sizes are inputs beside those of their parts."""
+    x = TwoTensor(torch.randn(4, 4), torch.randn(4, 4))
+    compile_ex(lambda x: x.t().sin() + x, dynamic=True)(x)
+    (artifact,) = npugraph.artifacts()
+    module = artifact.to_fx()
+    names = [node.target for node in module.graph.find_nodes(op="placeholder")]
+    assert len(set(names)) == len(names) > 2
+    arguments = iter([x.a, x.b])
+    results = module(
+        *(4 if value is None else next(arguments) for value, _, _ in artifact._core.graph("import").inputs())
+    )
+    assert_same(
+        [r for r in results if isinstance(r, torch.Tensor)], [x.a.t().sin() + x.a, x.b.t().sin() + x.b], exact=False
+    )
