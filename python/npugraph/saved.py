@@ -60,10 +60,11 @@ def load(path: str, model: Any = None) -> SavedProgram | Callable[..., tuple[Any
     operators, or when ``model`` lacks an input of the Program.
     """
     program = _C.LoadedProgram(str(path))
-    return SavedProgram(program) if model is None else _bind(program, model)
+    return SavedProgram(program) if model is None else bind(program, model)
 
 
-def _bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:
+def bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:
+    """A function of the arguments that the inputs of a Program of ``_C`` are found in. ``ValueError`` as of ``load``."""
     try:
         paths = [sources.parse(source) for _, source in program.inputs()]
     except ValueError as error:

@@ -116,7 +116,7 @@ class _Raiser:
         if _is_python(described):
             target: Any = _PythonCall(self.callables[described["callable"]], described["op"])
         else:
-            target = _find_operator(described["op"])
+            target = find_operator(described["op"])
         node = self.fx.create_node("call_function", target, tuple(args), kwargs, name=described["name"] or None)
         results = described["results"]
         if not described["returns_list"]:
@@ -187,7 +187,7 @@ class _PythonCall:
         return self.function(*(t for t in tensors if t is not None), *scalars)
 
 
-def _find_operator(name: str) -> Any:
+def find_operator(name: str) -> Any:
     namespace, operator_name, *overload = name.split(".")
     packet = getattr(getattr(torch.ops, namespace), operator_name)
     return getattr(packet, overload[0] if overload else "default")

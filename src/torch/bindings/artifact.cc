@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/jit/build_id.h"
 #include "compiler/generate.h"
 #include "torch/bindings/callable.h"
 #include "torch/bindings/init.h"
@@ -80,6 +81,32 @@ py::object callable_of(std::shared_ptr<runtime::Executable> executable, bool box
   return py::reinterpret_steal<py::object>(make_callable(std::move(executable), arguments));
 }
 
+// Description and source of each input.
+std::vector<std::pair<std::string, std::string>> inputs_of(const runtime::Executable& executable) {
+  const program::Program& program = executable.program();
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (const program::Input& input : program.inputs) inputs.emplace_back(describe(program, input), input.source);
+  return inputs;
+}
+
+// A function of the arguments `names`. Each path is (root, [(is_attribute, key), ...], query).
+py::object bind(std::shared_ptr<runtime::Executable> executable, std::vector<std::string> names, const py::list& paths,
+                py::object model) {
+  std::vector<InputPath> read;
+  for (const py::handle item : paths) {
+    const auto path = py::reinterpret_borrow<py::tuple>(item);
+    InputPath& made = read.emplace_back(InputPath{.root = path[0].cast<int64_t>()});
+    for (const py::handle step : path[1]) {
+      const auto pair = py::reinterpret_borrow<py::tuple>(step);
+      made.steps.push_back({pair[0].cast<bool>(), py::object(pair[1])});
+    }
+    if (!path[2].is_none()) made.query = path[2].cast<std::pair<std::string, int64_t>>();
+  }
+  auto inputs =
+      std::make_unique<InputTemplate>(executable->program().name, std::move(names), std::move(read), std::move(model));
+  return py::reinterpret_steal<py::object>(make_callable(std::move(executable), Arguments::kNamed, std::move(inputs)));
+}
+
 // A Program that was read from a file, ready to run.
 class LoadedProgram {
  public:
@@ -91,30 +118,9 @@ class LoadedProgram {
 
   const std::string& name() const { return program().name; }
 
-  // Description and source of each input.
-  std::vector<std::pair<std::string, std::string>> inputs() const {
-    std::vector<std::pair<std::string, std::string>> inputs;
-    for (const program::Input& input : program().inputs) inputs.emplace_back(describe(program(), input), input.source);
-    return inputs;
-  }
+  const std::shared_ptr<runtime::Executable>& executable() const { return executable_; }
 
   py::object callable(bool boxed) const { return callable_of(executable_, boxed); }
-
-  // A function of the arguments `names`. Each path is (root, [(is_attribute, key), ...], query).
-  py::object bind(std::vector<std::string> names, const py::list& paths, py::object model) const {
-    std::vector<InputPath> read;
-    for (const py::handle item : paths) {
-      const auto path = py::reinterpret_borrow<py::tuple>(item);
-      InputPath& made = read.emplace_back(InputPath{.root = path[0].cast<int64_t>()});
-      for (const py::handle step : path[1]) {
-        const auto pair = py::reinterpret_borrow<py::tuple>(step);
-        made.steps.push_back({pair[0].cast<bool>(), py::object(pair[1])});
-      }
-      if (!path[2].is_none()) made.query = path[2].cast<std::pair<std::string, int64_t>>();
-    }
-    auto inputs = std::make_unique<InputTemplate>(name(), std::move(names), std::move(read), std::move(model));
-    return py::reinterpret_steal<py::object>(make_callable(executable_, Arguments::kNamed, std::move(inputs)));
-  }
 
  private:
   const program::Program& program() const { return executable_->program(); }
@@ -196,6 +202,11 @@ void init_artifact(py::module_& module) {
       .def("writes_inputs", &writes_inputs)
       .def("save", &Artifact::save)
       .def("refresh", &Artifact::refresh)
+      .def("inputs", [](const Artifact& artifact) { return inputs_of(*artifact.executable()); })
+      .def("bind",
+           [](const Artifact& artifact, std::vector<std::string> names, const py::list& paths, py::object model) {
+             return bind(artifact.executable(), std::move(names), paths, std::move(model));
+           })
       .def(
           "callable",
           [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
@@ -203,10 +214,14 @@ void init_artifact(py::module_& module) {
   py::class_<LoadedProgram>(module, "LoadedProgram")
       .def(py::init<const std::string&>())
       .def_property_readonly("name", &LoadedProgram::name)
-      .def("inputs", &LoadedProgram::inputs)
+      .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })
       .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))
-      .def("bind", &LoadedProgram::bind);
+      .def("bind",
+           [](const LoadedProgram& loaded, std::vector<std::string> names, const py::list& paths, py::object model) {
+             return bind(loaded.executable(), std::move(names), paths, std::move(model));
+           });
   module.def("drop_unused_code", &compiler::drop_unused_code);
+  module.def("build_id", [] { return py::bytes(codegen::build_id()); });
 }
 
 }  // namespace npugraph::bindings

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled graphs that outlive the process: ``cache_compile``, and ``readable_cache`` to look at their files."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from npugraph.backend import checked
+from npugraph.compilers import get_npu_backend
+from npugraph.inference import keys
+from npugraph.inference.cached_function import CachedFunction
+from npugraph.inference.readable import readable_cache
+
+__all__ = ["cache_compile", "readable_cache"]
+
+
+def cache_compile(
+    func: Callable[..., Any],
+    *,
+    dynamic: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    global_rank: int | None = None,
+    tp_rank: int | None = None,
+    pp_rank: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> CachedFunction:
+    """``torch.compile(func, backend="npugraph_ex", fullgraph=True)`` whose graphs later processes load instead of
+    compiling: a method of an ``nn.Module``, for inference.
+
+    Files are in ``cache_dir``, else in ``TORCHAIR_CACHE_HOME``, else in ``./.torchair_cache``; each method has its own,
+    and so has each rank. A graph is used where all that Dynamo looked at is as it was: arguments, settings of torch,
+    the model's structure, and the text of its source files. Anything else is compiled and joins the file, with a
+    ``UserWarning``. ``ValueError`` when ``func`` is not the method of a module; a call raises ``RuntimeError`` when it
+    needs gradients, and ``AssertionError`` when it draws random numbers.
+    """
+    if not inspect.ismethod(func) or not isinstance(func.__self__, torch.nn.Module):
+        raise ValueError(
+            f"cache_compile takes a bound method of a torch.nn.Module, such as model.forward, got {_given(func)}"
+        )
+    for name, rank in {"global_rank": global_rank, "tp_rank": tp_rank, "pp_rank": pp_rank}.items():
+        if rank is not None and (type(rank) is not int or rank < 0):
+            raise ValueError(f"cache_compile takes a number of a rank, 0 or more, as {name}, got {rank!r}")
+    if not isinstance(dynamic, bool):
+        raise ValueError(f"cache_compile takes True or False as dynamic, got {dynamic!r}")
+    config = checked(options)
+    decompositions = dict(custom_decompositions or {})
+    backend = get_npu_backend(compiler_config=config, custom_decompositions=decompositions)
+    ranks = (global_rank, tp_rank, pp_rank)
+    path = functools.partial(keys.path_of, func, config, decompositions, dynamic, cache_dir, ranks)
+    return CachedFunction(func, dynamic, backend, path)
+
+
+def _given(func: Any) -> str:
+    if inspect.ismethod(func):
+        return f"{func.__qualname__}, a method of {type(func.__self__).__name__}"
+    return f"{getattr(func, '__qualname__', repr(func))} ({type(func).__name__})"

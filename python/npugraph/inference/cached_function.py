@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A method whose compiled graphs outlive the process."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import inspect
+import os
+import platform
+import re
+import tempfile
+import threading
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from npugraph import _C, saved
+from npugraph.inference import cache_file, capture, looks, recipe, restricted, source_files
+from npugraph.inference.cache_file import Entry
+from npugraph.inference.conditions import Condition
+from npugraph.inference.paths import Seen, Tree
+from npugraph.log import logger
+
+# What a file must have been made with.
+_MADE_WITH = {
+    "npugraph": _C.version,
+    "build": _C.build_id().hex(),
+    "torch": torch.__version__,
+    "machine": platform.machine(),
+}
+_MOST_GRAPHS = 16
+
+
+class CachedGraph:
+    """A compiled graph for ``method``, and when it may be used."""
+
+    def __init__(self, method: types.MethodType, record: Mapping[str, Any], program: Any) -> None:
+        found = [Condition(*fields) for fields in record["conditions"]]
+        self._of_call = Tree(condition for condition in found if condition.of_call)
+        self._lasting = Tree(condition for condition in found if not condition.of_call)
+        self._variables = capture.Variables(method.__func__, record["modules"])
+        self._state = record["torch_state"]
+        self._finish = restricted.function(record["result"], recipe.HELPERS)
+        try:
+            self._run = saved.bind(program, method.__self__)
+        except ValueError as error:
+            raise capture.NotCacheable(str(error)) from None
+        self._places = [_place(name, program) for name in self._run.arguments]
+        self._seen: Seen | None = None
+
+    def accepts(self, arguments: Mapping[str, Any], state: list[Any]) -> bool:
+        return state == self._state and self._of_call.holds(arguments, self._variables) and self.lasts(arguments)
+
+    def lasts(self, arguments: Mapping[str, Any], *, again: bool = False) -> bool:
+        """Whether all that is not of one call is as it was at the compile; ``again`` looks even where nothing tells of
+        a change."""
+        if self._seen is not None and not again and self._seen.is_unchanged():
+            return True
+        seen = Seen()
+        holds = self._lasting.holds(arguments, self._variables, seen)
+        seen.finish()
+        self._seen = seen if holds else None
+        return holds
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Any:
+        out = self._run(*(_follow(place, arguments) for place in self._places))
+        return self._finish(arguments, self._variables, out)
+
+
+_ROOT = re.compile(r"L\['(\w+)'\](?:\[('\w+'|\d+)\])?")
+Place = tuple[str, str | int | None]
+
+
+def _place(name: str, program: Any) -> Place:
+    """Where the argument of a bound Program is among the arguments of the function."""
+    for _, source in program.inputs():
+        found = _ROOT.match(source)
+        root, key = found.groups() if found else ("", None)
+        if root == name:
+            return root, None
+        if root == "kwargs" and key == repr(name):
+            return root, name
+        if root == "args" and name == f"argument_{key}":
+            return root, int(key)
+    raise capture.NotCacheable(f"nothing says where its argument {name} is")
+
+
+def _follow(place: Place, arguments: Mapping[str, Any]) -> Any:
+    root, key = place
+    return arguments[root] if key is None else arguments[root][key]
+
+
+@dataclasses.dataclass
+class Known:
+    """A graph of this process, and its entry in the file, if it is to have one."""
+
+    graph: CachedGraph
+    entry: Entry
+
+
+class CachedFunction:
+    """What ``cache_compile`` returns: a function like ``method``. ``path`` is its file. Thread-safe."""
+
+    def __init__(
+        self, method: types.MethodType, dynamic: bool, backend: Callable[..., Any], path: Callable[[], Path]
+    ) -> None:
+        self.__name__ = method.__func__.__name__
+        self.__doc__ = method.__func__.__doc__
+        self.__wrapped__ = method
+        self._method = method
+        self._signature = inspect.signature(method.__func__, follow_wrapped=False)
+        self._dynamic = dynamic
+        self._backend = backend
+        self._path = path
+        self._lock = threading.RLock()
+        self._known: tuple[Known, ...] = ()
+        self._file: tuple[int, ...] = ()  # what was read last
+        self._uncached: Callable[..., Any] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file of the cache."""
+        return self._path()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        arguments = capture.arguments_of(self._method, self._signature, args, kwargs)
+        graph = self._find(arguments)
+        if graph is None:
+            if self._uncached is not None:
+                return self._uncached(*args, **kwargs)
+            graph = self._load_or_compile(args, kwargs, arguments)
+            if graph is None:
+                return self._uncached(*args, **kwargs)
+        try:
+            return graph(arguments)
+        except (_C.InputsOverlap, _C.InputElsewhere):  # nothing has run
+            return self._method(*args, **kwargs)
+        except (TypeError, ValueError, RuntimeError):
+            if graph.lasts(arguments, again=True):
+                raise
+        return self(*args, **kwargs)  # the model's tensors are others now, which the Program refused
+
+    def _find(self, arguments: Mapping[str, Any]) -> CachedGraph | None:
+        state = looks.of_torch_state()
+        return next((known.graph for known in self._known if known.graph.accepts(arguments, state)), None)
+
+    def _load_or_compile(self, args: Any, kwargs: Any, arguments: Mapping[str, Any]) -> CachedGraph | None:
+        """A graph for these arguments; None where it was compiled without being cached."""
+        path = self.path
+        _C.ensure_counters()
+        with self._lock, cache_file.locked(path):
+            self._load(path)
+            graph = self._find(arguments)
+            if graph is not None:
+                _C.count("inference_cache_hits")
+                return graph
+            _C.count("inference_cache_misses")
+            if self._known:
+                self._warn_of_recompile(path)
+            return self._compile(path, args, kwargs, arguments)
+
+    def _warn_of_recompile(self, path: Path) -> None:
+        warnings.warn(
+            f"{capture.name_of(self._method)} is compiled again: none of the {len(self._known)} graphs in its cache "
+            f"{path} is for arguments, settings or a model like these; the new one joins them",
+            UserWarning,
+            stacklevel=4,
+        )
+
+    def _load(self, path: Path) -> None:
+        try:
+            version = _version(path)
+            if version == self._file:
+                return
+            self._file = version
+            content = cache_file.read(path)
+            _check_made_with(content.meta)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except cache_file.Unusable as reason:
+            _warn_of_file(path, reason)
+            return
+        for entry in content.entries:
+            self._add_entry(path, entry)
+
+    def _add_entry(self, path: Path, entry: Entry) -> None:
+        if any(known.entry.record == entry.record for known in self._known):
+            return
+        if not source_files.are_unchanged(entry.record["sources"]):
+            logger.info("a graph in %s is not used: the source of the model has changed", path)
+            return
+        try:
+            graph = CachedGraph(self._method, entry.record, _loaded(entry.program))
+        except (capture.NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+            logger.info("a graph in %s is not used: %s", path, error)
+            return
+        self._known = (*self._known, Known(graph, entry))
+
+    def _compile(self, path: Path, args: Any, kwargs: Any, arguments: Mapping[str, Any]) -> CachedGraph | None:
+        try:
+            if len(self._known) >= _MOST_GRAPHS:
+                raise capture.NotCacheable(f"its cache holds {_MOST_GRAPHS} graphs, as many as it may")
+            made = capture.capture(self._method, args, kwargs, arguments, self._dynamic, self._backend)
+            graph = CachedGraph(self._method, made.record, made.artifact._core)
+        except capture.NotCacheable as reason:
+            self._leave_uncached(reason)
+            return None
+        graph.artifact = made.artifact  # which lists it in npugraph.artifacts()
+        self._known = (*self._known, Known(graph, Entry(made.record, made.program)))
+        self._write(path)
+        return graph
+
+    def _leave_uncached(self, reason: Exception) -> None:
+        warnings.warn(
+            f"{capture.name_of(self._method)} is compiled, but not cached for later processes: {reason}",
+            UserWarning,
+            stacklevel=5,
+        )
+        self._uncached = torch.compile(self._method, backend=self._backend, dynamic=self._dynamic, fullgraph=True)
+
+    def _write(self, path: Path) -> None:
+        meta = {
+            "name": capture.name_of(self._method),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "version": cache_file.VERSION,
+            "python": platform.python_version(),
+            **_MADE_WITH,
+        }
+        try:
+            cache_file.write(path, meta, [known.entry for known in self._known])
+            self._file = _version(path)
+        except OSError as error:
+            warnings.warn(f"cannot write the cache {path}: {error}", UserWarning, stacklevel=5)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    stat = os.stat(path, follow_symlinks=False)
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
+def _check_made_with(meta: Mapping[str, Any]) -> None:
+    for name, here in _MADE_WITH.items():
+        if meta.get(name) != here:
+            raise cache_file.Unusable(f"it was made with {name} {meta.get(name)}, and this is {here}")
+
+
+def _warn_of_file(path: Path, reason: Exception) -> None:
+    kept = cache_file.set_aside(path)
+    fate = f"it is now {kept.name}" if kept else "it stays where it is"
+    warnings.warn(
+        f"the cache {path} is not used: {reason}; {fate}, and the graph is compiled anew", UserWarning, stacklevel=5
+    )
+
+
+def _loaded(program: bytes) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program"
+        path.touch(mode=0o600)
+        path.write_bytes(program)
+        return _C.LoadedProgram(str(path))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A method -> its graph, compiled, with what other processes need to use it: conditions, recipe, sources."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import json
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo import config as dynamo_config
+from torch._dynamo import convert_frame
+from torch._dynamo.eval_frame import set_enable_dynamic
+from torch._dynamo.utils import dynamo_timed, get_metrics_context
+from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+from torch._guards import TracingContext, tracing
+
+from npugraph import _C, serialize
+from npugraph.artifact import Artifact, artifacts
+from npugraph.fx.raise_fx import find_operator
+from npugraph.inference import conditions, looks, recipe, source_files
+
+Backend = Callable[[fx.GraphModule, Any], Any]
+
+
+class NotCacheable(Exception):
+    """A function that can be compiled, but not for other processes."""
+
+
+class Variables(dict):  # type: ignore[type-arg]
+    """Global names that Dynamo's sources speak of: modules by the names that Dynamo gave them, builtins, and for all
+    other names the variables of the function's module."""
+
+    def __init__(self, function: Any, modules: Mapping[str, str]) -> None:
+        super().__init__((name, importlib.import_module(module)) for name, module in modules.items())
+        self._globals = function.__globals__
+
+    def __missing__(self, name: str) -> Any:
+        return vars(builtins) if name.startswith("__builtins_dict__") else self._globals[name]
+
+
+@dataclasses.dataclass
+class Captured:
+    """A compiled graph, and the record of it that goes into a file."""
+
+    artifact: Artifact
+    record: dict[str, Any]
+    program: bytes
+
+
+_GLOBAL = re.compile(r"\bG\['(\w+)'\]")
+
+
+def capture(
+    method: types.MethodType, args: Any, kwargs: Any, arguments: Mapping[str, Any], dynamic: bool, backend: Backend
+) -> Captured:
+    """Compiles ``method`` for arguments like these (``arguments``: ``arguments_of`` them); nothing is run.
+    ``NotCacheable`` says why others could not use it; what Dynamo and the backend raise passes through."""
+    with _as_torch_compile_traces(dynamic):
+        traced = convert_frame.fullgraph_capture(method, args, kwargs)
+        output, graph = traced.graph_capture_output, traced.backend_input
+        if graph is None:
+            raise NotCacheable("it calls no operator")
+        _refuse_gradients(method, graph.graph_module)
+        outputs = _without_inputs(graph.graph_module)
+        context = TracingContext(graph.fake_mode)
+        context.tensor_to_context = graph.tensor_to_context
+        before = artifacts()
+        with tracing(context):
+            compiled = backend(graph.graph_module, graph.example_inputs)
+    for artifact in artifacts():
+        if artifact not in before:
+            _refuse_random_operators(method, artifact)
+    if not isinstance(compiled, _C.Callable):
+        raise NotCacheable("its graph needs AOTAutograd or Python at each call")
+    return _record(method, arguments, output, graph, outputs, compiled)
+
+
+@contextlib.contextmanager
+def _as_torch_compile_traces(dynamic: bool) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(get_metrics_context())
+        stack.enter_context(dynamo_timed("fullgraph_capture"))
+        # Numbers of type float are constants: most are settings of the model.
+        stack.enter_context(dynamo_config.patch(specialize_float=True))
+        stack.enter_context(set_enable_dynamic(dynamic))
+        stack.enter_context(torch_function_mode_stack_state_mgr)
+        yield
+
+
+def _without_inputs(gm: fx.GraphModule) -> list[str]:
+    """Takes out of the graph's outputs those that are inputs in another guise (``to`` the same device). Returns
+    where each output is now, as a text of recipes."""
+    inputs = {}
+    for node in gm.graph.find_nodes(op="placeholder"):
+        if isinstance(node.meta.get("example_value"), torch.Tensor):
+            inputs[_window(node.meta["example_value"])] = node._dynamo_source.name
+    kept: list[Any] = []
+    texts = []
+    node = gm.graph.output_node()
+    for value in node.args[0]:
+        example = value.meta.get("example_value") if isinstance(value, fx.Node) else None
+        source = inputs.get(_window(example)) if isinstance(example, torch.Tensor) else None
+        if source is None:
+            kept.append(value)
+        texts.append(source or f"out[{len(kept) - 1}]")
+    node.args = (tuple(kept),)
+    gm.recompile()
+    return texts
+
+
+def _window(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Which memory a fake tensor is, and as what."""
+    place = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+    return tensor.untyped_storage()._cdata, tensor.dtype, tensor.is_conj(), tensor.is_neg(), *map(str, place)
+
+
+def _record(
+    method: Any, arguments: Mapping[str, Any], output: Any, graph: Any, outputs: list[str], compiled: Any
+) -> Captured:
+    guarded = output.output_graph
+    try:
+        found = conditions.of_guards(guarded, arguments, output.f_globals)
+        result = recipe.describe(output.bytecode, graph.backend_id, output.f_globals, outputs)
+        sources = source_files.digests([*output.traced_code, method.__code__])
+        program = serialize.serialize(compiled)
+    except (conditions.NotTestable, recipe.NotDescribed, ValueError) as reason:
+        raise NotCacheable(str(reason)) from None
+    found = [*_of_function(method), *found]
+    texts = [result, *(f"{condition.source} {condition.detail}" for condition in found)]
+    record = {
+        "conditions": [condition.as_json() for condition in found],
+        "modules": _modules({name for text in texts for name in _GLOBAL.findall(text)}, output.f_globals, method),
+        "sources": sources,
+        "torch_state": looks.of_torch_state(),
+        "result": result,
+        "graph": graph.graph_module.print_readable(print_output=False),
+    }
+    return Captured(compiled.owner, json.loads(json.dumps(record)), program)  # as if it came from a file
+
+
+def _of_function(method: types.MethodType) -> list[conditions.Condition]:
+    kind = looks.of_class(type(method.__self__))
+    return [conditions.Condition("type", "L['self']", kind)]
+
+
+def _modules(names: set[str], variables: Mapping[str, Any], method: types.MethodType) -> dict[str, str]:
+    modules = {}
+    for name in sorted(names):
+        if name.startswith("__builtins_dict__"):
+            continue
+        value = variables.get(name)
+        if isinstance(value, types.ModuleType):
+            modules[name] = value.__name__
+        elif name not in method.__func__.__globals__ or re.search(r"_\d+_c\d+$", name):
+            raise NotCacheable(f"it depends on {name}, which other processes do not have")
+    return modules
+
+
+def arguments_of(method: types.MethodType, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
+    """What Dynamo calls L: arguments by name, and what the function closes over. ``TypeError`` as of a call."""
+    bound = signature.bind(method.__self__, *args, **kwargs)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    function = method.__func__
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        arguments[name] = cell.cell_contents
+    return arguments
+
+
+def _refuse_gradients(method: Any, gm: fx.GraphModule) -> None:
+    values = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
+    if torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in values):
+        raise RuntimeError(
+            f"cache_compile is for inference: {name_of(method)} was called with gradients on, and its inputs or "
+            "parameters require them; call it under torch.no_grad() or torch.inference_mode()"
+        )
+
+
+def _refuse_random_operators(method: Any, artifact: Artifact) -> None:
+    for node in artifact._core.graph("import").nodes():
+        if node["op"].startswith("python."):
+            continue
+        operator = find_operator(node["op"])
+        given = {name: value for name, _, value in node["args"]}
+        draws = torch.Tag.nondeterministic_seeded in operator.tags and given.get("dropout_p") != 0
+        if draws:
+            raise AssertionError(
+                f"cache_compile takes no random operators, but {name_of(method)} calls {operator}; use torch.compile"
+            )
+
+
+def name_of(method: Any) -> str:
+    return f"{type(method.__self__).__name__}.{method.__func__.__name__}"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a graph was traced from, so that an edit of them is noticed."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import sysconfig
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import CodeType
+
+import torch
+
+# Come with the versions that a file of a cache names.
+_VERSIONED = (os.path.realpath(Path(torch.__file__).parent), os.path.realpath(Path(__file__).parent.parent))
+_STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"])
+# Methods that Python writes for data classes and named tuples, from what their files say.
+_GENERATED = re.compile(r"<string>|<attrs generated .*>")
+
+
+class NoSource(ValueError):
+    """Code that is in no file, or in one that was written after this process began."""
+
+
+def _process_start() -> float:
+    """Seconds since the epoch."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # starttime, proc(5)
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
+
+
+_STARTED = _process_start()
+_CLOCK_TICK = 0.02  # the start is known to a hundredth of a second; importing begins later than that
+
+
+def digests(traced: Iterable[CodeType]) -> dict[str, str]:
+    """SHA-256 of each file that the code is from, of those that come neither with torch nor with Python.
+    ``NoSource`` where the code that this process runs may be another than that in the file."""
+    files = sorted({code.co_filename for code in traced if not _is_generated(code)})
+    return {file: _digest(file) for file in files if not _is_versioned(file)}
+
+
+def are_unchanged(known: Mapping[str, str]) -> bool:
+    try:
+        return all(_digest(file) == digest for file, digest in known.items())
+    except NoSource:
+        return False
+
+
+def _is_generated(code: CodeType) -> bool:
+    of_class = code.co_name.startswith("__") or code.co_varnames[:1] == ("_cls",)
+    return of_class and _GENERATED.fullmatch(code.co_filename) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_versioned(file: str) -> bool:
+    if file.startswith("<frozen "):  # a module that is built into Python
+        return True
+    path = os.path.realpath(file)
+    with_python = path.startswith(f"{_STANDARD}{os.sep}") and "site-packages" not in path
+    return with_python or any(path.startswith(f"{folder}{os.sep}") for folder in _VERSIONED)
+
+
+def _digest(file: str) -> str:
+    try:
+        stat = os.stat(file)
+    except OSError:
+        raise NoSource(f"the source {file} is no file") from None
+    if stat.st_mtime > _STARTED + _CLOCK_TICK:
+        raise NoSource(f"{file} was written after this process began, which may run another version of it")
+    return _digest_of(file, stat.st_mtime_ns, stat.st_size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest_of(file: str, changed: int, size: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()

@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled graphs that later processes use: ``npugraph_ex.inference.cache_compile``, within one process."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+import npugraph
+import npugraph_ex
+from npugraph.inference import cache_file
+from tests.python.backend.checks import assert_same
+
+cache_compile, readable_cache = npugraph_ex.inference.cache_compile, npugraph_ex.inference.readable_cache
+
+
+@pytest.fixture(autouse=True)
+def no_grad() -> Iterator[None]:
+    with torch.no_grad():
+        yield
+
+
+class Result(NamedTuple):
+    rows: int
+    values: torch.Tensor
+
+
+class Cache:
+    def __init__(self) -> None:
+        self.keys = torch.zeros(6, 8)
+        self.at = torch.zeros((), dtype=torch.int64)
+        self.grown = torch.zeros(2, 8)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, factor: float = 0.5) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(8, 8)
+        self.factor = factor
+        self.settings = {"sign": 1}
+
+    def forward(self, x: torch.Tensor, scale: float = 2.0, *, mask: torch.Tensor | None = None) -> dict[str, Any]:
+        y = self.linear(x).relu() * scale * self.factor * self.settings["sign"]
+        return {"y": y if mask is None else y * mask, "rows": x.shape[0], "pair": (y.sum(), None)}
+
+    def pieces(self, inputs: dict[str, torch.Tensor], *more: torch.Tensor) -> Result:
+        return Result(inputs["a"].shape[0], inputs["a"] + sum(more))
+
+    def step(self, x: torch.Tensor, cache: Cache) -> torch.Tensor:
+        cache.keys.index_copy_(0, cache.at[None], x[None])
+        cache.at.add_(1)
+        cache.grown = torch.cat([cache.grown, x[None]])
+        return self.linear(cache.keys.sum(0)) + cache.grown.sum(0)
+
+    def drops(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(self.linear(x), 0.5)
+
+    def branches(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1
+
+
+def cached(model: Model, folder: Path, method: str = "forward", **arguments: Any) -> Any:
+    return cache_compile(getattr(model, method), cache_dir=folder, **arguments)
+
+
+def later(model: Model, folder: Path, method: str = "forward", **arguments: Any) -> Any:
+    """The function as a later process has it: nothing is compiled, and nothing shall be."""
+    npugraph.reset()
+    return cached(model, folder, method, **arguments)
+
+
+def assert_not_compiled() -> None:
+    counts = counters["npugraph_ex"]
+    assert counts["compiles"] == 0
+    assert counts["inference_cache_hits"] >= 1
+
+
+@pytest.mark.feature("5.01", "12e.9")
+def test_a_later_process_compiles_nothing(tmp_path) -> None:
+    model = Model()
+    first = cached(model, tmp_path)
+    for rows in (3, 5):
+        x = torch.randn(rows, 8)
+        assert_same(first(x), model(x), exact=False)
+    assert counters["npugraph_ex"]["compiles"] == 1
+    second = later(Model(), tmp_path)
+    for rows in (4, 7):
+        x = torch.randn(rows, 8)
+        assert_same(second(x), model(x), exact=False)
+    assert_not_compiled()
+
+
+@pytest.mark.feature("5.01")
+def test_arguments_and_results_of_all_kinds(tmp_path) -> None:
+    model = Model()
+    a, b, c = torch.randn(3, 8), torch.randn(3, 8), torch.randn(8)
+    for make in (cached, later):
+        function = make(model, tmp_path, "pieces")
+        result = function({"a": a}, b, c)
+        assert type(result) is Result
+        assert_same(result, model.pieces({"a": a}, b, c))
+    assert_not_compiled()
+    with pytest.raises(TypeError, match="missing a required argument: 'inputs'"):
+        function()
+
+
+@pytest.mark.feature("5.01")
+def test_inputs_that_are_written_and_attributes_that_are_set(tmp_path) -> None:
+    model = Model()
+    for make in (cached, later):
+        step = make(model, tmp_path, "step")
+        ours, eagers = Cache(), Cache()
+        for seed in range(4):
+            x = torch.randn(8, generator=torch.Generator().manual_seed(seed))
+            assert_same(step(x, ours), model.step(x, eagers), exact=False)
+            assert_same(vars(ours), vars(eagers), exact=False)
+    assert_not_compiled()
+
+
+@pytest.mark.feature("5.06", "12b.10")
+def test_other_arguments_compile_again_and_join_the_cache(tmp_path) -> None:
+    model = Model()
+    calls = [
+        ((torch.randn(3, 8),), {}),
+        ((torch.randn(3, 8, dtype=torch.float64),), {}),
+        ((torch.randn(3, 8), 3.0), {}),
+        ((torch.randn(3, 8),), {"mask": torch.ones(8)}),
+        ((torch.randn(1, 8),), {}),
+    ]
+    first = cached(model, tmp_path)
+    for i, (args, kwargs) in enumerate(calls):
+        model.to(args[0].dtype)
+        if i == 0:
+            first(*args, **kwargs)
+            continue
+        with pytest.warns(UserWarning, match=rf"Model.forward is compiled again: none of the {i} graph"):
+            assert_same(first(*args, **kwargs), model(*args, **kwargs), exact=False)
+    second = later(model, tmp_path)
+    for args, kwargs in calls:
+        model.to(args[0].dtype)
+        assert_same(second(*args, **kwargs), model(*args, **kwargs), exact=False)
+    assert_not_compiled()
+
+
+def set_factor(model: Model) -> None:
+    model.factor = 4.0
+
+
+def set_item(model: Model) -> None:
+    model.settings["sign"] = -1
+
+
+def set_module(model: Model) -> None:
+    model.linear = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
+
+
+def set_hook(model: Model) -> None:
+    model.linear.register_forward_hook(lambda module, args, output: output + 1)
+
+
+def set_class(model: Model) -> None:
+    class Doubling(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * 2
+
+    model.linear.__class__ = Doubling
+
+
+@pytest.mark.feature("5.03", "5.06", "12b.10")
+@pytest.mark.parametrize("change", [set_factor, set_item, set_module, set_hook, set_class])
+@pytest.mark.parametrize("before_load", [False, True])
+def test_a_model_that_was_changed_is_not_served_stale(tmp_path, change, before_load) -> None:
+    x = torch.randn(3, 8)
+    cached(Model(), tmp_path)(x)
+    model = Model()
+    function = later(model, tmp_path)
+    if not before_load:
+        assert_same(function(x), model(x), exact=False)
+        assert_not_compiled()
+    change(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        # Another structure has another text, and so another file.
+        assert_same(function(x), model(x), exact=False)
+    assert counters["npugraph_ex"]["compiles"] == 1
+
+
+@pytest.mark.feature("5.03")
+def test_weights_may_be_others(tmp_path) -> None:
+    x = torch.randn(3, 8)
+    cached(Model(), tmp_path)(x)
+    model = Model()
+    function = later(model, tmp_path)
+    for _ in range(2):
+        assert_same(function(x), model(x), exact=False)
+        model.linear.weight.mul_(2)
+        model.linear.bias = torch.nn.Parameter(torch.randn(8))
+    assert_same(function(x), model(x), exact=False)
+    assert_not_compiled()
+
+
+@pytest.mark.feature("5.03", "11.17")
+def test_what_cannot_be_cached(tmp_path) -> None:
+    model, x = Model(), torch.randn(3, 8)
+    message = r"cache_compile takes a bound method of a torch.nn.Module, such as model.forward, got "
+    for wrong, name in (
+        (model, r"Model\("),
+        (torch.relu, "relu"),
+        (lambda x: x, "<lambda>"),
+        (tmp_path.exists, "Path.exists"),
+    ):
+        with pytest.raises(ValueError, match=message + f".*{name}"):
+            cache_compile(wrong)
+    with pytest.raises(ValueError, match="takes a number of a rank, 0 or more, as tp_rank, got -1"):
+        cache_compile(model.forward, tp_rank=-1)
+    with pytest.raises(ValueError, match="takes True or False as dynamic, got None"):
+        cache_compile(model.forward, dynamic=None)
+    with pytest.raises(ValueError, match="unknown option 'typo'"):
+        cache_compile(model.forward, options={"typo": 1})
+    with pytest.raises(AssertionError, match=r"takes no random operators, but Model.drops calls aten\.\w+"):
+        cached(model, tmp_path, "drops")(x)
+    with torch.enable_grad(), pytest.raises(RuntimeError, match=r"Model.forward was called with gradients on"):
+        cached(model, tmp_path)(x)
+
+
+@pytest.mark.feature("5.03")
+def test_what_needs_python_runs_uncached(tmp_path) -> None:
+    model, x = Model(), torch.randn(3)
+    function = cached(model, tmp_path, "branches")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            assert_same(function(x), model.branches(x), exact=False)
+    texts = [str(w.message) for w in caught if "not cached" in str(w.message)]
+    assert len(texts) == 1
+    assert texts[0].startswith("Model.branches is compiled, but not cached for later processes: ")
+    assert caught[0].filename
+    assert not function.path.exists()
+
+
+@pytest.mark.feature("5.04", "5.03")
+def test_where_files_are(tmp_path, monkeypatch) -> None:
+    model = Model()
+    paths = {
+        name: cache_compile(getattr(model, method), cache_dir=tmp_path, **arguments).path.relative_to(tmp_path)
+        for name, method, arguments in (
+            ("plain", "forward", {}),
+            ("static", "forward", {"dynamic": False}),
+            ("step", "step", {}),
+            ("option", "forward", {"options": {"inplace_pass": False}}),
+            ("ranks", "forward", {"global_rank": 2, "tp_rank": 1, "pp_rank": 0}),
+        )
+    }
+    assert len({path.parent for path in paths.values()}) == len(paths)
+    folder, function, file = paths["plain"].parts
+    assert folder.startswith("Model_dynamic_aclgraphcache_")
+    assert (function, file) == ("forward", "compiled_module")
+    assert paths["static"].parts[0].startswith("Model_static_aclgraphcache_")
+    assert paths["step"] == Path(folder, "step", file)
+    assert paths["option"].parts[0] != folder
+    assert paths["ranks"] == Path(folder, "world1global_rank2_tp_rank1_pp_rank0", "forward", file)
+    monkeypatch.chdir(tmp_path)
+    assert cache_compile(model.forward).path == tmp_path / ".torchair_cache" / paths["plain"]
+    monkeypatch.setenv("TORCHAIR_CACHE_HOME", str(tmp_path / "home"))
+    assert cache_compile(model.forward).path == tmp_path / "home" / paths["plain"]
+
+
+@pytest.fixture
+def written(tmp_path) -> tuple[Path, torch.Tensor]:
+    """A cache of one graph."""
+    x = torch.randn(3, 8)
+    function = cached(Model(), tmp_path)
+    function(x)
+    return function.path, x
+
+
+def assert_made_anew(path: Path, x: torch.Tensor, folder: Path, reason: str) -> None:
+    model = Model()
+    function = later(model, folder)
+    with pytest.warns(UserWarning, match=rf"the cache {path} is not used: {reason}"):
+        assert_same(function(x), model(x), exact=False)
+    assert counters["npugraph_ex"]["compiles"] == 1
+    assert_same(later(model, folder)(x), model(x), exact=False)
+    assert_not_compiled()
+
+
+@pytest.mark.feature("5.05", "11.17")
+def test_a_file_is_its_owners_alone(written) -> None:
+    path, _ = written
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    content = cache_file.read(path)
+    assert {"name", "date", "version", "torch"} <= set(content.meta)
+    assert content.meta["name"] == "Model.forward"
+    data = path.read_bytes()
+    for length in [*range(0, len(data), 4096), len(data) - 1]:
+        path.write_bytes(data[:length])
+        with pytest.raises(cache_file.Unusable):
+            cache_file.read(path)
+    for at in range(0, len(data), 997):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        with pytest.raises(cache_file.Unusable):
+            cache_file.read(path)
+    path.write_bytes(data)
+    assert cache_file.read(path) == content
+
+
+@pytest.mark.feature("5.05", "11.17")
+@pytest.mark.parametrize("keep", [0, 4096])
+def test_a_truncated_file_is_made_anew(written, tmp_path, keep) -> None:
+    path, x = written
+    path.write_bytes(path.read_bytes()[:keep])
+    assert_made_anew(path, x, tmp_path, "it is no cache of npugraph" if keep == 0 else "it is damaged: 4096 bytes")
+    assert path.with_name("compiled_module.broken").stat().st_size == keep
+
+
+@pytest.mark.feature("5.05", "11.17")
+def test_a_file_of_another_version_is_made_anew(written, tmp_path) -> None:
+    path, x = written
+    data = bytearray(path.read_bytes())
+    data[8] += 1
+    path.write_bytes(data)
+    assert_made_anew(path, x, tmp_path, "it has version 2 of the format, and this is version 1")
+    content = cache_file.read(path)
+    cache_file.write(path, content.meta | {"torch": "1.0"}, content.entries)
+    assert_made_anew(path, x, tmp_path, "it was made with torch 1.0, and this is ")
+
+
+@pytest.mark.feature("5.05", "11.17")
+def test_a_file_of_another_user_is_not_used(written, tmp_path, monkeypatch) -> None:
+    path, x = written
+    user = os.geteuid()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: user + 1)
+        with pytest.raises(cache_file.Unusable, match=f"it belongs to user {user}, and this process runs as"):
+            cache_file.read(path)
+    path.chmod(0o620)
+    assert_made_anew(path, x, tmp_path, "other users may write to it")
+    link = path.with_name("link")
+    link.symlink_to(path)
+    with pytest.raises(cache_file.Unusable, match="it is a symbolic link"):
+        cache_file.read(link)
+
+
+@pytest.mark.feature("5.05", "12b.11")
+def test_no_code_runs_from_a_file(written, tmp_path) -> None:
+    """Text that does more than recipes may is refused, whatever the checksum says."""
+    path, x = written
+    content = cache_file.read(path)
+    assert b"c__builtin__" not in path.read_bytes()
+    for hostile in (
+        "def make(L, G, out):\n    __import__('os').abort()\n",
+        "def make(L, G, out):\n    return G['torch'].os.abort()\n",
+        "import os\n",
+    ):
+        entry = cache_file.Entry(content.entries[0].record | {"result": hostile}, content.entries[0].program)
+        cache_file.write(path, content.meta, [entry])
+        model = Model()
+        assert_same(later(model, tmp_path)(x), model(x), exact=False)
+        assert counters["npugraph_ex"]["compiles"] == 1
+
+
+@pytest.mark.feature("5.07")
+def test_the_first_call_checks_sizes(tmp_path) -> None:
+    x = torch.randn(3, 8)
+    cached(Model(), tmp_path, dynamic=False)(x)
+    function = later(Model(), tmp_path, dynamic=False)
+    with pytest.warns(UserWarning, match="compiled again"):
+        assert function(torch.randn(4, 8))["rows"] == 4
+    with pytest.raises(RuntimeError, match="reduction dim"), pytest.warns(UserWarning):
+        function(torch.randn(3, 7))
+
+
+@pytest.mark.feature("5.09")
+def test_readable_cache(written, tmp_path, capsys) -> None:
+    path, _ = written
+    text = readable_cache(path)
+    assert capsys.readouterr().out == f"{text}\n"
+    for part in ("# name: Model.forward", "relu", "L['x']", "def make(L, G, out):", "class GraphModule", "task"):
+        assert part in text
+    out = tmp_path / "out.py"
+    assert readable_cache(str(path), print_output=False, file=out) == text
+    assert capsys.readouterr().out == ""
+    assert out.read_text() == text
+    with pytest.raises(FileNotFoundError, match=f"there is no cache {tmp_path / 'none'}"):
+        readable_cache(tmp_path / "none")
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with pytest.raises(ValueError, match=f"cannot read the cache {link}: it is a symbolic link"):
+        readable_cache(link)
+    with pytest.raises(ValueError, match=f"cannot write to {link}: it is a symbolic link"):
+        readable_cache(path, file=link)
+
+
+@pytest.mark.feature("5.05")
+def test_a_folder_that_cannot_be_written(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    model, x = Model(), torch.randn(3, 8)
+    function = cached(model, tmp_path / "file")
+    with pytest.warns(UserWarning, match="cannot write the cache"):
+        assert_same(function(x), model(x), exact=False)
+    assert_same(function(x), model(x), exact=False)
