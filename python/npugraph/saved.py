@@ -64,7 +64,7 @@ def load(path: str, model: Any = None) -> SavedProgram | Callable[..., tuple[Any
 
 
 def bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:
-    """A function of the arguments that the inputs of a Program of ``_C`` are found in. ``ValueError`` as of ``load``."""
+    """A function of the arguments in which the inputs of a Program of ``_C`` are. ``ValueError`` as of ``load``."""
     try:
         paths = [sources.parse(source) for _, source in program.inputs()]
     except ValueError as error:

@@ -10,22 +10,34 @@ from typing import Any
 from torch._dynamo.aot_compile_types import SerializableCallable
 
 from npugraph import _C
+from npugraph.artifact import Artifact
+
+
+def program_of(artifact: Artifact) -> bytes:
+    """What ``Artifact.save`` writes. ``ValueError`` where it cannot."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program"
+        artifact.save(str(path))
+        return path.read_bytes()
 
 
 def serialize(compiled: Any) -> bytes:
     """The saved Program of a compiled function. ``ValueError`` when it cannot be saved, see ``Artifact.save``."""
+    return program_of(compiled.owner)
+
+
+def load(program: bytes) -> Any:
+    """The Program that ``program_of`` gave, as ``_C.LoadedProgram``. ``ValueError`` as of ``npugraph.load``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
-        compiled.owner.save(str(path))
-        return path.read_bytes()
+        path.touch(mode=0o600)
+        path.write_bytes(program)
+        return _C.LoadedProgram(str(path))
 
 
 def deserialize(data: bytes) -> Any:
     """The function that ``serialize`` took. ``ValueError`` as of ``npugraph.load``."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "program"
-        path.write_bytes(data)
-        return _C.LoadedProgram(str(path)).callable(boxed=False)
+    return load(data).callable(boxed=False)
 
 
 def install() -> None:

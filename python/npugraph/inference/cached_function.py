@@ -9,7 +9,6 @@ import inspect
 import os
 import platform
 import re
-import tempfile
 import threading
 import types
 import warnings
@@ -19,7 +18,8 @@ from typing import Any
 
 import torch
 
-from npugraph import _C, saved
+from npugraph import _C, saved, serialize
+from npugraph.fx import sources
 from npugraph.inference import cache_file, capture, looks, recipe, restricted, source_files
 from npugraph.inference.cache_file import Entry
 from npugraph.inference.conditions import Condition
@@ -41,12 +41,14 @@ class CachedGraph:
 
     def __init__(self, method: types.MethodType, record: Mapping[str, Any], program: Any) -> None:
         found = [Condition(*fields) for fields in record["conditions"]]
-        self._of_call = Tree(condition for condition in found if condition.of_call)
-        self._lasting = Tree(condition for condition in found if not condition.of_call)
+        owner = capture.source_of_owner(method)
+        self._of_call = Tree(condition for condition in found if condition.is_of_call(owner))
+        self._lasting = Tree(condition for condition in found if not condition.is_of_call(owner))
         self._variables = capture.Variables(method.__func__, record["modules"])
         self._state = record["torch_state"]
         self._finish = restricted.function(record["result"], recipe.HELPERS)
         try:
+            _check_model(owner, program)
             self._run = saved.bind(program, method.__self__)
         except ValueError as error:
             raise capture.NotCacheable(str(error)) from None
@@ -70,6 +72,13 @@ class CachedGraph:
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         out = self._run(*(_follow(place, arguments) for place in self._places))
         return self._finish(arguments, self._variables, out)
+
+
+def _check_model(owner: str, program: Any) -> None:
+    """Weights are those of the method's module, not of a module that it is given."""
+    model = sources.model_among(sources.parse(source) for _, source in program.inputs())
+    if model is not None and sources.parse(f"{owner}.x").argument != model:
+        raise capture.NotCacheable(f"weights are of the argument {model}")
 
 
 _ROOT = re.compile(r"L\['(\w+)'\](?:\[('\w+'|\d+)\])?")
@@ -195,7 +204,7 @@ class CachedFunction:
             logger.info("a graph in %s is not used: the source of the model has changed", path)
             return
         try:
-            graph = CachedGraph(self._method, entry.record, _loaded(entry.program))
+            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program))
         except (capture.NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             logger.info("a graph in %s is not used: %s", path, error)
             return
@@ -255,11 +264,3 @@ def _warn_of_file(path: Path, reason: Exception) -> None:
     warnings.warn(
         f"the cache {path} is not used: {reason}; {fate}, and the graph is compiled anew", UserWarning, stacklevel=5
     )
-
-
-def _loaded(program: bytes) -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "program"
-        path.touch(mode=0o600)
-        path.write_bytes(program)
-        return _C.LoadedProgram(str(path))

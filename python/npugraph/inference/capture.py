@@ -76,12 +76,23 @@ def capture(
         before = artifacts()
         with tracing(context):
             compiled = backend(graph.graph_module, graph.example_inputs)
-    for artifact in artifacts():
-        if artifact not in before:
-            _refuse_random_operators(method, artifact)
-    if not isinstance(compiled, _C.Callable):
-        raise NotCacheable("its graph needs AOTAutograd or Python at each call")
-    return _record(method, arguments, output, graph, outputs, compiled)
+    made = [artifact for artifact in artifacts() if artifact not in before]
+    for artifact in made:
+        _refuse_random_operators(method, artifact)
+    if not isinstance(compiled, _C.Callable) and (len(made) != 1 or not _is_plain(context.fw_metadata)):
+        raise NotCacheable("its graph needs Python at each call, or returns views of its inputs")
+    return _record(method, arguments, output, graph, outputs, made[0])
+
+
+def _is_plain(metadata: Any) -> bool:
+    """Whether what AOTAutograd made takes the inputs of Dynamo's graph and gives its outputs, with nothing around
+    it."""
+    return metadata is not None and not (
+        metadata.tokens
+        or metadata.num_outputs_aliased
+        or metadata.num_intermediate_bases
+        or metadata.num_mutated_inp_runtime_indices
+    )
 
 
 @contextlib.contextmanager
@@ -124,17 +135,18 @@ def _window(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _record(
-    method: Any, arguments: Mapping[str, Any], output: Any, graph: Any, outputs: list[str], compiled: Any
+    method: Any, arguments: Mapping[str, Any], output: Any, graph: Any, outputs: list[str], artifact: Artifact
 ) -> Captured:
     guarded = output.output_graph
     try:
         found = conditions.of_guards(guarded, arguments, output.f_globals)
         result = recipe.describe(output.bytecode, graph.backend_id, output.f_globals, outputs)
         sources = source_files.digests([*output.traced_code, method.__code__])
-        program = serialize.serialize(compiled)
+        program = serialize.program_of(artifact)
     except (conditions.NotTestable, recipe.NotDescribed, ValueError) as reason:
         raise NotCacheable(str(reason)) from None
-    found = [*_of_function(method), *found]
+    of_owner = conditions.Condition("type", source_of_owner(method), looks.of_class(type(method.__self__)))
+    found = [of_owner, *found]
     texts = [result, *(f"{condition.source} {condition.detail}" for condition in found)]
     record = {
         "conditions": [condition.as_json() for condition in found],
@@ -144,12 +156,13 @@ def _record(
         "result": result,
         "graph": graph.graph_module.print_readable(print_output=False),
     }
-    return Captured(compiled.owner, json.loads(json.dumps(record)), program)  # as if it came from a file
+    return Captured(artifact, json.loads(json.dumps(record)), program)  # as if it came from a file
 
 
-def _of_function(method: types.MethodType) -> list[conditions.Condition]:
-    kind = looks.of_class(type(method.__self__))
-    return [conditions.Condition("type", "L['self']", kind)]
+def source_of_owner(method: types.MethodType) -> str:
+    """Where the module is among the arguments of its method."""
+    first = next(iter(inspect.signature(method.__func__, follow_wrapped=False).parameters.values()))
+    return f"L[{first.name!r}]" + "[0]" * (first.kind is inspect.Parameter.VAR_POSITIONAL)
 
 
 def _modules(names: set[str], variables: Mapping[str, Any], method: types.MethodType) -> dict[str, str]:

@@ -30,16 +30,17 @@ class Condition:
     wanted: Json
     detail: Json = None
 
-    @property
-    def of_call(self) -> bool:
-        """Whether to test it at every call: it is about arguments, or about what no dict of Python counts."""
-        return _OF_CALL.search(f"{self.source} {self.detail}") is not None
+    def is_of_call(self, owner: str) -> bool:
+        """Whether to test it at every call: it is about arguments other than ``owner`` (a source) and what the function
+        closes over, or about what no dict of Python counts."""
+        text = f"{self.source} {self.detail}"
+        return "L[" in text.replace(owner, "").replace("L['func']", "") or _UNCOUNTED.search(text) is not None
 
     def as_json(self) -> Json:
         return dataclasses.astuple(self)
 
 
-_OF_CALL = re.compile(r"\bL\['(?!self'\]|func'\])|__defaults__|__kwdefaults__|cell_contents")
+_UNCOUNTED = re.compile(r"__defaults__|__kwdefaults__|cell_contents")
 
 
 def _keys(value: Any, _: Any) -> Json:

@@ -61,6 +61,13 @@ class Model(torch.nn.Module):
         cache.grown = torch.cat([cache.grown, x[None]])
         return self.linear(cache.keys.sum(0)) + cache.grown.sum(0)
 
+    @torch.no_grad()
+    def decorated(model, x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+        return model.linear(x) * factor
+
+    def of_another(self, other: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return other(x) + 1
+
     def drops(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(self.linear(x), 0.5)
 
@@ -113,6 +120,23 @@ def test_arguments_and_results_of_all_kinds(tmp_path) -> None:
         function()
 
 
+@pytest.mark.feature("5.01", "5.03")
+def test_a_decorated_method(tmp_path) -> None:
+    model, x = Model(), torch.randn(3, 8)
+    for make in (cached, later):
+        function = make(model, tmp_path, "decorated")
+        assert_same(function(x, factor=3.0), model.decorated(x, 3.0), exact=False)
+    assert_not_compiled()
+
+
+@pytest.mark.feature("5.03")
+def test_weights_of_a_module_that_is_an_argument_are_not_cached(tmp_path) -> None:
+    model, other, x = Model(), torch.nn.Linear(8, 8), torch.randn(3, 8)
+    function = cached(model, tmp_path, "of_another")
+    with pytest.warns(UserWarning, match="not cached for later processes: weights are of the argument other"):
+        assert_same(function(other, x), other(x) + 1, exact=False)
+
+
 @pytest.mark.feature("5.01")
 def test_inputs_that_are_written_and_attributes_that_are_set(tmp_path) -> None:
     model = Model()
@@ -124,6 +148,21 @@ def test_inputs_that_are_written_and_attributes_that_are_set(tmp_path) -> None:
             assert_same(step(x, ours), model.step(x, eagers), exact=False)
             assert_same(vars(ours), vars(eagers), exact=False)
     assert_not_compiled()
+
+
+@pytest.mark.feature("5.01", "5.04")
+def test_custom_decompositions(tmp_path) -> None:
+    def relu(x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(min=0.25)
+
+    model, x = Model(), torch.randn(3, 8)
+    want = (model.linear(x).clamp(min=0.25) * 2.0 * model.factor).sum()
+    decompositions = {torch.ops.aten.relu.default: relu}
+    for make in (cached, later):
+        function = make(model, tmp_path, custom_decompositions=decompositions)
+        assert_same(function(x)["pair"][0], want, exact=False)
+    assert_not_compiled()
+    assert function.path != cached(model, tmp_path).path
 
 
 @pytest.mark.feature("5.06", "12b.10")
