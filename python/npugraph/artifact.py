@@ -93,8 +93,8 @@ class Artifact:
     @property
     def tasks(self) -> list[Any]:
         """Tasks in program order: name, kind, stream, origin (FX node), source (user's line), reason (why it is not
-        generated code), bytes_read and bytes_written (of the latest Instance), nanoseconds (of the second run of an
-        Instance, 0 before)."""
+        generated code), bytes_read, bytes_written and bytes_copied, those written that were only moved (of the latest
+        Instance), nanoseconds (of the second run of an Instance, 0 before)."""
         return self._core.tasks()
 
     @property

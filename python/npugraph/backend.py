@@ -116,6 +116,21 @@ def compile_dynamo_graph(
     decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
     """Compiles what Dynamo gives a backend. ``decompositions`` is handed to AOTAutograd."""
+    if interposer is not None:
+        return interposer(_compile_dynamo_graph, gm, example_inputs, config, decompositions)
+    return _compile_dynamo_graph(gm, example_inputs, config, decompositions)
+
+
+# Of a tool that runs a program under other options than its own: called with what compiles a graph, and its arguments.
+interposer: Callable[..., Callable[..., Any]] | None = None
+
+
+def _compile_dynamo_graph(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+    decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] | None,
+) -> Callable[..., Any]:
     _C.ensure_counters()
     guards.install()
     if config.release_original_weights.value and torch.is_grad_enabled():

@@ -136,6 +136,7 @@ std::vector<TaskInfo> Artifact::tasks() const {
                      .reason = task.reason,
                      .bytes_read = traffic[i].bytes_read,
                      .bytes_written = traffic[i].bytes_written,
+                     .bytes_copied = traffic[i].bytes_copied,
                      .nanoseconds = traffic[i].nanoseconds});
   }
   return infos;

@@ -33,6 +33,7 @@ struct TaskInfo {
   std::string reason;
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
+  int64_t bytes_copied = 0;
   int64_t nanoseconds = 0;  // of the second run of an Instance, 0 before
 };
 

@@ -15,7 +15,9 @@ constexpr int kPoison = 0xff;
 
 }  // namespace
 
-bool Observer::wanted() { return TaskLog::instance().active() || npugraph::trace::enabled() || poison(); }
+bool Observer::wanted() {
+  return TaskLog::instance().active() || npugraph::trace::enabled() || poison() || task_watch() != nullptr;
+}
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
                    const std::string& artifact, RunMode mode, std::vector<int64_t>* durations)
@@ -26,13 +28,15 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
       durations_(durations),
       logs_(TaskLog::instance().active()),
       traces_(npugraph::trace::enabled()),
-      poisons_(poison()) {
+      poisons_(poison()),
+      watch_(task_watch()) {
   if (!poisons_) return;
   if (lease.arena.data() != nullptr) std::memset(lease.arena.data(), kPoison, lease.arena.capacity());
   if (lease.scratch.data() != nullptr) std::memset(lease.scratch.data(), kPoison, lease.scratch.capacity());
 }
 
-void Observer::before(int32_t) {
+void Observer::before(int32_t task) {
+  if (watch_ != nullptr) show(task, false);
   regions_ = WorkerPool::instance().regions();
   begin_ns_ = now_ns();
 }
@@ -42,6 +46,7 @@ void Observer::after(int32_t task) {
   if (durations_ != nullptr) durations_->push_back(end_ns - begin_ns_);
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
+  if (watch_ != nullptr) show(task, true);
   if (poisons_) poison_deaths(task);
 }
 
@@ -76,6 +81,19 @@ void Observer::log(int32_t t, int64_t end_ns) const {
   record.begin_ns = begin_ns_;
   record.end_ns = end_ns;
   TaskLog::instance().add(std::move(record));
+}
+
+void Observer::show(int32_t t, bool done) const {
+  const program::Program& program = *blueprint_.program;
+  const program::Task& task = program.tasks[t];
+  const ng_call& call = *instance_.steps()[t].call;
+  WatchedTask watched{.artifact = artifact_, .task = t, .done = done, .operands = {}};
+  watched.operands.reserve(task.operands.size());
+  for (size_t i = 0; i < task.operands.size(); ++i) {
+    const program::Operand& operand = task.operands[i];
+    watched.operands.push_back({operand, program.buffers[operand.buffer], call.buffers[i]});
+  }
+  (*watch_)(watched);
 }
 
 void Observer::poison_deaths(int32_t task) const {

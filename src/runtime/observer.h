@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at the tasks of one replay for those who asked: the task log, the trace, and the poisoning of dead memory.
+// Looks at the tasks of one replay for those who asked: the task log, the trace, the poisoning of dead memory, and whoever
+// watches tasks.
 //
 // Not thread-safe; lives as long as one replay. Made only when somebody asked, so that the hot loop pays one branch.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/instance.h"
 #include "runtime/lease.h"
 #include "runtime/ledger.h"
+#include "runtime/task_watch.h"
 
 namespace npugraph::runtime {
 
@@ -27,11 +30,14 @@ class Observer {
   void after(int32_t task);
   // Instead of after(): the task failed. Its memory is left as it is.
   void after_failure(int32_t task);
+  // Whether somebody is called back from between the tasks, who may use the threads of the team himself.
+  bool calls_back() const { return watch_ != nullptr; }
 
  private:
   void log(int32_t task, int64_t end_ns) const;
   void trace(int32_t task, int64_t end_ns) const;
   void poison_deaths(int32_t task) const;
+  void show(int32_t task, bool done) const;
 
   const Blueprint& blueprint_;
   const Instance& instance_;
@@ -41,6 +47,7 @@ class Observer {
   const bool logs_;
   const bool traces_;
   const bool poisons_;
+  const std::shared_ptr<const TaskWatch> watch_;
   int64_t begin_ns_ = 0;
   uint64_t regions_ = 0;  // parallel regions before the task
 };

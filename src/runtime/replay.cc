@@ -52,7 +52,7 @@ void Replay::run(Observer* observer) {
 
 // To gather the team pays from the second parallel region on. Tasks of the host do not run while it stands by.
 void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
-  if (instance_.regions < 2) return run_tasks(begin, end, observer);
+  if (instance_.regions < 2 || (observer != nullptr && observer->calls_back())) return run_tasks(begin, end, observer);
   const std::span<const Step> steps = instance_.steps();
   while (begin < end) {
     int32_t stop = begin + 1;

@@ -93,7 +93,9 @@ std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& s
     if (blueprint.program->buffers[window.operand->buffer].opaque) continue;
     const int64_t bytes = window_bytes(blueprint, sizes, w);
     if (window.operand->access != Access::kWrite) traffic[window.task].bytes_read += bytes;
-    if (window.operand->access != Access::kRead) traffic[window.task].bytes_written += bytes;
+    if (window.operand->access == Access::kRead) continue;
+    traffic[window.task].bytes_written += bytes;
+    if (window.operand->copied) traffic[window.task].bytes_copied += bytes;
   }
   return traffic;
 }

@@ -47,7 +47,9 @@ _UNARY: dict[str, Callable[..., Any]] = {
 
 
 def raise_graph(graph: Any, callables: Mapping[int, Callable[..., Any]]) -> fx.GraphModule:
-    """A GraphModule with the graph's nodes under their names. Inputs and outputs are those of the graph, in order.
+    """A GraphModule with the graph's nodes under their names. Inputs and outputs are those of the graph, in order. A
+    node's ``meta`` has the name of its value in the graph (``value``), the FX node that it came from (``origin``) and
+    the user's line (``source``).
 
     ``callables`` are the functions behind the graph's Python nodes.
     """
@@ -119,6 +121,7 @@ class _Raiser:
             target = find_operator(described["op"])
         node = self.fx.create_node("call_function", target, tuple(args), kwargs, name=described["name"] or None)
         results = described["results"]
+        node.meta |= {"origin": described["name"], "source": described["source"]}
         if not described["returns_list"]:
             for name in results:
                 self.values[name] = node
@@ -126,6 +129,9 @@ class _Raiser:
             for index, name in enumerate(results):
                 if name is not None:
                     self.values[name] = self.fx.call_function(operator.getitem, (node, index))
+                    self.values[name].meta |= node.meta
+        for name in filter(None, results):
+            self.values[name].meta["value"] = name
         for symbol, result, dim in described["defines"]:
             tensor = self.values[results[result]] if dim >= 0 else node
             self.symbols[symbol] = (
@@ -177,6 +183,8 @@ def _is_python(described: dict[str, Any]) -> bool:
 
 class _PythonCall:
     """A Python task of the graph, callable and printable."""
+
+    is_python_task = True
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function = function

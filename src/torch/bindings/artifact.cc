@@ -176,6 +176,7 @@ void init_artifact(py::module_& module) {
       .def_readonly("reason", &compiler::TaskInfo::reason)
       .def_readonly("bytes_read", &compiler::TaskInfo::bytes_read)
       .def_readonly("bytes_written", &compiler::TaskInfo::bytes_written)
+      .def_readonly("bytes_copied", &compiler::TaskInfo::bytes_copied)
       .def_readonly("nanoseconds", &compiler::TaskInfo::nanoseconds)
       .def("__repr__", [](const compiler::TaskInfo& task) { return repr(task); });
   py::class_<Artifact, std::shared_ptr<Artifact>>(module, "Artifact")

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task log, memory pools, trace, log messages, worker threads, allocation hook, callables of Python tasks.
+// Task log, memory pools, trace, watching of tasks, log messages, worker threads, allocation hook, callables of Python tasks.
+#include <exception>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/env.h"
@@ -9,9 +12,11 @@
 #include "base/trace.h"
 #include "passes/pass.h"
 #include "runtime/ledger.h"
+#include "runtime/task_watch.h"
 #include "runtime/worker_pool.h"
 #include "torch/bindings/allocation_hook.h"
 #include "torch/bindings/init.h"
+#include "torch/bridge/convert.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bindings {
@@ -82,6 +87,72 @@ void init_pools(py::module_& module) {
   module.def("set_poison", &runtime::set_poison);
 }
 
+at::Tensor tensor_of(void* object) {
+  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(object)));
+}
+
+// What an operand holds at this moment, in memory of its own; an undefined tensor where it holds nothing yet.
+at::Tensor copy_of(const runtime::WatchedOperand& watched, bool done) {
+  const ng_buffer& window = watched.window;
+  const bool made_by_task = watched.operand.access == program::Access::kWrite &&
+                            watched.buffer.cls == program::BufferClass::kHeap && !watched.buffer.preallocated;
+  if (watched.buffer.opaque || made_by_task) {
+    if (window.object == nullptr || (made_by_task && !done)) return {};
+    return tensor_of(window.object).detach().clone();
+  }
+  const at::IntArrayRef sizes(window.sizes, window.rank);
+  const at::IntArrayRef strides(window.strides, window.rank);
+  return bridge::tensor_over(window.data, sizes, strides, watched.operand.dtype, nullptr).clone();
+}
+
+const char* name_of(program::Access access) {
+  switch (access) {
+    case program::Access::kRead: return "read";
+    case program::Access::kWrite: return "write";
+    case program::Access::kReadWrite: return "readwrite";
+  }
+  return "";
+}
+
+// The caller's own tensor, where the operand lies in one.
+at::Tensor input_of(const runtime::WatchedOperand& watched) {
+  const program::BufferClass cls = watched.buffer.cls;
+  if (cls != program::BufferClass::kInput && cls != program::BufferClass::kParameter) return {};
+  if (watched.window.object == nullptr) return {};
+  return tensor_of(watched.window.object);
+}
+
+py::object or_none(const at::Tensor& tensor) { return tensor.defined() ? py::cast(tensor) : py::none(); }
+
+// Calls `function(artifact, task, done, [(buffer, access, copy or None, input or None), ...])`.
+void show_to_python(const py::object& function, const runtime::WatchedTask& watched) {
+  const py::gil_scoped_acquire gil;
+  try {
+    py::list operands;
+    for (const runtime::WatchedOperand& operand : watched.operands) {
+      operands.append(py::make_tuple(operand.buffer.name, name_of(operand.operand.access),
+                                     or_none(copy_of(operand, watched.done)), or_none(input_of(operand))));
+    }
+    function(watched.artifact, watched.task, watched.done, operands);
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("npugraph's watching of tasks");
+  } catch (const std::exception& error) {  // of ATen
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    PyErr_WriteUnraisable(function.ptr());
+  }
+}
+
+// `function` None: nobody watches any more.
+void set_task_watch(const py::object& function) {
+  if (function.is_none()) return runtime::set_task_watch({});
+  // Replays of other threads may be the last to hold the function.
+  std::shared_ptr<py::object> held(new py::object(function), [](py::object* object) {
+    const py::gil_scoped_acquire gil;
+    delete object;
+  });
+  runtime::set_task_watch([held](const runtime::WatchedTask& task) { show_to_python(*held, task); });
+}
+
 int python_level(LogLevel level) {
   switch (level) {
     case LogLevel::kError: return 40;
@@ -131,6 +202,8 @@ void init_observe(py::module_& module) {
   init_log();
   module.def("trace_start", &trace::start);
   module.def("trace_stop", [](const std::string& path) { trace::write(trace::stop(), path); });
+  module.def("set_task_watch", &set_task_watch);
+  py::module_::import("atexit").attr("register")(py::cpp_function([] { runtime::set_task_watch({}); }));
   module.def("pass_names", &pass_names);
   module.def("num_threads", [] { return runtime::WorkerPool::instance().size(); });
   module.def("set_num_threads", [](int32_t threads) { runtime::WorkerPool::instance().set_size(threads); });

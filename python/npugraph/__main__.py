@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tools of the package: ``python -m npugraph COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+# Command -> the module that has its `add_arguments(parser)` and its `run(arguments) -> exit code`, and what it does.
+COMMANDS = {
+    "ladder": (
+        "npugraph.ladder.command",
+        "find the step of the compiler, or the task, at which numbers go wrong",
+    ),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="python -m npugraph", description=__doc__.splitlines()[0])
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, help_) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help_, description=help_)
+        if name in given[:1]:  # the others are not imported
+            importlib.import_module(module).add_arguments(subparser)
+    parsed = parser.parse_args(given)
+    return importlib.import_module(COMMANDS[parsed.command][0]).run(parsed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a script in a process of its own, which starts as a copy of this one: torch need not be imported again.
+
+The threads of a process do not follow into its copy, so this process must have none: it uses torch with one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+SEED = 0
+THREADS = torch.get_num_threads()  # of scripts
+
+
+def run_script(script: str, arguments: list[str], log: Path, prepare: Callable[[], None]) -> int:
+    """Runs ``script`` as Python would, after ``prepare()``, under a fixed seed; what it prints goes to ``log``. Returns
+    its exit code, 128 and more where a signal ended it."""
+    torch.set_num_threads(1)
+    flush()
+    process = os.fork()
+    if process == 0:
+        os._exit(_in_child(script, arguments, log, prepare))
+    _, status = os.waitpid(process, 0)
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _in_child(script: str, arguments: list[str], log: Path, prepare: Callable[[], None]) -> int:
+    code = 1
+    try:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        sys.argv = [script, *arguments]
+        sys.path[0] = str(Path(script).resolve().parent)
+        torch.set_num_threads(THREADS)
+        prepare()
+        torch.manual_seed(SEED)
+        code = _run(script)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        flush()
+    return code
+
+
+def _run(script: str) -> int:
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as leave:
+        if isinstance(leave.code, str):
+            print(leave.code, file=sys.stderr)
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    return 0
+
+
+def flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at each task of each run beside what torch computes of the same operands.
+
+The oracle is the graph as it was imported. It runs node by node after each run of the Program, and wherever a task
+wrote a value of the graph, that value is compared and then takes the place of the oracle's, so that each task is judged
+by what it made of its own operands. What the passes have left no name of is judged with the next task that has one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph import _C, artifacts
+from npugraph.artifact import Artifact
+from npugraph.ladder.compare import Tolerance, has_nan
+from npugraph.ladder.values import MISSING, is_repeatable, run_nodes
+
+Operand = tuple[str, torch.Tensor]  # the name of its buffer, and what it held
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A task that went wrong in the ``run``-th run of an artifact. ``cause`` is the pass from which on graphs compute
+    what the task computed, or what made the task; "" where only a NaN is to be reported."""
+
+    artifact: str
+    run: int
+    task: int
+    name: str
+    kind: str
+    origin: str
+    source: str
+    problem: str
+    cause: str
+    inputs: list[Operand]
+    results: list[Operand]
+    wanted: torch.Tensor | None
+
+    def tensors(self) -> dict[str, Any]:
+        """What is saved beside the report: ``inputs`` and ``results`` by name of their buffers, ``wanted``."""
+        return {"inputs": dict(self.inputs), "results": dict(self.results), "wanted": self.wanted}
+
+
+@dataclasses.dataclass
+class _Run:
+    """What was seen of one run."""
+
+    number: int
+    tasks: int
+    inputs: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)  # whole, as they were first seen
+    reads: dict[int, list[Operand]] = dataclasses.field(default_factory=dict)  # by task
+    writes: dict[int, list[Operand]] = dataclasses.field(default_factory=dict)
+
+
+class Stepper:
+    """Watches all runs of the process while it is entered as a context manager, and tells ``report`` of the first task
+    that goes wrong in each. ``looks_for_nan``: a NaN that no operand of its task had counts as wrong, too."""
+
+    def __init__(self, tolerance: Tolerance, report: Callable[[Finding], None], looks_for_nan: bool = True) -> None:
+        self.tolerance, self.report, self.looks_for_nan = tolerance, report, looks_for_nan
+        self.runs = 0
+        self._open: dict[tuple[int, str], _Run] = {}
+        self._counts: dict[str, int] = defaultdict(int)
+        self._known: weakref.WeakValueDictionary[str, Artifact] = weakref.WeakValueDictionary()
+
+    def __enter__(self) -> Stepper:
+        _C.set_task_watch(self._watch)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _C.set_task_watch(None)
+
+    def _watch(self, name: str, task: int, done: bool, operands: Sequence[tuple[str, str, Any, Any]]) -> None:
+        artifact = self._find(name)
+        if artifact is None:
+            return
+        key = threading.get_ident(), name
+        if not done and task == 0:
+            self._counts[name] += 1
+            self._open[key] = _Run(self._counts[name], len(artifact.tasks))
+        run = self._open.get(key)
+        if run is None:  # it had begun before
+            return
+        if not done:
+            _note_before(run, task, operands)
+            return
+        run.writes[task] = [(name, copy) for name, access, copy, _ in operands if access != "read" and copy is not None]
+        if task == run.tasks - 1:
+            del self._open[key]
+            self.runs += 1
+            finding = self._judge(artifact, run)
+            if finding is not None:
+                self.report(finding)
+
+    def _find(self, name: str) -> Artifact | None:
+        if name not in self._known:
+            self._known.update({artifact.name: artifact for artifact in artifacts()})
+        return self._known.get(name)
+
+    def _judge(self, artifact: Artifact, run: _Run) -> Finding | None:
+        wrong = _Oracle(artifact, run, "import").differences(self.tolerance)
+        first = min(wrong, default=None)
+        nan = self._first_nan(run) if self.looks_for_nan else None
+        if nan is not None and (first is None or nan[0] < first):
+            return _finding(artifact, run, *nan, "", None)
+        if first is None:
+            return None
+        problem, wanted = wrong[first]
+        return _finding(artifact, run, first, problem, _cause(artifact, run, first, self.tolerance), wanted)
+
+    def _first_nan(self, run: _Run) -> tuple[int, str] | None:
+        written: set[str] = set()
+        for task in sorted(run.writes):
+            given = [name for name, value in run.reads[task] if has_nan(value)]
+            fresh = [name for name in given if name in run.inputs and name not in written]
+            if fresh:
+                return task, f"the input {fresh[0]} of the graph holds a NaN already"
+            made = [name for name, value in run.writes[task] if has_nan(value)]
+            if made and not given:
+                return task, f"{made[0]} is the first value with a NaN; no operand of the task has one"
+            written.update(name for name, _ in run.writes[task])
+        return None
+
+
+class _Oracle:
+    """A stage of an artifact's graph, and what a run wrote of its values."""
+
+    def __init__(self, artifact: Artifact, run: _Run, stage: str) -> None:
+        self.graph = artifact._core.graph(stage)
+        self.gm = artifact.to_fx(stage)
+        self.run = run
+        self.written = self._match(artifact)
+
+    def differences(self, tolerance: Tolerance) -> dict[int, tuple[str, torch.Tensor]]:
+        """What differs, by task: in words, and the oracle's value."""
+        found: dict[int, tuple[str, torch.Tensor]] = {}
+
+        def visit(node: fx.Node, value: Any) -> Any:
+            if node not in self.written:
+                return value
+            task, name, seen = self.written[node]
+            if value is MISSING or not is_repeatable(node):
+                return seen
+            if not isinstance(value, torch.Tensor) or seen.numel() != value.numel() or seen.dtype != value.dtype:
+                return value
+            seen = seen.reshape(value.shape)
+            text = tolerance.difference(seen, value)
+            if text is not None and task not in found:
+                found[task] = f"{name}: {text}", value.detach().clone()
+            return _take_over(value, seen)
+
+        inputs = {name: value.clone() for name, value in self.run.inputs.items()}
+        run_nodes(self.gm, inputs | self._symbols(inputs), visit, is_repeatable)
+        return found
+
+    def _match(self, artifact: Artifact) -> dict[fx.Node, tuple[int, str, torch.Tensor]]:
+        """The value of the graph that each written operand is."""
+        of_name = {node.meta["value"]: node for node in self.gm.graph.nodes if "value" in node.meta}
+        names = _Names(artifact)
+        written: dict[fx.Node, tuple[int, str, torch.Tensor]] = {}
+        for task, info in enumerate(artifact.tasks):
+            for name, seen in names.of_operands(info.origin.split(", "), self.run.writes.get(task, ())):
+                if name in of_name:
+                    written[of_name[name]] = task, name, seen
+        return written
+
+    def _symbols(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+        """Values of the placeholders that are numbers, as far as sizes of inputs say."""
+        found = {}
+        for name, sizes, _ in self.graph.inputs():
+            if name in inputs:
+                pairs = zip(sizes or (), inputs[name].shape, strict=True)
+                found.update({str(size): value for size, value in pairs if isinstance(size, _C.Expr)})
+        return found
+
+
+class _Names:
+    """Which values of the graph the tasks of an artifact write."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.of_origin: dict[str, list[str]] = defaultdict(list)  # in the order of the graph
+        self.memory: dict[str, str] = {}  # of each value, the one whose buffer it has
+        self.order: dict[str, int] = {}
+        for node in artifact.to_fx().graph.nodes:
+            if node.op == "placeholder":
+                self.memory[node.target] = node.target
+            elif "value" in node.meta:
+                name = node.meta["value"]
+                self.of_origin[node.meta["origin"]].append(name)
+                self.memory[name] = self._memory_of(node, name)
+                self.order[name] = len(self.order)
+
+    def _memory_of(self, node: fx.Node, name: str) -> str:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable or not isinstance(node.args[0], fx.Node):
+            return name
+        written = node.args[0].meta.get("value", node.args[0].target)
+        return self.memory.get(written, name)
+
+    def of_operands(self, origins: Sequence[str], operands: Sequence[Operand]) -> Iterator[Operand]:
+        """The operands that a task for ``origins`` wrote, by the names of their values: the last ones that it makes in
+        their memory or, of memory that other tasks know, the last one that it makes at all."""
+        made = [name for origin in origins for name in self.of_origin[origin]]
+        made.sort(key=self.order.__getitem__)
+        left = list(made)
+        elsewhere = []
+        for buffer, seen in operands:
+            here = [name for name in made if self.memory[name] == buffer]
+            if here:
+                yield here[-1], seen
+                left.remove(here[-1])
+            elif buffer in self.memory:
+                elsewhere.append(seen)
+        yield from zip(reversed(left), reversed(elsewhere), strict=False)
+
+
+def _note_before(run: _Run, task: int, operands: Sequence[tuple[str, str, Any, Any]]) -> None:
+    for name, _, _, whole in operands:
+        if whole is not None and name not in run.inputs:
+            run.inputs[name] = whole.detach().clone()
+    run.reads[task] = [(name, copy) for name, access, copy, _ in operands if access != "write" and copy is not None]
+
+
+def _take_over(value: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """``seen``, in the memory of ``value`` where that has a place for each element."""
+    if torch._debug_has_internal_overlap(value) != 0:
+        return seen.to(value.device)
+    return value.copy_(seen)
+
+
+def _cause(artifact: Artifact, run: _Run, task: int, tolerance: Tolerance) -> str:
+    stages = artifact._core.graph_stages()
+    if task in _Oracle(artifact, run, stages[-1]).differences(tolerance):
+        return {"aten": "the call of the operator", "python": "the call of the function"}.get(
+            artifact.tasks[task].kind, "the code of the task"
+        )
+    right, wrong = 0, len(stages) - 1  # stages whose graph does not, and does, compute what the task did
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        if task in _Oracle(artifact, run, stages[middle]).differences(tolerance):
+            right = middle
+        else:
+            wrong = middle
+    return f"graph pass {stages[wrong]}"
+
+
+def _finding(
+    artifact: Artifact, run: _Run, task: int, problem: str, cause: str, wanted: torch.Tensor | None
+) -> Finding:
+    info = artifact.tasks[task]
+    return Finding(
+        artifact=artifact.name,
+        run=run.number,
+        task=task,
+        name=info.name,
+        kind=info.kind,
+        origin=info.origin,
+        source=info.source,
+        problem=problem,
+        cause=cause,
+        inputs=run.reads[task],
+        results=run.writes[task],
+        wanted=wanted,
+    )

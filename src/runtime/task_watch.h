@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A function that is called before and after every task of every replay, with the memory of its operands: how a debugger sees
+// a Program at work. While there is one, tasks run one by one without a standing team. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi/task.h"
+#include "program/program.h"
+
+namespace npugraph::runtime {
+
+struct WatchedOperand {
+  const program::Operand& operand;
+  const program::Buffer& buffer;
+  const ng_buffer& window;  // of results that the task allocates itself, what stands there is known after it alone
+};
+
+struct WatchedTask {
+  const std::string& artifact;
+  int32_t task = 0;
+  bool done = false;  // whether it has run
+  std::vector<WatchedOperand> operands;
+};
+
+// Called by the thread that replays; must not throw.
+using TaskWatch = std::function<void(const WatchedTask&)>;
+
+// Takes the place of the one before; an empty function: nobody watches. Replays that have begun keep the old one.
+void set_task_watch(TaskWatch watch);
+// Null when nobody watches.
+std::shared_ptr<const TaskWatch> task_watch();
+
+}  // namespace npugraph::runtime

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Budgets of graphs: ``npugraph.testing.assert_graph``, and the pytest plugin that gives it as a fixture."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from npugraph.testing import assert_graph
+
+pytest_plugins = ["pytester"]
+
+
+class Cached(torch.nn.Module):
+    """A cache that is written in place, an operator that is read elsewhere, and arithmetic that fuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.register_buffer("cache", torch.zeros(4, 8))
+
+    def forward(self, x):
+        h = torch.relu(self.linear(x)) * 2 + 1
+        self.cache[1:2] = h[:1]
+        return h.softmax(-1), torch.cat([h, x]).sort(0).values
+
+
+COPY = f"{__file__}:{Cached.forward.__code__.co_firstlineno + 2} in forward"
+
+
+@pytest.fixture
+def x():
+    torch._dynamo.reset()
+    yield torch.randn(3, 8)
+    torch._dynamo.reset()
+
+
+def refused(*arguments, **budget) -> str:
+    with pytest.raises(AssertionError) as caught:
+        assert_graph(*arguments, **budget)
+    return str(caught.value)
+
+
+def test_a_model_within_its_budget(x) -> None:
+    artifacts = assert_graph(Cached(), [x], copied_bytes=1000, captures=1, tasks_at_most=8, graphs=1)
+    assert [a.counters["replays"] for a in artifacts] == [2]
+    assert len(assert_graph(Cached(), (x,), copied_bytes=1000)) == 1  # an earlier compile plays no part
+
+
+def test_too_many_tasks_are_listed_with_their_lines(x) -> None:
+    text = refused(Cached(), [x], tasks_at_most=1)
+    (artifact,) = assert_graph(Cached(), [x])
+    count = len(artifact.tasks)
+    lines = text.splitlines()
+    assert lines[:2] == [
+        "the graphs of Cached do not keep within their budget",
+        f"  tasks_at_most: {count} found, 1 allowed",
+    ]
+    assert len(lines) == 2 + count
+    for line, task in zip(lines[2:], artifact.tasks, strict=True):
+        assert f"{task.name}  {task.source}" in line
+
+
+def test_copies_are_named(x) -> None:
+    (artifact,) = assert_graph(Cached(), [x])
+    copied = artifact.memory["copied_bytes_per_replay"]
+    assert sum(task.bytes_copied for task in artifact.tasks) == copied > 0
+    text = refused(Cached(), [x], copied_bytes=copied - 1)
+    assert f"  copied_bytes: {copied} found, {copied - 1} allowed" in text
+    (line,) = (line for line in text.splitlines() if COPY in line)
+    assert re.search(r"aten\.copy_: 32 bytes of copy_?\w*  ", line)
+
+
+def test_copies_of_results_are_named_too() -> None:
+    text = refused(lambda x: x.sin().new_ones(3), [torch.randn(3)], copied_bytes=0)
+    assert "copied_bytes: 12 found, 0 allowed" in text
+    assert "12 bytes of arguments and results of" in text or "12 bytes of " in text
+
+
+def test_captures_are_listed() -> None:
+    class Growing(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            return x.sin() + 1
+
+    model = Growing()
+    text = refused(lambda x: (model(x), torch._dynamo.graph_break(), x.cos())[2], [torch.randn(3)], captures=1)
+    assert "  captures: 2 found, 1 allowed" in text
+    assert len(re.findall(r": 1 for its only sizes", text)) == 2
+
+
+def test_graph_breaks_are_graphs(x) -> None:
+    def broken(x):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    assert "  graphs: 2 found, 1 allowed\n    <npugraph.Artifact broken_0" in refused(broken, [x], graphs=1)
+
+
+def test_what_is_fused(x) -> None:
+    def arithmetic(x):
+        return x.softmax(-1) * 2 + 1
+
+    (artifact,) = assert_graph(arithmetic, [x])
+    (task,) = artifact.tasks
+    assert_graph(arithmetic, [x], fused=[task.name])
+    text = refused(arithmetic, [x], fused=["npu_add_rms_norm"])
+    assert text.splitlines()[1:] == ["  fused: npu_add_rms_norm is not there", f"    there are: {task.name}"]
+
+    def attention(q):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+    assert_graph(attention, [torch.randn(1, 2, 8, 16)], options={"name": "attention"})
+
+
+def test_graphs_that_are_not_there(x) -> None:
+    text = refused(lambda x: x, [x])
+    assert text.splitlines()[1] == "  nothing was compiled: the model calls no operator that a graph could hold"
+
+
+def test_inputs_are_a_list(x) -> None:
+    with pytest.raises(TypeError, match=r"^assert_graph: inputs is a list or tuple of arguments, got Tensor$"):
+        assert_graph(Cached(), x)
+
+
+def test_options_are_checked(x) -> None:
+    with pytest.raises(ValueError, match="did you mean 'force_eager'"):
+        assert_graph(Cached(), [x], options={"force_eagre": True})
+
+
+INNER = """
+import torch
+
+def model(x):
+    return x.sort(0).values + 1
+
+def test_within(assert_graph):
+    assert assert_graph(model, [torch.randn(3, 8)], tasks_at_most=2)[0].name == "model_0"
+
+def test_beyond(assert_graph):
+    assert_graph(model, [torch.randn(3, 8)], tasks_at_most=1)
+"""
+
+LIGHT = """
+import sys
+
+def test_light():
+    assert "torch" not in sys.modules
+    assert "npugraph" not in sys.modules
+"""
+
+
+def test_the_plugin(pytester, monkeypatch) -> None:
+    """It imports nothing before a test asks for it, and failures show the budget instead of its code."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(test_a=LIGHT, test_b=INNER)
+    result = pytester.runpytest_subprocess("-p", "npugraph_pytest")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E   * AssertionError: the graphs of model do not keep within their budget",
+            "E   *  tasks_at_most: 2 found, 1 allowed",
+            "E   *    0 aten.sort.values*test_b.py:4 in model*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*_compile_and_run*")
