@@ -59,11 +59,12 @@ def _compile_and_run(
     model: Callable[..., Any], inputs: Sequence[Any], options: Mapping[str, Any] | None, dynamic: bool | None
 ) -> list[Artifact]:
     torch._dynamo.reset()
+    before = npugraph.artifacts()
     compiled = torch.compile(model, backend=get_npu_backend(compiler_config=parse(options)), dynamic=dynamic)
     with torch.no_grad():
         for _ in range(RUNS):
             compiled(*inputs)
-    return npugraph.artifacts()
+    return [artifact for artifact in npugraph.artifacts() if artifact not in before]
 
 
 def _over(name: str, allowed: int | None, found: int, details: Sequence[str]) -> list[str]:
@@ -91,9 +92,7 @@ def _copies(artifacts: Sequence[Artifact]) -> list[str]:
         lines += [f"{i:>3} {t.name}: {t.bytes_copied} bytes of {t.origin}{_at(t.source)}" for i, t in copying]
         other = artifact.memory["copied_bytes_per_replay"] - sum(t.bytes_copied for _, t in copying)
         if other > 0:
-            lines.append(
-                f"    {other} bytes of arguments and results of {artifact.name} that no task may keep as they are"
-            )
+            lines.append(f"    {other} bytes of arguments and results of {artifact.name} that had to be staged")
     return lines
 
 

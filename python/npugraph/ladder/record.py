@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.backends.debugging import aot_eager
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils import _pytree as pytree
 
 import npugraph
@@ -71,7 +72,7 @@ class Recorder:
         if self.step.front == "eager":
             return gm.forward
         if self.step.front == "aot_eager":
-            return aot_eager(gm, inputs)
+            return _aot_eager(gm, inputs)
         for rule in _rules_among(self.step.rules_off):
             rule.remove()
         return compile_(gm, inputs, self.step.config(config), decomps)
@@ -190,6 +191,14 @@ class Recorded:
         path = self.folder / file
         for line in path.read_text().splitlines() if path.exists() else ():
             yield json.loads(line)
+
+
+def _uncompiled(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    return make_boxed_func(gm.forward)
+
+
+# As torch's backend of this name, without the second that importing that one takes.
+_aot_eager = aot_autograd(fw_compiler=_uncompiled, keep_inference_input_mutations=True)
 
 
 def _rules_among(names: Sequence[str]) -> list[Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -118,6 +119,7 @@ class Ladder:
             return cause
         if step.name != rungs()[1].name:  # the ones before it run the same graph
             return dataclasses.replace(cause, is_code=True)
+        importlib.import_module("npugraph.fx.replacements")  # takes a second, which the copies of this process save
         all_ = switches()
         self.tell(f"looking among {len(all_)} switches")
         if self._difference(eager, _without(step, all_)) is not None:

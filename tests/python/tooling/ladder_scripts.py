@@ -123,6 +123,11 @@ with torch.no_grad():
     compiled(torch.randn(6, 8))
 """
 
+BROKEN = """
+print("so far")
+raise SystemExit(3)
+"""
+
 
 def marked_line(script: str) -> int:
     """Number of the line that ends in ``# here``."""

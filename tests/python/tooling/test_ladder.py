@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from npugraph import __main__ as commands
 from npugraph.ladder.compare import Tolerance
 from tests.python.tooling import ladder_scripts
 from tests.python.tooling.ladder_scripts import marked_line
@@ -17,12 +18,27 @@ from tests.python.tooling.ladder_scripts import marked_line
 pytestmark = pytest.mark.feature("9.12")
 
 
+# Name -> script, and arguments of the ladder; each runs in a folder of its own.
+LADDERS = {
+    "custom_pass": ("CUSTOM_PASS", ["script.py"]),
+    "wide": ("CUSTOM_PASS", ["--rtol", "0.1", "script.py"]),
+    "wrong_rule": ("WRONG_RULE", ["script.py"]),
+    "unsteady": ("UNSTEADY_TASK", ["--step", "--out", "found", "script.py"]),
+    "nan_step": ("NAN", ["--step", "script.py", "3", "5"]),
+    "nan_ignored": ("NAN", ["--step", "--ignore-nan", "script.py", "3", "5"]),
+    "nan": ("NAN", ["script.py", "3"]),
+    "fine": ("FINE", ["script.py"]),
+    "fine_step": ("FINE", ["--step", "script.py"]),
+    "nothing": ("NAN", ["script.py"]),
+    "broken": ("BROKEN", ["script.py"]),
+}
+
+
 class Result:
-    def __init__(self, folder, name: str, *arguments: str, options: tuple[str, ...] = ()) -> None:
-        (folder / "script.py").write_text(getattr(ladder_scripts, name))
-        command = [sys.executable, "-m", "npugraph", "ladder", *options, "script.py", *arguments]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
-        self.code, self.output, self.errors = done.returncode, done.stdout, done.stderr
+    def __init__(self, folder) -> None:
+        self.folder = folder
+        self.code = int((folder / "code").read_text())
+        self.output, self.errors = (folder / "output").read_text(), (folder / "errors").read_text()
         self.lines = self.output.splitlines()
 
     def field(self, name: str) -> str:
@@ -30,8 +46,21 @@ class Result:
         return line.removeprefix(name).strip()
 
 
-def test_a_custom_pass_that_changes_a_number(tmp_path) -> None:
-    result = Result(tmp_path, "CUSTOM_PASS")
+@pytest.fixture(scope="module")
+def ladders(tmp_path_factory):
+    """The results by name."""
+    root = tmp_path_factory.mktemp("ladders")
+    for name, (script, _) in LADDERS.items():
+        (root / name).mkdir()
+        (root / name / "script.py").write_text(getattr(ladder_scripts, script))
+    wanted = [[str(root / name), arguments] for name, (_, arguments) in LADDERS.items()]
+    runner = str(Path(__file__).with_name("run_ladders.py"))
+    subprocess.run([sys.executable, runner, json.dumps(wanted)], check=True, timeout=250)
+    return {name: Result(root / name) for name in LADDERS}
+
+
+def test_a_custom_pass_that_changes_a_number(ladders) -> None:
+    result = ladders["custom_pass"]
     assert result.code == 1, result.output + result.errors
     assert result.lines[0] == "eager            2 results of compiled graphs, taken as right"
     assert result.lines[1] == "aot_eager        the same"
@@ -42,75 +71,72 @@ def test_a_custom_pass_that_changes_a_number(tmp_path) -> None:
     assert result.field("first value that differs").startswith("mul: max|difference| ")
 
 
-def test_a_tolerance_that_is_wide_enough(tmp_path) -> None:
-    result = Result(tmp_path, "CUSTOM_PASS", options=("--rtol", "0.1"))
+def test_a_tolerance_that_is_wide_enough(ladders) -> None:
+    result = ladders["wide"]
     assert result.code == 0, result.output + result.errors
     assert result.lines[-1] == "no step differs from eager"
 
 
-def test_a_rule_that_is_wrong(tmp_path) -> None:
-    result = Result(tmp_path, "WRONG_RULE")
+def test_a_rule_that_is_wrong(ladders) -> None:
+    result = ladders["wrong_rule"]
     assert result.code == 1, result.output + result.errors
     assert result.field("what makes the difference") == "option pattern_fusion_pass, rule sin_plus"
     line = marked_line(ladder_scripts.WRONG_RULE)
     assert result.field("line of the program") == f"script.py:{line} in model"
 
 
-def test_the_task_that_differs_from_its_oracle(tmp_path) -> None:
-    result = Result(tmp_path, "UNSTEADY_TASK", options=("--step", "--out", "found"))
+def test_the_task_that_differs_from_its_oracle(ladders) -> None:
+    result = ladders["unsteady"]
     assert result.code == 1, result.output + result.errors
     assert f"script.py:{marked_line(ladder_scripts.UNSTEADY_TASK)} in model" in result.lines[0]
     assert "planted.count" in result.lines[0]
     assert "comes from   the call of the operator" in result.output
-    saved = torch.load(tmp_path / "found/task/task.pt")
+    saved = torch.load(result.folder / "found/task/task.pt")
     ((_, given),) = saved["inputs"].items()
     ((_, made),) = saved["results"].items()
     assert torch.equal(made, given + 1)
     assert torch.equal(saved["wanted"], given + 2)
 
 
-def test_the_first_nan(tmp_path) -> None:
-    result = Result(tmp_path, "NAN", "3", "5", options=("--step",))
+def test_the_first_nan(ladders) -> None:
+    result = ladders["nan_step"]
     assert result.code == 1, result.output + result.errors
     assert result.lines[0].startswith("Linear_0, run 1, task ")
     assert result.lines[0].endswith(f" at script.py:{marked_line(ladder_scripts.NAN)} in forward")
     assert "is the first value with a NaN; no operand of the task has one" in result.output
-    saved = torch.load(tmp_path / "npugraph_ladder/task/task.pt")
+    saved = torch.load(result.folder / "npugraph_ladder/task/task.pt")
     assert not any(value.isnan().any() for value in saved["inputs"].values())
     assert any(value.isnan().all() for value in saved["results"].values())
-    assert (tmp_path / "npugraph_ladder/task/task.txt").read_text().startswith(result.lines[0])
+    assert (result.folder / "npugraph_ladder/task/task.txt").read_text().startswith(result.lines[0])
 
 
-def test_a_nan_that_torch_makes_too(tmp_path) -> None:
-    result = Result(tmp_path, "NAN", "3", "5", options=("--step", "--ignore-nan"))
+def test_a_nan_that_torch_makes_too(ladders) -> None:
+    result = ladders["nan_ignored"]
     assert (result.code, result.output) == (0, "every task gives what torch gives\n"), result.errors
-    result = Result(tmp_path, "NAN", "3", "5")
+    result = ladders["nan"]
     assert (result.code, result.lines[-1]) == (0, "no step differs from eager"), result.errors
 
 
-@pytest.mark.parametrize("options", [(), ("--step",)])
-def test_a_script_that_is_right(tmp_path, options) -> None:
-    result = Result(tmp_path, "FINE", options=options)
+@pytest.mark.parametrize("name", ["fine", "fine_step"])
+def test_a_script_that_is_right(ladders, name) -> None:
+    result = ladders[name]
     assert result.code == 0, result.output + result.errors
 
 
-def test_a_script_that_compiles_nothing(tmp_path) -> None:
-    result = Result(tmp_path, "NAN")
+def test_scripts_that_cannot_be_judged(ladders) -> None:
+    result = ladders["nothing"]
     assert result.code == 2
     assert result.errors == "ladder: script.py calls nothing that torch.compile gave to this backend\n"
-    (tmp_path / "broken.py").write_text("print('so far'); raise SystemExit(3)")
-    log = tmp_path / "npugraph_ladder/eager.log"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        done = subprocess.run([sys.executable, "-m", "npugraph", "ladder", "broken.py"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr == "ladder: broken.py ends with exit code 3 under eager; see npugraph_ladder/eager.log\n"
-    assert log.read_text() == "so far\n"
+    result = ladders["broken"]
+    assert result.code == 2
+    assert result.errors == "ladder: script.py ends with exit code 3 under eager; see npugraph_ladder/eager.log\n"
+    assert (result.folder / "npugraph_ladder/eager.log").read_text() == "so far\n"
 
 
-def test_a_script_that_is_not_there(capsys) -> None:
-    assert commands.main(["ladder", "no_such_script.py"]) == 2
-    assert capsys.readouterr().err == "ladder: there is no script no_such_script.py\n"
+def test_the_command_line(tmp_path) -> None:
+    command = [sys.executable, "-m", "npugraph", "ladder", "no_such_script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "ladder: there is no script no_such_script.py\n")
 
 
 NAN_, INF = float("nan"), float("inf")
