@@ -84,7 +84,7 @@ _FUNCTIONS = (
 )
 HELPERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _FUNCTIONS}
 
-_IGNORED = {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "PRECALL"}
+_IGNORED = {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "PRECALL", "EXTENDED_ARG"}
 _SIMPLE = (bool, int, float, str, bytes, complex, type(None), type(Ellipsis))
 # Functions of Dynamo that measure, or that prepare inputs of the graph.
 _OF_INPUTS = {"record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit", "call_size", "call_stride"}

@@ -68,6 +68,9 @@ class Model(torch.nn.Module):
     def of_another(self, other: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         return other(x) + 1
 
+    def many(self, x: torch.Tensor) -> dict[str, Any]:
+        return {f"x{i}": i for i in range(300)} | {"x": x + 1}
+
     def drops(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(self.linear(x), 0.5)
 
@@ -118,6 +121,14 @@ def test_arguments_and_results_of_all_kinds(tmp_path) -> None:
     assert_not_compiled()
     with pytest.raises(TypeError, match="missing a required argument: 'inputs'"):
         function()
+
+
+@pytest.mark.feature("5.01")
+def test_more_names_than_one_byte_counts(tmp_path) -> None:
+    model, x = Model(), torch.randn(3)
+    for make in (cached, later):
+        assert_same(make(model, tmp_path, "many")(x), model.many(x))
+    assert_not_compiled()
 
 
 @pytest.mark.feature("5.01", "5.03")

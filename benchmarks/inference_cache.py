@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``cache_compile`` of a decode step of SmolLM2's shape (fp32): in a process that finds no cache, and in the next one.
+
+Measured is the time from the import of npugraph_ex to the first result. Importing torch and transformers and building
+the model do not count.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks import processes, sides
+from benchmarks.harness import Request, Result, SideResult
+from benchmarks.model_case import reference64
+from benchmarks.special_models import SPECIAL
+
+NAME = "inference_cache"
+MODEL = "smollm2 decode"
+FIRST, SECOND = "first process", "second process"
+COMPILES = "graphs that the second process compiled"
+MOST_SAMPLES = 5
+
+
+def run(request: Request) -> Iterator[Result]:
+    if sides.OURS not in request.sides or not request.wants(NAME, MODEL):
+        return
+    rounds = 2 if request.quick else min(request.samples, MOST_SAMPLES)
+    with tempfile.TemporaryDirectory() as name:
+        reference = Path(name) / "reference.pt"
+        torch.save(reference64(SPECIAL[MODEL], size="base")[:1], reference)
+        pairs = [take_pair(reference) for _ in range(rounds)]
+    compared = [
+        SideResult(side, [sample["seconds"] for sample in samples], max(sample["error"] for sample in samples))
+        for side, samples in zip((FIRST, SECOND), zip(*pairs, strict=True), strict=True)
+    ]
+    result = Result(NAME, MODEL, compared, baseline=FIRST)
+    result.figures[COMPILES] = max(second["compiles"] for _, second in pairs)
+    yield result
+
+
+def take_pair(reference: Path) -> list[processes.Sample]:
+    """The first and the second process of a folder of their own."""
+    with tempfile.TemporaryDirectory() as name:
+        environment = os.environ | {"NPUGRAPH_CACHE": f"{name}/code", "TORCHAIR_CACHE_HOME": f"{name}/graphs"}
+        arguments = (MODEL, reference)
+        module = "benchmarks.inference_cache_sample"
+        return [processes.run_module(module, arguments, environment=environment) for _ in range(2)]
