@@ -45,6 +45,7 @@ class CachedGraph:
         self._of_call = Tree(condition for condition in found if condition.is_of_call(owner))
         self._lasting = Tree(condition for condition in found if not condition.is_of_call(owner))
         self._variables = capture.Variables(method.__func__, record["modules"])
+        self._globals = method.__func__.__globals__
         self._state = record["torch_state"]
         self._finish = restricted.function(record["result"], recipe.HELPERS)
         try:
@@ -64,6 +65,7 @@ class CachedGraph:
         if self._seen is not None and not again and self._seen.is_unchanged():
             return True
         seen = Seen()
+        seen.add(self._globals, is_leaf=False)
         holds = self._lasting.holds(arguments, self._variables, seen)
         seen.finish()
         self._seen = seen if holds else None
@@ -200,10 +202,11 @@ class CachedFunction:
     def _add_entry(self, path: Path, entry: Entry) -> None:
         if any(known.entry.record == entry.record for known in self._known):
             return
-        if not source_files.are_unchanged(entry.record["sources"]):
-            logger.info("a graph in %s is not used: the source of the model has changed", path)
-            return
         try:
+            if not source_files.are_unchanged(entry.record["sources"]):
+                raise capture.NotCacheable("the source of the model has changed")
+            if not source_files.are_there(entry.record["functions"]):
+                raise capture.NotCacheable("a function that it was traced from is another one")
             graph = CachedGraph(self._method, entry.record, serialize.load(entry.program))
         except (capture.NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             logger.info("a graph in %s is not used: %s", path, error)

@@ -141,7 +141,8 @@ def _record(
     try:
         found = conditions.of_guards(guarded, arguments, output.f_globals)
         result = recipe.describe(output.bytecode, graph.backend_id, output.f_globals, outputs)
-        sources = source_files.digests([*output.traced_code, method.__code__])
+        traced = [*output.traced_code, method.__code__]
+        sources = source_files.digests(traced)
         program = serialize.program_of(artifact)
     except (conditions.NotTestable, recipe.NotDescribed, ValueError) as reason:
         raise NotCacheable(str(reason)) from None
@@ -152,6 +153,7 @@ def _record(
         "conditions": [condition.as_json() for condition in found],
         "modules": _modules({name for text in texts for name in _GLOBAL.findall(text)}, output.f_globals, method),
         "sources": sources,
+        "functions": source_files.places(traced),
         "torch_state": looks.of_torch_state(),
         "result": result,
         "graph": graph.graph_module.print_readable(print_output=False),

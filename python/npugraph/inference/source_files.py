@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import os
 import re
+import sys
 import sysconfig
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
+from typing import Any
 
 import torch
 
@@ -42,6 +45,38 @@ def digests(traced: Iterable[CodeType]) -> dict[str, str]:
     ``NoSource`` where the code that this process runs may be another than that in the file."""
     files = sorted({code.co_filename for code in traced if not _is_generated(code)})
     return {file: _digest(file) for file in files if not _is_versioned(file)}
+
+
+Place = list[Any]  # file, qualified name and first line of a function
+
+
+def places(traced: Iterable[CodeType]) -> list[Place]:
+    """Where the functions are that another process finds by their names, so that it notices one put in their place."""
+    found = {(code.co_filename, code.co_qualname, code.co_firstlineno) for code in traced}
+    modules = _modules_by_file()
+    return [list(place) for place in sorted(found) if not _is_versioned(place[0]) and _is_there(list(place), modules)]
+
+
+def are_there(known: Iterable[Place]) -> bool:
+    modules = _modules_by_file()
+    return all(_is_there(place, modules) for place in known)
+
+
+def _modules_by_file() -> dict[str, ModuleType]:
+    return {file: module for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
+
+
+def _is_there(place: Place, modules: Mapping[str, ModuleType]) -> bool:
+    file, name, line = place
+    found: Any = modules.get(file)
+    for part in name.split("."):
+        found = inspect.getattr_static(found, part, None)
+    for _ in range(8):  # decorators around it
+        code = getattr(found, "__code__", None)
+        if code is not None and (code.co_filename, code.co_firstlineno) == (file, line):
+            return True
+        found = getattr(found, "__func__", None) or getattr(found, "fget", None) or getattr(found, "__wrapped__", None)
+    return False
 
 
 def are_unchanged(known: Mapping[str, str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,8 +50,11 @@ class Model(torch.nn.Module):
         self.settings = {"sign": 1}
 
     def forward(self, x: torch.Tensor, scale: float = 2.0, *, mask: torch.Tensor | None = None) -> dict[str, Any]:
-        y = self.linear(x).relu() * scale * self.factor * self.settings["sign"]
+        y = self.changed(self.linear(x).relu() * scale * self.factor * self.settings["sign"] + OFFSET)
         return {"y": y if mask is None else y * mask, "rows": x.shape[0], "pair": (y.sum(), None)}
+
+    def changed(self, y: torch.Tensor) -> torch.Tensor:
+        return y
 
     def pieces(self, inputs: dict[str, torch.Tensor], *more: torch.Tensor) -> Result:
         return Result(inputs["a"].shape[0], inputs["a"] + sum(more))
@@ -76,6 +80,9 @@ class Model(torch.nn.Module):
 
     def branches(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1
+
+
+OFFSET = 0.0
 
 
 def cached(model: Model, folder: Path, method: str = "forward", **arguments: Any) -> Any:
@@ -201,23 +208,31 @@ def test_other_arguments_compile_again_and_join_the_cache(tmp_path) -> None:
     assert_not_compiled()
 
 
-def set_factor(model: Model) -> None:
+def set_factor(model: Model, patch: pytest.MonkeyPatch) -> None:
     model.factor = 4.0
 
 
-def set_item(model: Model) -> None:
+def set_global(model: Model, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sys.modules[__name__], "OFFSET", 1.0)
+
+
+def set_method(model: Model, patch: pytest.MonkeyPatch) -> None:
+    model.changed = lambda y: y + 3
+
+
+def set_item(model: Model, patch: pytest.MonkeyPatch) -> None:
     model.settings["sign"] = -1
 
 
-def set_module(model: Model) -> None:
+def set_module(model: Model, patch: pytest.MonkeyPatch) -> None:
     model.linear = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
 
 
-def set_hook(model: Model) -> None:
+def set_hook(model: Model, patch: pytest.MonkeyPatch) -> None:
     model.linear.register_forward_hook(lambda module, args, output: output + 1)
 
 
-def set_class(model: Model) -> None:
+def set_class(model: Model, patch: pytest.MonkeyPatch) -> None:
     class Doubling(torch.nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return super().forward(x) * 2
@@ -226,9 +241,9 @@ def set_class(model: Model) -> None:
 
 
 @pytest.mark.feature("5.03", "5.06", "12b.10")
-@pytest.mark.parametrize("change", [set_factor, set_item, set_module, set_hook, set_class])
+@pytest.mark.parametrize("change", [set_factor, set_global, set_method, set_item, set_module, set_hook, set_class])
 @pytest.mark.parametrize("before_load", [False, True])
-def test_a_model_that_was_changed_is_not_served_stale(tmp_path, change, before_load) -> None:
+def test_a_model_that_was_changed_is_not_served_stale(tmp_path, monkeypatch, change, before_load) -> None:
     x = torch.randn(3, 8)
     cached(Model(), tmp_path)(x)
     model = Model()
@@ -236,11 +251,21 @@ def test_a_model_that_was_changed_is_not_served_stale(tmp_path, change, before_l
     if not before_load:
         assert_same(function(x), model(x), exact=False)
         assert_not_compiled()
-    change(model)
+    change(model, monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         # Another structure has another text, and so another file.
         assert_same(function(x), model(x), exact=False)
+    assert counters["npugraph_ex"]["compiles"] == 1
+
+
+@pytest.mark.feature("12b.10")
+def test_a_method_that_was_replaced_in_its_class_is_not_served_stale(tmp_path, monkeypatch) -> None:
+    x = torch.randn(3, 8)
+    cached(Model(), tmp_path)(x)
+    monkeypatch.setattr(Model, "changed", lambda self, y: y + 3)
+    model = Model()
+    assert_same(later(model, tmp_path)(x), model(x), exact=False)
     assert counters["npugraph_ex"]["compiles"] == 1
 
 
