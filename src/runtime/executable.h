@@ -114,7 +114,7 @@ struct TaskTraffic {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t bytes_copied = 0;  // of those written, what was only moved
-  int64_t nanoseconds = 0;  // of the task in the second run of an Instance: the first one warms caches; 0 before
+  int64_t nanoseconds = 0;   // of the task in the second run of an Instance: the first one warms caches; 0 before
 };
 
 struct Counters {

@@ -14,7 +14,7 @@ from npugraph.inference import restricted
 from npugraph.inference.conditions import Condition, predicate
 from npugraph.inference.steps import Step, steps_of, value_of
 
-_WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, NotImplementedError)
+_WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError)
 
 
 class _Node:

@@ -75,6 +75,10 @@ class Model(torch.nn.Module):
     def many(self, x: torch.Tensor) -> dict[str, Any]:
         return {f"x{i}": i for i in range(300)} | {"x": x + 1}
 
+    def writes(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.mul_(2)
+        return a + b
+
     def drops(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(self.linear(x), 0.5)
 
@@ -128,6 +132,18 @@ def test_arguments_and_results_of_all_kinds(tmp_path) -> None:
     assert_not_compiled()
     with pytest.raises(TypeError, match="missing a required argument: 'inputs'"):
         function()
+
+
+@pytest.mark.feature("5.01")
+def test_written_inputs_that_overlap_others(tmp_path) -> None:
+    model, base = Model(), torch.arange(8.0)
+    for make in (cached, later):
+        function = make(model, tmp_path, "writes")
+        assert_same(function(torch.ones(6), torch.ones(6)), torch.full((6,), 3.0))
+        ours, eagers = base.clone(), base.clone()
+        assert_same(function(ours[:6], ours[2:]), model.writes(eagers[:6], eagers[2:]))
+        assert_same(ours, eagers)
+    assert_not_compiled()
 
 
 @pytest.mark.feature("5.01")

@@ -138,3 +138,10 @@ def test_a_size_that_is_several_inputs() -> None:
     assert_same(
         [r for r in results if isinstance(r, torch.Tensor)], [x.a.t().sin() + x.a, x.b.t().sin() + x.b], exact=False
     )
+
+
+def test_numbers_that_share_a_symbol() -> None:
+    compile_ex(lambda x, a, b: x * a + b if a == b else x, dynamic=True)(torch.ones(3), 7, 7)
+    made = npugraph.artifacts()[-1].to_fx("import")
+    names = [node.name for node in made.graph.find_nodes(op="placeholder")]
+    assert len(set(names)) == len(names) == 4

@@ -26,7 +26,9 @@ TEST(TaskWatch, SeesOperandsBeforeAndAfterEachTask) {
     EXPECT_EQ(watched.operands[0].operand.access, program::Access::kRead);
     seen.push_back(std::to_string(watched.task) + (watched.done ? " done" : ""));
     if (watched.done) written.push_back(floats_in(watched.operands[1].window));
-    if (watched.task == 1) EXPECT_EQ(floats_in(watched.operands[0].window), Floats({2, 4}));
+    if (watched.task == 1) {
+      EXPECT_EQ(floats_in(watched.operands[0].window), Floats({2, 4}));
+    }
   });
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
   set_task_watch({});
