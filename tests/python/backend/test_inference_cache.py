@@ -348,6 +348,12 @@ def test_where_files_are(tmp_path, monkeypatch) -> None:
             ("static", "forward", {"dynamic": False}),
             ("step", "step", {}),
             ("option", "forward", {"options": {"inplace_pass": False}}),
+            ("pass", "forward", {"options": {"post_grad_custom_post_pass": lambda gm, inputs, config: None}}),
+            (
+                "edited pass",
+                "forward",
+                {"options": {"post_grad_custom_post_pass": lambda gm, inputs, config: gm and None}},
+            ),
             ("ranks", "forward", {"global_rank": 2, "tp_rank": 1, "pp_rank": 0}),
         )
     }
@@ -359,10 +365,28 @@ def test_where_files_are(tmp_path, monkeypatch) -> None:
     assert paths["step"] == Path(folder, "step", file)
     assert paths["option"].parts[0] != folder
     assert paths["ranks"] == Path(folder, "world1global_rank2_tp_rank1_pp_rank0", "forward", file)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        rank_folder = cache_compile(model.forward, cache_dir=tmp_path).path.parent.parent
+    finally:
+        torch.distributed.destroy_process_group()
+    assert rank_folder == tmp_path / folder / "world1global_rank0"
     monkeypatch.chdir(tmp_path)
     assert cache_compile(model.forward).path == tmp_path / ".torchair_cache" / paths["plain"]
     monkeypatch.setenv("TORCHAIR_CACHE_HOME", str(tmp_path / "home"))
     assert cache_compile(model.forward).path == tmp_path / "home" / paths["plain"]
+
+
+@pytest.mark.feature("5.03", "1.24")
+def test_sizes_that_are_marked_as_fixed(tmp_path) -> None:
+    model, x = Model(), torch.randn(3, 8)
+    torch._dynamo.mark_static(x, 0)
+    cached(model, tmp_path)(x)
+    function = later(model, tmp_path)
+    assert function(torch.randn(3, 8))["rows"] == 3
+    assert_not_compiled()
+    with pytest.warns(UserWarning, match="compiled again"):
+        assert function(torch.randn(4, 8))["rows"] == 4
 
 
 @pytest.fixture
