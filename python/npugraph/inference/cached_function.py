@@ -138,6 +138,7 @@ class CachedFunction:
         """The file of the cache."""
         return self._path()
 
+    @torch._dynamo.disable(reason="npugraph: a cached function has graphs of its own")
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arguments = capture.arguments_of(self._method, self._signature, args, kwargs)
         graph = self._find(arguments)

@@ -147,6 +147,18 @@ def test_written_inputs_that_overlap_others(tmp_path) -> None:
 
 
 @pytest.mark.feature("5.01")
+def test_inside_of_another_compiled_function(tmp_path) -> None:
+    model, x = Model(), torch.randn(3, 8)
+    function = cached(model, tmp_path)
+    outer = torch.compile(lambda x: function(x)["y"] + 1, backend="npugraph_ex")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", npugraph.NpugraphWarning)
+        for _ in range(2):
+            assert_same(outer(x), model(x)["y"] + 1, exact=False)
+    assert function.path.exists()
+
+
+@pytest.mark.feature("5.01")
 def test_more_names_than_one_byte_counts(tmp_path) -> None:
     model, x = Model(), torch.randn(3)
     for make in (cached, later):
