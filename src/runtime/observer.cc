@@ -87,13 +87,32 @@ void Observer::show(int32_t t, bool done) const {
   const program::Program& program = *blueprint_.program;
   const program::Task& task = program.tasks[t];
   const ng_call& call = *instance_.steps()[t].call;
-  WatchedTask watched{.artifact = artifact_, .task = t, .done = done, .operands = {}};
+  WatchedTask watched{.artifact = artifact_, .task = t, .done = done, .operands = {}, .inputs = {}, .symbols = {}};
   watched.operands.reserve(task.operands.size());
   for (size_t i = 0; i < task.operands.size(); ++i) {
     const program::Operand& operand = task.operands[i];
     watched.operands.push_back({operand, program.buffers[operand.buffer], call.buffers[i]});
   }
+  if (t == 0 && !done) add_inputs(watched);
   (*watch_)(watched);
+}
+
+void Observer::add_inputs(WatchedTask& watched) const {
+  const program::Program& program = *blueprint_.program;
+  const auto values = [&](const std::vector<program::Dim>& dims) {
+    std::vector<int64_t> found;
+    for (const program::Dim& dim : dims) found.push_back(instance_.sizes().value(dim).as_int());
+    return found;
+  };
+  for (const program::Input& input : program.inputs) {
+    if (input.buffer == program::kNone || instance_.base(input.buffer) == nullptr) continue;
+    watched.inputs.push_back({input, program.buffers[input.buffer], instance_.base(input.buffer), values(input.sizes),
+                              values(input.strides)});
+  }
+  const std::vector<Scalar>& known = instance_.sizes().symbols();
+  for (size_t s = 0; s < program.symbols.size(); ++s) {
+    if (program.symbols[s].task == program::kNone) watched.symbols.push_back({program.symbols[s], known[s]});
+  }
 }
 
 void Observer::poison_deaths(int32_t task) const {

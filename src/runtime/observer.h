@@ -38,6 +38,7 @@ class Observer {
   void trace(int32_t task, int64_t end_ns) const;
   void poison_deaths(int32_t task) const;
   void show(int32_t task, bool done) const;
+  void add_inputs(WatchedTask& watched) const;
 
   const Blueprint& blueprint_;
   const Instance& instance_;

@@ -20,11 +20,28 @@ struct WatchedOperand {
   const ng_buffer& window;  // of results that the task allocates itself, what stands there is known after it alone
 };
 
+// An input of the Program as the caller gave it.
+struct WatchedInput {
+  const program::Input& input;
+  const program::Buffer& buffer;
+  const void* data = nullptr;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+};
+
+struct WatchedSymbol {
+  const program::Symbol& symbol;
+  Scalar value;
+};
+
 struct WatchedTask {
   const std::string& artifact;
   int32_t task = 0;
   bool done = false;  // whether it has run
   std::vector<WatchedOperand> operands;
+  // Before the first task only: the tensors among the inputs that some task reads, and the symbols that inputs define.
+  std::vector<WatchedInput> inputs;
+  std::vector<WatchedSymbol> symbols;
 };
 
 // Called by the thread that replays; must not throw.

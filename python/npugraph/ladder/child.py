@@ -19,19 +19,27 @@ SEED = 0
 THREADS = torch.get_num_threads()  # of scripts
 
 
-def run_script(script: str, arguments: list[str], log: Path, prepare: Callable[[], None]) -> int:
-    """Runs ``script`` as Python would, after ``prepare()``, under a fixed seed; what it prints goes to ``log``. Returns
-    its exit code, 128 and more where a signal ended it."""
+def run_script(
+    script: str, arguments: list[str], log: Path, prepare: Callable[[], None], finish: Callable[[], None] | None = None
+) -> int:
+    """Runs ``script`` as Python would, between ``prepare()`` and ``finish()``, under a fixed seed; what it prints goes
+    to ``log``. Returns its exit code, 128 and more where a signal ended it."""
     torch.set_num_threads(1)
     flush()
     process = os.fork()
     if process == 0:
-        os._exit(_in_child(script, arguments, log, prepare))
+        os._exit(_in_child(script, arguments, log, prepare, finish or _nothing))
     _, status = os.waitpid(process, 0)
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
-def _in_child(script: str, arguments: list[str], log: Path, prepare: Callable[[], None]) -> int:
+def _nothing() -> None:
+    pass
+
+
+def _in_child(
+    script: str, arguments: list[str], log: Path, prepare: Callable[[], None], finish: Callable[[], None]
+) -> int:
     code = 1
     try:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -45,6 +53,7 @@ def _in_child(script: str, arguments: list[str], log: Path, prepare: Callable[[]
         prepare()
         torch.manual_seed(SEED)
         code = _run(script)
+        finish()
     except BaseException:
         traceback.print_exc()
     finally:

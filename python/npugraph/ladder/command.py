@@ -78,12 +78,14 @@ def _lines(cause: Cause) -> list[str]:
 
 def _step(ladder: Ladder, step: Step, arguments: argparse.Namespace) -> int:
     found = arguments.out / "task"
-    code = ladder.step_through(step, found, ladder.tolerance, not arguments.ignore_nan)
+    code, summary = ladder.step_through(step, found, not arguments.ignore_nan)
     if code == FOUND:
         _tell((found / "task.txt").read_text().rstrip())
         _tell(f"operands are in {found / 'task.pt'}")
         return 1
     if code != 0:
         raise CannotRun(f"{arguments.script} ends with exit code {code}; see {arguments.out / 'step.log'}")
-    _tell("every task gives what torch gives")
+    if not summary:
+        raise CannotRun(f"{arguments.script} runs no graph that torch.compile gave to this backend")
+    _tell(f"every task gives what torch gives: {summary}")
     return 0

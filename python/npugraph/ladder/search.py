@@ -72,21 +72,31 @@ class Ladder:
                 return self._look_for_cause(eager, step, difference)
         return None
 
-    def step_through(self, step: Step, found: Path, tolerance: Tolerance, looks_for_nan: bool) -> int:
-        """Runs the script under ``step`` until a task goes wrong, which is saved in ``found`` (``Stepper``)."""
+    def step_through(self, step: Step, found: Path, looks_for_nan: bool) -> tuple[int, str]:
+        """Runs the script under ``step`` until a task goes wrong, which is saved in ``found`` (``Stepper``). Returns
+        the exit code, ``FOUND`` in that case, and what was looked at, for people."""
+        summary = self.scratch / "summary"
 
         def stop(finding: Finding) -> None:
             save(finding, found)
             flush()
             os._exit(FOUND)
 
+        stepper = Stepper(self.tolerance, stop, looks_for_nan)
+
         def prepare() -> None:
             backend.interposer = lambda compile_, gm, inputs, config, decompositions: compile_(
                 gm, inputs, step.config(config), decompositions
             )
-            Stepper(tolerance, stop, looks_for_nan).__enter__()
+            stepper.__enter__()
 
-        return run_script(self.script, self.arguments, self.logs / "step.log", prepare)
+        def finish() -> None:
+            if stepper.runs:
+                counts = f"{stepper.compared} of {stepper.written} values"
+                summary.write_text(f"{stepper.runs} runs of graphs, {counts} that tasks wrote were compared")
+
+        code = run_script(self.script, self.arguments, self.logs / "step.log", prepare, finish)
+        return code, summary.read_text() if summary.exists() else ""
 
     def _run(self, step: Step, values_of: int | None = None) -> tuple[Recorded, int]:
         folder = self.scratch / str(self.runs)

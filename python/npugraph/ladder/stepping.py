@@ -12,7 +12,7 @@ import dataclasses
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch import fx
 
 from npugraph import _C, artifacts
 from npugraph.artifact import Artifact
-from npugraph.ladder.compare import Tolerance, has_nan
+from npugraph.ladder.compare import Tolerance, has_nan, plain
 from npugraph.ladder.values import MISSING, is_repeatable, run_nodes
 
 Operand = tuple[str, torch.Tensor]  # the name of its buffer, and what it held
@@ -45,8 +45,13 @@ class Finding:
     wanted: torch.Tensor | None
 
     def tensors(self) -> dict[str, Any]:
-        """What is saved beside the report: ``inputs`` and ``results`` by name of their buffers, ``wanted``."""
-        return {"inputs": dict(self.inputs), "results": dict(self.results), "wanted": self.wanted}
+        """What is saved beside the report, on the host: ``inputs`` and ``results`` by name of their buffers, and
+        ``wanted``."""
+        return {
+            "inputs": {name: plain(value) for name, value in self.inputs},
+            "results": {name: plain(value) for name, value in self.results},
+            "wanted": None if self.wanted is None else plain(self.wanted),
+        }
 
 
 @dataclasses.dataclass
@@ -55,7 +60,8 @@ class _Run:
 
     number: int
     tasks: int
-    inputs: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)  # whole, as they were first seen
+    inputs: dict[str, torch.Tensor]
+    symbols: dict[str, Any]
     reads: dict[int, list[Operand]] = dataclasses.field(default_factory=dict)  # by task
     writes: dict[int, list[Operand]] = dataclasses.field(default_factory=dict)
 
@@ -67,6 +73,8 @@ class Stepper:
     def __init__(self, tolerance: Tolerance, report: Callable[[Finding], None], looks_for_nan: bool = True) -> None:
         self.tolerance, self.report, self.looks_for_nan = tolerance, report, looks_for_nan
         self.runs = 0
+        self.written = 0  # values, of which
+        self.compared = 0  # were compared
         self._open: dict[tuple[int, str], _Run] = {}
         self._counts: dict[str, int] = defaultdict(int)
         self._known: weakref.WeakValueDictionary[str, Artifact] = weakref.WeakValueDictionary()
@@ -78,21 +86,23 @@ class Stepper:
     def __exit__(self, *_: Any) -> None:
         _C.set_task_watch(None)
 
-    def _watch(self, name: str, task: int, done: bool, operands: Sequence[tuple[str, str, Any, Any]]) -> None:
+    def _watch(self, name: str, task: int, done: bool, operands: Sequence[tuple[str, str, Any]], start: Any) -> None:
         artifact = self._find(name)
         if artifact is None:
             return
         key = threading.get_ident(), name
-        if not done and task == 0:
+        if start is not None:
             self._counts[name] += 1
-            self._open[key] = _Run(self._counts[name], len(artifact.tasks))
+            self._open[key] = _Run(self._counts[name], len(artifact.tasks), *start)
         run = self._open.get(key)
         if run is None:  # it had begun before
             return
         if not done:
-            _note_before(run, task, operands)
+            run.reads[task] = [
+                (name, copy) for name, access, copy in operands if access != "write" and copy is not None
+            ]
             return
-        run.writes[task] = [(name, copy) for name, access, copy, _ in operands if access != "read" and copy is not None]
+        run.writes[task] = [(name, copy) for name, access, copy in operands if access != "read" and copy is not None]
         if task == run.tasks - 1:
             del self._open[key]
             self.runs += 1
@@ -106,7 +116,10 @@ class Stepper:
         return self._known.get(name)
 
     def _judge(self, artifact: Artifact, run: _Run) -> Finding | None:
-        wrong = _Oracle(artifact, run, "import").differences(self.tolerance)
+        oracle = _Oracle(artifact, run, "import")
+        wrong = oracle.differences(self.tolerance)
+        self.written += sum(map(len, run.writes.values()))
+        self.compared += oracle.compared
         first = min(wrong, default=None)
         nan = self._first_nan(run) if self.looks_for_nan else None
         if nan is not None and (first is None or nan[0] < first):
@@ -134,10 +147,10 @@ class _Oracle:
     """A stage of an artifact's graph, and what a run wrote of its values."""
 
     def __init__(self, artifact: Artifact, run: _Run, stage: str) -> None:
-        self.graph = artifact._core.graph(stage)
         self.gm = artifact.to_fx(stage)
         self.run = run
         self.written = self._match(artifact)
+        self.compared = 0  # values, by differences()
 
     def differences(self, tolerance: Tolerance) -> dict[int, tuple[str, torch.Tensor]]:
         """What differs, by task: in words, and the oracle's value."""
@@ -151,6 +164,7 @@ class _Oracle:
                 return seen
             if not isinstance(value, torch.Tensor) or seen.numel() != value.numel() or seen.dtype != value.dtype:
                 return value
+            self.compared += 1
             seen = seen.reshape(value.shape)
             text = tolerance.difference(seen, value)
             if text is not None and task not in found:
@@ -158,7 +172,7 @@ class _Oracle:
             return _take_over(value, seen)
 
         inputs = {name: value.clone() for name, value in self.run.inputs.items()}
-        run_nodes(self.gm, inputs | self._symbols(inputs), visit, is_repeatable)
+        run_nodes(self.gm, inputs | self.run.symbols, visit, is_repeatable)
         return found
 
     def _match(self, artifact: Artifact) -> dict[fx.Node, tuple[int, str, torch.Tensor]]:
@@ -171,15 +185,6 @@ class _Oracle:
                 if name in of_name:
                     written[of_name[name]] = task, name, seen
         return written
-
-    def _symbols(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-        """Values of the placeholders that are numbers, as far as sizes of inputs say."""
-        found = {}
-        for name, sizes, _ in self.graph.inputs():
-            if name in inputs:
-                pairs = zip(sizes or (), inputs[name].shape, strict=True)
-                found.update({str(size): value for size, value in pairs if isinstance(size, _C.Expr)})
-        return found
 
 
 class _Names:

@@ -45,8 +45,15 @@ def is_repeatable(node: fx.Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload):
         return not getattr(target, "is_python_task", False)
     name = target._schema.name.split("::")[-1]
-    is_unset = name.startswith(("empty", "new_empty"))
-    return torch.Tag.nondeterministic_seeded not in target.tags and not is_unset and is_local(node)
+    return is_local(node) and not _is_random(node) and not name.startswith(("empty", "new_empty"))
+
+
+def _is_random(node: fx.Node) -> bool:
+    if torch.Tag.nondeterministic_seeded not in node.target.tags:
+        return False
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    return given.get("dropout_p") != 0
 
 
 def _compute(node: fx.Node, values: Mapping[fx.Node, Any], may_run: Callable[[fx.Node], bool]) -> Any:

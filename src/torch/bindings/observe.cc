@@ -91,6 +91,10 @@ at::Tensor tensor_of(void* object) {
   return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(object)));
 }
 
+at::Tensor copy_of(const at::Tensor& tensor, const program::Buffer& buffer) {
+  return tensor.detach().clone().to(bridge::to_torch(buffer.device));
+}
+
 // What an operand holds at this moment, in memory of its own; an undefined tensor where it holds nothing yet.
 at::Tensor copy_of(const runtime::WatchedOperand& watched, bool done) {
   const ng_buffer& window = watched.window;
@@ -98,11 +102,11 @@ at::Tensor copy_of(const runtime::WatchedOperand& watched, bool done) {
                             watched.buffer.cls == program::BufferClass::kHeap && !watched.buffer.preallocated;
   if (watched.buffer.opaque || made_by_task) {
     if (window.object == nullptr || (made_by_task && !done)) return {};
-    return tensor_of(window.object).detach().clone();
+    return copy_of(tensor_of(window.object), watched.buffer);
   }
   const at::IntArrayRef sizes(window.sizes, window.rank);
   const at::IntArrayRef strides(window.strides, window.rank);
-  return bridge::tensor_over(window.data, sizes, strides, watched.operand.dtype, nullptr).clone();
+  return copy_of(bridge::tensor_over(window.data, sizes, strides, watched.operand.dtype, nullptr), watched.buffer);
 }
 
 const char* name_of(program::Access access) {
@@ -114,26 +118,40 @@ const char* name_of(program::Access access) {
   return "";
 }
 
-// The caller's own tensor, where the operand lies in one.
-at::Tensor input_of(const runtime::WatchedOperand& watched) {
-  const program::BufferClass cls = watched.buffer.cls;
-  if (cls != program::BufferClass::kInput && cls != program::BufferClass::kParameter) return {};
-  if (watched.window.object == nullptr) return {};
-  return tensor_of(watched.window.object);
+py::object number(const Scalar& value) {
+  switch (value.kind) {
+    case ScalarKind::kInt: return py::int_(value.as_int());
+    case ScalarKind::kFloat: return py::float_(value.as_float());
+    case ScalarKind::kBool: return py::bool_(value.as_bool());
+  }
+  return py::none();
+}
+
+// Copies of the inputs and values of symbols, by name; None but before the first task.
+py::object start_of(const runtime::WatchedTask& watched) {
+  if (watched.task != 0 || watched.done) return py::none();
+  py::dict inputs;
+  for (const runtime::WatchedInput& input : watched.inputs) {
+    const at::Tensor tensor = bridge::tensor_over(input.data, input.sizes, input.strides, input.input.dtype, nullptr);
+    inputs[py::str(input.buffer.name)] = py::cast(copy_of(tensor, input.buffer));
+  }
+  py::dict symbols;
+  for (const auto& [symbol, value] : watched.symbols) symbols[py::str(symbol.name)] = number(value);
+  return py::make_tuple(inputs, symbols);
 }
 
 py::object or_none(const at::Tensor& tensor) { return tensor.defined() ? py::cast(tensor) : py::none(); }
 
-// Calls `function(artifact, task, done, [(buffer, access, copy or None, input or None), ...])`.
+// Calls `function(artifact, task, done, [(buffer, access, copy or None), ...], start)`, see start_of().
 void show_to_python(const py::object& function, const runtime::WatchedTask& watched) {
   const py::gil_scoped_acquire gil;
   try {
     py::list operands;
     for (const runtime::WatchedOperand& operand : watched.operands) {
       operands.append(py::make_tuple(operand.buffer.name, name_of(operand.operand.access),
-                                     or_none(copy_of(operand, watched.done)), or_none(input_of(operand))));
+                                     or_none(copy_of(operand, watched.done))));
     }
-    function(watched.artifact, watched.task, watched.done, operands);
+    function(watched.artifact, watched.task, watched.done, operands, start_of(watched));
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("npugraph's watching of tasks");
   } catch (const std::exception& error) {  // of ATen
