@@ -26,6 +26,12 @@ TEST(TaskWatch, SeesOperandsBeforeAndAfterEachTask) {
     EXPECT_EQ(watched.operands[0].operand.access, program::Access::kRead);
     seen.push_back(std::to_string(watched.task) + (watched.done ? " done" : ""));
     if (watched.done) written.push_back(floats_in(watched.operands[1].window));
+    EXPECT_EQ(watched.inputs.size(), seen.size() == 1 ? 1u : 0u);
+    if (seen.size() == 1) {
+      EXPECT_EQ(watched.inputs[0].sizes, std::vector<int64_t>{2});
+      EXPECT_EQ(watched.inputs[0].data, x.bound().data);
+      EXPECT_EQ(watched.symbols.at(0).value.as_int(), 2);
+    }
     if (watched.task == 1) {
       EXPECT_EQ(floats_in(watched.operands[0].window), Floats({2, 4}));
     }
