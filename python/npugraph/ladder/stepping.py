@@ -179,11 +179,13 @@ class _Oracle:
         """The value of the graph that each written operand is."""
         of_name = {node.meta["value"]: node for node in self.gm.graph.nodes if "value" in node.meta}
         names = _Names(artifact)
+        old_names = _old_names(_values(self.gm), names.values, _outputs(self.gm), names.outputs)
         written: dict[fx.Node, tuple[int, str, torch.Tensor]] = {}
         for task, info in enumerate(artifact.tasks):
             for name, seen in names.of_operands(info.origin.split(", "), self.run.writes.get(task, ())):
-                if name in of_name:
-                    written[of_name[name]] = task, name, seen
+                node = of_name.get(old_names.get(name, name))
+                if node is not None:
+                    written[node] = task, name, seen
         return written
 
 
@@ -194,7 +196,9 @@ class _Names:
         self.of_origin: dict[str, list[str]] = defaultdict(list)  # in the order of the graph
         self.memory: dict[str, str] = {}  # of each value, the one whose buffer it has
         self.order: dict[str, int] = {}
-        for node in artifact.to_fx().graph.nodes:
+        gm = artifact.to_fx()
+        self.values, self.outputs = _values(gm), _outputs(gm)
+        for node in gm.graph.nodes:
             if node.op == "placeholder":
                 self.memory[node.target] = node.target
             elif "value" in node.meta:
@@ -232,6 +236,27 @@ def _note_before(run: _Run, task: int, operands: Sequence[tuple[str, str, Any, A
         if whole is not None and name not in run.inputs:
             run.inputs[name] = whole.detach().clone()
     run.reads[task] = [(name, copy) for name, access, copy, _ in operands if access != "write" and copy is not None]
+
+
+def _values(gm: fx.GraphModule) -> list[str]:
+    return [node.meta["value"] for node in gm.graph.nodes if "value" in node.meta]
+
+
+def _outputs(gm: fx.GraphModule) -> list[str | None]:
+    (output,) = gm.graph.find_nodes(op="output")
+    return [node.meta.get("value") if isinstance(node, fx.Node) else None for node in output.args[0]]
+
+
+def _old_names(
+    old: Sequence[str], new: Sequence[str], old_outputs: Sequence[str | None], new_outputs: Sequence[str | None]
+) -> dict[str, str]:
+    """The names in an earlier graph of values that passes made anew: results are the same ones in the same order, and a
+    value that takes the place of ``x`` is named ``x_1``."""
+    known, left = set(old), set(old) - set(new)
+    found = {name: name.rpartition("_")[0] for name in new if name not in known}
+    found = {name: base for name, base in found.items() if base in left}
+    pairs = zip(new_outputs, old_outputs, strict=False)
+    return found | {name: base for name, base in pairs if name is not None and base in left and name not in known}
 
 
 def _take_over(value: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:

@@ -123,6 +123,18 @@ with torch.no_grad():
     compiled(torch.randn(6, 8))
 """
 
+# Generated attention adds in another order than torch does.
+ATTENTION = """
+import torch
+
+@torch.compile(backend="npugraph_ex")
+def attention(q, k, v):
+    return ((q @ k.transpose(-1, -2)) * 0.25).softmax(-1) @ v  # here
+
+with torch.no_grad():
+    attention(*(torch.randn(1, 2, 16, 16) for _ in range(3)))
+"""
+
 BROKEN = """
 print("so far")
 raise SystemExit(3)
