@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph.backend import checked, compile_dynamo_graph, compile_operators
+from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex
 from npugraph.options import CompilerConfig, parse
 
 
@@ -29,6 +29,7 @@ def get_npu_backend(
     def npugraph_ex_backend(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return compile_dynamo_graph(gm, example_inputs, config, decompositions)
 
+    npugraph_ex_backend.reset = npugraph_ex.reset  # for torch._dynamo.reset()
     return npugraph_ex_backend
 
 

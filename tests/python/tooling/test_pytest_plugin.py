@@ -10,6 +10,7 @@ import sys
 import pytest
 import torch
 
+import npugraph
 from npugraph.testing import assert_graph
 
 pytest_plugins = ["pytester"]
@@ -32,11 +33,17 @@ class Cached(torch.nn.Module):
 COPY = f"{__file__}:{Cached.forward.__code__.co_firstlineno + 2} in forward"
 
 
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+    assert not npugraph.artifacts()
+
+
 @pytest.fixture
 def x():
-    torch._dynamo.reset()
-    yield torch.randn(3, 8)
-    torch._dynamo.reset()
+    return torch.randn(3, 8)
 
 
 def refused(*arguments, **budget) -> str:
