@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import npugraph
+import npugraph_ex
+from npugraph.fx.replacements import registry
 from npugraph.testing import assert_graph
 
 pytest_plugins = ["pytester"]
@@ -129,6 +131,30 @@ def test_what_is_fused(x) -> None:
         return torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
 
     assert_graph(attention, [torch.randn(1, 2, 8, 16)], options={"name": "attention"})
+
+
+def test_rules_that_were_used_and_that_nearly_were(x) -> None:
+    def sin_plus(x, y):
+        return torch.sin(x) + y
+
+    def plus_sin(x, y):
+        return y + torch.sin(x)
+
+    def model(x):
+        return torch.sin(x) + x.cos()
+
+    def register(**arguments):
+        npugraph_ex.register_replacement(sin_plus, plus_sin, (torch.empty(2), torch.empty(2)), **arguments)
+        return next(rule for rule in registry.rules() if rule.name == "sin_plus")
+
+    rule = register()
+    assert_graph(model, [x], fused=["sin_plus"])
+    rule.remove()
+    rule = register(extra_check=lambda match: False)
+    text = refused(model, [x], fused=["sin_plus"])
+    rule.remove()
+    line = f"{__file__}:{model.__code__.co_firstlineno + 1} in model"
+    assert f"    sin_plus nearly matched at add  {line}: does not hold: extra_check" in text
 
 
 def test_graphs_that_are_not_there(x) -> None:
