@@ -173,7 +173,10 @@ def _refresh_values(graph: fx.Graph, everything: bool) -> None:
 
 
 def _is_given(node: fx.Node) -> bool:
-    """Whether the value of a node stands for a number that only a run can tell."""
+    """Whether the value of a node stands for a number that only a run can tell, or, with a graph among the operands,
+    is what the front end says."""
+    if any("val" not in operand.meta for operand in node.all_input_nodes):
+        return True
     return "val" in node.meta and bool(node.meta.get("unbacked_bindings") or isinstance(node.meta["val"], _NUMBERS))
 
 

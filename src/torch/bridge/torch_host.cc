@@ -54,9 +54,9 @@ void TorchHost::release(void* object) {
 void* TorchHost::constant_object(const program::Constant& constant) { return constant.owner.get(); }
 
 void* TorchHost::begin_range(const char* name) {
-  if (!at::hasCallbacks()) return nullptr;
-  auto range = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
-  if (!range->isActive()) return nullptr;
+  auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
+  if (!callbacks) return nullptr;
+  auto range = std::make_unique<at::RecordFunction>(std::move(*callbacks));
   range->before(name);
   return range.release();
 }

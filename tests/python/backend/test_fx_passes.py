@@ -291,3 +291,12 @@ def test_boxed_backends_work() -> None:
         return aot_module_simplified(gm, example_inputs, fw_compiler=compiler)
 
     assert_same(torch.compile(lambda x: x.sin() + 1, backend=backend)(X), X.sin() + 1, exact=False)
+
+
+@pytest.mark.feature("2.12")
+@pytest.mark.filterwarnings("ignore::npugraph.NpugraphWarning")
+def test_values_beside_graphs_inside_of_graphs() -> None:
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin().clone(), lambda x: x.cos(), (x,)).clone() * 2
+
+    run(fn, X)
