@@ -110,7 +110,7 @@ def test_our_own_text_lies_beside(folder) -> None:
         assert path.with_suffix(".txt").exists() == (stage != "plan")
 
 
-@pytest.mark.feature("9.01", "3.13")
+@pytest.mark.feature("9.01")
 def test_the_layout_of_a_process(tmp_path) -> None:
     """As a user sees it, with torch's own file beside."""
     program = (

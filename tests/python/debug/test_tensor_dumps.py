@@ -70,12 +70,11 @@ def test_dumps_are_captured(tmp_path) -> None:
     assert not artifact.partitions
 
 
-def test_training_dumps_both_graphs(tmp_path) -> None:
+@pytest.mark.parametrize("stage", ["optimized", "original"])
+def test_training_dumps_both_graphs(tmp_path, stage) -> None:
     x = torch.randn(4, requires_grad=True)
-    compiled = compile_ex(
-        lambda x: (x.sin() * 2).sum(), options={"dump_tensor_data": True, "data_dump_dir": str(tmp_path)}
-    )
-    compiled(x).backward()
+    options = {"dump_tensor_data": True, "data_dump_dir": str(tmp_path), "data_dump_stage": stage}
+    compile_ex(lambda x: (x.sin() * 2).sum(), options=options)(x).backward()
     assert_same(x.grad, (x.cos() * 2).detach(), exact=False)
     names = {path.name.split("_device_")[0] for path in tmp_path.rglob("*.pt")}
     assert {"sin", "sum_1", "cos", "tangents_1"} <= names

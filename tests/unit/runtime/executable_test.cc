@@ -135,6 +135,29 @@ TEST(Executable, WithoutCaptureEveryCallBindsAnew) {
   EXPECT_TRUE(executable->instances().empty());
 }
 
+// Writes down when ranges begin and end.
+class ProfilingHost : public TestHost {
+ public:
+  void* begin_range(const char* name) override {
+    ranges += cat(name, "(");
+    return this;
+  }
+  void end_range(void*) override { ranges += ")"; }
+  std::string ranges;
+};
+
+TEST(Executable, NamesWhatItDoesForProfilers) {
+  ProfilingHost host;
+  define_chain(host);
+  const auto captured = make(host, kChain, {.label = "call"});
+  Argument x({1});
+  for (int i = 0; i < 2; ++i) Results(*captured, host, {x.bound()});
+  EXPECT_EQ(host.ranges, "call(acl_graph_capture()acl_graph_warm_up(acl_graph_replay()))call(acl_graph_replay())");
+  host.ranges = "";
+  Results(*make(host, kChain, {.capture = false}), host, {x.bound()});
+  EXPECT_EQ(host.ranges, "fx_run_eagerly()");
+}
+
 TEST(Executable, ReportsMemoryAndTraffic) {
   TestHost host;
   define_chain(host);
