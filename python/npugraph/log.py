@@ -28,14 +28,13 @@ class Logger(logging.Logger):
         if self.file is not None:
             self.file.setFormatter(logging.Formatter("[%(levelname)s] %(message)s"))
 
-    def has_events(self) -> bool:
-        """Whether somebody wants records of level EVENT: has set a level of this logger. Others show what is above
-        WARNING unasked."""
-        return self.file is not None or (self.level != logging.NOTSET and self.isEnabledFor(EVENT))
+    def is_asked_for(self, level: int) -> bool:
+        """Whether somebody wants such records of this logger, and not of all loggers: by a level of its own."""
+        return self.file is not None or (self.level != logging.NOTSET and self.isEnabledFor(level))
 
     def event(self, message: str, *args: Any) -> None:
-        """Logs with level EVENT, for those who want that."""
-        if self.has_events():
+        """Logs with level EVENT, for those who asked: it is above WARNING, which is shown unasked."""
+        if self.is_asked_for(EVENT):
             self._log(EVENT, message, args)
 
     def isEnabledFor(self, level: int) -> bool:

@@ -16,7 +16,7 @@ from npugraph.debug.nobody import NOBODY, Nobody
 from npugraph.debug.output_code import output_code
 from npugraph.debug.pass_diff import nodes_of, table
 from npugraph.debug.python_source import Constants, source_of
-from npugraph.log import logger
+from npugraph.log import EVENT, logger
 
 # Inductor's logger of what it generates, which TORCH_LOGS="output_code" turns on.
 _code_log = getArtifactLogger("torch._inductor.codecache", "output_code")
@@ -38,7 +38,7 @@ class Compiles:
 
     def observer(self, name: str, phase: str) -> Nobody:
         """Of the graph ``name``; ``phase`` is "forward" or "backward"."""
-        logs = logger.isEnabledFor(logging.DEBUG) or logger.has_events() or _code_log.isEnabledFor(logging.DEBUG)
+        logs = logger.is_asked_for(EVENT) or _code_log.isEnabledFor(logging.DEBUG)
         if self._folder is None and not logs:
             return NOBODY
         return Observer(name, None if self._folder is None else unharmed(GraphFolder, self._folder, phase))
@@ -61,7 +61,7 @@ class Observer(Nobody):
 
     @property
     def runs_all_passes(self) -> bool:  # type: ignore[override]
-        return self._folder is not None or logger.isEnabledFor(logging.DEBUG)
+        return self._folder is not None or logger.is_asked_for(logging.DEBUG)
 
     def begin(self, gm: fx.GraphModule) -> None:
         self._inputs = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]

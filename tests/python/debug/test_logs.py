@@ -11,6 +11,7 @@ import sys
 import pytest
 import torch
 
+import npugraph
 import npugraph_ex
 import torchair
 from npugraph.debug.pass_diff import table
@@ -85,6 +86,13 @@ def test_what_passes_did_is_logged(caplog) -> None:
     (in_place,) = [text for text in texts if text.startswith("cloned_0: reinplace_intermediates\n")]
     assert "removed     1  aten.cos.default" in in_place
     assert "added       1  aten.cos_.default" in in_place
+
+
+def test_a_level_of_all_loggers_asks_for_nothing(caplog) -> None:
+    caplog.set_level(logging.DEBUG)
+    compiled_once()
+    assert not [record for record in caplog.records if record.name == "npugraph"]
+    assert npugraph.artifacts()[0].stages[0] == "import"
 
 
 @pytest.mark.feature("9.02")
