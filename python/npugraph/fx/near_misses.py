@@ -63,7 +63,9 @@ def _reason(rule: Rule, outputs: list[Any], node: fx.Node) -> tuple[int, str]:
     match = rule.pattern.match(node)
     if not isinstance(match, Match):
         differences = list(_differences(outputs, outputs[0], node))
-        return (1 + len(differences), differences[0]) if differences else (1, _missing_output(outputs, node))
+        if differences:
+            return 1 + len(differences), differences[0]
+        return 1, _missing_output(outputs, node) if len(outputs) > 1 else str(match)
     for condition in rule.conditions:
         try:
             refusal = condition.refusal(match)

@@ -262,6 +262,16 @@ def test_compile_fx_of_a_traced_graph() -> None:
         npugraph_ex.compile_fx(gm, [X], {"nope": 1})
 
 
+@pytest.mark.feature("2.08c", "11.19")
+def test_built_in_rules_are_for_operators_of_torch_npu() -> None:
+    """Without that package none is listed or tried, also none for batched products of torch."""
+    x, w = torch.randn(3, 5, 128), torch.randn(3, 128, 128)
+    _, artifact = run(lambda x, w: torch.bmm(x, w).transpose(0, 1), x, w)
+    assert not artifact.replacements
+    assert not artifact.near_misses
+    assert npugraph_ex.replacements() == []
+
+
 @pytest.mark.feature("9.03")
 def test_the_loggers_are_one() -> None:
     import torchair

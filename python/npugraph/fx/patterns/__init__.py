@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,7 +23,9 @@ FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 def load_for(targets: Iterable[Any]) -> None:
-    """Registers the families whose operators are all among ``targets``."""
+    """Registers the families whose operators are all among ``targets``. All of them are for operators of torch_npu."""
+    if "torch_npu" not in sys.modules:
+        return
     names = {target._schema.name for target in targets if hasattr(target, "_schema")}
     for family, operators in FAMILIES:
         if operators <= names:
@@ -41,6 +44,7 @@ def replacements() -> list[Any]:
     pattern."""
     from npugraph.fx.replacements import registry
 
-    for family, _ in FAMILIES:
-        load(family)
+    if "torch_npu" in sys.modules:
+        for family, _ in FAMILIES:
+            load(family)
     return registry.rules()
