@@ -510,7 +510,6 @@ def _eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
     compile time, that no longer overlap as they did, or that lie elsewhere in a storage of which the graph names
     places."""
     eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs lie in memory as they did not before")
-
     eager = _labelled("fx_run_eagerly", eager)
 
     def call(reason: str, *args: Any) -> Any:

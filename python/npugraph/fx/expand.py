@@ -20,8 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from npugraph import _C
 from npugraph.fx.schema import is_of_ascend
-
-_ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")
+from npugraph.fx.values import origin_of
 
 
 def expand(gm: fx.GraphModule) -> fx.GraphModule:
@@ -61,7 +60,7 @@ def _put_parts(gm: fx.GraphModule, node: fx.Node) -> None:
         results = gm.graph.graph_copy(parts.graph, given)
     made = set(given.values()) - set(node.all_input_nodes)
     for part in made:
-        part.meta |= {key: node.meta[key] for key in _ORIGIN if key in node.meta}
+        part.meta |= origin_of(node)
     _replace(gm.graph, node, results)
 
 

@@ -13,7 +13,8 @@ from torch import fx
 from torch._inductor import pattern_matcher
 from torch._inductor.pattern_matcher import Match, MultiOutputPattern, PatternExpr, _TargetArgsExpr
 
-from npugraph.fx.replacements import Rule, source_of
+from npugraph.fx.importer import source_line
+from npugraph.fx.replacements import Rule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ def near_misses(gm: fx.GraphModule, rules: Sequence[Rule]) -> list[NearMiss]:
         for node in gm.graph.nodes:
             if node.op == "call_function" and node.target in outputs[0].fns and _has_shape(outputs[0], node):
                 distance, reason = _reason(rule, outputs, node)
-                miss = NearMiss(rule.name, node.name, reason, source_of(node.meta.get("stack_trace")))
+                miss = NearMiss(rule.name, node.name, reason, source_line(node))
                 key = (rule.family, node)
                 if key not in closest or distance < closest[key][0]:
                     closest[key] = distance, miss

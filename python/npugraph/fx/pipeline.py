@@ -109,10 +109,11 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
     if not (run.rules or _has_custom_passes(config) or looks):
         return notes
     with _fake_mode_of(run.inputs()):
+        before = str(gm.graph)
         for name, pass_ in PASSES:
-            before = str(gm.graph)
             pass_(run)
-            if str(gm.graph) != before:
+            if (after := str(gm.graph)) != before:
+                before = after
                 notes.stages[name] = _snapshot(gm)
                 observer.after(name, gm)
         _refresh_values(gm.graph, everything=_has_custom_passes(config))

@@ -30,14 +30,13 @@ from npugraph.fx.fake_results import FakeResults
 from npugraph.fx.memory_state import MemoryState, NotRecorded, Tracked, View
 from npugraph.fx.schema import is_view
 from npugraph.fx.symbol_nodes import Symbolic, SymbolNodes
-from npugraph.fx.values import evaluate
+from npugraph.fx.values import evaluate, origin_of
 
 aten = torch.ops.aten
 
 # The logger of AOTAutograd's graphs, which TORCH_LOGS="aot" turns on.
 _log = getArtifactLogger("torch._functorch._aot_autograd.graph_capture", "aot_graphs")
 
-_ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")  # what is true of a node's operators, too
 
 # Take the same tensor on, with nothing computed.
 _IDENTITIES = {aten.detach.default, aten.alias.default, aten.lift.default}
@@ -129,7 +128,7 @@ def _run(gm: fx.GraphModule, inputs: Sequence[Any], recorder: _Recorder) -> Any:
     remaining = iter(inputs)
     for node in gm.graph.nodes:
         args, kwargs = fx.map_arg((node.args, node.kwargs), env.__getitem__)
-        recorder.origin = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
+        recorder.origin = origin_of(node)
         if node.op == "placeholder":
             env[node] = next(remaining)
         elif node.op == "output":
@@ -175,7 +174,7 @@ class _Recorder(TorchDispatchMode):
             written = self._memory.written.get(id(value))
             if written is not None:
                 values = self._memory.node(written)
-                self.origin = {key: values.meta[key] for key in _ORIGIN if key in values.meta}
+                self.origin = origin_of(values)
                 self._add(aten.copy_.default, node, values)
         self.graph.output(tuple(returned))
         self.graph.eliminate_dead_code()

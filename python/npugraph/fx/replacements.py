@@ -19,6 +19,8 @@ from torch._inductor import pattern_matcher
 from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass, fwd_only
 
 from npugraph.fx.conditions import Condition, same_arguments, same_stream
+from npugraph.fx.importer import source_line
+from npugraph.fx.values import origin_of
 
 BUILT_IN = "built-in"
 
@@ -38,7 +40,7 @@ class Rule:
 
     @property
     def pattern(self) -> PatternExpr:
-        return next(entry for entries in self.matcher.patterns.values() for entry in entries).pattern
+        return entry_of(self.matcher).pattern
 
     def remove(self) -> None:
         """Graphs that are compiled from now on do not know the rule, and its pattern may be registered anew."""
@@ -171,7 +173,7 @@ def add_rule(
     )
     if not is_new:
         return False
-    (pattern,) = (entry.pattern for entries in matcher.patterns.values() for entry in entries)
+    pattern = entry_of(matcher).pattern
     (seen,) = ((text, graphs[-1]) for text, graphs in matcher.seen_patterns.items() if len(graphs) > known.get(text, 0))
     operators = frozenset(operators_of(pattern))
     registry.add(Rule(name, family or name, source, operators, matcher, tuple(conditions), seen))
@@ -188,6 +190,12 @@ def apply_rules(gm: fx.GraphModule, rules: Sequence[Rule]) -> list[Replacement]:
         pattern_matcher.stable_topological_sort(gm.graph)
         gm.graph.eliminate_dead_code()
     return made
+
+
+def entry_of(matcher: PatternMatcherPass) -> pattern_matcher.PatternEntry:
+    """What a rule put into its matcher: one entry."""
+    (entry,) = (entry for entries in matcher.patterns.values() for entry in entries)
+    return entry
 
 
 def operators_of(pattern: Any) -> Iterator[Any]:
@@ -208,7 +216,7 @@ class _Watch:
     """Writes down what a rule does, and gives new nodes the origin of the nodes that they replace."""
 
     def __init__(self, gm: fx.GraphModule, rule: Rule, made: list[Replacement]) -> None:
-        (self.entry,) = (entry for entries in rule.matcher.patterns.values() for entry in entries)
+        self.entry = entry_of(rule.matcher)
         self.gm, self.rule, self.made = gm, rule, made
         self.new: list[fx.Node] = []
 
@@ -221,30 +229,16 @@ class _Watch:
         self.gm._unregister_create_node_hook(self.new.append)
 
     def _apply(self, match: Match, graph: fx.Graph, node: fx.Node) -> None:
-        origin = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
+        origin, source = origin_of(node), source_line(node)
+        if "custom" in node.meta:
+            origin["custom"] = node.meta["custom"]
         removed = tuple(str(n.target) for n in match.nodes if n.op == "call_function")
         self.new.clear()
         type(self.entry).apply(self.entry, match, graph, node)
         added = [n for n in self.new if not n._erased]
         for n in added:
             n.meta |= {key: value for key, value in origin.items() if key not in n.meta}
-        self.made.append(
-            Replacement(
-                self.rule.name, removed, tuple(str(n.target) for n in added), source_of(origin.get("stack_trace"))
-            )
-        )
-
-
-_ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack", "custom")
-
-
-def source_of(stack_trace: str | None) -> str:
-    """The innermost line of the user's program, "file:line in function"."""
-    frames = [line.strip() for line in (stack_trace or "").splitlines() if line.strip().startswith('File "')]
-    if not frames:
-        return ""
-    file, line, function = frames[-1].split(", ", 2)
-    return f"{file[6:-1]}:{line.removeprefix('line ')} {function}"
+        self.made.append(Replacement(self.rule.name, removed, tuple(str(n.target) for n in added), source))
 
 
 def _all_hold(conditions: Sequence[Condition], match: Match) -> bool:
