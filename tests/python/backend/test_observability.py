@@ -102,8 +102,9 @@ def test_instances_and_counters() -> None:
     for stage in artifact.stages[1:-2]:
         assert found[f"pass.{stage.split('.')[0]}"] >= 0
     of_process = dict(counters["npugraph_ex"])
-    for name in ("kernel_builds", "kernel_build_ns"):  # pieces of products are made when sizes are known
-        assert of_process.pop(name) >= found.pop(name)
+    # Pieces of products are made when sizes are known, unless what another test compiled still lives and has them.
+    for name in ("kernel_builds", "kernel_build_ns"):
+        assert of_process.pop(name, 0) >= found.pop(name)
     assert of_process == {name: count for name, count in found.items() if count}
 
 
