@@ -6,15 +6,16 @@ if(NPUGRAPH_SANITIZE)
   set(NPUGRAPH_TEST_SECONDS 1800)
 endif()
 
-# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...] [PCH <header>...] [TEST_SHARDS <n>])
+# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [TEST_SHARDS <n>])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
 # program <dir>_test. DEPS are the layers that this one may include, exactly those of scripts/check_layers;
-# LINK are libraries from outside of the tree, PCH headers to precompile. Tests that take long run in TEST_SHARDS
+# LINK are libraries from outside of the tree, PCH headers to precompile, PCH_OF the layer
+# whose precompiled headers this one takes. Tests that take long run in TEST_SHARDS
 # processes, each with its share of the tests.
 function(npugraph_layer dir)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS" "DEPS;LINK;PCH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS;PCH_OF" "DEPS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -25,7 +26,12 @@ function(npugraph_layer dir)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
   if(sources)
     add_library(npugraph_${name} STATIC ${sources})
-    target_precompile_headers(npugraph_${name} PRIVATE ${arg_PCH})
+    if(arg_PCH_OF)
+      string(REPLACE "/" "_" owner ${arg_PCH_OF})
+      target_precompile_headers(npugraph_${name} REUSE_FROM npugraph_${owner})
+    else()
+      target_precompile_headers(npugraph_${name} PRIVATE ${arg_PCH})
+    endif()
     set(scope PUBLIC)
   else()
     add_library(npugraph_${name} INTERFACE)

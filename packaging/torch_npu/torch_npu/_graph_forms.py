@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that return what they write, in graphs: these hold the operator's second form, which returns nothing
-(src/torch/npu_ops/graph_forms.h), and the written arguments stand for its results."""
+(src/torch/npu_ops/framework/graph_forms.h), and the written arguments stand for its results."""
 
 from collections.abc import Callable
 from typing import Any

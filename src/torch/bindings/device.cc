@@ -12,8 +12,9 @@
 #include "torch/npu/generator.h"
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
-#include "torch/npu_ops/definitions.h"
-#include "torch/npu_ops/graph_forms.h"
+#include "torch/npu_ops/framework/definitions.h"
+#include "torch/npu_ops/framework/graph_forms.h"
+#include "torch/npu_ops/registration.h"
 
 namespace npugraph::bindings {
 namespace {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe_distribute.cc: one rank, against loops over tokens. Several ranks, and what is
+"""Operators of src/torch/npu_ops/moe/moe_distribute.cc: one rank, against loops over tokens. Several ranks, and what is
 refused: test_npu_moe_ranks.py."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe_distribute.cc between processes: tokens that go to the experts of all ranks and
-come home are what one process computes.
+"""Operators of src/torch/npu_ops/moe/moe_distribute.cc between processes: tokens that go to the experts of all ranks
+and come home are what one process computes.
 
 Functions without ``test_`` run in each process. The expert e gives ``x @ matrix(e)``; shared experts have numbers after
 those of the others.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/rotated_boxes.cc. Areas are those of polygons made of corners in the other box and of
-points where sides meet, in order around their middle."""
+"""Operators of src/torch/npu_ops/vision/rotated_boxes.cc. Areas are those of polygons made of corners in the other box
+and of points where sides meet, in order around their middle."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/attention_workers.cc and ffn_workers.cc: sizes and types on meta, and an error where
-there are values; scripts may give them kernels."""
+"""Operators of src/torch/npu_ops/moe/attention_workers.cc and ffn_workers.cc: sizes and types on meta, and an error
+where there are values; scripts may give them kernels."""
 
 from __future__ import annotations
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu_ops/attention/attention_pieces.h"
+
+#include <utility>
+
+namespace npugraph::npu_ops {
+namespace {
+
+// `bytes` of the elements of a row -> these, of the type.
+Tensor elements(const Tensor& bytes, at::ScalarType type) { return bytes.contiguous().view(type); }
+
+// The first elements of heads of a key, and all of them, in float32.
+std::pair<Tensor, Tensor> from_tiles(const KeysInTiles& tiles, const Tensor& rows, at::ScalarType rope_type) {
+  const int64_t rope_bytes = tiles.rope_size * static_cast<int64_t>(c10::elementSize(rope_type));
+  const int64_t scale_bytes = static_cast<int64_t>(sizeof(float));
+  const c10::SymInt size = (rows.sym_size(-1) - rope_bytes) * tiles.tile_size / (tiles.tile_size + scale_bytes);
+  const c10::SymInt scales_at = size + rope_bytes;
+  const Tensor scales = elements(rows.narrow_symint(-1, scales_at, rows.sym_size(-1) - scales_at), at::kFloat);
+  const Tensor in_tiles = wide(rows.narrow_symint(-1, 0, size)).unflatten_symint(-1, {-1, tiles.tile_size});
+  const Tensor first = (in_tiles * scales.unsqueeze(-1)).flatten(-2);
+  const Tensor rope = elements(rows.narrow_symint(-1, size, rope_bytes), rope_type);
+  return {first, at::cat({first, wide(rope)}, -1)};
+}
+
+}  // namespace
+
+AttentionPieces::Piece AttentionPieces::piece(int64_t index) const {
+  Piece out{.query = pairs.of_queries(query, index),
+            .key = pairs.of_keys(key, index),
+            .value = pairs.of_keys(value, index),
+            .weighting = {}};
+  if (key_rope) out.key = at::cat({out.key, pairs.of_keys(*key_rope, index)}, -1);
+  if (tiles) {
+    out.value = from_tiles(*tiles, out.value, query.scalar_type()).first;
+    out.key = from_tiles(*tiles, out.key, query.scalar_type()).second;
+  }
+  check_heads(op, out.query, out.key, out.value);
+  out.weighting = weighting(index, out.query, out.key);
+  return out;
+}
+
+Attention AttentionPieces::attend() const {
+  std::vector<Tensor> results, maxima, sums;
+  for (int64_t index = 0; index < pairs.count(); ++index) {
+    const Piece one = piece(index);
+    const Attention out = attend_with_statistics(one.query, one.key, one.value, one.weighting);
+    results.push_back(out.result);
+    maxima.push_back(out.max);
+    sums.push_back(out.sum);
+  }
+  return {pairs.join_queries(results), pairs.join_queries(maxima), pairs.join_queries(sums)};
+}
+
+AttentionGradients AttentionPieces::gradients(const Attention& saved, const Tensor& gradient) const {
+  std::vector<Tensor> queries, keys, values;
+  for (int64_t index = 0; index < pairs.count(); ++index) {
+    const Piece one = piece(index);
+    const auto part = [&](const Tensor& tensor) { return pairs.of_queries(tensor, index); };
+    const Attention of_piece{part(saved.result), part(saved.max), part(saved.sum)};
+    const AttentionGradients out =
+        attention_gradients(one.query, one.key, one.value, one.weighting, of_piece, part(gradient));
+    queries.push_back(out.query);
+    keys.push_back(out.key);
+    values.push_back(out.value);
+  }
+  return {.query = pairs.join_queries(queries),
+          .key = pairs.join_keys(keys),
+          .value = pairs.join_keys(values),
+          .scores = {},
+          .sink = {}};
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of attention that are operators of their own: softmax with what comes before and after it, results merged.
+#include <tuple>
+
+#include "torch/npu_ops/attention/attention_core.h"
+#include "torch/npu_ops/attention/attention_dropout.h"
+#include "torch/npu_ops/attention/attention_layout.h"
+#include "torch/npu_ops/attention/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::Scalar;
+
+// As a score it is 0 after the softmax, unless a row has no other (Megatron-LM, 2019).
+constexpr double kMaskedScore = -10000;
+
+Tensor triangle(const Tensor& x) {
+  const Tensor ones = at::ones_symint({x.sym_size(-2), x.sym_size(-1)}, x.options().dtype(at::kBool));
+  return ones.triu(1);
+}
+
+Tensor scaled_masked_softmax(const Tensor& x, const Tensor& mask, const Scalar& scale, bool fixed_triu_mask) {
+  check_floating("npu_scaled_masked_softmax", "x", x);
+  check_dims("npu_scaled_masked_softmax", "x", x, 4, 4);
+  const Tensor dropped = fixed_triu_mask ? triangle(x) : mask.to(at::kBool);
+  return wide(x).mul(scale).masked_fill(dropped, kMaskedScore).softmax(-1).to(x.scalar_type());
+}
+
+Tensor scaled_masked_softmax_backward(const Tensor& y_grad, const Tensor& y, const Tensor& mask, const Scalar& scale,
+                                      bool fixed_triu_mask) {
+  check_same_shape("npu_scaled_masked_softmax_backward", "y_grad", y_grad, "y", y);
+  const Tensor dropped = fixed_triu_mask ? triangle(y) : mask.to(at::kBool);
+  return softmax_gradient(y_grad, y, -1).mul(scale).masked_fill(dropped, 0).to(y_grad.scalar_type());
+}
+
+Tensor masked_softmax_with_bias(const Tensor& x, const OptionalTensor& mask, const Tensor& bias, double scale,
+                                int64_t) {
+  const char* op = "npu_masked_softmax_with_rel_pos_bias";
+  check_dims(op, "x", x, 4, 5);
+  // [batches, windows, heads, rows, columns]
+  const bool windows = mask && mask->defined();
+  const c10::SymInt count = windows ? mask->sym_size(-3 - (mask->dim() > 3 ? 1 : 0)) : c10::SymInt(1);
+  const Tensor by_windows = x.dim() == 5 ? x : x.unflatten_symint(0, {-1, count});
+  Tensor scores = wide(by_windows) * scale;
+  const auto matrix = [&](const Tensor& t, int64_t dim) {
+    return wide(t)
+        .reshape_symint({t.sym_numel() / (t.sym_size(-1) * t.sym_size(-2)), t.sym_size(-2), t.sym_size(-1)})
+        .unsqueeze(dim);
+  };
+  if (windows) scores = scores + matrix(*mask, 1);
+  scores = scores + matrix(bias, 0);
+  return scores.softmax(-1).reshape_symint(x.sym_sizes()).to(x.scalar_type());
+}
+
+Tensor attn_softmax_(const Tensor& input) {
+  input.copy_(wide(input).softmax(-1));
+  return input;
+}
+
+Tensor attn_softmax_backward_(const Tensor& input, const Tensor& grad_output, const Tensor& values) {
+  const Tensor of_weights = wide(grad_output).matmul(wide(values).transpose(-1, -2));
+  input.copy_(softmax_gradient(of_weights, input, -1));
+  return input;
+}
+
+Tensor transposed(const Tensor& x, bool transposes) { return transposes ? x.transpose(-1, -2) : x; }
+
+// [batches, heads, rows, size] -> [batches * rows, heads * size]
+Tensor as_rows(const Tensor& x) { return x.transpose(1, 2).flatten(2).flatten(0, 1).contiguous(); }
+
+// Weights, and, from these, all that is asked for.
+std::tuple<Tensor, Tensor, Tensor> fused_attention_fwd(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                       const Tensor& mask, const Scalar& scale, double keep_prob,
+                                                       bool query_transpose, bool key_transpose, bool, bool,
+                                                       bool value_transpose, bool) {
+  check_dims("npu_fused_attention_score", "query_layer", query, 4, 4);
+  const Tensor q = wide(transposed(query, query_transpose)), k = wide(transposed(key, key_transpose));
+  const Tensor weights = (q.matmul(k.transpose(-1, -2)) * scale + wide(mask)).softmax(-1);
+  const Dropped kept = drop(weights, keep_prob);
+  const Tensor out = kept.result.matmul(wide(transposed(value, value_transpose)));
+  return {as_rows(out).to(query.scalar_type()), weights.to(query.scalar_type()), kept.bits};
+}
+
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                       const Scalar& scale, double keep_prob, bool query_transpose, bool key_transpose, bool a, bool b,
+                       bool value_transpose, bool dx_transpose) {
+  return std::get<0>(fused_attention_fwd(query, key, value, mask, scale, keep_prob, query_transpose, key_transpose, a,
+                                         b, value_transpose, dx_transpose));
+}
+
+std::tuple<Tensor, Tensor, Tensor> fused_attention_grad(const Tensor& grad_output, const Tensor& softmax_output,
+                                                        const Tensor& query, const Tensor& key, const Tensor& value,
+                                                        const Tensor& mask, const Scalar& scale, double keep_prob,
+                                                        bool query_transpose, bool key_transpose, bool value_transpose,
+                                                        bool) {
+  const Tensor q = wide(transposed(query, query_transpose)), k = wide(transposed(key, key_transpose));
+  const Tensor v = wide(transposed(value, value_transpose));
+  const Tensor given =
+      wide(grad_output).reshape_symint({v.sym_size(0), q.sym_size(2), v.sym_size(1), v.sym_size(3)}).transpose(1, 2);
+  const Tensor weights = wide(softmax_output);
+  const Tensor of_weights = drop_again(given.matmul(v.transpose(-1, -2)), mask, keep_prob);
+  const Tensor of_scores = softmax_gradient(of_weights, weights, -1).mul(scale);
+  const auto typed = [&](const Tensor& x, bool transposes) {
+    return transposed(x, transposes).contiguous().to(query.scalar_type());
+  };
+  return {typed(of_scores.matmul(k), query_transpose), typed(of_scores.transpose(-1, -2).matmul(q), key_transpose),
+          typed(drop_again(weights, mask, keep_prob).transpose(-1, -2).matmul(given), value_transpose)};
+}
+
+std::tuple<Tensor, Tensor> attention_update(at::TensorList lse, at::TensorList local_out, int64_t update_type) {
+  const char* op = "npu_attention_update";
+  TORCH_CHECK(!lse.empty() && lse.size() == local_out.size(), op, ": lse has ", lse.size(), " tensors and local_out ",
+              local_out.size(), ", allowed are as many, at least 1");
+  TORCH_CHECK(update_type == 0 || update_type == 1, op, ": update_type is ", update_type, ", allowed are 0 and 1");
+  std::vector<Tensor> lses;
+  for (const Tensor& one : lse) lses.push_back(one.dim() < local_out[0].dim() ? one.unsqueeze(-1) : one);
+  const Merged out = merge(local_out.vec(), lses);
+  const Tensor result = out.result.to(local_out[0].scalar_type());
+  if (update_type == 0) return {result, out.lse.new_empty({0})};
+  return {result, out.lse.reshape_symint(lse[0].sym_sizes())};
+}
+
+// One number for each row of each head, of copies, for what is in `axes`.
+Tensor factor(const Tensor& statistics, Axes axes, const Tensor& like) {
+  const Tensor one = statistics.narrow(-1, 0, 1);
+  if (is_packed(axes)) return one;  // [T, N, 1]
+  const c10::SymInt size = like.sym_size(-1) / one.sym_size(1);
+  return from_heads(one.expand_symint({-1, -1, -1, size}), axes);
+}
+
+std::tuple<Tensor, Tensor, Tensor> ring_attention_update(const Tensor& prev_out, const Tensor& prev_max,
+                                                         const Tensor& prev_sum, const Tensor& cur_out,
+                                                         const Tensor& cur_max, const Tensor& cur_sum,
+                                                         const OptionalTensor&, c10::string_view layout,
+                                                         c10::string_view) {
+  const char* op = "npu_ring_attention_update";
+  TORCH_CHECK(layout == "SBH" || layout == "TND", op, ": input_layout is \"", layout, "\", allowed are SBH and TND");
+  check_same_shape(op, "cur_attn_out", cur_out, "prev_attn_out", prev_out);
+  const Axes axes = layout_of(op, layout).in;
+  const Tensor max = prev_max.maximum(cur_max);
+  const Tensor before = prev_sum * (prev_max - max).exp(), now = cur_sum * (cur_max - max).exp();
+  const Tensor sum = before + now;
+  const Tensor out =
+      wide(prev_out) * factor(before / sum, axes, prev_out) + wide(cur_out) * factor(now / sum, axes, prev_out);
+  return {out.to(prev_out.scalar_type()), max, sum};
+}
+
+constexpr const char* kFused =
+    "dropout(softmax(query @ key^T * scale + attention_mask)) @ value, as [batches * rows, heads * size]";
+
+}  // namespace
+
+void define_attention_softmax(Definitions& npu) {
+  npu.composed("npu_scaled_masked_softmax", &scaled_masked_softmax,
+               "softmax over the last dimension of x * scale, with -10000 where mask is true, or above the diagonal "
+               "(fixed_triu_mask)");
+  npu.composed("npu_scaled_masked_softmax_backward", &scaled_masked_softmax_backward,
+               "the gradient of npu_scaled_masked_softmax from its result");
+  npu.composed(
+      "npu_masked_softmax_with_rel_pos_bias", &masked_softmax_with_bias,
+      "softmax(x * scale_value + atten_mask of the window + relative_pos_bias of the head) (Swin, Liu et al., 2021)");
+  npu.composite("npu_attn_softmax_", &attn_softmax_, "softmax over the last dimension, in place");
+  npu.composed(
+      "npu_attn_softmax_backward_", &attn_softmax_backward_,
+      "the gradient of softmax from its result, input, in place; that of the result is grad_output @ values^T");
+  npu.composed("npu_fused_attention_score", &fused_attention, kFused);
+  npu.composed("npu_fused_attention_score_fwd", &fused_attention_fwd,
+               "npu_fused_attention_score, its weights, and bits that are 1 where dropout keeps a weight");
+  for (const char* name : {"npu_fused_attention_score_grad", "npu_fused_attention_score_backward"})
+    npu.composed(
+        name, &fused_attention_grad,
+        "gradients of npu_fused_attention_score for query, key, value from weights and bits of the forward call");
+  npu.composed(
+      "npu_attention_update", &attention_update,
+      "results of attention to disjoint keys, with the logarithms of their sums of exponentials, merged: sum of "
+      "local_out * exp(lse - lse of all). update_type 1: and lse of all");
+  npu.composed(
+      "npu_ring_attention_update", &ring_attention_update,
+      "results of attention to disjoint keys, with maxima and sums of exponentials, merged (Ring Attention, Liu et "
+      "al., 2023)");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention for training, forward and backward.
+#include "torch/npu_ops/attention/fusion_attention.h"
+
+#include "torch/npu_ops/attention/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+Attention forward_of(const FusionAttention::Piece& piece) {
+  const Weighting& weighting = piece.weighting;
+  if (weighting.sink.defined() || weighting.kept.defined())
+    return attend_with_statistics(piece.query, piece.key, piece.value, weighting);
+  Attention out = statistics(piece.query, piece.key, weighting);
+  out.result = attend(piece.query, piece.key, piece.value, weighting);
+  return out;
+}
+
+struct Forward {
+  Tensor result, max, sum;
+};
+
+Forward forward(const FusionAttention& call) {
+  std::vector<Tensor> results, maxima, sums;
+  for (const FusionAttention::Piece& piece : call.pieces()) {
+    const Attention out = forward_of(piece);
+    results.push_back(out.result);
+    maxima.push_back(out.max);
+    sums.push_back(out.sum);
+  }
+  return {call.joined_queries(results), call.joined_statistics(maxima), call.joined_statistics(sums)};
+}
+
+// npu_fusion_attention and _v2: numbers make the dropout.
+void fusion_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const FusionAttention attention(call);
+  const Forward out = forward(attention);
+  call.give(out.result, out.max, out.sum, out.result.new_empty({0}), attention.seed_value, attention.offset,
+            attention.weights);
+}
+
+Tensor one_number(const Tensor& like, int64_t number) { return at::full({1}, number, like.options().dtype(at::kLong)); }
+
+void fusion_attention_v3(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const FusionAttention attention(call);
+  const Forward out = forward(attention);
+  call.give(out.result, out.max, out.sum, out.result.new_empty({0}),
+            attention.seed.defined() ? attention.seed : one_number(out.result, 0),
+            one_number(out.result, attention.offset));
+}
+
+struct Shapes {
+  Tensor result, statistics;
+};
+
+Shapes empty_results(const CallArguments& call) {
+  const Axes axes = layout_of(call.op(), call.text({"input_layout"})).in;
+  const Tensor &query = call.tensor({"query"}), &value = call.tensor({"value"}), &key = call.tensor({"key"});
+  const Tensor heads = to_heads(call.op(), "query", query, axes, call.integer({"head_num"}));
+  const bool flat = axes == Axes::kBSH || axes == Axes::kSBH;
+  const c10::SymInt size = flat ? value.sym_size(-1) / (key.sym_size(-1) / heads.sym_size(3)) : value.sym_size(-1);
+  const Tensor result = heads.new_empty_symint({heads.sym_size(0), heads.sym_size(1), heads.sym_size(2), size});
+  const auto type = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor rows = at::empty_symint({heads.sym_size(0), heads.sym_size(1), heads.sym_size(2), kStatisticsCopies},
+                                       heads.options().dtype(type));
+  return {from_heads(result, axes), statistics_from_heads(rows, axes)};
+}
+
+void fusion_attention_v3_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Shapes out = empty_results(call);
+  const auto integer = out.result.options().dtype(at::kLong);
+  call.give(out.result, out.statistics, at::empty_like(out.statistics), out.result.new_empty({0}),
+            at::empty({1}, integer), at::empty({1}, integer));
+}
+
+void infer_output(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Shapes out = empty_results(call);
+  call.give(out.result, out.statistics, at::empty_like(out.statistics));
+}
+
+// A tensor that calls pass on, and that nothing is written to.
+void workspace(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(call.tensor({"query"}).new_empty({1}));
+}
+
+struct Gradients {
+  Tensor query, key, value, pse, query_rope, key_rope, sink;
+};
+
+Attention saved_of(const CallArguments& call, const FusionAttention& attention, const FusionAttention::Piece& piece,
+                   size_t index) {
+  const Tensor max = call.optional_tensor({"softmax_max"}), sum = call.optional_tensor({"softmax_sum"});
+  const Tensor result = call.optional_tensor({"attention_in"});
+  if (!max.defined() || !sum.defined() || !result.defined())
+    return attend_with_statistics(piece.query, piece.key, piece.value, piece.weighting);
+  return {attention.queries_of("attention_in", result, index), attention.statistics_of(max, index),
+          attention.statistics_of(sum, index)};
+}
+
+// Of each part, `size` elements of heads from `start`.
+std::vector<Tensor> narrowed(std::vector<Tensor> parts, const c10::SymInt& start, const c10::SymInt& size) {
+  for (Tensor& part : parts) part = part.narrow_symint(-1, start, size);
+  return parts;
+}
+
+Gradients backward(const CallArguments& call) {
+  const FusionAttention attention(call);
+  std::vector<Tensor> queries, keys, values, scores;
+  Tensor sink;
+  const auto pieces = attention.pieces();
+  for (size_t index = 0; index < pieces.size(); ++index) {
+    const FusionAttention::Piece& piece = pieces[index];
+    const Attention saved = saved_of(call, attention, piece, index);
+    const Tensor given = attention.queries_of("dy", call.tensor({"dy"}), index);
+    const AttentionGradients out =
+        attention_gradients(piece.query, piece.key, piece.value, piece.weighting, saved, given);
+    queries.push_back(out.query);
+    keys.push_back(out.key);
+    values.push_back(out.value);
+    scores.push_back(out.scores);
+    if (out.sink.defined()) sink = sink.defined() ? sink + out.sink : out.sink;
+  }
+  const Tensor none = call.tensor({"query"}).new_empty({0});
+  const c10::SymInt rope = attention.rope_size.value_or(0), size = queries.front().sym_size(-1) - rope;
+  const auto rope_of = [&](const std::vector<Tensor>& parts) { return narrowed(parts, size, rope); };
+  Gradients out;
+  out.query = attention.joined_queries(narrowed(queries, 0, size));
+  out.key = attention.joined_keys(narrowed(keys, 0, size));
+  out.value = attention.joined_keys(values);
+  out.pse = attention.gradient_of_pse(scores);
+  out.query_rope = attention.rope_size ? attention.joined_queries(rope_of(queries)) : none;
+  out.key_rope = attention.rope_size ? attention.joined_keys(rope_of(keys)) : none;
+  out.sink = sink.defined() ? sink : none;
+  return out;
+}
+
+void fusion_attention_grad(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Gradients out = backward(call);
+  call.give(out.query, out.key, out.value, out.pse, out.sink);
+}
+
+void fusion_attention_grad_v2(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Gradients out = backward(call);
+  call.give(out.query, out.key, out.value, out.pse, out.query_rope, out.key_rope, out.sink);
+}
+
+void grad_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& query = call.tensor({"query"});
+  const auto like = [&](const char* name) {
+    const Tensor given = call.optional_tensor({name});
+    return given.defined() ? given.new_empty_symint(given.sym_sizes()) : query.new_empty({0});
+  };
+  call.give(like("query"), like("key"), like("value"), like("pse"), like("sink"));
+}
+
+// Runs the operator without .out and copies its results.
+template <auto* Kernel>
+void into_out(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const std::vector<Tensor> out = call.tensors({"out"});
+  Kernel(op, stack);
+  const size_t results = op.schema().returns().size();
+  TORCH_CHECK(out.size() == results, call.op(), ": out has ", out.size(), " tensors, and there are ", results,
+              " results");
+  for (size_t index = 0; index < results; ++index) {
+    c10::IValue& result = torch::jit::peek(*stack, index, results);
+    if (out[index].sym_numel() == result.toTensor().sym_numel())
+      out[index].copy_(result.toTensor().view_as(out[index]));
+    result = out[index];
+  }
+}
+
+void given_out(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const std::vector<Tensor> out = call.tensors({"out"});
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  for (const Tensor& tensor : out) stack->emplace_back(tensor);
+}
+
+constexpr const char* kForward =
+    "dropout(softmax(scale * (query @ key^T + pse), of what sparse_mode and atten_mask let a row see)) @ value. "
+    "Results: "
+    "this, softmax maximum and sum, 8 copies each, in float32, [B, N, S, 8] or [T, N, 8], an empty tensor, and what "
+    "the "
+    "gradient needs to make the same dropout: seed, offset, number of weights. A row that sees nothing gives 0";
+constexpr const char* kBackward =
+    "gradients of npu_fusion_attention from its saved maxima and sums (FlashAttention-2, Dao, 2023): of query, key, "
+    "value, "
+    "pse, sink; empty ones for what is not given";
+
+}  // namespace
+
+void define_fusion_attention(Definitions& npu) {
+  npu.composed("npu_fusion_attention", boxed<&fusion_attention>(), kForward);
+  npu.composed(
+      "npu_fusion_attention_v2", boxed<&fusion_attention>(),
+      "npu_fusion_attention, with query_rope and key_rope as further elements of heads. pse_type 0: pse is added "
+      "after the scale; 1: before it; 2, 3: pse holds slopes of distances or of their roots (ALiBi, Press et al., "
+      "2022)");
+  npu.computed("npu_fusion_attention_v3", boxed<&fusion_attention_v3>(), boxed<&fusion_attention_v3_meta>(),
+               "npu_fusion_attention with lengths, seed and offset as tensors");
+  npu.computed("npu_fusion_attention_v3.out", boxed<&into_out<&fusion_attention_v3>>(), boxed<&given_out>(),
+               "npu_fusion_attention_v3 into out");
+  npu.composed("npu_fusion_attention_grad", boxed<&fusion_attention_grad>(), kBackward);
+  npu.composed("npu_fusion_attention_grad_v2", boxed<&fusion_attention_grad_v2>(),
+               "gradients of npu_fusion_attention_v2: of query, key, value, pse, query_rope, key_rope, sink");
+  npu.computed("npu_fusion_attention_grad_v3", boxed<&fusion_attention_grad>(), boxed<&grad_meta>(),
+               "npu_fusion_attention_grad with lengths, seed and offset as tensors");
+  npu.computed("npu_fusion_attention_grad_v3.out", boxed<&into_out<&fusion_attention_grad>>(), boxed<&given_out>(),
+               "npu_fusion_attention_grad_v3 into out");
+  npu.composed("_npu_fusion_attention_v3_infer_output", boxed<&infer_output>(),
+               "tensors for the first three results of npu_fusion_attention_v3, with nothing in them");
+  npu.composed("_npu_fusion_attention_grad_v3_infer_output", boxed<&grad_meta>(),
+               "tensors for the results of npu_fusion_attention_grad_v3, with nothing in them");
+  for (const char* name :
+       {"_npu_fusion_attention_v3_get_max_workspace", "_npu_fusion_attention_grad_v3_get_max_workspace"})
+    npu.composed(name, boxed<&workspace>(), "a tensor to pass as workspace, of which no use is made");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What npu_fusion_attention, its versions and their gradients are given, as attention of single sequences.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "torch/npu_ops/attention/attention_core.h"
+#include "torch/npu_ops/attention/attention_dropout.h"
+#include "torch/npu_ops/attention/attention_layout.h"
+#include "torch/npu_ops/attention/attention_mask.h"
+#include "torch/npu_ops/attention/attention_sequences.h"
+#include "torch/npu_ops/framework/call_arguments.h"
+
+namespace npugraph::npu_ops {
+
+class FusionAttention {
+ public:
+  // One sequence, or, where rows are not packed, all of them.
+  struct Piece {
+    Tensor query, key, value;
+    Weighting weighting;
+  };
+
+  explicit FusionAttention(const CallArguments& call);
+
+  std::vector<Piece> pieces() const;
+
+  // Of the pieces of a tensor of queries, or of keys and values, in the layout of the call.
+  Tensor joined_queries(const std::vector<Tensor>& parts) const;
+  Tensor joined_keys(const std::vector<Tensor>& parts) const;
+  // [batches, N, rows, 8], or [T, N, 8], in float32: 8 copies.
+  Tensor joined_statistics(const std::vector<Tensor>& parts) const;
+  // A tensor like the queries, or like statistics, for one piece.
+  Tensor queries_of(const char* name, const Tensor& tensor, size_t piece) const;
+  Tensor statistics_of(const Tensor& tensor, size_t piece) const;
+  // In the type and shape of pse; `scores`: gradients of the scores of each piece.
+  Tensor gradient_of_pse(const std::vector<Tensor>& scores) const;
+
+  // What makes the dropout of a forward call: numbers that are 0 where nothing is drawn, or not known.
+  Tensor seed;
+  int64_t seed_value = 0, offset = 0, weights = 0;
+  // The last elements of heads of query and key that came as query_rope and key_rope.
+  std::optional<c10::SymInt> rope_size;
+
+ private:
+  void take_tensors(const CallArguments& call);
+  void take_lengths(const CallArguments& call);
+  void take_mask(const CallArguments& call);
+  void take_dropout(const CallArguments& call);
+  void take_seed(const CallArguments& call);
+  Weighting weighting(int64_t index, const Tensor& query, const Tensor& key, const c10::SymInt& first) const;
+  Tensor dropped(int64_t index, const Tensor& query, const Tensor& key) const;
+  Tensor bias(int64_t index, const Tensor& query, const Tensor& key) const;
+  Tensor part(const Tensor& given, int64_t index) const;
+  c10::SymInt count_weights() const;
+
+  const char* op_;
+  bool numbers_are_tensors_;  // lengths, seed and offset
+  Axes axes_;
+  Tensor query_, key_, value_;
+  std::optional<Sequences> query_sequences_, key_sequences_;  // of packed rows
+  Tensor mask_, pse_, pse_given_, sink_;
+  int64_t pse_type_ = 1, query_start_ = 0, key_start_ = 0;
+  MaskRule rule_;
+  std::vector<int64_t> prefix_;
+  double scale_ = 1;
+  Dropout dropout_;
+};
+
+}  // namespace npugraph::npu_ops

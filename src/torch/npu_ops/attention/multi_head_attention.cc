@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention with the linear layers before and after it, and with the normalisation before these. In float32.
+#include <cmath>
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/attention/attention_core.h"
+#include "torch/npu_ops/attention/attention_dropout.h"
+#include "torch/npu_ops/attention/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+bool has(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
+
+// Weights and biases as of torch.nn.Linear.
+Tensor through(const Tensor& rows, const Tensor& weight, const OptionalTensor& bias) {
+  const Tensor out = wide(rows).matmul(wide(weight).t());
+  return has(bias) ? out + wide(*bias) : out;
+}
+
+// [batches * length, heads * size] -> [batches, heads, length, size], and back.
+Tensor in_heads(const Tensor& rows, const c10::SymInt& length, const c10::SymInt& heads) {
+  return rows.unflatten_symint(0, {rows.sym_size(0) / length, length})
+      .unflatten_symint(2, {heads, rows.sym_size(1) / heads})
+      .transpose(1, 2);
+}
+Tensor in_rows(const Tensor& heads) { return heads.transpose(1, 2).flatten(2).flatten(0, 1); }
+
+struct Sizes {
+  int64_t heads, size, source, target;
+  double scale() const { return 1 / std::sqrt(static_cast<double>(size)); }
+};
+
+void check_rows(const char* op, const char* name, const Tensor& rows, int64_t length) {
+  check_floating(op, name, rows);
+  check_dims(op, name, rows, 2, 2);
+  TORCH_CHECK(length > 0 && rows.sym_size(0) % length == 0, op, ": ", name, " has ", rows.sym_size(0),
+              " rows, which are no batches of ", length);
+}
+
+void check_weight(const char* op, const char* name, const Tensor& weight, const Sizes& sizes) {
+  check_dims(op, name, weight, 2, 2);
+  TORCH_CHECK(weight.sym_size(0) == sizes.heads * sizes.size, op, ": ", name, " has ", weight.sym_size(0),
+              " rows, and not those of ", sizes.heads, " heads of size ", sizes.size);
+}
+
+double keep_prob_of(const char* op, double dropout_prob) {
+  TORCH_CHECK(dropout_prob >= 0 && dropout_prob <= 1, op, ": dropout_prob is ", dropout_prob, ", allowed are 0 to 1");
+  return 1 - dropout_prob;
+}
+
+using Eight = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+Eight multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& query_weight,
+                           const Tensor& key_weight, const Tensor& value_weight, const Tensor& attn_mask,
+                           const Tensor& out_proj_weight, const OptionalTensor& query_bias,
+                           const OptionalTensor& key_bias, const OptionalTensor& value_bias,
+                           const OptionalTensor& out_proj_bias, const OptionalTensor& dropout_mask,
+                           int64_t attn_head_num, int64_t attn_dim_per_head, int64_t src_len, int64_t tgt_len,
+                           double dropout_prob, bool softmax_use_float) {
+  const char* op = "npu_multi_head_attention";
+  const Sizes sizes{attn_head_num, attn_dim_per_head, src_len, tgt_len};
+  check_rows(op, "query", query, tgt_len);
+  check_rows(op, "key", key, src_len);
+  check_rows(op, "value", value, src_len);
+  check_weight(op, "query_weight", query_weight, sizes);
+  check_weight(op, "key_weight", key_weight, sizes);
+  check_weight(op, "value_weight", value_weight, sizes);
+  const double keep_prob = keep_prob_of(op, dropout_prob);
+  const Tensor q = in_heads(through(query, query_weight, query_bias), tgt_len, attn_head_num);
+  const Tensor k = in_heads(through(key, key_weight, key_bias), src_len, attn_head_num);
+  const Tensor v = in_heads(through(value, value_weight, value_bias), src_len, attn_head_num);
+  const Tensor weights = (q.matmul(k.transpose(-1, -2)) * sizes.scale() + wide(attn_mask)).softmax(-1);
+  const Dropped kept = has(dropout_mask) ? Dropped{drop_again(weights, *dropout_mask, keep_prob), dropout_mask->clone()}
+                                         : drop(weights, keep_prob);
+  const Tensor context = in_rows(kept.result.matmul(v));
+  const auto typed = [&](const Tensor& x) { return x.contiguous().to(query.scalar_type(), false, /*copy=*/true); };
+  return {typed(through(context, out_proj_weight, out_proj_bias)),
+          kept.bits,
+          typed(q),
+          typed(k),
+          typed(v),
+          softmax_use_float ? weights : typed(weights),
+          typed(kept.result),
+          typed(context)};
+}
+
+// Gradients of rows @ weight^T + bias, given that of the result.
+struct LinearGradients {
+  Tensor rows, weight, bias;
+};
+
+LinearGradients linear_gradients(const Tensor& gradient, const Tensor& rows, const Tensor& weight,
+                                 const OptionalTensor& bias) {
+  return {gradient.matmul(wide(weight)).to(rows.scalar_type()),
+          gradient.t().matmul(wide(rows)).to(weight.scalar_type()),
+          has(bias) ? gradient.sum(0).to(bias->scalar_type()) : rows.new_empty({0})};
+}
+
+using Eleven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+Eleven multi_head_attention_backward(const Tensor& query, const Tensor& key, const Tensor& value,
+                                     const Tensor& query_weight, const Tensor& key_weight, const Tensor& value_weight,
+                                     const Tensor& out_proj_weight, const OptionalTensor& query_bias,
+                                     const OptionalTensor& key_bias, const OptionalTensor& value_bias,
+                                     const OptionalTensor& out_proj_bias, const Tensor& query_res,
+                                     const Tensor& key_res, const Tensor& value_res, const Tensor& attn_scores,
+                                     const Tensor& attn_res, const Tensor& context, const Tensor& y_grad,
+                                     const Tensor& dropout_mask, int64_t attn_head_num, int64_t attn_dim_per_head,
+                                     int64_t src_len, int64_t tgt_len, double dropout_prob,
+                                     bool /*softmax_use_float: the type of attn_scores says it*/) {
+  const char* op = "npu_multi_head_attention_backward";
+  const Sizes sizes{attn_head_num, attn_dim_per_head, src_len, tgt_len};
+  check_same_shape(op, "context", context, "query_res as rows", in_rows(query_res));
+  const double keep_prob = keep_prob_of(op, dropout_prob);
+  const LinearGradients out = linear_gradients(wide(y_grad), context, out_proj_weight, out_proj_bias);
+  const Tensor given = in_heads(wide(y_grad).matmul(wide(out_proj_weight)), tgt_len, attn_head_num);
+  const Tensor of_kept = given.matmul(wide(value_res).transpose(-1, -2));
+  const Tensor of_weights = drop_again(of_kept, dropout_mask, keep_prob);
+  const Tensor of_scores = softmax_gradient(of_weights, attn_scores, -1) * sizes.scale();
+  const auto of = [&](const Tensor& gradient, const Tensor& rows, const Tensor& weight, const OptionalTensor& bias) {
+    return linear_gradients(in_rows(gradient), rows, weight, bias);
+  };
+  const LinearGradients q = of(of_scores.matmul(wide(key_res)), query, query_weight, query_bias);
+  const LinearGradients k = of(of_scores.transpose(-1, -2).matmul(wide(query_res)), key, key_weight, key_bias);
+  const LinearGradients v = of(wide(attn_res).transpose(-1, -2).matmul(given), value, value_weight, value_bias);
+  return {q.weight, k.weight, v.weight, out.weight, q.rows, k.rows, v.rows, q.bias, k.bias, v.bias, out.bias};
+}
+
+std::vector<Tensor> attention_layernorm_qkv(const Tensor& x, const Tensor& kernel_query, const Tensor& kernel_key,
+                                            const Tensor& kernel_value, const Tensor& gamma, const Tensor& beta,
+                                            const OptionalTensor& bias_query, const OptionalTensor& bias_key,
+                                            const OptionalTensor& bias_value, int64_t seq_len, int64_t num_heads,
+                                            double eps) {
+  const char* op = "npu_fused_attention_layernorm_qkv_fwd";
+  check_rows(op, "x", x, seq_len);
+  check_last_dims(op, "gamma", gamma, "x", x);
+  check_same_shape(op, "beta", beta, "gamma", gamma);
+  const Tensor exact = wide(x);
+  const Tensor mean = exact.mean(1), variance = (exact - mean.unsqueeze(1)).square().mean(1);
+  const Tensor normed = (exact - mean.unsqueeze(1)) * variance.add(eps).rsqrt().unsqueeze(1) * wide(gamma) + wide(beta);
+  const Tensor norm = normed.to(x.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  const auto projected = [&](const Tensor& kernel, const OptionalTensor& bias) {
+    return in_heads(through(norm, kernel.t(), bias), seq_len, num_heads).contiguous().to(x.scalar_type());
+  };
+  const auto typed = [&](const Tensor& statistics) { return statistics.to(x.scalar_type()); };
+  return {norm,
+          projected(kernel_query, bias_query),
+          projected(kernel_key, bias_key),
+          projected(kernel_value, bias_value),
+          typed(mean),
+          typed(variance)};
+}
+
+std::vector<Tensor> attention_qkv_grad(const Tensor& grad_output_query, const Tensor& grad_output_key,
+                                       const Tensor& grad_output_value, const Tensor& query_kernel,
+                                       const Tensor& key_kernel, const Tensor& value_kernel,
+                                       const Tensor& hidden_states, const Tensor& grad_output_ln) {
+  const char* op = "npu_fused_attention_qkv_grad";
+  check_dims(op, "hidden_states", hidden_states, 2, 2);
+  check_same_shape(op, "grad_output_ln", grad_output_ln, "hidden_states", hidden_states);
+  Tensor of_hidden = wide(grad_output_ln);
+  std::vector<Tensor> kernels, biases;
+  const auto add = [&](const char* name, const Tensor& gradient, const Tensor& kernel) {
+    check_dims(op, name, gradient, 2, 4);
+    const Tensor rows = wide(gradient.dim() == 4 ? in_rows(gradient) : gradient);
+    of_hidden = of_hidden + rows.matmul(wide(kernel).t());
+    kernels.push_back(wide(hidden_states).t().matmul(rows).to(kernel.scalar_type()));
+    biases.push_back(rows.sum(0).to(kernel.scalar_type()));
+  };
+  add("grad_output_query", grad_output_query, query_kernel);
+  add("grad_output_key", grad_output_key, key_kernel);
+  add("grad_output_value", grad_output_value, value_kernel);
+  std::vector<Tensor> out{of_hidden.to(hidden_states.scalar_type())};
+  out.insert(out.end(), kernels.begin(), kernels.end());
+  out.insert(out.end(), biases.begin(), biases.end());
+  return out;
+}
+
+}  // namespace
+
+void define_multi_head_attention(Definitions& npu) {
+  npu.composed(
+      "npu_multi_head_attention", &multi_head_attention,
+      "q, k, v: query, key and value, (batches * length, columns), through the linear layers of their weights, as "
+      "heads "
+      "(batches, heads, length, size); y = dropout(softmax(q @ k^T / sqrt(size) + attn_mask)) @ v through the layer of "
+      "out_proj_weight (Vaswani et al., 2017). Results: y; bits that are 1 where dropout keeps a weight, dropout_mask "
+      "if it is given; q, k, v; weights before dropout, in float32 with softmax_use_float, and after it; what y is "
+      "made "
+      "from");
+  npu.composed(
+      "npu_multi_head_attention_backward", &multi_head_attention_backward,
+      "gradients of npu_multi_head_attention from its results: for the weights of query, key, value and out_proj, "
+      "for query, key and value, for the biases in the order of the weights (empty where there is none)");
+  npu.composed(
+      "npu_fused_attention_layernorm_qkv_fwd", &attention_layernorm_qkv,
+      "norm = torch.nn.functional.layer_norm(x), x of (batches * seq_len, columns); norm @ kernel + bias for query, "
+      "key and value, as heads (batches, num_heads, seq_len, size). Results: norm, these three, mean and variance of "
+      "each row");
+  npu.composed(
+      "npu_fused_attention_qkv_grad", &attention_qkv_grad,
+      "gradients of hidden_states @ kernel + bias of query, key and value: for hidden_states (plus "
+      "grad_output_ln), for the three kernels, for the three biases. Those of the results are as heads or rows");
+}
+
+}  // namespace npugraph::npu_ops

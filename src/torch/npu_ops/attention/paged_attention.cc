@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention to a cache in pages, and of packed rows, under the names of the atb namespace.
+#include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/attention/packed_call.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+// Writes `result` to the argument out; the call gives that, or nothing.
+void give_out(CallArguments& call, const OperatorHandle& op, CallArguments::Names names, const Tensor& result) {
+  const Tensor out = call.tensor(names);
+  out.copy_(result.view_as(out));
+  if (op.schema().returns().empty()) return call.give();
+  call.give(out);
+}
+
+void cache_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  give_out(call, op, {"out", "output"}, attend_packed(call.op(), cache_call(call), false).result);
+}
+
+void cache_attention_result(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& query = call.tensor({"query"});
+  call.give(attend_packed(call.op(), cache_call(call), false).result.view_as(query));
+}
+
+// Values are the first elements of keys.
+void latent_cache_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& cache = call.tensor({"key_cache"});
+  const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
+  const bool in_pieces = is_in_pieces(call, "key_cache", cache, query.sym_size(3));
+  const StoredRows values = cache_of(call, "key_cache", cache, in_pieces, call.integer({"mla_vheadsize"}));
+  const PackedCall packed =
+      cache_call(call, query, std::nullopt, cache_of(call, "key_cache", cache, in_pieces), values);
+  give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result);
+}
+
+// Queries, keys and values that are packed, of the same lengths.
+void flash_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const std::vector<int64_t> lengths = lengths_of(call, {"seq_len"});
+  const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
+  const PackedCall packed =
+      rows_call(call, query, lengths, lengths, packed_keys(call, "key"), packed_keys(call, "value"));
+  give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result);
+}
+
+bool is_quantised(const CallArguments& call) { return call.tensor({"q_nope"}).scalar_type() == at::kChar; }
+
+// One for each head, with which products of int8 are multiplied.
+Tensor factors(const CallArguments& call, const char* name) {
+  const Tensor given = call.optional_tensor({name});
+  TORCH_CHECK(given.defined(), call.op(), ": ", name, " is needed where q_nope is of type Char");
+  return wide(given).reshape({-1, 1});
+}
+
+Tensor with_rope(const CallArguments& call) {
+  const int64_t heads = heads_of(call);
+  Tensor nope = packed_rows(call, "q_nope", call.tensor({"q_nope"}), heads);
+  if (is_quantised(call)) nope = wide(nope) * factors(call, "qk_descale").unsqueeze(-1);
+  const Tensor rope = packed_rows(call, "q_rope", call.tensor({"q_rope"}), heads);
+  return at::cat({nope, rope.to(nope.scalar_type())}, -1);
+}
+
+PackedResult latent_attention(const CallArguments& call, bool wants_lse) {
+  const std::string mode = call.text({"cache_mode"});
+  const bool in_pieces = mode == "nzcache" || mode == "int8_nzcache";
+  TORCH_CHECK(mode.empty() || mode == "krope_ctkv" || in_pieces, call.op(), ": cache_mode is \"", mode,
+              "\", allowed are \"krope_ctkv\", \"nzcache\" and \"int8_nzcache\"");
+  const StoredRows latent = cache_of(call, "ctkv", call.tensor({"ctkv"}), in_pieces);
+  PackedCall packed = cache_call(call, with_rope(call), call.integers({"qseqlen"}), latent, latent);
+  packed.key_rope = cache_of(call, "k_rope", call.tensor({"k_rope"}), in_pieces);
+  PackedResult out = attend_packed(call.op(), packed, wants_lse);
+  if (!is_quantised(call)) return out;
+  out.result = (out.result * factors(call, "pv_descale")).to(call.tensor({"q_rope"}).scalar_type());
+  return out;
+}
+
+void multi_head_latent_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(latent_attention(call, false).result);
+}
+
+void multi_head_latent_attention_out(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  give_out(call, op, {"output"}, latent_attention(call, false).result);
+}
+
+Tensor empty_lse(const CallArguments& call) {
+  const Tensor& query = call.tensor({"q_nope"});
+  const c10::SymInt rows = call.flag({"return_lse"}) ? query.sym_size(0) : c10::SymInt(0);
+  return at::empty_symint({rows, heads_of(call), 1}, query.options().dtype(at::kFloat));
+}
+
+void multi_head_latent_attention_lse(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const PackedResult out = latent_attention(call, call.flag({"return_lse"}));
+  call.give(out.result, out.lse.defined() ? out.lse.to(at::kFloat) : empty_lse(call));
+}
+
+void multi_head_latent_attention_lse_out(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const PackedResult out = latent_attention(call, call.flag({"return_lse"}));
+  const Tensor output = call.tensor({"output"}), lse = call.tensor({"lse"});
+  output.copy_(out.result.view_as(output));
+  if (out.lse.defined()) lse.copy_(out.lse.view_as(lse));
+  call.give(output, lse);
+}
+
+Tensor empty_latent_result(const CallArguments& call) {
+  const Tensor& query = call.tensor({"q_nope"});
+  const int64_t heads = heads_of(call);
+  const c10::SymInt size = query.dim() == 3 ? query.sym_size(2) : query.sym_size(1) / heads;
+  return call.tensor({"q_rope"}).new_empty_symint({query.sym_size(0), heads, size});
+}
+
+void latent_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(empty_latent_result(call));
+}
+
+void latent_lse_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(empty_latent_result(call), empty_lse(call));
+}
+
+// [T, heads, size] and [heads, T] of packed rows, merged with what was computed of other keys.
+PackedResult ring(const CallArguments& call) {
+  const std::vector<int64_t> lengths = lengths_of(call, {"seqlen"});
+  const bool both = call.tensor({"seqlen"}).dim() == 2;
+  const size_t count = both ? lengths.size() / 2 : lengths.size();
+  PackedCall packed =
+      rows_call(call, with_rope(call), {lengths.begin(), lengths.begin() + count},
+                {lengths.end() - count, lengths.end()}, packed_keys(call, "k_nope"), packed_keys(call, "value"));
+  packed.key_rope = packed_keys(call, "k_rope");
+  PackedResult out = attend_packed(call.op(), packed, true);
+  const Tensor earlier = call.optional_tensor({"pre_out"}), earlier_lse = call.optional_tensor({"prev_lse"});
+  if (earlier.defined() && earlier_lse.defined() && call.text({"calc_type"}) != "calc_type_first_ring") {
+    const Merged merged = merge({earlier.view_as(out.result), out.result}, {earlier_lse.t().unsqueeze(-1), out.lse});
+    out = {merged.result.to(out.result.scalar_type()), merged.lse};
+  }
+  return {out.result, out.lse.squeeze(-1).t().contiguous().to(at::kFloat)};
+}
+
+void ring_mla(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const PackedResult out = ring(call);
+  call.give(out.result, out.lse);
+}
+
+void ring_mla_out(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const PackedResult out = ring(call);
+  const Tensor output = call.tensor({"output"}), lse = call.tensor({"softmax_lse"});
+  output.copy_(out.result.view_as(output));
+  lse.copy_(out.lse.view_as(lse));
+  call.give(output, lse);
+}
+
+void ring_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& query = call.tensor({"q_nope"});
+  const c10::SymInt rows = query.sym_size(0), heads = heads_of(call);
+  call.give(query.new_empty_symint({rows, heads, call.tensor({"value"}).sym_size(-1)}),
+            at::empty_symint({heads, rows}, query.options().dtype(at::kFloat)));
+}
+
+void load_cache(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  std::vector<int64_t> lengths = lengths_of(call, {"context_lens"});
+  if (call.flag({"cumsum"})) {
+    if (!lengths.empty() && lengths.front() == 0) lengths.erase(lengths.begin());
+    lengths = from_ends(call.op(), "context_lens", lengths);
+  }
+  const auto starts = call.integers({"seq_starts"}).value_or(std::vector<int64_t>(lengths.size(), 0));
+  const Tensor& table = call.tensor({"block_table"});
+  const auto load = [&](const char* name) {
+    const Tensor& cache = call.tensor({name});
+    check_dims(call.op(), name, cache, 4, 4);
+    std::vector<Tensor> parts;
+    for (size_t index = 0; index < lengths.size(); ++index) {
+      const int64_t end = starts[index] + lengths[index];
+      parts.push_back(from_pages(cache, PageForm::kBnBsND, cache.sym_size(2), table.select(0, index), end)
+                          .narrow(2, starts[index], lengths[index]));
+    }
+    return from_heads(at::cat(parts, 2), Axes::kTND);
+  };
+  call.give(load("key_cache"), load("value_cache"));
+}
+
+void load_cache_meta(const OperatorHandle& op, Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op.operator_name().name,
+                              ": sizes of the results are values of context_lens, which a "
+                              "graph does not know");
+}
+
+void gives_query(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& query = call.tensor({"query"});
+  call.give(query.new_empty_symint(query.sym_sizes()));
+}
+
+// Results that are arguments.
+void gives_out(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  std::vector<Tensor> out;
+  for (const c10::Argument& argument : op.schema().arguments())
+    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite())
+      out.push_back(call.tensor({argument.name().c_str()}));
+  call.give();
+  for (size_t index = 0; index < op.schema().returns().size(); ++index) stack->emplace_back(out[index]);
+}
+
+void workspace(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(call.tensor({"query", "q_nope"}).new_empty({1}));
+}
+
+constexpr const char* kPaged =
+    "attention of one query a sequence to context_lens rows of a cache [blocks, block size, heads, size], or [blocks, "
+    "heads * size / n, block size, n] (NZ), whose blocks block_table names, into out";
+constexpr const char* kPrefix =
+    "attention of seq_len packed queries a sequence to context_lens rows of a cache in blocks, the last of which are "
+    "those "
+    "of the queries, into out. Of the mask, what is above 0 drops, the rest is added";
+
+}  // namespace
+
+void define_paged_attention(Definitions& atb) {
+  const auto writes = [&](const char* name, torch::CppFunction kernel, const char* definition) {
+    atb.computed(name, std::move(kernel), boxed<&gives_out>(), definition);
+  };
+  for (const char* name : {"_npu_paged_attention", "_npu_paged_attention_v2.out"})
+    writes(name, boxed<&cache_attention>(), kPaged);
+  writes("_npu_paged_attention_quant", boxed<&cache_attention>(),
+         "_npu_paged_attention of a cache in int8, times k_descale and v_descale");
+  for (const char* name :
+       {"_npu_paged_attention_splitfuse", "_npu_flash_attention_qlens", "_npu_flash_attention_prefix_v2.out"})
+    writes(name, boxed<&cache_attention>(), kPrefix);
+  writes("_npu_paged_attention_mla", boxed<&latent_cache_attention>(),
+         "_npu_paged_attention, with the first mla_vheadsize elements of keys as values");
+  for (const char* name : {"_npu_flash_attention", "_npu_flash_attention_unpad"})
+    writes(name, boxed<&flash_attention>(),
+           "attention of packed rows, seq_len a sequence, into out. Of the mask, what is above 0 drops, the rest is "
+           "added");
+  for (const char* name : {"_npu_paged_attention_get_workspace", "_npu_paged_attention_v2_get_workspace",
+                           "_npu_multi_head_latent_attention_get_workspace.lse"})
+    atb.computed(name, boxed<&workspace>(), boxed<&workspace>(),
+                 "a tensor to pass as workspace, of which no use is made");
+  atb.computed(
+      "npu_multi_head_latent_attention", boxed<&multi_head_latent_attention>(), boxed<&latent_meta>(),
+      "attention to a cache, with keys (ctkv, k_rope) and values ctkv (DeepSeek-V2, 2024). Caches in NZ with "
+      "nzcache and int8_nzcache. Where q_nope and ctkv are in int8, their products times qk_descale, the result "
+      "times pv_descale, weights not rounded");
+  atb.computed("npu_multi_head_latent_attention.lse", boxed<&multi_head_latent_attention_lse>(),
+               boxed<&latent_lse_meta>(),
+               "npu_multi_head_latent_attention, and log(sum(exp(scores))) as [T, heads, 1]");
+  writes("npu_multi_head_latent_attention.out", boxed<&multi_head_latent_attention_out>(),
+         "npu_multi_head_latent_attention into output");
+  writes("npu_multi_head_latent_attention.lse_out", boxed<&multi_head_latent_attention_lse_out>(),
+         "npu_multi_head_latent_attention.lse into output and lse");
+  atb.computed(
+      "npu_ring_mla", boxed<&ring_mla>(), boxed<&ring_meta>(),
+      "attention of packed rows, with keys (k_nope, k_rope), and log(sum(exp(scores))) as [heads, T], merged with "
+      "pre_out and prev_lse but for calc_type_first_ring. seqlen: lengths, or those of queries and of keys; "
+      "mask_type_triu drops what comes after a position");
+  writes("npu_ring_mla.out", boxed<&ring_mla_out>(), "npu_ring_mla into output and softmax_lse");
+  atb.computed("npu_self_attention_prefix_encoder", boxed<&cache_attention_result>(), boxed<&gives_query>(), kPrefix);
+  writes("npu_self_attention_prefix_encoder.out", boxed<&cache_attention>(), kPrefix);
+  atb.computed(
+      "npu_paged_cache_load", boxed<&load_cache>(), boxed<&load_cache_meta>(),
+      "context_lens rows of each sequence from row seq_starts, of caches [blocks, block size, heads, size], packed. "
+      "cumsum: context_lens are ends, after a 0 or not");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Caches of pages, to which tables of slots and blocks lead (Kwon et al., PagedAttention, 2023).
+#include <tuple>
+
+#include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/parts/rows.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+// `cache` as (pages, places, ...) for rows of the shape of those of `tokens`. Callers of layout Norm leave cache_mode at its
+// default, PA_NZ, so the shape decides.
+Tensor pages_for(const char* op, const char* name, const Tensor& cache, const Tensor& tokens, bool must_be_norm) {
+  check_dims(op, name, cache, 3, 4);
+  const auto row = tokens.sym_sizes().slice(1);
+  const bool is_norm = cache.sym_sizes().slice(2).equals(row);
+  const bool is_pieces = !must_be_norm && cache.dim() == 4 && tokens.dim() == 3 &&
+                         cache.sym_size(1) * cache.sym_size(3) == row[0] * row[1];
+  TORCH_CHECK(is_norm || is_pieces, op, ": ", name, " has shape ", cache.sym_sizes(), ", and tokens have shape ", row,
+              ": allowed are pages of (places, heads, dim)", must_be_norm ? "" : " or (heads * dim / n, places, n)");
+  return is_norm ? cache : pages_of_pieces(cache);
+}
+
+void check_plain(const char* op, const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
+                 const OptionalTensor& seq_lens) {
+  for (const OptionalTensor* each : {&compress_lens, &compress_seq_offsets, &seq_lens})
+    TORCH_CHECK_NOT_IMPLEMENTED(!*each || !(*each)->defined(), op,
+                                ": compress_lens, compress_seq_offsets and seq_lens are not supported on the host");
+}
+
+void put_tokens(const char* op, const char* name, const Tensor& tokens, const Tensor& cache, const Tensor& slots,
+                bool must_be_norm) {
+  check_dims(op, "slot_mapping", slots, 1, 1);
+  check_dims(op, "key and value", tokens, 2, 3);
+  put_in_pages(pages_for(op, name, cache, tokens, must_be_norm), tokens, slots);
+}
+
+void put_both(const char* op, const Tensor& key, const Tensor& value, const Tensor& key_cache,
+              const Tensor& value_cache, const Tensor& slots, std::optional<c10::string_view> cache_mode) {
+  const c10::string_view mode = cache_mode.value_or("Norm");
+  TORCH_CHECK(mode == "Norm" || mode == "PA_NZ", op, ": cache_mode is '", mode, "', allowed are 'Norm' and 'PA_NZ'");
+  put_tokens(op, "key_cache", key, key_cache, slots, mode == "Norm");
+  put_tokens(op, "value_cache", value, value_cache, slots, mode == "Norm");
+}
+
+void scatter_pa_kv_cache(const Tensor& key, const Tensor& value, Tensor& key_cache, Tensor& value_cache,
+                         const Tensor& slot_mapping, const OptionalTensor& compress_lens,
+                         const OptionalTensor& compress_seq_offsets, const OptionalTensor& seq_lens,
+                         std::optional<c10::string_view> cache_mode) {
+  check_plain("npu_scatter_pa_kv_cache", compress_lens, compress_seq_offsets, seq_lens);
+  put_both("npu_scatter_pa_kv_cache", key, value, key_cache, value_cache, slot_mapping, cache_mode);
+}
+
+std::tuple<Tensor, Tensor> scatter_pa_kv_cache_functional(
+    const Tensor& key, const Tensor& value, const Tensor& key_cache, const Tensor& value_cache,
+    const Tensor& slot_mapping, const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
+    const OptionalTensor& seq_lens, std::optional<c10::string_view> cache_mode) {
+  check_plain("npu_scatter_pa_kv_cache_functional", compress_lens, compress_seq_offsets, seq_lens);
+  const Tensor keys = key_cache.clone(), values = value_cache.clone();
+  put_both("npu_scatter_pa_kv_cache_functional", key, value, keys, values, slot_mapping, cache_mode);
+  return {keys, values};
+}
+
+Tensor& scatter_pa_cache(const Tensor& key, const Tensor& slot_mapping, const OptionalTensor& compress_lens,
+                         const OptionalTensor& compress_seq_offsets, const OptionalTensor& seq_lens,
+                         Tensor& key_cache) {
+  check_plain("npu_scatter_pa_cache", compress_lens, compress_seq_offsets, seq_lens);
+  put_tokens("npu_scatter_pa_cache", "key_cache", key, key_cache, slot_mapping, /*must_be_norm=*/true);
+  return key_cache;
+}
+
+void reshape_and_cache(const Tensor& key, const Tensor& value, Tensor& key_cache, Tensor& value_cache,
+                       const Tensor& slot_indices) {
+  put_both("_npu_reshape_and_cache", key, value, key_cache, value_cache, slot_indices, "Norm");
+}
+
+void reshape_and_cache_siso(const Tensor& key, Tensor& key_cache, const Tensor& slot_indices) {
+  put_tokens("_npu_reshape_and_cache_siso", "key_cache", key, key_cache, slot_indices, /*must_be_norm=*/true);
+}
+
+// Where the rows of packed sequences come from.
+struct Source {
+  Tensor sequence, position;  // of each row; position counts from the start of the sequence
+  Tensor exists;              // whether a sequence has that row
+};
+
+Source sources(const Tensor& seq_lens, const c10::SymInt& sequences, bool is_cumulative, const c10::SymInt& rows) {
+  Tensor ends = seq_lens.to(at::kLong);
+  if (!is_cumulative)
+    ends = ends.cumsum(0);
+  else if (ends.sym_size(0) == sequences + 1)
+    ends = ends.narrow_symint(0, 1, sequences);
+  const Tensor row = at::arange(rows, ends.options());
+  const Tensor found = at::searchsorted(ends, row, /*out_int32=*/false, /*right=*/true);
+  const Tensor sequence = found.clamp_max(sequences - 1);
+  const Tensor starts = at::cat({at::zeros_like(ends.narrow(0, 0, 1)), ends.narrow_symint(0, 0, sequences - 1)});
+  return {sequence, row - starts.index_select(0, sequence), found < sequences};
+}
+
+struct Place {
+  Tensor page, offset;
+  Tensor exists;  // whether the table names a page
+};
+
+Place place_of(const Source& source, const Tensor& block_tables, const OptionalTensor& seq_offset,
+               const Tensor& pages) {
+  Tensor position = source.position;
+  if (seq_offset && seq_offset->defined())
+    position = position + seq_offset->to(at::kLong).index_select(0, source.sequence);
+  const c10::SymInt places = pages.sym_size(1);
+  const Tensor entry = position.div(places, "floor");
+  const Tensor in_table = entry < block_tables.sym_size(1);
+  const Tensor page =
+      block_tables.to(at::kLong).index({source.sequence, entry.clamp_max(block_tables.sym_size(1) - 1)});
+  const Tensor exists = in_table.logical_and(page >= 0).logical_and(page < pages.sym_size(0));
+  return {at::where(exists, page, 0), position.remainder(places), exists};
+}
+
+Tensor like_rows(const Tensor& of_each_row) { return of_each_row.unsqueeze(-1).unsqueeze(-1); }
+
+void take_tokens(const char* op, const char* name, const Tensor& cache, const Tensor& block_tables,
+                 const Source& source, const OptionalTensor& seq_offset, const Tensor& tokens) {
+  check_dims(op, "key and value", tokens, 3, 3);
+  const Tensor pages = pages_for(op, name, cache, tokens, /*must_be_norm=*/false);
+  const Place place = place_of(source, block_tables, seq_offset, pages);
+  const Tensor rows = at::where(like_rows(place.exists), pages.index({place.page, place.offset}).view_as(tokens), 0);
+  tokens.copy_(at::where(like_rows(source.exists), rows.to(tokens.scalar_type()), tokens));
+}
+
+void gather_both(const char* op, const Tensor& key_cache, const Tensor& value_cache, const Tensor& block_tables,
+                 const Tensor& seq_lens, const Tensor& key, const Tensor& value, const OptionalTensor& seq_offset,
+                 bool is_cumulative) {
+  check_dims(op, "block_tables", block_tables, 2, 2);
+  check_dims(op, "seq_lens", seq_lens, 1, 1);
+  const Source source = sources(seq_lens, block_tables.sym_size(0), is_cumulative, key.sym_size(0));
+  take_tokens(op, "key_cache", key_cache, block_tables, source, seq_offset, key);
+  take_tokens(op, "value_cache", value_cache, block_tables, source, seq_offset, value);
+}
+
+void gather_pa_kv_cache(const Tensor& key_cache, const Tensor& value_cache, const Tensor& block_tables,
+                        const Tensor& seq_lens, Tensor& key, Tensor& value, const OptionalTensor& seq_offset,
+                        bool is_seq_lens_cumsum) {
+  gather_both("npu_gather_pa_kv_cache", key_cache, value_cache, block_tables, seq_lens, key, value, seq_offset,
+              is_seq_lens_cumsum);
+}
+
+std::tuple<Tensor, Tensor> gather_pa_kv_cache_functional(const Tensor& key_cache, const Tensor& value_cache,
+                                                         const Tensor& block_tables, const Tensor& seq_lens,
+                                                         const Tensor& key, const Tensor& value,
+                                                         const OptionalTensor& seq_offset, bool is_seq_lens_cumsum) {
+  const Tensor keys = key.clone(), values = value.clone();
+  gather_both("npu_gather_pa_kv_cache_functional", key_cache, value_cache, block_tables, seq_lens, keys, values,
+              seq_offset, is_seq_lens_cumsum);
+  return {keys, values};
+}
+
+void advance_step_flashattn(Tensor& input_tokens, const Tensor& sampled_token_ids, Tensor& input_positions,
+                            Tensor& seq_lens, Tensor& slot_mapping, const Tensor& block_tables, int64_t num_seqs,
+                            int64_t num_queries, int64_t block_size, const OptionalTensor& spec_token,
+                            const OptionalTensor& accepted_num) {
+  const char* op = "npu_advance_step_flashattn";
+  TORCH_CHECK_NOT_IMPLEMENTED(!(spec_token && spec_token->defined()) && !(accepted_num && accepted_num->defined()), op,
+                              ": spec_token and accepted_num are not supported on the host");
+  TORCH_CHECK(num_queries <= num_seqs, op, ": num_queries is ", num_queries, ", more than num_seqs, ", num_seqs);
+  const Tensor position = seq_lens.narrow(0, 0, num_queries).to(at::kLong, /*non_blocking=*/false, /*copy=*/true);
+  const Tensor query = at::arange(num_queries, position.options());
+  const Tensor page = block_tables.index({query, position.div(block_size, "floor")}).to(at::kLong);
+  input_tokens.narrow(0, 0, num_queries).copy_(sampled_token_ids.flatten().narrow(0, 0, num_queries));
+  input_positions.narrow(0, 0, num_queries).copy_(position);
+  seq_lens.narrow(0, 0, num_queries).add_(1);
+  slot_mapping.narrow(0, 0, num_queries).copy_(page * block_size + position.remainder(block_size));
+}
+
+}  // namespace
+
+void define_paged_cache(Definitions& npu, Definitions& atb) {
+  npu.composed(
+      "npu_scatter_pa_kv_cache", &scatter_pa_kv_cache,
+      "key[i] and value[i] into place slot_mapping[i] of their caches; slots below 0 are skipped. Caches of pages "
+      "of (places, heads, dim) or, with PA_NZ, where their shape is not that, of (heads * dim / n, places, n)");
+  npu.composite("npu_scatter_pa_kv_cache_functional", &scatter_pa_kv_cache_functional,
+                "npu_scatter_pa_kv_cache of copies of the caches");
+  npu.composite("npu_scatter_pa_cache.value", &scatter_pa_cache, "npu_scatter_pa_kv_cache of one cache of layout Norm");
+  npu.composed(
+      "npu_gather_pa_kv_cache", &gather_pa_kv_cache,
+      "Rows of key and value, the sequences of seq_lens one after the other, from the pages that block_tables "
+      "names, each sequence from seq_offset on; zeros where it names none. Rows that no sequence has stay. With "
+      "is_seq_lens_cumsum, seq_lens has the ends of the sequences, with or without a 0 before them");
+  npu.composite("npu_gather_pa_kv_cache_functional", &gather_pa_kv_cache_functional,
+                "npu_gather_pa_kv_cache of copies of key and value");
+  npu.composed("npu_advance_step_flashattn", &advance_step_flashattn,
+               "The next step of num_queries sequences: their sampled tokens, positions, lengths and slots (vLLM's "
+               "advance_step)");
+  atb.composed("_npu_reshape_and_cache", &reshape_and_cache, "npu_scatter_pa_kv_cache of caches of layout Norm");
+  atb.composed("_npu_reshape_and_cache_siso", &reshape_and_cache_siso, "_npu_reshape_and_cache of one cache");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys or values of single sequences, wherever and in whatever type they are stored: int4 values in int32 words, too.
+#pragma once
+
+#include "torch/npu_ops/attention/attention_layout.h"
+#include "torch/npu_ops/attention/attention_sequences.h"
+
+namespace npugraph::npu_ops {
+
+// `scale`, [batches, heads, blocks, 1], of blocks of rows of `of`, [batches, heads, rows, size], for each row. A block has as many
+// rows as the power of two of which so many blocks cover all rows. `name` is that of the argument with the rows.
+Tensor scale_of_blocks(const char* op, const char* name, const Tensor& scale, const Tensor& of);
+
+// number = (stored + offset) * scale, with one scale for: 0 each element of a head, or all of them; 1 each row; 2 each head;
+// 3 each row of each head; 4 and 5 as 1 and 3, where scales are in pages, too; 6 each group of elements of each row of each
+// head; 7 each block of rows of each head. Undefined where numbers are stored as they are.
+struct Quantisation {
+  Tensor scale, offset;
+  int64_t mode = 0;
+};
+
+class StoredRows {
+ public:
+  // Rows as in `axes`, or pages of a cache.
+  StoredRows(const char* op, const char* name, const Tensor& tensor, Axes axes, const c10::SymInt& heads);
+  StoredRows(const Tensor& cache, PageForm form, const c10::SymInt& heads);
+
+  void set_quantisation(const char* op, const char* name, const Quantisation& given);
+
+  bool in_pages() const { return form_.has_value(); }
+  // As stored. [batches, heads, rows, size or words] where it is not in pages.
+  const Tensor& stored() const { return stored_; }
+  c10::SymInt head_size() const;
+  // [batches, heads, rows, size]; what is quantised in float32.
+  Tensor all() const;
+  // [1, heads, length, size]
+  Tensor of_sequence(const Sequences& sequences, int64_t index) const;
+  // `index` is that of the sequence, of which `table` has the pages.
+  Tensor of_pages(const Tensor& table, int64_t index, int64_t length) const;
+
+ private:
+  enum class Scales { kFixed, kByRows, kInPages };
+  Tensor shaped(const char* op, const char* name, const Tensor& scale, int64_t mode) const;
+  template <typename Part>
+  Tensor dequantised(const Tensor& rows, Part&& part) const;
+
+  Tensor stored_;
+  c10::SymInt heads_;
+  std::optional<PageForm> form_;
+  Quantisation quantisation_;
+  Scales scales_ = Scales::kFixed;
+  PageForm scale_form_ = PageForm::kBnBsND;
+};
+
+// Which rows are those of a sequence: of pages that `table` names, [sequences, pages], or else of `sequences`.
+struct KeyRows {
+  Tensor table;
+  std::optional<Sequences> sequences;
+  std::vector<int64_t> lengths;
+
+  Tensor of(const StoredRows& rows, int64_t index) const;
+};
+
+}  // namespace npugraph::npu_ops

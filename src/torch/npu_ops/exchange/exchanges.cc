@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products before or after all_to_all over the group `hcom`. Products are in float32 and are rounded to the type of
+// their factors, in which they travel.
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/exchange/exchange_parts.h"
+#include "torch/npu_ops/exchange/families.h"
+#include "torch/npu_ops/matmul/products.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using at::IntArrayRef;
+using at::OptionalIntArrayRef;
+using c10::SymInt;
+using distributed::Group;
+
+Tensor product(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias = std::nullopt) {
+  return Product{bias}(x1, x2).to(x1.scalar_type());
+}
+
+void check_axes(const char* op, OptionalIntArrayRef axes, IntArrayRef wanted) {
+  TORCH_CHECK(!axes || *axes == wanted, op, ": all2all_axes must be ", wanted, ", got ", *axes);
+}
+
+void check_factors(const char* op, const Tensor& x1, const Tensor& x2, const SymInt& inner) {
+  check_floating(op, "x1", x1);
+  check_type(op, "x2", x2, {x1.scalar_type()});
+  check_matrices(op, x1, x2, inner);
+}
+
+void check_all_to_all_matmul(const Tensor& x1, const Tensor& x2, int64_t world_size, OptionalIntArrayRef axes) {
+  constexpr const char* kOp = "npu_all_to_all_matmul";
+  check_axes(kOp, axes, {-2, -1});
+  check_factors(kOp, x1, x2, x1.sym_size(1) * world_size);
+  check_split(kOp, "rows of x1", x1.sym_size(0), world_size);
+}
+
+std::tuple<Tensor, Tensor> all_to_all_matmul(const Tensor& x1, const Tensor& x2, std::string_view hcom,
+                                             int64_t world_size, const OptionalTensor& bias, OptionalIntArrayRef axes,
+                                             bool all2all_out_flag, OptionalString) {
+  check_all_to_all_matmul(x1, x2, world_size, axes);
+  const Group group("npu_all_to_all_matmul", std::string(hcom), world_size);
+  const Tensor wide_rows = rows_to_columns(group, x1);
+  return {product(wide_rows, x2, bias), all2all_out_flag ? wide_rows.clone() : nothing(x1)};
+}
+
+std::tuple<Tensor, Tensor> all_to_all_matmul_meta(const Tensor& x1, const Tensor& x2, std::string_view,
+                                                  int64_t world_size, const OptionalTensor&, OptionalIntArrayRef axes,
+                                                  bool all2all_out_flag, OptionalString) {
+  check_all_to_all_matmul(x1, x2, world_size, axes);
+  const SymInt rows = x1.sym_size(0) / world_size;
+  return {x1.new_empty_symint({rows, x2.sym_size(1)}),
+          all2all_out_flag ? x1.new_empty_symint({rows, x1.sym_size(1) * world_size}) : nothing(x1)};
+}
+
+void check_matmul_all_to_all(const Tensor& x1, const Tensor& x2, int64_t world_size, OptionalIntArrayRef axes) {
+  constexpr const char* kOp = "npu_matmul_all_to_all";
+  check_axes(kOp, axes, {-1, -2});
+  check_factors(kOp, x1, x2, x1.sym_size(1));
+  check_split(kOp, "columns of x2", x2.sym_size(1), world_size);
+}
+
+Tensor matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
+                         const OptionalTensor& bias, OptionalIntArrayRef axes, OptionalString) {
+  check_matmul_all_to_all(x1, x2, world_size, axes);
+  const Group group("npu_matmul_all_to_all", std::string(hcom), world_size);
+  return columns_to_rows(group, product(x1, x2, bias));
+}
+
+Tensor matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size,
+                              const OptionalTensor&, OptionalIntArrayRef axes, OptionalString) {
+  check_matmul_all_to_all(x1, x2, world_size, axes);
+  return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size});
+}
+
+// The next rows[e] rows times weight e.
+Tensor grouped_product(const Tensor& x, const Tensor& weight, const std::vector<int64_t>& rows) {
+  const std::vector<Tensor> pieces = x.split_with_sizes(rows);
+  std::vector<Tensor> out;
+  for (size_t expert = 0; expert < rows.size(); ++expert)
+    out.push_back(product(pieces[expert], weight[static_cast<int64_t>(expert)]));
+  return at::cat(out);
+}
+
+Tensor turned(const Tensor& weight, bool transposed) { return transposed ? weight.transpose(-1, -2) : weight; }
+
+void check_grouped(const char* op, const Tensor& x, const Tensor& weight, bool transposed, const OptionalTensor& mm_x,
+                   const OptionalTensor& mm_weight, bool has_count_tensors) {
+  check_floating(op, "gmm_x", x);
+  check_type(op, "gmm_weight", weight, {x.scalar_type()});
+  check_dims(op, "gmm_x", x, 2, 2);
+  check_dims(op, "gmm_weight", weight, 3, 3);
+  const SymInt inner = turned(weight, transposed).sym_size(1);
+  TORCH_CHECK(x.sym_size(1) == inner, op, ": gmm_x must have the ", inner, " columns that gmm_weight takes, got ",
+              x.sym_size(1));
+  TORCH_CHECK(given(mm_x) == given(mm_weight), op, ": mm_x and mm_weight come together");
+  TORCH_CHECK_NOT_IMPLEMENTED(!has_count_tensors, op, ": takes counts as lists, not as tensors");
+}
+
+Tensor shared_product(const Tensor& x, const OptionalTensor& mm_x, const OptionalTensor& mm_weight, bool transposed) {
+  return given(mm_x) ? product(*mm_x, turned(*mm_weight, transposed)) : nothing(x);
+}
+
+Tensor shared_product_meta(const Tensor& x, const OptionalTensor& mm_x, const OptionalTensor& mm_weight,
+                           bool transposed) {
+  if (!given(mm_x)) return nothing(x);
+  return x.new_empty_symint({mm_x->sym_size(0), turned(*mm_weight, transposed).sym_size(1)});
+}
+
+std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm(const Tensor& x, const Tensor& weight, std::string_view hcom,
+                                                 int64_t ranks, IntArrayRef send_counts, IntArrayRef recv_counts,
+                                                 const OptionalTensor& send_tensor, const OptionalTensor& recv_tensor,
+                                                 const OptionalTensor& mm_x, const OptionalTensor& mm_weight,
+                                                 bool trans_gmm_weight, bool trans_mm_weight, bool permute_out_flag,
+                                                 OptionalString) {
+  constexpr const char* kOp = "npu_alltoallv_gmm";
+  check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
+  const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
+  const Tensor rows = routes.to_experts(x);
+  return {grouped_product(rows, turned(weight, trans_gmm_weight), routes.received().of_experts()),
+          shared_product(x, mm_x, mm_weight, trans_mm_weight), permute_out_flag ? rows : nothing(x)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm_meta(const Tensor& x, const Tensor& weight, std::string_view,
+                                                      int64_t ranks, IntArrayRef, IntArrayRef recv_counts,
+                                                      const OptionalTensor& send_tensor,
+                                                      const OptionalTensor& recv_tensor, const OptionalTensor& mm_x,
+                                                      const OptionalTensor& mm_weight, bool trans_gmm_weight,
+                                                      bool trans_mm_weight, bool permute_out_flag, OptionalString) {
+  constexpr const char* kOp = "npu_alltoallv_gmm";
+  check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
+  const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
+  return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
+          shared_product_meta(x, mm_x, mm_weight, trans_mm_weight),
+          permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
+}
+
+std::tuple<Tensor, Tensor> gmm_alltoallv(const Tensor& x, const Tensor& weight, std::string_view hcom, int64_t ranks,
+                                         IntArrayRef send_counts, IntArrayRef recv_counts,
+                                         const OptionalTensor& send_tensor, const OptionalTensor& recv_tensor,
+                                         const OptionalTensor& mm_x, const OptionalTensor& mm_weight,
+                                         bool trans_gmm_weight, bool trans_mm_weight, OptionalString) {
+  constexpr const char* kOp = "npu_gmm_alltoallv";
+  check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
+  const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
+  const Tensor rows = grouped_product(x, turned(weight, trans_gmm_weight), routes.sent().of_experts());
+  return {routes.to_ranks(rows), shared_product(x, mm_x, mm_weight, trans_mm_weight)};
+}
+
+std::tuple<Tensor, Tensor> gmm_alltoallv_meta(const Tensor& x, const Tensor& weight, std::string_view, int64_t ranks,
+                                              IntArrayRef, IntArrayRef recv_counts, const OptionalTensor& send_tensor,
+                                              const OptionalTensor& recv_tensor, const OptionalTensor& mm_x,
+                                              const OptionalTensor& mm_weight, bool trans_gmm_weight,
+                                              bool trans_mm_weight, OptionalString) {
+  constexpr const char* kOp = "npu_gmm_alltoallv";
+  check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
+  const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
+  return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
+          shared_product_meta(x, mm_x, mm_weight, trans_mm_weight)};
+}
+
+Tensor distribute_barrier(const Tensor& x_ref, std::string_view group, int64_t world_size, const OptionalTensor&,
+                          const OptionalTensor& elastic_info) {
+  check_absent("_npu_distribute_barrier", "elastic_info", given(elastic_info));
+  Group("_npu_distribute_barrier", std::string(group), world_size).barrier();
+  return x_ref.clone();
+}
+
+Tensor distribute_barrier_meta(const Tensor& x_ref, std::string_view, int64_t, const OptionalTensor&,
+                               const OptionalTensor&) {
+  return at::empty_like(x_ref);
+}
+
+}  // namespace
+
+void define_exchanges(Definitions& npu) {
+  npu.computed("_npu_distribute_barrier", &distribute_barrier, &distribute_barrier_meta,
+               "x_ref, when all ranks have come; the group's timeout holds, not time_out");
+  npu.computed(
+      "npu_all_to_all_matmul", &all_to_all_matmul, &all_to_all_matmul_meta,
+      "all_to_all of equal pieces of the rows of x1; what comes from rank r is the r-th piece of the columns of "
+      "all2all_out; y = all2all_out @ x2 + bias");
+  npu.computed("npu_alltoallv_gmm", &alltoallv_gmm, &alltoallv_gmm_meta,
+               "rows go to the experts of all ranks: send_counts[rank * experts + expert] of gmm_x in that order; "
+               "permute_out: those of expert 0 first, by rank; gmm_y = permute_out of each expert @ its gmm_weight; "
+               "mm_y = mm_x @ mm_weight");
+  npu.computed("npu_gmm_alltoallv", &gmm_alltoallv, &gmm_alltoallv_meta,
+               "the way back of npu_alltoallv_gmm: rows of gmm_x of each expert @ its gmm_weight go to their ranks, "
+               "send_counts[rank * experts + expert] of them; mm_y = mm_x @ mm_weight");
+  npu.computed("npu_matmul_all_to_all", &matmul_all_to_all, &matmul_all_to_all_meta,
+               "rank r gets the r-th piece of the columns of x1 @ x2 + bias; the pieces of all ranks follow each other "
+               "along the rows");
+}
+
+}  // namespace npugraph::npu_ops

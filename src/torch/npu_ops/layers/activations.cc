@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations and gated units, computed in float32.
+#include <tuple>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/layers/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+struct Halves {
+  Tensor first, second;
+};
+
+Halves halves_of(const char* op, const Tensor& x, int64_t dim) {
+  check_floating(op, "input", x);
+  check_dims(op, "input", x, 1, 8);
+  TORCH_CHECK(x.sym_size(dim) % 2 == 0, op, ": dimension ", dim, " of input has size ", x.sym_size(dim),
+              ", which has no two halves");
+  const auto halves = wide(x).chunk(2, dim);
+  return {halves[0], halves[1]};
+}
+
+Tensor swiglu(const Tensor& input, int64_t dim) {
+  const Halves x = halves_of("npu_swiglu", input, dim);
+  return (at::silu(x.first) * x.second).to(input.scalar_type());
+}
+
+Tensor swiglu_backward(const Tensor& grad_output, const Tensor& input, int64_t dim) {
+  const Halves x = halves_of("npu_swiglu_backward", input, dim);
+  const Tensor grad = wide(grad_output);
+  const Tensor first = at::silu_backward(grad * x.second, x.first);
+  return at::cat({first, grad * at::silu(x.first)}, dim).to(input.scalar_type());
+}
+
+Tensor clipped_swiglu(const Tensor& x, const OptionalTensor& group_index, int64_t dim, double alpha, double limit,
+                      double bias, bool interleaved) {
+  const char* op = "npu_clipped_swiglu";
+  dim = at::maybe_wrap_dim(dim, x.dim());
+  Halves parts = halves_of(op, x, dim);
+  if (interleaved) {
+    const auto pairs = wide(x).unflatten(dim, {-1, 2}).unbind(dim + 1);
+    parts = {pairs[0], pairs[1]};
+  }
+  const Tensor gate = parts.first.clamp_max(limit);
+  const Tensor y = gate * at::sigmoid(gate * alpha) * (parts.second.clamp(-limit, limit) + bias);
+  if (!group_index || !group_index->defined()) return y.to(x.scalar_type());
+  TORCH_CHECK(dim > 0, op, ": dim is 0, which with group_index has no rows before it");
+  const Tensor row = at::arange(y.flatten(0, dim - 1).sym_size(0), group_index->options());
+  c10::SymDimVector shape(y.sym_sizes().begin(), y.sym_sizes().begin() + dim);
+  shape.resize(static_cast<size_t>(y.dim()), 1);
+  return at::where((row < group_index->sum()).reshape_symint(shape), y, 0.0).to(x.scalar_type());
+}
+
+Tensor silu(const Tensor& input) {
+  check_floating("npu_silu", "input", input);
+  return at::silu(input);
+}
+
+Tensor& silu_(Tensor& input) {
+  check_floating("npu_silu_", "input", input);
+  return at::silu_(input);
+}
+
+Tensor silu_backward(const Tensor& grad_output, const Tensor& x0, const Tensor& /*x1*/) {
+  check_same_shape("npu_silu_backward", "grad_output", grad_output, "x0", x0);
+  return at::silu_backward(grad_output, x0);
+}
+
+constexpr double kFastGelu = 1.702;
+
+Tensor fast_gelu(const Tensor& input) {
+  check_floating("npu_fast_gelu", "input", input);
+  const Tensor x = wide(input);
+  return (x * at::sigmoid(x * kFastGelu)).to(input.scalar_type());
+}
+
+Tensor fast_gelu_backward(const Tensor& grad, const Tensor& input) {
+  check_same_shape("npu_fast_gelu_backward", "grad", grad, "input", input);
+  const Tensor x = wide(input);
+  const Tensor gate = at::sigmoid(x * kFastGelu);
+  return (wide(grad) * (gate + kFastGelu * x * gate * (1 - gate))).to(input.scalar_type());
+}
+
+c10::string_view approximation(const char* op, c10::string_view approximate) {
+  TORCH_CHECK(approximate == "none" || approximate == "tanh", op, ": approximate is '", approximate,
+              "', allowed are 'none' and 'tanh'");
+  return approximate;
+}
+
+c10::string_view approximation(const char* op, int64_t approximate) {
+  TORCH_CHECK(approximate == 0 || approximate == 1, op, ": approximate is ", approximate,
+              ", allowed are 0 (none) and 1 (tanh)");
+  return approximate == 0 ? "none" : "tanh";
+}
+
+Tensor gelu(const Tensor& input, c10::string_view approximate) {
+  check_floating("npu_gelu", "input", input);
+  return at::gelu(input, approximation("npu_gelu", approximate));
+}
+
+Tensor gelu_backward(const Tensor& grad_output, const Tensor& input, c10::string_view approximate) {
+  check_same_shape("npu_gelu_backward", "grad_output", grad_output, "input", input);
+  return at::gelu_backward(grad_output, input, approximation("npu_gelu_backward", approximate));
+}
+
+Tensor gelu_mul(const Tensor& input, c10::string_view approximate) {
+  const Halves x = halves_of("npu_gelu_mul", input, -1);
+  return (at::gelu(x.first, approximation("npu_gelu_mul", approximate)) * x.second).to(input.scalar_type());
+}
+
+std::tuple<Tensor, Tensor> geglu(const Tensor& input, int64_t dim, int64_t approximate, bool activate_left) {
+  Halves x = halves_of("npu_geglu", input, dim);
+  if (activate_left) std::swap(x.first, x.second);
+  const Tensor activated = at::gelu(x.second, approximation("npu_geglu", approximate));
+  return {(x.first * activated).to(input.scalar_type()), activated.to(input.scalar_type())};
+}
+
+Tensor geglu_grad(const Tensor& grad_output, const Tensor& input, const Tensor& gelu, int64_t dim, int64_t approximate,
+                  bool activate_left) {
+  const char* op = "npu_geglu_grad";
+  Halves x = halves_of(op, input, dim);
+  check_same_shape(op, "gelu", gelu, "grad_output", grad_output);
+  if (activate_left) std::swap(x.first, x.second);
+  const Tensor grad = wide(grad_output);
+  Tensor linear = grad * wide(gelu);
+  Tensor activated = at::gelu_backward(grad * x.first, x.second, approximation(op, approximate));
+  if (activate_left) std::swap(linear, activated);
+  return at::cat({linear, activated}, dim).to(input.scalar_type());
+}
+
+Tensor mish(const Tensor& input) {
+  check_floating("npu_mish", "input", input);
+  return at::mish(input);
+}
+
+Tensor mish_backward(const Tensor& grad, const Tensor& input) {
+  check_same_shape("npu_mish_backward", "grad", grad, "input", input);
+  return at::mish_backward(grad, input);
+}
+
+}  // namespace
+
+void define_activations(Definitions& npu) {
+  npu.composed("npu_swiglu", &swiglu, "silu(first half along dim) * second half (Shazeer, 2020)");
+  npu.composed("npu_swiglu_backward", &swiglu_backward, "Gradient of npu_swiglu");
+  npu.composed("npu_clipped_swiglu", &clipped_swiglu,
+               "a * sigmoid(alpha * a) * (b + bias), a = min(a, limit), b = clamp(b, -limit, limit): the two halves "
+               "along dim or, interleaved, its even and odd places (gpt-oss, OpenAI, 2025). Rows from the sum of "
+               "group_index on are 0");
+  npu.composed("npu_silu", &silu, "x * sigmoid(x)");
+  npu.composite("npu_silu_", &silu_, "npu_silu in place");
+  npu.composed("npu_silu_backward", &silu_backward, "Gradient of npu_silu; x0 is its argument, x1 its result");
+  npu.composed("npu_fast_gelu", &fast_gelu, "x * sigmoid(1.702 * x) (Hendrycks and Gimpel, 2016)");
+  npu.composed("fast_gelu", &fast_gelu, "npu_fast_gelu");
+  npu.composed("npu_fast_gelu_backward", &fast_gelu_backward, "Gradient of npu_fast_gelu");
+  npu.composed("npu_gelu", &gelu, "torch.nn.functional.gelu");
+  npu.composed("npu_gelu_backward", &gelu_backward, "Gradient of npu_gelu");
+  npu.composed("npu_gelu_mul", &gelu_mul, "gelu(first half of the last dimension) * second half");
+  npu.composed(
+      "npu_geglu", &geglu,
+      "first half along dim * gelu(second half), or the halves the other way round with activate_left (Shazeer, "
+      "2020). Results: the product, the gelu");
+  npu.composed("npu_geglu_grad", &geglu_grad, "Gradient of the first result of npu_geglu");
+  npu.composed("npu_mish", &mish, "x * tanh(softplus(x)) (Misra, 2019)");
+  npu.composed("npu_mish_backward", &mish_backward, "Gradient of npu_mish");
+}
+
+}  // namespace npugraph::npu_ops

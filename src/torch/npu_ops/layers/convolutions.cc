@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions and their gradients.
+#include <array>
+#include <tuple>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/layers/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using at::IntArrayRef;
+using Two = std::tuple<Tensor, Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+constexpr std::array<int64_t, 3> kNothing = {0, 0, 0};
+
+IntArrayRef no_output_padding(const Tensor& input) { return IntArrayRef(kNothing).slice(0, input.dim() - 2); }
+
+// Of images (dims 4) or volumes (5).
+template <int64_t dims>
+Tensor plain_convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+                         IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+  check_dims(dims == 4 ? "npu_conv2d" : "npu_conv3d", "input", input, dims, dims);
+  if constexpr (dims == 4) return at::conv2d(input, weight, bias, stride, padding, dilation, groups);
+  return at::conv3d(input, weight, bias, stride, padding, dilation, groups);
+}
+
+template <int64_t dims>
+Tensor& plain_convolution_out(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+                              IntArrayRef padding, IntArrayRef dilation, int64_t groups, Tensor& out) {
+  const Tensor result = plain_convolution<dims>(input, weight, bias, stride, padding, dilation, groups);
+  check_same_shape(dims == 4 ? "npu_conv2d" : "npu_conv3d", "out", out, "the result", result);
+  return out.copy_(result);
+}
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+                   IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+  check_dims("npu_convolution", "input", input, 4, 5);
+  return at::convolution(input, weight, bias, stride, padding, dilation, false, no_output_padding(input), groups);
+}
+
+Tensor transposed(const char* op, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                  IntArrayRef padding, IntArrayRef output_padding, IntArrayRef stride, IntArrayRef dilation,
+                  int64_t groups, int64_t most_dims) {
+  check_dims(op, "input", input, 4, most_dims);
+  return at::convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups);
+}
+
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef padding,
+                        IntArrayRef output_padding, IntArrayRef stride, IntArrayRef dilation, int64_t groups) {
+  return transposed("npu_conv_transpose2d", input, weight, bias, padding, output_padding, stride, dilation, groups, 4);
+}
+
+Tensor convolution_transpose(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef padding,
+                             IntArrayRef output_padding, IntArrayRef stride, IntArrayRef dilation, int64_t groups) {
+  return transposed("npu_convolution_transpose", input, weight, bias, padding, output_padding, stride, dilation, groups,
+                    5);
+}
+
+// Gradients that are not asked for are empty.
+Three asked_for(const Three& grads, const std::array<bool, 3>& mask, const Tensor& like) {
+  const auto some = [&](const Tensor& grad, bool asked) { return asked ? grad : like.new_empty({0}); };
+  return {some(std::get<0>(grads), mask[0]), some(std::get<1>(grads), mask[1]), some(std::get<2>(grads), mask[2])};
+}
+
+Three convolution_backward(const Tensor& input, const Tensor& grad, const Tensor& weight, IntArrayRef stride,
+                           IntArrayRef padding, IntArrayRef dilation, int64_t groups, std::array<bool, 3> mask) {
+  const auto bias_sizes = weight.sym_sizes().slice(0, 1);
+  return asked_for(
+      at::convolution_backward_symint(grad, input, weight, bias_sizes, c10::fromIntArrayRefSlow(stride),
+                                      c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation), false,
+                                      c10::fromIntArrayRefSlow(no_output_padding(input)), groups, mask),
+      mask, input);
+}
+
+Three transposed_backward(const Tensor& input, const Tensor& grad, const Tensor& weight, IntArrayRef padding,
+                          IntArrayRef output_padding, IntArrayRef stride, IntArrayRef dilation, int64_t groups,
+                          std::array<bool, 3> mask) {
+  const std::array<c10::SymInt, 1> bias_sizes = {weight.sym_size(1) * groups};
+  return asked_for(at::convolution_backward_symint(grad, input, weight, at::SymIntArrayRef(bias_sizes),
+                                                   c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding),
+                                                   c10::fromIntArrayRefSlow(dilation), true,
+                                                   c10::fromIntArrayRefSlow(output_padding), groups, mask),
+                   mask, input);
+}
+
+Two conv_depthwise2d_backward(const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef,
+                              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, std::array<bool, 2> mask) {
+  // A group for each channel, whose number is no symbol in any model.
+  const int64_t groups = input.sym_size(1).guard_int(__FILE__, __LINE__);
+  const auto [of_input, of_weight, of_bias] =
+      convolution_backward(input, grad, weight, stride, padding, dilation, groups, {mask[0], mask[1], false});
+  return {of_input, of_weight};
+}
+
+Three slow_conv_dilated2d_backward(const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef,
+                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                   std::array<bool, 3> mask) {
+  return convolution_backward(input, grad, weight, stride, padding, dilation, 1, mask);
+}
+
+Three slow_conv_transpose2d_backward(const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef,
+                                     IntArrayRef stride, IntArrayRef padding, IntArrayRef output_padding,
+                                     IntArrayRef dilation, std::array<bool, 3> mask) {
+  return transposed_backward(input, grad, weight, padding, output_padding, stride, dilation, 1, mask);
+}
+
+}  // namespace
+
+void define_convolutions(Definitions& npu) {
+  constexpr const char* kGradients =
+      "Gradients of input, weight and bias; empty where output_mask says that one is not asked for";
+  npu.composed("_conv_depthwise2d_backward", &conv_depthwise2d_backward,
+               "Gradients of input and weight of a convolution with a group for each channel");
+  npu.composed("npu_conv2d", &plain_convolution<4>, "torch.nn.functional.conv2d");
+  npu.composite("npu_conv2d.out", &plain_convolution_out<4>, "npu_conv2d into out");
+  npu.composed("npu_conv2d_backward", &convolution_backward, kGradients);
+  npu.composed("npu_conv3d", &plain_convolution<5>, "torch.nn.functional.conv3d");
+  npu.composite("npu_conv3d.out", &plain_convolution_out<5>, "npu_conv3d into out");
+  npu.composed("npu_conv3d_backward", &convolution_backward, kGradients);
+  npu.composed("npu_conv_transpose2d", &conv_transpose2d, "torch.nn.functional.conv_transpose2d");
+  npu.composed("npu_conv_transpose2d_backward", &transposed_backward, kGradients);
+  npu.composed("npu_conv_transpose3d_backward", &transposed_backward, kGradients);
+  npu.composed("npu_convolution", &convolution, "torch.convolution over images or volumes");
+  npu.composed("npu_convolution_backward", &convolution_backward, kGradients);
+  npu.composed("npu_convolution_transpose", &convolution_transpose,
+               "torch.convolution, transposed, over images or volumes");
+  npu.composed("npu_convolution_transpose_backward", &transposed_backward, kGradients);
+  npu.composed("slow_conv_dilated2d_backward", &slow_conv_dilated2d_backward, kGradients);
+  npu.composed("slow_conv_transpose2d_backward", &slow_conv_transpose2d_backward, kGradients);
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dropout (Srivastava et al., 2014). Masks say which elements stay, as bits, eight in a byte and 128 at a time, or as bytes.
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/layers/families.h"
+#include "torch/npu_ops/parts/factories.h"
+#include "torch/npu_ops/parts/parts.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using at::Scalar;
+using c10::SymInt;
+using Two = std::tuple<Tensor, Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+constexpr int64_t kBitsAtATime = 128;
+
+void check_share(const char* op, double p) {
+  TORCH_CHECK(p >= 0 && p <= 1, op, ": the share of elements to drop is ", p, ", allowed are 0 to 1");
+}
+
+void check_share(const char* op, const Tensor& input, double p) {
+  check_floating(op, "input", input);
+  check_share(op, p);
+}
+
+// How many bits a mask of `elements` has.
+SymInt bits_of(const SymInt& elements) { return (elements + (kBitsAtATime - 1)) / kBitsAtATime * kBitsAtATime; }
+
+Tensor drawn(const Tensor& like, const SymInt& count, double p) {
+  return at::rand_symint({count}, like.options().dtype(at::kFloat)) >= p;
+}
+
+// `kept` has the shape of x.
+Tensor scaled(const Tensor& x, const Tensor& kept, double p) {
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  return (wide(x) * kept * scale).to(x.scalar_type());
+}
+
+Tensor by_bits(const char* op, const Tensor& x, const Tensor& mask, double p) {
+  check_type(op, "mask", mask, {at::kByte});
+  TORCH_CHECK(mask.sym_numel() * 8 >= x.sym_numel(), op, ": mask has ", mask.sym_numel() * 8, " bits, and not ",
+              x.sym_numel());
+  const Tensor bits = unpack_bits(mask.reshape(-1)).slice_symint(0, 0, x.sym_numel());
+  return scaled(x, bits.view_symint(x.sym_sizes()), p);
+}
+
+Two dropout(const Tensor& input, double p) {
+  check_share("_npu_dropout", input, p);
+  const Tensor mask = pack_bits(drawn(input, bits_of(input.sym_numel()), p));
+  return {by_bits("_npu_dropout", input, mask, p), mask};
+}
+
+Two dropout_do_mask(const Tensor& input, const Tensor& mask, double p) {
+  check_share("npu_dropout_do_mask", input, p);
+  return {by_bits("npu_dropout_do_mask", input, mask, p), mask.clone()};
+}
+
+// The mask is of bytes, whatever type the elements have.
+Tensor dropout_gen_mask(at::IntArrayRef size, double p, std::optional<at::ScalarType> /*dtype*/,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device,
+                        std::optional<bool> pin_memory) {
+  constexpr const char* kOp = "npu_dropout_gen_mask";
+  check_share(kOp, p);
+  const auto options = options_on_npu(kOp, at::kFloat, layout, device, pin_memory);
+  return pack_bits(at::rand_symint({bits_of(c10::multiply_integers(size))}, options) >= p);
+}
+
+Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double p) {
+  check_share("npu_dropout_backward", grad, p);
+  return by_bits("npu_dropout_backward", grad, mask, p);
+}
+
+Two dropout_with_byte_mask_saving(const Tensor& input, double p) {
+  check_share("_dropout_with_byte_mask", input, p);
+  const Tensor mask = drawn(input, input.sym_numel(), p);
+  return {scaled(input, mask.view_symint(input.sym_sizes()), p), mask.to(at::kByte)};
+}
+
+Tensor dropout_with_byte_mask(const Tensor& input, double p, bool train) {
+  check_share("dropout_with_byte_mask", input, p);
+  if (!train) return input.clone();
+  return scaled(input, drawn(input, input.sym_numel(), p).view_symint(input.sym_sizes()), p);
+}
+
+Tensor dropout_with_byte_mask_backward(const Tensor& grad, const Tensor& mask, double p) {
+  check_share("_dropout_with_byte_mask_backward", grad, p);
+  return scaled(grad, mask.ne(0).view_symint(grad.sym_sizes()), p);
+}
+
+Three dropout_with_add_softmax(const Tensor& input, const Tensor& x1, const Scalar& alpha, double p, int64_t dim) {
+  constexpr const char* kOp = "npu_dropout_with_add_softmax";
+  check_share(kOp, input, p);
+  check_same_shape(kOp, "x1", x1, "input", input);
+  const Tensor softmax = (wide(x1) + wide(input) * alpha).softmax(dim).to(x1.scalar_type());
+  const Tensor mask = drawn(input, input.sym_numel(), p).view_symint(input.sym_sizes());
+  return {mask.to(at::kByte), softmax, scaled(softmax, mask, p)};
+}
+
+Two dropout_with_add_softmax_backward(const Tensor& grad, const Tensor& mask, const Tensor& softmax,
+                                      const Scalar& alpha, double p, int64_t dim) {
+  check_share("npu_dropout_with_add_softmax_backward", grad, p);
+  const Tensor out = wide(softmax);
+  const Tensor of_softmax = wide(scaled(grad, mask.ne(0).view_symint(grad.sym_sizes()), p));
+  const Tensor of_sum = out * (of_softmax - (of_softmax * out).sum(dim, true));
+  return {(of_sum * alpha).to(grad.scalar_type()), of_sum.to(grad.scalar_type())};
+}
+
+// Places of true elements, in a random order, then of others, of which the mask says that they are none.
+Two random_choice_with_mask(const Tensor& x, int64_t count, int64_t, int64_t) {
+  constexpr const char* kOp = "npu_random_choice_with_mask";
+  check_type(kOp, "x", x, {at::kBool});
+  check_dims(kOp, "x", x, 1, 5);
+  TORCH_CHECK(count >= 1, kOp, ": count is ", count, ", allowed are 1 and more");
+  const Tensor flat = x.reshape(-1);
+  const Tensor order = (at::rand_symint({flat.sym_size(0)}, x.options().dtype(at::kFloat)) + flat).argsort(0, true);
+  const Tensor chosen = longer(order, 0, (SymInt(count) - flat.sym_size(0)).max(0), -1).narrow(0, 0, count);
+  const Tensor valid = (chosen >= 0).logical_and(flat.index_select(0, chosen.clamp_min(0)));
+  Tensor rest = chosen.masked_fill(valid.logical_not(), 0);
+  std::vector<Tensor> places(x.dim());
+  for (int64_t dim = x.dim() - 1; dim >= 0; --dim) {
+    places[dim] = rest.remainder(Scalar(x.sym_size(dim)));
+    rest = rest.floor_divide(Scalar(x.sym_size(dim)));
+  }
+  return {at::stack(places, 1).to(at::kInt), valid};
+}
+
+Tensor& sim_exponential_(Tensor& input, double lambd, std::optional<at::Generator> generator) {
+  return input.exponential_(lambd, generator);
+}
+
+}  // namespace
+
+void define_dropout(Definitions& npu) {
+  npu.composed("_dropout_with_byte_mask", &dropout_with_byte_mask_saving,
+               "dropout_with_byte_mask in training, and its mask in bytes");
+  npu.composed("_dropout_with_byte_mask_backward", &dropout_with_byte_mask_backward,
+               "The gradient of input of dropout_with_byte_mask");
+  npu.composed("_npu_dropout", &dropout,
+               "Elements / (1 - p), each 0 with probability p; and the mask in bits, the first in the lowest, of a "
+               "multiple of 128 elements");
+  npu.composed("dropout_with_byte_mask", &dropout_with_byte_mask, "torch.nn.functional.dropout");
+  npu.composed("npu_dropout_backward", &dropout_backward, "The gradient of input of _npu_dropout");
+  npu.composed("npu_dropout_do_mask", &dropout_do_mask, "_npu_dropout with a mask that is given, and the mask");
+  npu.factory("npu_dropout_gen_mask", &dropout_gen_mask,
+              "A mask of _npu_dropout for a tensor of `size`, of bytes whatever dtype is");
+  npu.composed(
+      "npu_dropout_with_add_softmax", &dropout_with_add_softmax,
+      "softmax(x1 + alpha * input) along dim, then dropout. Results: the mask in bytes, the softmax, its dropout");
+  npu.composed("npu_dropout_with_add_softmax_backward", &dropout_with_add_softmax_backward,
+               "Gradients of input and x1 of npu_dropout_with_add_softmax");
+  npu.composed("npu_random_choice_with_mask", &random_choice_with_mask,
+               "count places of true elements of x, [count, dimensions], without repetition and in a random order; "
+               "zeros where there "
+               "are no more, of which the second result says False. The seeds are not used: torch.manual_seed is");
+  npu.composite("npu_sim_exponential_", &sim_exponential_, "torch.Tensor.exponential_");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manifold-constrained hyper-connections (Xie et al., DeepSeek, arXiv 2512.24880): n residual streams, which are mixed into
+// the input of a layer and take up its output. In float32.
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/layers/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+constexpr int64_t kKinds = 3;  // of coefficients: before the layer, after it, between streams
+
+// x, [tokens.., n, size], and what its coefficients are made of.
+struct Streams {
+  Tensor x;               // [tokens, n, size]
+  Tensor flat, weighted;  // [tokens, n * size], times gamma
+  Tensor phi;             // [n * (n + 2), n * size]
+  Tensor alpha;           // [n * (n + 2)]
+  c10::SymInt n;
+};
+
+// [3] -> one for each coefficient: n of the first two kinds, n * n of the third.
+Tensor for_coefficients(const Tensor& alpha, const c10::SymInt& n) {
+  const auto of = [&](int64_t kind, const c10::SymInt& count) {
+    return alpha.narrow(0, kind, 1).expand_symint({count});
+  };
+  return at::cat({of(0, n), of(1, n), of(2, n * n)});
+}
+
+Streams streams(const char* op, const Tensor& x, const Tensor& phi, const Tensor& alpha, const OptionalTensor& gamma) {
+  check_floating(op, "x", x);
+  check_dims(op, "x", x, 3, 8);
+  check_dims(op, "phi", phi, 2, 2);
+  const c10::SymInt n = x.sym_size(-2), size = x.sym_size(-1), count = n * (n + 2);
+  TORCH_CHECK(phi.sym_size(0) == count && phi.sym_size(1) == n * size, op, ": phi has shape ", phi.sym_sizes(),
+              ", allowed is (", count, ", ", n * size, ") for ", n, " streams of size ", size);
+  TORCH_CHECK(alpha.dim() == 1 && alpha.sym_size(0) == kKinds, op, ": alpha has shape ", alpha.sym_sizes(),
+              ", allowed is (3)");
+  Streams out{.x = wide(x).flatten(0, -3), .phi = wide(phi), .n = n};
+  out.flat = out.x.flatten(1);
+  out.weighted = gamma && gamma->defined() ? out.flat * wide(*gamma).flatten() : out.flat;
+  out.alpha = for_coefficients(wide(alpha), n);
+  return out;
+}
+
+// [tokens, ..] of a tensor [tokens.., ..], and back, where the tokens are those of x.
+Tensor by_tokens(const Tensor& tensor, const Tensor& x) { return wide(tensor).flatten(0, x.dim() - 3); }
+Tensor as_tokens(const Tensor& rows, const Tensor& x) {
+  return rows.unflatten_symint(0, x.sym_sizes().slice(0, x.dim() - 2));
+}
+
+using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+Six mhc_pre(const Tensor& x, const Tensor& phi, const Tensor& alpha, const Tensor& bias, const OptionalTensor& gamma,
+            double norm_eps, double hc_eps, int64_t out_flag, int64_t /*inner_precise: products are in float32*/) {
+  const char* op = "npu_mhc_pre";
+  check_choice(op, "out_flag", out_flag, {0, 1});
+  const Streams given = streams(op, x, phi, alpha, gamma);
+  const c10::SymInt& n = given.n;
+  TORCH_CHECK(bias.dim() == 1 && bias.sym_size(0) == phi.sym_size(0), op, ": bias has shape ", bias.sym_sizes(),
+              ", allowed is (", phi.sym_size(0), ")");
+  const Tensor inv_rms = given.flat.square().mean(-1, /*keepdim=*/true).add(norm_eps).rsqrt();
+  const Tensor h_mix = given.weighted.matmul(given.phi.t());
+  const Tensor all = h_mix * inv_rms * given.alpha + wide(bias);
+  const Tensor h_pre = all.narrow_symint(1, 0, n).sigmoid() + hc_eps;
+  const Tensor h_post = all.narrow_symint(1, n, n).sigmoid() * 2;
+  const Tensor h_res = all.narrow_symint(1, n * 2, n * n).contiguous();
+  const Tensor h_in = (h_pre.unsqueeze(-1) * given.x).sum(1).to(x.scalar_type());
+  const auto saved = [&](const Tensor& rows) { return out_flag == 1 ? as_tokens(rows, x) : rows.new_empty({0}); };
+  return {as_tokens(h_in, x),        as_tokens(h_post, x), as_tokens(h_res.unflatten_symint(1, {n, n}), x),
+          saved(inv_rms.squeeze(1)), saved(h_mix),         saved(h_pre)};
+}
+
+// Of each kind of coefficients, the sum.
+Tensor by_kinds(const Tensor& of_coefficients, const c10::SymInt& n) {
+  const auto of = [&](const c10::SymInt& start, const c10::SymInt& count) {
+    return of_coefficients.narrow_symint(0, start, count).sum();
+  };
+  return at::stack({of(0, n), of(n, n), of(n * 2, n * n)});
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> mhc_pre_backward(
+    const Tensor& x, const Tensor& phi, const Tensor& alpha, const Tensor& grad_h_in, const Tensor& grad_h_post,
+    const Tensor& grad_h_res, const Tensor& inv_rms, const Tensor& h_mix, const Tensor& h_pre, const Tensor& h_post,
+    const OptionalTensor& gamma, double hc_eps, const OptionalTensor& grad_x_post, int64_t /*inner_precise*/) {
+  const char* op = "npu_mhc_pre_backward";
+  const Streams given = streams(op, x, phi, alpha, gamma);
+  const auto rows = [&](const Tensor& tensor) { return by_tokens(tensor, x); };
+  const Tensor of_in = rows(grad_h_in).unsqueeze(1), factors = rows(h_pre), post = rows(h_post);
+  const Tensor rstd = rows(inv_rms).unsqueeze(1), mix = rows(h_mix), sigmoid = factors - hc_eps;
+  const Tensor of_pre = (of_in * given.x).sum(-1) * sigmoid * (1 - sigmoid);
+  const Tensor of_post = rows(grad_h_post) * post * (1 - post / 2);
+  const Tensor of_all = at::cat({of_pre, of_post, rows(grad_h_res).flatten(1)}, 1);
+  const Tensor of_scaled = of_all * given.alpha;
+  const Tensor of_mix = of_scaled * rstd, of_weighted = of_mix.matmul(given.phi);
+  const Tensor of_rstd = (of_scaled * mix).sum(1, /*keepdim=*/true);
+  const bool has_gamma = gamma && gamma->defined();
+  Tensor of_x = has_gamma ? of_weighted * wide(*gamma).flatten() : of_weighted;
+  of_x = of_x - of_rstd * rstd.pow(3) * given.flat / c10::Scalar(given.flat.sym_size(1));
+  of_x = of_x + (factors.unsqueeze(-1) * of_in).flatten(1);
+  if (grad_x_post && grad_x_post->defined()) of_x = of_x + rows(*grad_x_post).flatten(1);
+  const Tensor of_gamma =
+      has_gamma ? (of_weighted * given.flat).sum(0).reshape_symint(gamma->sym_sizes()) : of_x.new_empty({0});
+  return {as_tokens(of_x.view_symint(given.x.sym_sizes()), x).to(x.scalar_type()), of_mix.t().matmul(given.weighted),
+          by_kinds((of_all * mix * rstd).sum(0), given.n), of_all.sum(0), of_gamma};
+}
+
+// h_res^T @ x for each token.
+Tensor mixed(const Tensor& x, const OptionalTensor& h_res) {
+  if (!h_res || !h_res->defined()) return wide(x);
+  return wide(*h_res).transpose(-1, -2).matmul(wide(x));
+}
+
+void check_post(const char* op, const Tensor& x, const OptionalTensor& h_res, const Tensor& h_out,
+                const Tensor& h_post) {
+  check_floating(op, "x", x);
+  check_dims(op, "x", x, 2, 8);
+  check_same_shape(op, "h_out", h_out, "one stream of x", x.select(-2, 0));
+  check_same_shape(op, "h_post", h_post, "x without its last dimension", x.select(-1, 0));
+  if (!h_res || !h_res->defined()) return;
+  const c10::SymInt n = x.sym_size(-2);
+  TORCH_CHECK(h_res->dim() == x.dim() && h_res->sym_size(-1) == n && h_res->sym_size(-2) == n, op, ": h_res has shape ",
+              h_res->sym_sizes(), ", allowed is a matrix of (", n, ", ", n, ") for each token");
+}
+
+Tensor mhc_post(const Tensor& x, const OptionalTensor& h_res, const Tensor& h_out, const Tensor& h_post) {
+  check_post("npu_mhc_post", x, h_res, h_out, h_post);
+  return (mixed(x, h_res) + wide(h_post).unsqueeze(-1) * wide(h_out).unsqueeze(-2)).to(x.scalar_type());
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> mhc_post_backward(const Tensor& grad_y, const Tensor& x,
+                                                             const OptionalTensor& h_res, const Tensor& h_out,
+                                                             const Tensor& h_post) {
+  const char* op = "npu_mhc_post_backward";
+  check_post(op, x, h_res, h_out, h_post);
+  check_same_shape(op, "grad_y", grad_y, "x", x);
+  const Tensor given = wide(grad_y);
+  const bool mixes = h_res && h_res->defined();
+  const Tensor of_x = mixes ? wide(*h_res).matmul(given) : given;
+  const Tensor of_res = mixes ? wide(x).matmul(given.transpose(-1, -2)).to(h_res->scalar_type()) : given.new_empty({0});
+  const Tensor of_out = (given * wide(h_post).unsqueeze(-1)).sum(-2);
+  const Tensor of_post = (given * wide(h_out).unsqueeze(-2)).sum(-1);
+  return {of_x.to(x.scalar_type(), /*non_blocking=*/false, /*copy=*/!mixes), of_res, of_out.to(h_out.scalar_type()),
+          of_post.to(h_post.scalar_type())};
+}
+
+constexpr int64_t kAlongRows = -1, kAlongColumns = -2;  // dimensions over which sums are 1
+
+// The dimension of normalisation number `step`.
+int64_t along(int64_t step) { return step % 2 == 0 ? kAlongRows : kAlongColumns; }
+
+std::tuple<Tensor, Tensor, Tensor> mhc_sinkhorn(const Tensor& x, double eps, c10::SymInt num_iters, int64_t out_flag) {
+  const char* op = "npu_mhc_sinkhorn";
+  check_floating(op, "x", x);
+  check_dims(op, "x", x, 2, 8);
+  check_choice(op, "out_flag", out_flag, {0, 1});
+  const int64_t count = num_iters.guard_int(__FILE__, __LINE__);
+  TORCH_CHECK(count >= 1, op, ": num_iters is ", count, ", allowed are 1 and more");
+  const Tensor exact = wide(x);
+  const Tensor exponentials = (exact - exact.detach().amax(kAlongRows, /*keepdim=*/true)).exp();
+  std::vector<Tensor> sums{exponentials.sum(kAlongRows, /*keepdim=*/true)}, norms{exponentials / sums.front()};
+  Tensor matrix = norms.front() + eps;
+  for (int64_t step = 1; step < 2 * count; ++step) {
+    sums.push_back(matrix.sum(along(step), /*keepdim=*/true) + eps);
+    matrix = matrix / sums.back();
+    norms.push_back(matrix);
+  }
+  for (size_t step = 0; step < sums.size(); ++step) sums[step] = sums[step].squeeze(along(static_cast<int64_t>(step)));
+  const auto saved = [&](const std::vector<Tensor>& steps) {
+    return out_flag == 1 ? at::stack(steps).detach() : matrix.new_empty({0});
+  };
+  return {matrix.to(x.scalar_type()), saved(norms), saved(sums)};
+}
+
+Tensor mhc_sinkhorn_backward(const Tensor& grad_y, const Tensor& norm, const Tensor& sum) {
+  const char* op = "npu_mhc_sinkhorn_backward";
+  TORCH_CHECK(norm.dim() == grad_y.dim() + 1 && sum.dim() == grad_y.dim(), op, ": grad_y, norm and sum have shapes ",
+              grad_y.sym_sizes(), ", ", norm.sym_sizes(), " and ", sum.sym_sizes(),
+              ", allowed are (.., n, n), (steps, .., n, n) and (steps, .., n)");
+  const int64_t steps = norm.sym_size(0).guard_int(__FILE__, __LINE__);
+  Tensor gradient = wide(grad_y);
+  for (int64_t step = steps - 1; step >= 0; --step) {
+    const Tensor result = wide(norm.select(0, step));
+    const Tensor row = (gradient * result).sum(along(step), /*keepdim=*/true);
+    // The first step is a softmax, of which nothing is divided: its sums have the exponentials in them.
+    gradient =
+        step == 0 ? result * (gradient - row) : (gradient - row) / wide(sum.select(0, step)).unsqueeze(along(step));
+  }
+  return gradient.to(grad_y.scalar_type());
+}
+
+}  // namespace
+
+void define_hyper_connections(Definitions& npu) {
+  npu.composed(
+      "npu_mhc_pre", &mhc_pre,
+      "of n streams x, (.., n, size), as one row r: inv_rms = 1 / sqrt(mean(r^2) + norm_eps), (..), h_mix = (r * "
+      "gamma) @ "
+      "phi^T, and h = alpha * h_mix * inv_rms + bias, n of them for h_pre = sigmoid(h) + hc_eps, n for h_post = 2 * "
+      "sigmoid(h) and n * n for h_res = h, each kind with an alpha of its own; h_in = sum of h_pre * streams "
+      "(DeepSeek, "
+      "arXiv 2512.24880, section 4). Results: h_in, h_post, h_res, and, with out_flag 1, inv_rms, h_mix, h_pre");
+  npu.composed("npu_mhc_pre_backward", &mhc_pre_backward,
+               "gradients of npu_mhc_pre for x (plus grad_x_post), phi, alpha, bias and gamma, in float32 but for x; "
+               "that of gamma is empty without it");
+  npu.composed(
+      "npu_mhc_post", &mhc_post,
+      "h_res^T @ x + h_post * h_out: the streams x, (.., n, size), mixed, and the output of the layer, (.., "
+      "size), added to each. Without h_res, x as it is. Transposed as in DeepSeek's code, where columns of h_res "
+      "sum up to 1 (arXiv 2512.24880 has rows)");
+  npu.composed("npu_mhc_post_backward", &mhc_post_backward,
+               "gradients of npu_mhc_post for x, h_res (empty without it), h_out and h_post");
+  npu.composed(
+      "npu_mhc_sinkhorn", &mhc_sinkhorn,
+      "a matrix near to doubly stochastic ones (Sinkhorn and Knopp, 1967): softmax(x) over rows, plus eps; "
+      "columns over their sums plus eps; then rows and columns so, num_iters - 1 times. Results: this, and, "
+      "with out_flag 1, results (2 * num_iters, .., n, n) and divisors (2 * num_iters, .., n) of each of these "
+      "normalisations, the first before eps is added");
+  npu.composed("npu_mhc_sinkhorn_backward", &mhc_sinkhorn_backward,
+               "the gradient of npu_mhc_sinkhorn from norm and sum of its call");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations of which the result is quantised, and the dequantisation of sums. In float32.
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/layers/families.h"
+#include "torch/npu_ops/matmul/quant_products.h"
+#include "torch/npu_ops/parts/gates.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+
+at::ScalarType half_or_bfloat(const char* op, std::optional<at::ScalarType> type) {
+  const at::ScalarType out = type.value_or(at::kHalf);
+  TORCH_CHECK(out == at::kHalf || out == at::kBFloat16, op, ": output_dtype is ", out,
+              ", allowed are Half and BFloat16");
+  return out;
+}
+
+Tensor dequant_bias(const Tensor& x, const Tensor& weight_scale, const OptionalTensor& activation_scale,
+                    const OptionalTensor& bias, std::optional<at::ScalarType> output_dtype) {
+  constexpr const char* kOp = "npu_dequant_bias";
+  check_type(kOp, "x", x, {at::kInt});
+  check_dims(kOp, "x", x, 2, 2);
+  return finished(kOp, x, {bias, weight_scale, activation_scale, {}}, half_or_bfloat(kOp, output_dtype));
+}
+
+// Cumulative ends of groups from ends or from counts.
+Tensor group_ends(const Tensor& groups, bool are_counts) { return are_counts ? groups.cumsum(0) : groups; }
+
+// A table of one row for all rows of values, or, where there are `ends` of groups, of one for each group.
+struct RowTable {
+  Tensor ends;
+  c10::SymInt rows;
+  OptionalTensor operator()(const OptionalTensor& table) const {
+    if (!table || !ends.defined()) return table;
+    const bool one_each = table->dim() == 1 && table->sym_size(0) == ends.sym_size(0);
+    return rows_by_group(one_each ? table->unsqueeze(-1) : *table, ends, rows);
+  }
+};
+
+struct StaticOrDynamic {
+  const char* op;
+  int64_t quant_mode;  // 0 static, 1 dynamic
+  QuantType type;
+};
+
+// Rows of `exact`, quantised; where that is static, by `factor`, which divides or multiplies, and the scales are zeros.
+std::tuple<Tensor, Tensor> quantised_rows(const StaticOrDynamic& how, const Tensor& exact, const OptionalTensor& factor,
+                                          const OptionalTensor& offset, bool divides) {
+  TORCH_CHECK(how.quant_mode == 0 || how.quant_mode == 1, how.op, ": quant_mode is ", how.quant_mode,
+              ", allowed are 0 (static) and 1 (dynamic)");
+  if (how.quant_mode == 1) {
+    const Quantised out = dynamically_quantised(how.op, factor ? exact * wide(*factor) : exact, -1, how.type);
+    return {out.values, out.scale};
+  }
+  Tensor out = exact;
+  if (factor) out = divides ? out / wide(*factor) : out * wide(*factor);
+  if (offset) out = out + wide(*offset);
+  return {quantised(how.op, out, how.type), exact.select(-1, 0).to(at::kFloat).mul(0)};
+}
+
+std::tuple<Tensor, Tensor> dequant_swiglu_quant(const Tensor& x, const OptionalTensor& weight_scale,
+                                                const OptionalTensor& activation_scale, const OptionalTensor& bias,
+                                                const OptionalTensor& quant_scale, const OptionalTensor& quant_offset,
+                                                const OptionalTensor& group_index, bool activate_left,
+                                                int64_t quant_mode, Code dst_type, Code round_mode, Code activate_dim,
+                                                int64_t swiglu_mode, double clamp_limit, double glu_alpha,
+                                                double glu_bias) {
+  constexpr const char* kOp = "npu_dequant_swiglu_quant";
+  check_type(kOp, "x", x, {at::kInt, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble});
+  check_dims(kOp, "x", x, 2, 8);
+  TORCH_CHECK(round_mode.value_or(0) == 0, kOp, ": round_mode is ", *round_mode, ", allowed is 0 (half to even)");
+  TORCH_CHECK(x.scalar_type() != at::kInt || weight_scale, kOp, ": x is of type Int, and weight_scale is not given");
+  const Tensor rows = x.flatten(0, -2);
+  const RowTable table{group_index ? group_index->cumsum(0) : Tensor(), rows.sym_size(0)};
+  Tensor exact = wide(rows);
+  if (x.scalar_type() == at::kInt) {
+    const OptionalTensor tokens = activation_scale ? OptionalTensor(activation_scale->flatten()) : std::nullopt;
+    exact = finished(kOp, rows, {table(bias), table(weight_scale), tokens, {}}, at::kFloat);
+  }
+  const Gate gate{swiglu_mode, activate_left, clamp_limit, glu_alpha, glu_bias};
+  const Tensor out = gated(kOp, exact.view_symint(x.sym_sizes()), activate_dim.value_or(-1), gate);
+  const StaticOrDynamic how{kOp, quant_mode, quant_type(kOp, "dst_type", dst_type)};
+  if (out.dim() == 2) return quantised_rows(how, out, table(quant_scale), table(quant_offset), /*divides=*/true);
+  TORCH_CHECK(!group_index, kOp, ": x has ", x.dim(), " dimensions, allowed with group_index are 2");
+  return quantised_rows(how, out, quant_scale, quant_offset, /*divides=*/true);
+}
+
+std::tuple<Tensor, Tensor> swiglu_quant(const Tensor& x, const OptionalTensor& smooth_scales,
+                                        const OptionalTensor& offsets, const OptionalTensor& group_index,
+                                        bool activate_left, int64_t quant_mode, int64_t group_list_type,
+                                        std::optional<at::ScalarType> dst_type) {
+  constexpr const char* kOp = "npu_swiglu_quant";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 8);
+  TORCH_CHECK(group_list_type == 0 || group_list_type == 1, kOp, ": group_list_type is ", group_list_type,
+              ", allowed are 0 (cumulative) and 1 (counts)");
+  const Tensor out = gated(kOp, wide(x).flatten(0, -2), -1, {.left = activate_left});
+  const RowTable table{group_index ? group_ends(*group_index, group_list_type == 1) : Tensor(), out.sym_size(0)};
+  const Code code = dst_type ? Code(static_cast<int64_t>(*dst_type)) : std::nullopt;
+  const StaticOrDynamic how{kOp, quant_mode, quant_type(kOp, "dst_type", code)};
+  const auto [values, scale] = quantised_rows(how, out, table(smooth_scales), table(offsets), /*divides=*/false);
+  std::vector<c10::SymInt> shape = x.sym_sizes().vec();
+  shape.back() = values.sym_size(-1);
+  const Tensor shaped = values.view_symint(shape);
+  shape.pop_back();
+  return {shaped, scale.view_symint(shape)};
+}
+
+std::tuple<Tensor, Tensor> gelu_quant(const Tensor& input, const OptionalTensor& input_scale,
+                                      const OptionalTensor& input_offset, c10::string_view approximate,
+                                      c10::string_view quant_mode, Code dst_type, c10::string_view round_mode) {
+  constexpr const char* kOp = "npu_gelu_quant";
+  check_floating(kOp, "input", input);
+  TORCH_CHECK(quant_mode == "static" || quant_mode == "dynamic", kOp, ": quant_mode is \"", quant_mode,
+              "\", allowed are \"static\" and \"dynamic\"");
+  TORCH_CHECK(round_mode == "rint", kOp, ": round_mode is \"", round_mode, "\", allowed is \"rint\"");
+  TORCH_CHECK(quant_mode == "dynamic" || input_scale, kOp, ": quant_mode is \"static\", and input_scale is not given");
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  Tensor out = at::gelu(wide(input), approximate);
+  if (input_scale) out = out * wide(*input_scale);
+  if (quant_mode == "dynamic") {
+    const Quantised result = dynamically_quantised(kOp, out, -1, type);
+    return {result.values, result.scale};
+  }
+  if (input_offset) out = out + wide(*input_offset);
+  return {quantised(kOp, out, type), input.new_empty({0}, at::kFloat)};
+}
+
+}  // namespace
+
+void define_quant_activations(Definitions& npu) {
+  npu.composed(
+      "npu_dequant_bias", &dequant_bias,
+      "x * weight_scale * activation_scale + bias; an int32 bias is added to x. In float16 where output_dtype is "
+      "None");
+  npu.composed(
+      "npu_dequant_swiglu_quant", &dequant_swiglu_quant,
+      "t = x of int32 as by npu_dequant_bias, other x as it is; u = its halves, gated; quant_mode 0: round(u / "
+      "quant_scale + quant_offset), scale 0; 1: u * quant_scale as by npu_dynamic_quant. group_index: counts of "
+      "the rows that take each row of the scales");
+  npu.composed(
+      "npu_swiglu_quant", &swiglu_quant,
+      "u = the halves of x, gated; quant_mode 0: round(u * smooth_scales + offsets), scale 0; 1: u * smooth_scales "
+      "as by npu_dynamic_quant. group_index: the rows that take each row of smooth_scales");
+  npu.composed(
+      "npu_gelu_quant", &gelu_quant,
+      "u = gelu(input); static: round(u * input_scale + input_offset), no scale; dynamic: u * input_scale as by "
+      "npu_dynamic_quant");
+}
+
+}  // namespace npugraph::npu_ops

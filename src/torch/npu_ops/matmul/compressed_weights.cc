@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights in forms that tools for Ascend make.
+#include <tuple>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/matmul/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+
+// How weights are compressed is not published. The bias has one value for each column of the result.
+Tensor compress_dequant_meta(const Tensor& x1, const Tensor&, const Tensor&, const Tensor& bias, const Tensor&,
+                             const OptionalTensor&, Code) {
+  constexpr const char* kOp = "npu_matmul_compress_dequant";
+  check_dims(kOp, "x1", x1, 2, 2);
+  check_dims(kOp, "bias", bias, 1, 2);
+  return x1.new_empty_symint({x1.sym_size(0), bias.sym_size(-1)}, x1.options().dtype(at::kHalf));
+}
+
+Tensor copy_of(const OptionalTensor& tensor, const Tensor& like) {
+  return tensor ? tensor->clone() : like.new_empty({0});
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> weight_quant_preprocess(const Tensor& weight, const Tensor& weight_scale,
+                                                                   int64_t, int64_t, int64_t,
+                                                                   const OptionalTensor& weight_offset,
+                                                                   const OptionalTensor& bias, Code, Code) {
+  return {weight.clone(), weight_scale.clone(), copy_of(weight_offset, weight_scale), copy_of(bias, weight_scale)};
+}
+
+}  // namespace
+
+void define_compressed_weights(Definitions& npu) {
+  npu.shaped("npu_matmul_compress_dequant", &compress_dequant_meta);
+  npu.composed("npu_weight_quant_preprocess", &weight_quant_preprocess,
+               "weight, weight_scale, weight_offset and bias as products of the host take them, which is as they are: "
+               "copies, and an empty tensor for what is None");
+}
+
+}  // namespace npugraph::npu_ops

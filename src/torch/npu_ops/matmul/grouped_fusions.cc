@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of groups of rows, and what follows them.
+#include <tuple>
+
+#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/matmul/grouped_products.h"
+#include "torch/npu_ops/parts/gates.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+using Tensors = std::vector<Tensor>;
+
+TensorsOf one(const OptionalTensor& tensor) {
+  return tensor && tensor->sym_numel() > 0 ? TensorsOf({*tensor}) : std::nullopt;
+}
+
+// Rows of a table [groups, n] for rows of values; ones where it is not given.
+Tensor rows_of_groups(const Tensor& table, const std::vector<Segment>& segments, const Tensor& values) {
+  Tensor out = at::ones_like(values);
+  for (const auto& [group, begin, end] : segments) out.slice(0, begin, end).copy_(wide(table.select(0, group)));
+  return out;
+}
+
+struct SwigluQuant {
+  const char* op;
+  GroupedProduct product;
+  OptionalTensor smooth_scale;
+  int64_t group_list_type = 0;
+};
+
+Quantised swiglu_quantised(const SwigluQuant& in, const Tensor& x, const Tensor& x_scale, const Tensor& group_list) {
+  const auto segments = segments_of(in.op, group_list, in.group_list_type, x.size(0));
+  const Tensor product = product_of_rows(in.op, in.product, x, segments, x_scale);
+  Tensor out = gated(in.op, product, -1, {.left = true});
+  if (in.smooth_scale) out = out * rows_of_groups(*in.smooth_scale, segments, out);
+  return dynamically_quantised(in.op, out, -1, QuantType{});
+}
+
+Quantised swiglu_shapes(const SwigluQuant& in, const Tensor& x) {
+  const c10::SymInt columns = in.product.columns(in.op, x);
+  return {x.new_empty_symint({x.sym_size(0), columns / 2}, x.options().dtype(at::kChar)),
+          x.new_empty_symint({x.sym_size(0)}, x.options().dtype(at::kFloat))};
+}
+
+SwigluQuant read_first(const Tensor& x, const Tensor& weight, const Tensor& weight_scale, const OptionalTensor& bias) {
+  constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant";
+  check_type(kOp, "x", x, {at::kChar});
+  check_dims(kOp, "weight", weight, 3, 3);
+  return {kOp, {.weight = {weight}, .bias = one(bias), .scale = one(weight_scale), .type = at::kFloat}, {}};
+}
+
+std::tuple<Tensor, Tensor, Tensor> swiglu_quant(const Tensor& x, const Tensor& weight, const Tensor& group_list,
+                                                const Tensor& weight_scale, const Tensor& x_scale,
+                                                const OptionalTensor& bias, const OptionalTensor&) {
+  const Quantised out = swiglu_quantised(read_first(x, weight, weight_scale, bias), x, x_scale, group_list);
+  return {out.values, out.scale, at::empty({0}, out.scale.options())};
+}
+
+std::tuple<Tensor, Tensor, Tensor> swiglu_quant_meta(const Tensor& x, const Tensor& weight, const Tensor&,
+                                                     const Tensor& weight_scale, const Tensor&,
+                                                     const OptionalTensor& bias, const OptionalTensor&) {
+  const Quantised out = swiglu_shapes(read_first(x, weight, weight_scale, bias), x);
+  return {out.values, out.scale, at::empty({0}, out.scale.options())};
+}
+
+SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, const OptionalTensor& smooth_scale,
+                        const OptionalTensor& bias, Code quant_mode, Code quant_dtype, Code group_list_type,
+                        Code x_dtype, Code weight_dtype, Code weight_scale_dtype, Code x_scale_dtype) {
+  constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant_v2";
+  TORCH_CHECK(!weight.empty(), kOp, ": weight has 0 tensors, allowed is at least one");
+  const at::ScalarType type = type_of_code(kOp, "quant_dtype", quant_dtype, at::kChar);
+  TORCH_CHECK(quant_mode.value_or(0) == 0 && type == at::kChar, kOp, ": quant_mode is ", quant_mode.value_or(0),
+              " and quant_dtype ", type, ", allowed are 0 (per token) and Char");
+  return {kOp,
+          {.weight = weight.vec(),
+           .bias = one(bias),
+           .scale = weight_scale.vec(),
+           .x_dtype = x_dtype,
+           .weight_dtype = weight_dtype,
+           .scale_dtype = weight_scale_dtype,
+           .per_token_scale_dtype = x_scale_dtype,
+           .type = at::kFloat},
+          smooth_scale,
+          group_list_type.value_or(0)};
+}
+
+std::tuple<Tensor, Tensor> swiglu_quant_v2(const Tensor& x, at::TensorList weight, at::TensorList weight_scale,
+                                           const Tensor& x_scale, const Tensor& group_list,
+                                           const OptionalTensor& smooth_scale, std::optional<at::TensorList>,
+                                           const OptionalTensor& bias, Code, Code, Code quant_mode, Code quant_dtype,
+                                           Code group_list_type, at::OptionalIntArrayRef, Code x_dtype,
+                                           Code weight_dtype, Code weight_scale_dtype, Code x_scale_dtype) {
+  const SwigluQuant in = read_second(weight, weight_scale, smooth_scale, bias, quant_mode, quant_dtype, group_list_type,
+                                     x_dtype, weight_dtype, weight_scale_dtype, x_scale_dtype);
+  const Quantised out = swiglu_quantised(in, x, x_scale, group_list);
+  return {out.values, out.scale};
+}
+
+std::tuple<Tensor, Tensor> swiglu_quant_v2_meta(const Tensor& x, at::TensorList weight, at::TensorList weight_scale,
+                                                const Tensor&, const Tensor&, const OptionalTensor& smooth_scale,
+                                                std::optional<at::TensorList>, const OptionalTensor& bias, Code, Code,
+                                                Code quant_mode, Code quant_dtype, Code group_list_type,
+                                                at::OptionalIntArrayRef, Code x_dtype, Code weight_dtype,
+                                                Code weight_scale_dtype, Code x_scale_dtype) {
+  const SwigluQuant in = read_second(weight, weight_scale, smooth_scale, bias, quant_mode, quant_dtype, group_list_type,
+                                     x_dtype, weight_dtype, weight_scale_dtype, x_scale_dtype);
+  const Quantised out = swiglu_shapes(in, x);
+  return {out.values, out.scale};
+}
+
+constexpr const char* kFinalize = "npu_grouped_matmul_finalize_routing";
+
+struct Routing {
+  GroupedProduct product;
+  at::ScalarType type;
+};
+
+Routing read_routing(const Tensor& x, const Tensor& w, const OptionalTensor& scale, const OptionalTensor& bias,
+                     std::optional<at::ScalarType> dtype, Code x_dtype, Code w_dtype, Code scale_dtype,
+                     Code pertoken_scale_dtype) {
+  check_dims(kFinalize, "x", x, 2, 2);
+  check_dims(kFinalize, "w", w, 3, 3);
+  const at::ScalarType type = dtype.value_or(at::kFloat);
+  TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, kFinalize, ": dtype is ", type,
+              ", allowed are Float, Half and BFloat16");
+  return {{.weight = {w},
+           .bias = one(bias),
+           .scale = one(scale),
+           .x_dtype = x_dtype,
+           .weight_dtype = w_dtype,
+           .scale_dtype = scale_dtype,
+           .per_token_scale_dtype = pertoken_scale_dtype,
+           .type = at::kFloat},
+          type};
+}
+
+Tensor finalize_routing(const Tensor& x, const Tensor& w, const Tensor& group_list, const OptionalTensor& scale,
+                        const OptionalTensor& bias, const OptionalTensor&, const OptionalTensor& pertoken_scale,
+                        const OptionalTensor& shared_input, const OptionalTensor& logit,
+                        const OptionalTensor& row_index, std::optional<at::ScalarType> dtype,
+                        std::optional<double> shared_input_weight, Code shared_input_offset, Code output_bs,
+                        Code group_list_type, at::OptionalIntArrayRef, Code x_dtype, Code w_dtype, Code scale_dtype,
+                        Code pertoken_scale_dtype) {
+  const Routing in = read_routing(x, w, scale, bias, dtype, x_dtype, w_dtype, scale_dtype, pertoken_scale_dtype);
+  const auto segments = segments_of(kFinalize, group_list, group_list_type.value_or(1), x.size(0));
+  Tensor rows = product_of_rows(kFinalize, in.product, x, segments, pertoken_scale);
+  if (logit) rows = rows * wide(*logit).unsqueeze(-1);
+  const int64_t batch = output_bs.value_or(0) > 0 ? *output_bs : x.size(0);
+  Tensor out = at::zeros({batch, rows.size(1)}, rows.options());
+  const int64_t used = segments.empty() ? 0 : segments.back().end;
+  const Tensor places = row_index ? row_index->to(at::kLong) : at::arange(x.size(0), x.options().dtype(at::kLong));
+  out.index_add_(0, places.slice(0, 0, used), rows.slice(0, 0, used));
+  if (!shared_input) return out.to(in.type);
+  const int64_t begin = shared_input_offset.value_or(0), end = begin + shared_input->size(0);
+  TORCH_CHECK(begin >= 0 && end <= batch, kFinalize, ": shared_input is for rows ", begin, " to ", end,
+              ", and there are ", batch);
+  out.slice(0, begin, end).add_(wide(*shared_input), shared_input_weight.value_or(1.0));
+  return out.to(in.type);
+}
+
+Tensor finalize_routing_meta(const Tensor& x, const Tensor& w, const Tensor&, const OptionalTensor& scale,
+                             const OptionalTensor& bias, const OptionalTensor&, const OptionalTensor&,
+                             const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                             std::optional<at::ScalarType> dtype, std::optional<double>, Code, Code output_bs, Code,
+                             at::OptionalIntArrayRef, Code x_dtype, Code w_dtype, Code scale_dtype,
+                             Code pertoken_scale_dtype) {
+  const Routing in = read_routing(x, w, scale, bias, dtype, x_dtype, w_dtype, scale_dtype, pertoken_scale_dtype);
+  const c10::SymInt batch = output_bs.value_or(0) > 0 ? c10::SymInt(*output_bs) : x.sym_size(0);
+  return x.new_empty_symint({batch, in.product.columns(kFinalize, x)}, x.options().dtype(in.type));
+}
+
+// input [groups, m, n], or [groups * m, n], plus x_g.T @ weight_g for the rows of each group.
+Tensor& add_products(const char* op, Tensor& input, const Tensor& x, const Tensor& weight, const Tensor& group_list,
+                     bool transpose_x, bool transpose_weight, int64_t group_type, Code group_list_type) {
+  TORCH_CHECK(group_type == 2, op, ": group_type is ", group_type, ", allowed is 2 (the size to sum over)");
+  check_dims(op, "x", x, 2, 2);
+  check_dims(op, "weight", weight, 2, 2);
+  const Tensor left = transpose_x ? x.t() : x, right = transpose_weight ? weight.t() : weight;
+  const auto segments = segments_of(op, group_list, group_list_type.value_or(0), right.size(0));
+  const Tensor all = input.view({group_list.size(0), left.size(0), right.size(1)});
+  for (const auto& [group, begin, end] : segments)
+    all.select(0, group).add_(at::matmul(wide(left.slice(1, begin, end)), wide(right.slice(0, begin, end))));
+  return input;
+}
+
+Tensor& grouped_matmul_add_(Tensor& input, const Tensor& x, const Tensor& weight, const Tensor& group_list,
+                            bool transpose_x, bool transpose_weight, int64_t group_type, Code group_list_type) {
+  return add_products("npu_grouped_matmul_add_", input, x, weight, group_list, transpose_x, transpose_weight,
+                      group_type, group_list_type);
+}
+
+Tensor grouped_matmul_add(const Tensor& input, const Tensor& x, const Tensor& weight, const Tensor& group_list,
+                          bool transpose_x, bool transpose_weight, int64_t group_type, Code group_list_type) {
+  Tensor out = input.clone(at::MemoryFormat::Contiguous);
+  return add_products("npu_grouped_matmul_add", out, x, weight, group_list, transpose_x, transpose_weight, group_type,
+                      group_list_type);
+}
+
+Tensor& added_meta_(Tensor& input, const Tensor&, const Tensor&, const Tensor&, bool, bool, int64_t, Code) {
+  return input;
+}
+
+Tensor added_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, bool, bool, int64_t, Code) {
+  return input.new_empty_symint(input.sym_sizes());
+}
+
+Tensor quant_dequant(const Tensor& x, const Tensor& quantized_weight, const Tensor& weight_scale,
+                     const Tensor& group_list, const OptionalTensor& bias, const OptionalTensor& x_scale,
+                     const OptionalTensor& x_offset, const OptionalTensor& smooth_scale,
+                     std::optional<c10::string_view> quant_mode) {
+  constexpr const char* kOp = "npu_quant_grouped_matmul_dequant";
+  check_dims(kOp, "x", x, 2, 2);
+  check_dims(kOp, "quantized_weight", quantized_weight, 3, 3);
+  const auto segments = segments_of(kOp, group_list, 0, x.size(0));
+  const bool by_group = smooth_scale && smooth_scale->dim() == 2;
+  const Tensor smooth = by_group ? x * rows_of_groups(*smooth_scale, segments, wide(x)) : x;
+  const OptionalTensor shared = by_group ? std::nullopt : smooth_scale;
+  const Quantised left = quantised_operand(kOp, smooth, {x_scale, x_offset, shared, quant_mode.value_or("pertoken")});
+  const GroupedProduct product{.weight = {quantized_weight.transpose(1, 2)},
+                               .bias = one(bias),
+                               .scale = one(weight_scale),
+                               .type = x.scalar_type()};
+  return product_of_rows(kOp, product, left.values, segments, left.scale.expand({x.size(0)}));
+}
+
+Tensor quant_dequant_meta(const Tensor& x, const Tensor& quantized_weight, const Tensor&, const Tensor&,
+                          const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                          std::optional<c10::string_view>) {
+  return x.new_empty_symint({x.sym_size(0), quantized_weight.sym_size(1)});
+}
+
+// A scale of each group, [groups, ...], as rows or as columns of its product.
+Tensor group_scale(const char* op, const OptionalTensor& scale, Code code, int64_t group, bool is_of_rows) {
+  if (!scale) return at::ones({});
+  TORCH_CHECK(!is_block_scale(*scale, code), op, ": a scale is of type float8_e8m0fnu, allowed is Float");
+  const Tensor values = wide(*scale).select(0, group);
+  return is_of_rows && values.dim() == 1 ? values.unsqueeze(-1) : values;
+}
+
+Tensor& add_quant_products(const char* op, Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                           const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
+                           Code x1_dtype, Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+  check_dims(op, "x1", x1, 2, 2);
+  check_dims(op, "x2", x2, 2, 2);
+  const Tensor left = read_as(op, "x1", x1, x1_dtype).to(at::kFloat);
+  const Tensor right = read_as(op, "x2", x2, x2_dtype).to(at::kFloat);
+  const Tensor all = input.view({group_list.size(0), left.size(0), right.size(1)});
+  for (const auto& [group, begin, end] : segments_of(op, group_list, group_list_type.value_or(0), right.size(0))) {
+    const Tensor product = at::matmul(left.slice(1, begin, end), right.slice(0, begin, end));
+    const Tensor rows = group_scale(op, x1_scale, x1_scale_dtype, group, true);
+    all.select(0, group).add_(product * rows * group_scale(op, x2_scale, x2_scale_dtype, group, false));
+  }
+  return input;
+}
+
+Tensor& add_quant_gmm_(Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                       const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
+                       at::OptionalIntArrayRef, Code x1_dtype, Code x2_dtype, Code x1_scale_dtype,
+                       Code x2_scale_dtype) {
+  return add_quant_products("npu_add_quant_gmm_", input, x1, x2, x2_scale, group_list, x1_scale, group_list_type,
+                            x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype);
+}
+
+Tensor add_quant_gmm(const Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                     const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
+                     at::OptionalIntArrayRef, Code x1_dtype, Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+  Tensor out = input.clone(at::MemoryFormat::Contiguous);
+  return add_quant_products("npu_add_quant_gmm", out, x1, x2, x2_scale, group_list, x1_scale, group_list_type, x1_dtype,
+                            x2_dtype, x1_scale_dtype, x2_scale_dtype);
+}
+
+Tensor& add_quant_gmm_meta_(Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                            const OptionalTensor&, Code, at::OptionalIntArrayRef, Code, Code, Code, Code) {
+  return input;
+}
+
+Tensor add_quant_gmm_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                          const OptionalTensor&, Code, at::OptionalIntArrayRef, Code, Code, Code, Code) {
+  return input.new_empty_symint(input.sym_sizes());
+}
+
+}  // namespace
+
+void define_grouped_fusions(Definitions& npu) {
+  npu.computed("npu_grouped_matmul_swiglu_quant", &swiglu_quant, &swiglu_quant_meta,
+               "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
+               "npu_dynamic_quant. Results: y, its scale, and nothing");
+  npu.computed("npu_grouped_matmul_swiglu_quant_v2", &swiglu_quant_v2, &swiglu_quant_v2_meta,
+               "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. int8 results alone");
+  npu.computed(
+      "npu_grouped_matmul_finalize_routing", &finalize_routing, &finalize_routing_meta,
+      "products of groups of rows, times logit; row i is added to row row_index[i] of the result, and shared_input * "
+      "shared_input_weight from row shared_input_offset on");
+  npu.computed("npu_grouped_matmul_add", &grouped_matmul_add, &added_meta,
+               "input + x_g.T @ weight_g for each group g of rows of x and weight");
+  npu.computed("npu_grouped_matmul_add_", &grouped_matmul_add_, &added_meta_, "npu_grouped_matmul_add in input");
+  npu.computed(
+      "npu_quant_grouped_matmul_dequant", &quant_dequant, &quant_dequant_meta,
+      "npu_quant_matmul_dequant of groups of rows by cumulative ends; smooth_scale is one row or one for each group");
+  npu.computed("npu_add_quant_gmm", &add_quant_gmm, &add_quant_gmm_meta,
+               "input + x1[:, g] @ x2[g] * x2_scale[g] * x1_scale[g] for each group g of columns of x1 and rows of x2");
+  npu.computed("npu_add_quant_gmm_", &add_quant_gmm_, &add_quant_gmm_meta_, "npu_add_quant_gmm in input");
+}
+
+}  // namespace npugraph::npu_ops

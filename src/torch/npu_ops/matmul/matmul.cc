@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices, and conversions of types.
+#include <tuple>
+
+#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/matmul/quant_products.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+using Perm = at::OptionalIntArrayRef;
+
+constexpr int64_t kSame[] = {0, 1, 2};
+constexpr int64_t kRows[] = {1, 0, 2};     // batches behind rows
+constexpr int64_t kColumns[] = {0, 2, 1};  // a transposed matrix
+
+Tensor permuted(const char* op, const char* name, const Tensor& x, Perm perm, at::IntArrayRef other) {
+  if (!perm || perm->empty() || *perm == at::IntArrayRef(kSame)) return x;
+  TORCH_CHECK(*perm == other, op, ": ", name, " is ", *perm, ", allowed are [0, 1, 2] and ", other);
+  return x.permute(*perm);
+}
+
+// [b, m, n] to [m, b, n], or with a factor f to [f, m, b * n / f].
+Tensor batches_inside(const char* op, const Tensor& product, Perm perm_y, Code factor) {
+  TORCH_CHECK(!perm_y || perm_y->empty() || *perm_y == at::IntArrayRef(kRows), op, ": perm_y is ", *perm_y,
+              ", allowed is [1, 0, 2]");
+  const Tensor out = product.transpose(0, 1);
+  const int64_t parts = factor.value_or(1);
+  if (parts == 1) return out.contiguous();
+  const c10::SymInt m = out.sym_size(0), batches = out.sym_size(1);
+  TORCH_CHECK(parts > 0 && batches % parts == 0, op, ": batch_split_factor is ", parts, ", which does not divide ",
+              batches, " batches");
+  return out.reshape_symint({m, parts, batches / parts * out.sym_size(2)}).transpose(0, 1).contiguous();
+}
+
+Tensor transpose_batchmatmul(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                             const OptionalTensor& scale, Perm perm_x1, Perm perm_x2, Perm perm_y,
+                             Code batch_split_factor) {
+  constexpr const char* kOp = "npu_transpose_batchmatmul";
+  check_floating(kOp, "input", input);
+  check_dims(kOp, "input", input, 3, 3);
+  check_dims(kOp, "weight", weight, 3, 3);
+  const Tensor x1 = permuted(kOp, "perm_x1", input, perm_x1, kRows);
+  const Tensor x2 = permuted(kOp, "perm_x2", weight, perm_x2, kColumns);
+  if (!bias && !scale) return batches_inside(kOp, at::bmm(x1, x2), perm_y, batch_split_factor);
+  Tensor product = at::bmm(wide(x1), wide(x2));
+  if (bias) product = product + wide(bias->dim() == 2 ? bias->unsqueeze(1) : *bias);
+  if (!scale) return batches_inside(kOp, product, perm_y, batch_split_factor).to(input.scalar_type());
+  TORCH_CHECK(batch_split_factor.value_or(1) == 1, kOp, ": batch_split_factor is ", *batch_split_factor,
+              ", allowed with a scale is 1");
+  const Tensor rows = batches_inside(kOp, product, perm_y, 1).flatten(1).unsqueeze(1);
+  return finished(kOp, rows, {{}, scale, {}, {}}, at::kChar);
+}
+
+Tensor transpose_quant_batchmatmul(const Tensor& x1, const Tensor& x2, int64_t dtype, const OptionalTensor& bias,
+                                   const OptionalTensor& x1_scale, const OptionalTensor& x2_scale, Perm group_sizes,
+                                   Perm perm_x1, Perm perm_x2, Perm perm_y, Code batch_split_factor, Code x1_dtype,
+                                   Code x2_dtype) {
+  constexpr const char* kOp = "npu_transpose_quant_batchmatmul";
+  check_dims(kOp, "x1", x1, 3, 3);
+  check_dims(kOp, "x2", x2, 3, 3);
+  TORCH_CHECK(x1_scale && x2_scale, kOp, ": x1_scale or x2_scale is None, allowed are tensors");
+  const Perm perm_left = perm_x1 && !perm_x1->empty() ? perm_x1 : Perm(at::IntArrayRef(kRows));
+  const Tensor left = permuted(kOp, "perm_x1", read_as(kOp, "x1", x1, x1_dtype), perm_left, kRows);
+  const Tensor right = permuted(kOp, "perm_x2", read_as(kOp, "x2", x2, x2_dtype), perm_x2, kColumns);
+  const bool has_blocks = is_block_scale(*x1_scale, std::nullopt);
+  const bool turns_left = *perm_left == at::IntArrayRef(kRows), turns_right = perm_x2 == at::IntArrayRef(kColumns);
+  const Tensor scale1 = has_blocks && turns_left ? x1_scale->transpose(0, 1) : *x1_scale;
+  const Tensor scale2 = has_blocks && turns_right ? x2_scale->transpose(1, 2) : *x2_scale;
+  Epilogue epilogue{.bias = bias};
+  const QuantOperands operands{left, right, scale2, scale1, {}, {}, group_sizes_of(kOp, group_sizes)};
+  const Tensor sums = scaled_product(kOp, operands, epilogue);
+  const at::ScalarType type = output_type(kOp, dtype, at::kHalf);
+  return batches_inside(kOp, finished(kOp, sums, epilogue, type), perm_y, batch_split_factor);
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const OptionalTensor& bias) {
+  return at::linear(input, weight, bias);
+}
+
+std::tuple<Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input, const Tensor& weight) {
+  const Tensor rows = grad.reshape_symint({-1, grad.sym_size(-1)});
+  return {at::matmul(grad, weight), at::mm(rows.t(), input.reshape_symint({-1, input.sym_size(-1)}))};
+}
+
+// A new tensor also where the type is the same: results share no memory with arguments.
+Tensor cast(const Tensor& input, at::ScalarType dtype) { return at::_to_copy(input, input.options().dtype(dtype)); }
+
+Tensor cast_by_code(const Tensor& input, int64_t dtype, Code input_dtype) {
+  const at::ScalarType from = type_of_code("npu_dtype_cast", "input_dtype", input_dtype, input.scalar_type());
+  return cast(input.view(from), type_of_code("npu_dtype_cast", "dtype", dtype, from));
+}
+
+Tensor& cast_into(Tensor& input, const Tensor& src) { return input.copy_(src); }
+
+Tensor cast_backward(const Tensor& grad, at::ScalarType dtype, Code, Code) { return cast(grad, dtype); }
+
+}  // namespace
+
+void define_matmul(Definitions& npu) {
+  npu.composed(
+      "npu_transpose_batchmatmul", &transpose_batchmatmul,
+      "bmm of input and weight, permuted by perm_x1 and perm_x2, as [m, b, n]; with batch_split_factor f as [f, m, "
+      "b * n / f]; with scale: round(y * scale) in int8, as [m, 1, b * n]");
+  npu.composed("npu_transpose_quant_batchmatmul", &transpose_quant_batchmatmul,
+               "npu_transpose_batchmatmul of float8 or int8 values, scaled as by npu_quant_matmul; x1 is [m, b, k] "
+               "unless perm_x1 "
+               "says otherwise");
+  npu.composed("npu_linear", &linear, "input @ weight.T + bias");
+  npu.composed("npu_linear_backward", &linear_backward, "gradients of npu_linear for input and weight");
+  npu.composed("_npu_dtype_cast", &cast, "input in another type, always a copy");
+  npu.composed("npu_dtype_cast", &cast_by_code,
+               "input in another type, always a copy; input_dtype says what its bytes are");
+  npu.composed("npu_dtype_cast_", &cast_into, "src is converted into input");
+  npu.composed("_npu_dtype_cast_backward", &cast, "grad in another type");
+  npu.composed("npu_dtype_cast_backward", &cast_backward, "grad in another type");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products that check themselves.
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/matmul/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+Tensor abft_verify(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& checksum_weight, double e_max) {
+  const char* op = "_npu_matmul_abft_verify";
+  check_dims(op, "a", a, 2, 8);
+  check_dims(op, "b", b, 2, 8);
+  check_dims(op, "c", c, 2, 8);
+  check_dims(op, "checksum_weight", checksum_weight, 1, 2);
+  const bool fits = a.sym_size(-1) == b.sym_size(-2) && c.sym_size(-2) == a.sym_size(-2) &&
+                    c.sym_size(-1) == b.sym_size(-1) && checksum_weight.sym_size(0) == c.sym_size(-1);
+  TORCH_CHECK(fits, op, ": a, b, c and checksum_weight have shapes ", a.sym_sizes(), ", ", b.sym_sizes(), ", ",
+              c.sym_sizes(), " and ", checksum_weight.sym_sizes(),
+              ", allowed are (.., m, k), (.., k, n), (.., m, n) and (n) or (n, checksums)");
+  const Tensor weight = wide(checksum_weight.dim() == 1 ? checksum_weight.unsqueeze(1) : checksum_weight);
+  const Tensor left = wide(a), right = wide(b);
+  const Tensor difference = wide(c).matmul(weight) - left.matmul(right.matmul(weight));
+  const Tensor allowed = left.abs().matmul(right.abs().matmul(weight.abs())) * e_max;
+  // What is no number is a fault, too.
+  return difference.abs().le(allowed).all().logical_not();
+}
+
+}  // namespace
+
+void define_matmul_checksum(Definitions& npu) {
+  npu.composed("_npu_matmul_abft_verify", &abft_verify,
+               "whether c cannot be a @ b, as one bool: |c @ w - a @ (b @ w)| is more than e_max * |a| @ (|b| @ |w|) "
+               "somewhere, where w, checksum_weight, has the weights of the columns in each checksum (weighted "
+               "checksums: Huang and Abraham, 1984). In float32");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices in floats with what comes before or after them, and their gradients.
+#include <array>
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/matmul/quant_products.h"
+#include "torch/npu_ops/parts/gates.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+Tensor turned(const Tensor& x) { return x.transpose(-1, -2); }
+
+Tensor bmm_first_backward(const Tensor& grad, const Tensor&, const Tensor& mat2, c10::SymIntArrayRef size) {
+  return at::sum_to(at::matmul(grad, turned(mat2)), size);
+}
+
+Tensor bmm_second_backward(const Tensor& grad, const Tensor& mat1, const Tensor&, c10::SymIntArrayRef size) {
+  return at::sum_to(at::matmul(turned(mat1), grad), size);
+}
+
+// The sum of those there are, in the shape of `like`; undefined where it is not wanted.
+Tensor summed(bool wanted, const Tensor& a, const Tensor& b, const Tensor& like) {
+  if (!wanted) return {};
+  if (!a.defined() && !b.defined()) return at::zeros_like(like);
+  const Tensor sum = a.defined() && b.defined() ? a + b : a.defined() ? a : b;
+  return at::sum_to(sum, like.sym_sizes());
+}
+
+std::tuple<Tensor, Tensor, Tensor> matmul_double_backward(const OptionalTensor& grad_self,
+                                                          const OptionalTensor& grad_other, const Tensor& grad_out,
+                                                          const Tensor& input, const Tensor& other,
+                                                          std::array<bool, 3> mask) {
+  const Tensor first = grad_self.value_or(Tensor()), second = grad_other.value_or(Tensor());
+  const auto product = [](const Tensor& a, const Tensor& b) {
+    return a.defined() && b.defined() ? at::matmul(a, b) : Tensor();
+  };
+  const Tensor none;
+  return {summed(mask[0], product(first, other), product(input, second), grad_out),
+          summed(mask[1], second.defined() ? at::matmul(grad_out, turned(second)) : none, none, input),
+          summed(mask[2], first.defined() ? at::matmul(turned(first), grad_out) : none, none, other)};
+}
+
+Tensor fused_matmul(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias, const OptionalTensor& x3,
+                    c10::string_view fused_op_type) {
+  constexpr const char* kOp = "npu_fused_matmul";
+  check_floating(kOp, "x1", x1);
+  Tensor out = at::matmul(wide(x1), wide(x2));
+  if (bias) out = out + wide(*bias);
+  const bool takes_third = fused_op_type == "add" || fused_op_type == "mul";
+  TORCH_CHECK(takes_third == x3.has_value(), kOp, ": x3 is ", x3 ? "given" : "None", " with fused_op_type \"",
+              fused_op_type, "\", it belongs to \"add\" and \"mul\"");
+  if (fused_op_type == "16cast32") return out;
+  if (fused_op_type == "add")
+    out = out + wide(*x3);
+  else if (fused_op_type == "mul")
+    out = out * wide(*x3);
+  else if (fused_op_type == "relu")
+    out = at::relu(out);
+  else if (fused_op_type == "gelu_erf")
+    out = at::gelu(out);
+  else if (fused_op_type == "gelu_tanh")
+    out = at::gelu(out, "tanh");
+  else
+    TORCH_CHECK(fused_op_type.empty(), kOp, ": fused_op_type is \"", fused_op_type,
+                "\", allowed are \"\", \"16cast32\", \"add\", \"mul\", \"relu\", \"gelu_erf\" and \"gelu_tanh\"");
+  return out.to(x1.scalar_type());
+}
+
+// Columns [begin, end) of the result, and what is added to them.
+struct Gathered {
+  c10::SymInt begin, end;
+  Tensor addend;
+};
+
+Gathered gathered_product(const char* op, const Tensor& input, const Tensor& x, const Tensor& weight_b,
+                          const Tensor& indices, const OptionalTensor& weight_a, int64_t layer_idx, double scale,
+                          int64_t y_offset, int64_t y_slice_size) {
+  check_dims(op, "weight_b", weight_b, 4, 4);
+  check_type(op, "indices", indices, {at::kInt, at::kLong});
+  const Tensor places = indices.to(at::kLong), chosen = places.clamp_min(0);
+  Tensor rows = wide(x).unsqueeze(-1);
+  if (weight_a) rows = at::matmul(wide(weight_a->select(1, layer_idx).index_select(0, chosen)), rows);
+  const Tensor out = at::matmul(wide(weight_b.select(1, layer_idx).index_select(0, chosen)), rows).squeeze(-1);
+  const c10::SymInt size = y_slice_size < 0 ? input.sym_size(1) - y_offset : c10::SymInt(y_slice_size);
+  TORCH_CHECK(out.sym_size(-1) == size, op, ": weight_b gives ", out.sym_size(-1), " columns, and y_slice_size says ",
+              size);
+  return {y_offset, y_offset + size, out.masked_fill((places < 0).unsqueeze(-1), 0) * scale};
+}
+
+Tensor& batch_gather_matmul_(Tensor& input, const Tensor& x, const Tensor& weight_b, const Tensor& indices,
+                             const OptionalTensor& weight_a, int64_t layer_idx, double scale, int64_t y_offset,
+                             int64_t y_slice_size) {
+  const Gathered in = gathered_product("npu_batch_gather_matmul_", input, x, weight_b, indices, weight_a, layer_idx,
+                                       scale, y_offset, y_slice_size);
+  input.slice_symint(1, in.begin, in.end).add_(in.addend);
+  return input;
+}
+
+Tensor batch_gather_matmul(const Tensor& input, const Tensor& x, const Tensor& weight_b, const Tensor& indices,
+                           const OptionalTensor& weight_a, int64_t layer_idx, double scale, int64_t y_offset,
+                           int64_t y_slice_size) {
+  const Gathered in = gathered_product("npu_batch_gather_matmul", input, x, weight_b, indices, weight_a, layer_idx,
+                                       scale, y_offset, y_slice_size);
+  const Tensor sum = wide(input).slice_symint(1, in.begin, in.end) + in.addend;
+  return at::slice_scatter_symint(input, sum.to(input.scalar_type()), 1, in.begin, in.end);
+}
+
+Tensor activated(const char* op, c10::string_view activation, const Tensor& x) {
+  if (activation == "relu") return at::relu(x);
+  if (activation == "gelu") return at::gelu(x);
+  if (activation == "fastgelu") return sigmoid_gelu(x);
+  if (activation == "silu") return at::silu(x);
+  const auto halves = x.chunk(2, -1);  // gated units: Shazeer, 2020, arXiv:2002.05202
+  if (activation == "geglu") return at::gelu(halves[0]) * halves[1];
+  if (activation == "swiglu") return at::silu(halves[0]) * halves[1];
+  TORCH_CHECK(activation == "reglu", op, ": activation is \"", activation,
+              "\", allowed are relu, gelu, fastgelu, silu, geglu, swiglu and reglu");
+  return at::relu(halves[0]) * halves[1];
+}
+
+// Rows to experts: `ends` of the rows of each, or one expert for all rows.
+std::vector<c10::SymInt> expert_counts(const char* op, const Tensor& rows, at::OptionalIntArrayRef tokens,
+                                       at::OptionalIntArrayRef index) {
+  TORCH_CHECK(!tokens || !index, op, ": expert_tokens and expert_tokens_index are given, allowed is one of them");
+  std::vector<c10::SymInt> out;
+  if (!tokens && !index) return {rows.sym_size(0)};
+  int64_t begin = 0;
+  for (const int64_t value : tokens ? *tokens : *index) {
+    out.push_back(tokens ? value : value - begin);
+    begin = value;
+  }
+  return out;
+}
+
+struct Expert {
+  Tensor weight1, weight2;
+  OptionalTensor bias1, bias2, scale, offset, deq_scale1, deq_scale2, antiquant_scale1, antiquant_scale2,
+      antiquant_offset1, antiquant_offset2;
+};
+
+Tensor expert_product(const char* op, const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
+                      const OptionalTensor& deq_scale, const OptionalTensor& antiquant_scale,
+                      const OptionalTensor& antiquant_offset) {
+  const Tensor plain = read_weight_as(op, "a weight", weight, std::nullopt, x.sym_size(-1));
+  if (x.scalar_type() == at::kChar) return finished(op, int8_product(x, plain), {bias, deq_scale, {}, {}}, at::kFloat);
+  const Tensor exact =
+      antiquant_scale ? dequantised_weight(op, plain, *antiquant_scale, antiquant_offset) : wide(plain);
+  const Tensor out = at::matmul(wide(x), exact);
+  return bias ? out + wide(*bias) : out;
+}
+
+Tensor of_expert(const char* op, const Tensor& rows, const Expert& in, c10::string_view activation) {
+  Tensor hidden = activated(
+      op, activation,
+      expert_product(op, rows, in.weight1, in.bias1, in.deq_scale1, in.antiquant_scale1, in.antiquant_offset1));
+  if (rows.scalar_type() == at::kChar) {
+    TORCH_CHECK(in.scale, op, ": x is of type Char, and scale is not given");
+    hidden = hidden * wide(*in.scale);
+    hidden = quantised(op, in.offset ? hidden + wide(*in.offset) : hidden, QuantType{});
+  }
+  return expert_product(op, hidden, in.weight2, in.bias2, in.deq_scale2, in.antiquant_scale2, in.antiquant_offset2);
+}
+
+Tensor ffn(const Tensor& x, const Tensor& weight1, const Tensor& weight2, c10::string_view activation,
+           at::OptionalIntArrayRef expert_tokens, at::OptionalIntArrayRef expert_tokens_index,
+           const OptionalTensor& bias1, const OptionalTensor& bias2, const OptionalTensor& scale,
+           const OptionalTensor& offset, const OptionalTensor& deq_scale1, const OptionalTensor& deq_scale2,
+           const OptionalTensor& antiquant_scale1, const OptionalTensor& antiquant_scale2,
+           const OptionalTensor& antiquant_offset1, const OptionalTensor& antiquant_offset2, std::optional<int64_t>,
+           std::optional<at::ScalarType> output_dtype) {
+  constexpr const char* kOp = "npu_ffn";
+  check_type(kOp, "x", x, {at::kChar, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble});
+  const bool has_experts = weight1.dim() == 3;
+  const Tensor rows = x.flatten(0, -2);
+  const auto counts = expert_counts(kOp, rows, expert_tokens, expert_tokens_index);
+  const auto of = [&](const OptionalTensor& all, size_t expert) {
+    return all && has_experts ? OptionalTensor(all->select(0, static_cast<int64_t>(expert))) : all;
+  };
+  const auto parts = rows.split_with_sizes_symint(counts);
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Expert expert{*of(weight1, i),
+                        *of(weight2, i),
+                        of(bias1, i),
+                        of(bias2, i),
+                        of(scale, i),
+                        of(offset, i),
+                        of(deq_scale1, i),
+                        of(deq_scale2, i),
+                        of(antiquant_scale1, i),
+                        of(antiquant_scale2, i),
+                        of(antiquant_offset1, i),
+                        of(antiquant_offset2, i)};
+    out.push_back(of_expert(kOp, parts[i], expert, activation));
+  }
+  std::vector<c10::SymInt> shape = x.sym_sizes().vec();
+  shape.back() = out[0].sym_size(-1);
+  const at::ScalarType type = output_dtype.value_or(x.scalar_type() == at::kChar ? at::kHalf : x.scalar_type());
+  return at::cat(out).view_symint(shape).to(type);
+}
+
+}  // namespace
+
+void define_matmul_fusions(Definitions& npu) {
+  npu.composed("npu_bmm_v2_mat1_backward", &bmm_first_backward, "grad @ mat2.T, summed to size");
+  npu.composed("npu_bmm_v2_mat2_backward", &bmm_second_backward, "mat1.T @ grad, summed to size");
+  npu.composed("matmul_double_backward", &matmul_double_backward,
+               "gradients of (grad_out @ other.T, input.T @ grad_out) for grad_out, input and other, as mask says");
+  npu.composed("npu_fused_matmul", &fused_matmul, "x1 @ x2 + bias, then fused_op_type; 16cast32 leaves float32");
+  npu.composed(
+      "npu_batch_gather_matmul", &batch_gather_matmul,
+      "row i of input, from column y_offset on, + weight_b[indices[i], layer_idx] @ weight_a[same] @ x[i] * scale; "
+      "nothing is added for negative indices (Punica: Chen et al., 2023)");
+  npu.composed("npu_batch_gather_matmul_", &batch_gather_matmul_, "npu_batch_gather_matmul in input");
+  npu.composed(
+      "npu_ffn", &ffn,
+      "activation(x @ weight1 + bias1) @ weight2 + bias2, rows in turn for each expert; int8: sums * deq_scale, "
+      "quantised again as round(. * scale + offset)");
+}
+
+}  // namespace npugraph::npu_ops

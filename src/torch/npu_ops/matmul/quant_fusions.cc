@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of quantised matrices with what comes before or after them, and other operators on quantised values.
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/matmul/quant_products.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+
+Tensor quant_matmul_dequant(const Tensor& x, const Tensor& quantized_weight, const Tensor& weight_scale,
+                            const OptionalTensor& bias, const OptionalTensor& x_scale, const OptionalTensor& x_offset,
+                            const OptionalTensor& smooth_scale, std::optional<c10::string_view> quant_mode) {
+  constexpr const char* kOp = "npu_quant_matmul_dequant";
+  check_type(kOp, "quantized_weight", quantized_weight, {at::kChar});
+  const Quantised left = quantised_operand(kOp, x, {x_scale, x_offset, smooth_scale, quant_mode.value_or("pertoken")});
+  const Tensor sums = int8_product(left.values, quantized_weight.t());
+  return finished(kOp, sums, {bias, weight_scale, left.scale, {}}, x.scalar_type());
+}
+
+Tensor quant_matmul_gelu(const Tensor& x1, const Tensor& x2, const Tensor& x1_scale, const Tensor& x2_scale,
+                         const OptionalTensor& bias, std::optional<c10::string_view> approximate) {
+  constexpr const char* kOp = "npu_quant_matmul_gelu";
+  const c10::string_view kind = approximate.value_or("gelu_erf");
+  TORCH_CHECK(kind == "gelu_erf" || kind == "gelu_tanh", kOp, ": approximate is \"", kind,
+              "\", allowed are \"gelu_erf\" and \"gelu_tanh\"");
+  const Tensor left = with_int4_unpacked(x1);
+  check_type(kOp, "x1", left, {at::kChar});
+  const Tensor sums = int8_product(left, read_weight_as(kOp, "x2", x2, std::nullopt, left.sym_size(-1)));
+  const Tensor exact = finished(kOp, sums, {bias, x2_scale, x1_scale, {}}, at::kFloat);
+  const at::ScalarType type = x2_scale.scalar_type() == at::kBFloat16 ? at::kBFloat16 : at::kHalf;
+  return at::gelu(exact, kind == "gelu_erf" ? "none" : "tanh").to(type);
+}
+
+Tensor quant_matmul_reduce_sum(const Tensor& x1, const Tensor& x2, const OptionalTensor& x1_scale,
+                               const OptionalTensor& x2_scale) {
+  constexpr const char* kOp = "npu_quant_matmul_reduce_sum";
+  check_type(kOp, "x1", x1, {at::kChar});
+  check_type(kOp, "x2", x2, {at::kChar});
+  check_dims(kOp, "x1", x1, 3, 3);
+  check_dims(kOp, "x2", x2, 3, 3);
+  const Tensor products = finished(kOp, int8_product(x1, x2), {{}, x2_scale, x1_scale, {}}, at::kFloat);
+  return products.sum(0).to(at::kBFloat16);
+}
+
+// What is added to `input` in float32.
+Tensor quant_addend(const char* op, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                    const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype, Code x2_dtype,
+                    Code x1_scale_dtype, Code x2_scale_dtype) {
+  const Tensor left = read_as(op, "x1", x1, x1_dtype);
+  check_type(op, "x1", left, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  const Tensor right = read_weight_as(op, "x2", x2, x2_dtype, left.sym_size(-1));
+  Epilogue epilogue;
+  const QuantOperands operands{
+      left, right, x2_scale, x1_scale, x2_scale_dtype, x1_scale_dtype, group_sizes_of(op, group_sizes)};
+  const Tensor sums = scaled_product(op, operands, epilogue);
+  return finished(op, sums, epilogue, at::kFloat);
+}
+
+Tensor add_quant_matmul(const Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                        const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype,
+                        Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+  const Tensor added = quant_addend("npu_add_quant_matmul", x1, x2, x2_scale, x1_scale, group_sizes, x1_dtype, x2_dtype,
+                                    x1_scale_dtype, x2_scale_dtype);
+  return input + added.to(input.scalar_type());
+}
+
+Tensor& add_quant_matmul_(Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
+                          const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype,
+                          Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+  return input.add_(quant_addend("npu_add_quant_matmul_", x1, x2, x2_scale, x1_scale, group_sizes, x1_dtype, x2_dtype,
+                                 x1_scale_dtype, x2_scale_dtype));
+}
+
+Tensor quant_conv2d(const Tensor& input, const Tensor& weight, const Tensor& scale, at::IntArrayRef strides,
+                    at::IntArrayRef pads, at::IntArrayRef dilations, int64_t groups, int64_t offset_x,
+                    c10::string_view round_mode, Code output_dtype, const OptionalTensor& bias,
+                    const OptionalTensor& offset, Code, Code) {
+  constexpr const char* kOp = "npu_quant_conv2d";
+  check_type(kOp, "input", input, {at::kChar});
+  check_type(kOp, "weight", weight, {at::kChar});
+  TORCH_CHECK(offset_x == 0, kOp, ": offset_x is ", offset_x, ", allowed is 0");
+  TORCH_CHECK(round_mode == "rint", kOp, ": round_mode is \"", round_mode, "\", allowed is \"rint\"");
+  const at::ScalarType type = output_type(kOp, output_dtype, at::kHalf);
+  // float64 holds sums of int8 products exactly, float32 does not.
+  const Tensor sums =
+      at::conv2d(input.to(at::kDouble), weight.to(at::kDouble), {}, strides, pads, dilations, groups).to(at::kInt);
+  return finished(kOp, sums.permute({0, 2, 3, 1}), {bias, scale, {}, offset}, type).permute({0, 3, 1, 2}).contiguous();
+}
+
+// int4 where None is given.
+QuantType small_type(const char* op, Code dtype) {
+  const bool is_int4 = !dtype || *dtype == static_cast<int64_t>(at::kInt);
+  return quant_type(op, "dst_dtype", is_int4 ? static_cast<int64_t>(at::kQUInt4x2) : *dtype);
+}
+
+std::tuple<Tensor, Tensor> kronecker_quant(const Tensor& x, const Tensor& kronecker_p1, const Tensor& kronecker_p2,
+                                           std::optional<double> clip_ratio, Code dst_dtype,
+                                           std::optional<double> dst_type_max) {
+  constexpr const char* kOp = "npu_kronecker_quant";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 3, 3);
+  const QuantType type = small_type(kOp, dst_dtype);
+  const Tensor exact = at::matmul(at::matmul(wide(kronecker_p1), wide(x)), wide(kronecker_p2));
+  const double top = dst_type_max.value_or(0) == 0 ? type.high : *dst_type_max;
+  const Tensor scale = exact.abs().amax({1, 2}, /*keepdim=*/true) * clip_ratio.value_or(1.0) / top;
+  const Tensor divisor = scale.masked_fill(scale == 0, 1);
+  return {quantised(kOp, exact / divisor, type), scale.flatten().to(at::kFloat)};
+}
+
+std::tuple<Tensor, Tensor> rotate_quant(const Tensor& x, const Tensor& rotation, const OptionalTensor& alpha,
+                                        Code dst_dtype, Code axis, std::optional<c10::string_view> round_mode,
+                                        Code scale_alg, std::optional<double> dst_type_max,
+                                        std::optional<bool> transpose_y) {
+  constexpr const char* kOp = "npu_rotate_quant";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "rotation", rotation, 2, 2);
+  const bool plain = !alpha && axis.value_or(-1) == -1 && round_mode.value_or("rint") == "rint" &&
+                     scale_alg.value_or(0) == 0 && !transpose_y.value_or(false);
+  TORCH_CHECK(plain, kOp, ": allowed are alpha None, axis -1, round_mode \"rint\", scale_alg 0 and transpose_y False");
+  const c10::SymInt size = rotation.sym_size(0), columns = x.sym_size(-1);
+  TORCH_CHECK(columns % size == 0, kOp, ": rotation is of ", size,
+              " values, which do not divide the last dimension of x, ", columns);
+  const Tensor rotated = at::matmul(wide(x).unflatten_symint(-1, {columns / size, size}), wide(rotation)).flatten(-2);
+  const QuantType type = quant_type(kOp, "dst_dtype", dst_dtype);
+  const Quantised out = dynamically_quantised(kOp, rotated, -1, type, dst_type_max.value_or(0));
+  return {out.values, out.scale};
+}
+
+std::tuple<Tensor, Tensor> quant_max(const Tensor& x, const Tensor& scale, c10::string_view round_mode,
+                                     int64_t dst_dtype, const OptionalTensor& group_list) {
+  constexpr const char* kOp = "npu_quant_max";
+  check_floating(kOp, "x", x);
+  TORCH_CHECK(round_mode == "rint" && !group_list, kOp, ": allowed are round_mode \"rint\" and group_list None");
+  const Tensor values = quantised(kOp, wide(x) * wide(scale), quant_type(kOp, "dst_dtype", dst_dtype));
+  return {values, x.abs().amax().reshape({1})};
+}
+
+}  // namespace
+
+void define_quant_fusions(Definitions& npu) {
+  npu.composed(
+      "npu_quant_matmul_dequant", &quant_matmul_dequant,
+      "x * smooth_scale to int8, by x_scale or the largest value of each row; (its product with the transposed weight "
+      "+ an int32 bias) * weight_scale * the scale of x");
+  npu.composed("npu_quant_matmul_gelu", &quant_matmul_gelu,
+               "gelu of x1 @ x2 * x2_scale * x1_scale + bias; bfloat16 where x2_scale is, else float16");
+  npu.composed("npu_quant_matmul_reduce_sum", &quant_matmul_reduce_sum,
+               "sum over batches of x1 @ x2 * x2_scale * x1_scale, in bfloat16");
+  npu.composed("npu_add_quant_matmul", &add_quant_matmul, "input + x1 @ x2, scaled as by npu_quant_matmul");
+  npu.composed("npu_add_quant_matmul_", &add_quant_matmul_, "npu_add_quant_matmul in input");
+  npu.composed("npu_quant_conv2d", &quant_conv2d,
+               "sums = conv2d of int8 values, exact, + bias of int32; sums * scale in float16 or as npu_quant_matmul");
+  npu.composed(
+      "npu_kronecker_quant", &kronecker_quant,
+      "p1 @ x @ p2; scale = max |.| * clip_ratio / 7 for each matrix; int4, saturated (FlatQuant: Sun et al., 2024)");
+  npu.composed(
+      "npu_rotate_quant", &rotate_quant,
+      "parts of the last dimension of x times rotation, as by npu_dynamic_quant (QuaRot: Ashkboos et al., 2024)");
+  npu.composed("npu_quant_max", &quant_max, "x * scale in float8, saturated, and the largest |x|");
+}
+
+}  // namespace npugraph::npu_ops

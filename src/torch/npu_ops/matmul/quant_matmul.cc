@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices of which one or both are quantised.
+#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/matmul/quant_products.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+
+Tensor trans_quant_param(const Tensor& scale, const OptionalTensor& offset, Code round_mode) {
+  constexpr const char* kOp = "npu_trans_quant_param";
+  check_type(kOp, "scale", scale, {at::kFloat});
+  const int64_t mode = round_mode.value_or(0);
+  TORCH_CHECK(mode == 0 || mode == 1, kOp, ": round_mode is ", mode, ", allowed are 0 (truncate) and 1 (to nearest)");
+  return encoded_scale(scale, offset, mode == 1);
+}
+
+Tensor quant_matmul(const Tensor& x1, const Tensor& x2, const Tensor& scale, const OptionalTensor& offset,
+                    const OptionalTensor& pertoken_scale, const OptionalTensor& bias, Code output_dtype, Code x1_dtype,
+                    Code x2_dtype, Code pertoken_scale_dtype, Code scale_dtype, at::OptionalIntArrayRef group_sizes,
+                    const OptionalTensor& y_scale) {
+  constexpr const char* kOp = "npu_quant_matmul";
+  check_dims(kOp, "x1", x1, 2, 6);
+  const at::ScalarType type = output_type(kOp, output_dtype, at::kChar);
+  const Tensor left = with_int4_unpacked(read_as(kOp, "x1", x1, x1_dtype));
+  const Tensor right = read_weight_as(kOp, "x2", x2, x2_dtype, left.sym_size(-1));
+  check_type(kOp, "x1", left, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2, at::kFloat});
+  Epilogue epilogue{.bias = bias, .offset = offset};
+  const QuantOperands operands{
+      left, right, scale, pertoken_scale, scale_dtype, pertoken_scale_dtype, group_sizes_of(kOp, group_sizes)};
+  const Tensor sums = scaled_product(kOp, operands, epilogue);
+  if (!y_scale) return finished(kOp, sums, epilogue, type);
+  const Tensor exact = finished(kOp, sums, epilogue, at::kFloat);
+  return finished(kOp, exact, {.scale = y_scale}, type);
+}
+
+Tensor weight_quant_batchmatmul(const Tensor& x, const Tensor& weight, const Tensor& antiquant_scale,
+                                const OptionalTensor& antiquant_offset, const OptionalTensor& quant_scale,
+                                const OptionalTensor& quant_offset, const OptionalTensor& bias,
+                                int64_t antiquant_group_size, int64_t, Code weight_dtype) {
+  constexpr const char* kOp = "npu_weight_quant_batchmatmul";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 6);
+  const Tensor plain = read_weight_as(kOp, "weight", weight, weight_dtype, x.sym_size(-1));
+  if (antiquant_group_size > 0) {
+    const c10::SymInt groups = (x.sym_size(-1) + antiquant_group_size - 1) / antiquant_group_size;
+    TORCH_CHECK(antiquant_scale.dim() >= 2 && antiquant_scale.sym_size(-2) == groups, kOp,
+                ": antiquant_scale has shape ", antiquant_scale.sym_sizes(), ", allowed is [", groups,
+                ", n] for groups of ", antiquant_group_size);
+  }
+  const Tensor exact = dequantised_weight(kOp, plain, antiquant_scale, antiquant_offset);
+  const at::ScalarType type = quant_scale ? at::kChar : x.scalar_type();
+  const Tensor product = at::matmul(wide(x), exact);
+  const Tensor sums = bias ? product + wide(*bias) : product;
+  return finished(kOp, sums, {{}, quant_scale, {}, quant_offset}, type);
+}
+
+}  // namespace
+
+void define_quant_matmul(Definitions& npu) {
+  npu.composed(
+      "npu_trans_quant_param", &trans_quant_param,
+      "int64: the float32's bits, less the low 13 of its mantissa; round(offset) of 9 bits from bit 37 on; bit 46 "
+      "set. round_mode 1 rounds the mantissa to nearest");
+  npu.composed(
+      "npu_quant_matmul", &quant_matmul,
+      "sums = x1 @ x2 (+ an int32 bias), exact in int32; y = sums * scale * pertoken_scale (+ a floating bias); "
+      "int8: round(y + offset), saturated; int32: the sums. int32 operands hold int4 values; a scale [groups, n] "
+      "is one per group of rows of x2");
+  npu.composed(
+      "npu_weight_quant_batchmatmul", &weight_quant_batchmatmul,
+      "x @ ((weight + antiquant_offset) * antiquant_scale) + bias, the scale one, per column, or per group of rows "
+      "and column; with quant_scale: round(y * quant_scale + quant_offset), int8");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens to the experts of all ranks.
+#pragma once
+
+#include <optional>
+#include <tuple>
+
+#include "torch/npu_ops/moe/moe_ranks.h"
+
+namespace npugraph::npu_ops {
+
+constexpr int64_t kNotesOfRow = 128;  // int32 of assist_info for each row: rank, token, slot, zeros
+
+struct Dispatch {
+  ExpertRanks experts;
+  int64_t
+      quant_mode;  // 0 none, 1 by scales, 2 by the largest of each row, 3 of each 128 values, 4 of each 32 (a power of two)
+  int64_t global_bs, nums_type;
+  bool notes_of_rows;  // what combine needs is one entry of assist_info for each row, and not one place for each pair
+  std::optional<int64_t> y_dtype;
+};
+
+// expand_x, dynamic_scales, what combine needs, expert_token_nums, ep_recv_counts, tp_recv_counts, expand_scales.
+using Dispatched = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+Dispatched dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,
+                      const OptionalTensor& mask, const OptionalTensor& expert_scales);
+
+// For each of `keys` its place among the equal ones, int32.
+Tensor places_among_equals(const Tensor& keys, const Tensor& order, const Tensor& counts);
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gates of mixtures of experts: which experts a token goes to, and with which weights. Scores are in float32.
+#include <tuple>
+
+#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/moe/moe.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+void check_k(const char* op, int64_t k, const Tensor& x) {
+  TORCH_CHECK(k >= 1 && x.sym_size(-1) >= k, op, ": k is ", k, ", allowed are 1 to ", x.sym_size(-1),
+              ", the number of experts");
+}
+
+void check_groups(const char* op, const Tensor& x, int64_t groups, int64_t kept) {
+  TORCH_CHECK(groups >= 1 && x.sym_size(-1) % groups == 0, op, ": ", x.sym_size(-1), " experts are not ", groups,
+              " equal groups");
+  TORCH_CHECK(kept >= 1 && kept <= groups, op, ": ", kept, " of ", groups, " groups are to be kept");
+}
+
+void check_summed(const char* op, const Tensor& x, int64_t groups, int64_t n) {
+  TORCH_CHECK(n >= 1 && x.sym_size(-1) / groups >= n, op, ": n is ", n, ", but a group has ", x.sym_size(-1) / groups,
+              " experts");
+}
+
+struct TopKGate {
+  int64_t k, k_group, group_count, group_select_mode, renorm, norm_type;
+  double scale, eps;
+};
+
+void check_gate(const Tensor& x, const TopKGate& gate) {
+  constexpr const char* kOp = "npu_moe_gating_top_k";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 2);
+  check_k(kOp, gate.k, x);
+  check_groups(kOp, x, gate.group_count, gate.k_group);
+  check_choice(kOp, "group_select_mode", gate.group_select_mode, {0, 1});
+  check_choice(kOp, "renorm", gate.renorm, {0, 1});
+  check_choice(kOp, "norm_type", gate.norm_type, {0, 1});
+}
+
+Tensor chosen_experts(const Tensor& score, const OptionalTensor& bias, const TopKGate& gate) {
+  Tensor choice = bias ? score + wide(*bias) : score;
+  if (gate.k_group < gate.group_count)
+    choice = only_best_groups(choice, gate.group_count, gate.k_group, gate.group_select_mode == 0 ? 1 : 2);
+  return top_places(choice, gate.k);
+}
+
+Three moe_gating_top_k(const Tensor& x, int64_t k, const OptionalTensor& bias, const OptionalTensor& input_ids,
+                       const OptionalTensor& tid2eid, int64_t k_group, int64_t group_count, int64_t group_select_mode,
+                       int64_t renorm, int64_t norm_type, bool, double scale, double eps) {
+  const TopKGate gate = {k, k_group, group_count, group_select_mode, renorm, norm_type, scale, eps};
+  check_gate(x, gate);
+  TORCH_CHECK(input_ids.has_value() == tid2eid.has_value(),
+              "npu_moe_gating_top_k: input_ids and tid2eid are given together or not at all");
+  const Tensor score = norm_type == 0 ? wide(x).softmax(-1) : wide(x).sigmoid();
+  const Tensor experts =
+      tid2eid ? tid2eid->index_select(0, input_ids->reshape(-1)).to(at::kLong) : chosen_experts(score, bias, gate);
+  Tensor weight = score.gather(-1, experts);
+  if (renorm == 1 || norm_type == 1) weight = weight / (weight.sum(-1, true) + eps);
+  return {(weight * scale).to(x.scalar_type()), experts.to(at::kInt), score};
+}
+
+Tensor moe_gating_top_k_backward(const Tensor& x_norm, const Tensor& grad_y, const Tensor& experts, int64_t renorm,
+                                 int64_t norm_type, double scale, double eps) {
+  constexpr const char* kOp = "npu_moe_gating_top_k_backward";
+  check_choice(kOp, "renorm", renorm, {0, 1});
+  check_choice(kOp, "norm_type", norm_type, {0, 1});
+  check_same_shape(kOp, "expertIdx", experts, "grad_y", grad_y);
+  const Tensor score = wide(x_norm);
+  const Tensor places = experts.to(at::kLong);
+  Tensor grad = wide(grad_y) * scale;
+  if (renorm == 1 || norm_type == 1) {
+    const Tensor weight = score.gather(-1, places);
+    const Tensor sum = weight.sum(-1, true) + eps;
+    grad = (grad - (grad * weight).sum(-1, true) / sum) / sum;
+  }
+  const Tensor of_score = at::zeros_like(score).scatter_add(-1, places, grad);
+  const Tensor out =
+      norm_type == 0 ? score * (of_score - (of_score * score).sum(-1, true)) : of_score * score * (1 - score);
+  return out.to(grad_y.scalar_type());
+}
+
+// The number of a finished row's experts is that of all experts, which none has.
+Tensor numbers_of_experts(const Tensor& places, const Tensor& x, const OptionalTensor& finished) {
+  const Tensor out = places.to(at::kInt);
+  return finished ? out.masked_fill(finished->unsqueeze(-1), at::Scalar(x.sym_size(-1))) : out;
+}
+
+Three moe_gating_top_k_softmax(const Tensor& x, const OptionalTensor& finished, int64_t k) {
+  constexpr const char* kOp = "npu_moe_gating_top_k_softmax";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 3);
+  check_k(kOp, k, x);
+  const Tensor score = wide(x).softmax(-1);
+  const Tensor places = top_places(score, k);
+  const c10::SymInt rows = places.sym_numel() / k;
+  const Tensor row_idx =
+      count_up(x, rows * k).view_symint({k, rows}).t().to(at::kInt).reshape_symint(places.sym_sizes());
+  return {score.gather(-1, places).to(x.scalar_type()), numbers_of_experts(places, x, finished), row_idx.contiguous()};
+}
+
+Three moe_gating_top_k_softmax_v2(const Tensor& x, int64_t k, const OptionalTensor& finished,
+                                  std::optional<int64_t> renorm, std::optional<bool> output_softmax) {
+  constexpr const char* kOp = "npu_moe_gating_top_k_softmax_v2";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 3);
+  check_k(kOp, k, x);
+  const bool selected_only = renorm.value_or(0) == 1;
+  check_choice(kOp, "renorm", renorm.value_or(0), {0, 1});
+  const Tensor score = selected_only ? wide(x) : wide(x).softmax(-1);
+  const Tensor places = top_places(score, k);
+  const Tensor weight = score.gather(-1, places);
+  const bool with_softmax = output_softmax.value_or(false) && !selected_only;
+  return {(selected_only ? weight.softmax(-1) : weight).to(x.scalar_type()), numbers_of_experts(places, x, finished),
+          with_softmax ? score : score.new_empty({0})};
+}
+
+using Two = std::tuple<Tensor, Tensor>;
+
+Two fused_add_topk_div(const Tensor& x, const Tensor& add_num, const OptionalTensor&, const OptionalTensor&,
+                       std::optional<c10::string_view> activation, int64_t group_num, int64_t group_topk, int64_t n,
+                       int64_t k, bool is_norm, double scale, bool enable_expert_mapping) {
+  constexpr const char* kOp = "npu_fused_add_topk_div";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 2);
+  check_last_dims(kOp, "add_num", add_num, "x", x);
+  check_k(kOp, k, x);
+  check_groups(kOp, x, group_num, group_topk);
+  TORCH_CHECK(!activation || *activation == "activation_sigmoid", kOp, ": activation_type is \"", *activation,
+              "\", allowed is \"activation_sigmoid\"");
+  TORCH_CHECK(!enable_expert_mapping, kOp, ": enable_expert_mapping is not supported on the host");
+  check_summed(kOp, x, group_num, n);
+  const Tensor score = wide(x).sigmoid();
+  const Tensor choice = only_best_groups(score + wide(add_num), group_num, group_topk, n);
+  const Tensor places = top_places(choice, k);
+  const Tensor weight = score.gather(-1, places);
+  const Tensor out = is_norm ? weight / weight.sum(-1, true) * scale : weight;
+  return {out.to(at::kFloat), places.to(at::kInt)};
+}
+
+std::tuple<Tensor&, Tensor&> fused_add_topk_div_out(const Tensor& x, const Tensor& add_num,
+                                                    const OptionalTensor& number, const OptionalTensor& table,
+                                                    std::optional<c10::string_view> activation, int64_t group_num,
+                                                    int64_t group_topk, int64_t n, int64_t k, bool is_norm,
+                                                    double scale, bool mapping, Tensor& y, Tensor& indices) {
+  const Two out =
+      fused_add_topk_div(x, add_num, number, table, activation, group_num, group_topk, n, k, is_norm, scale, mapping);
+  check_same_shape("npu_fused_add_topk_div", "y", y, "the result", std::get<0>(out));
+  check_same_shape("npu_fused_add_topk_div", "indices", indices, "the result", std::get<1>(out));
+  y.copy_(std::get<0>(out));
+  indices.copy_(std::get<1>(out));
+  return {y, indices};
+}
+
+}  // namespace
+
+void define_moe_gating(Definitions& npu) {
+  npu.composed(
+      "npu_moe_gating_top_k", &moe_gating_top_k,
+      "score = softmax(x) (norm_type 0) or sigmoid(x) (1), in float32. The k experts of the greatest score + bias, "
+      "equal "
+      "ones in rising order, within the k_group groups of the greatest maximum (group_select_mode 0) or sum of the two "
+      "greatest (1); or tid2eid[input_ids] (hash layers: Roller et al., 2021). y = their score, divided by its sum + "
+      "eps "
+      "where norm_type or renorm is 1, times routed_scaling_factor (DeepSeek-V3, 2024). Results: y, experts in int32, "
+      "score");
+  npu.composed("npu_moe_gating_top_k_backward", &moe_gating_top_k_backward,
+               "The gradient of x from that of y of npu_moe_gating_top_k; x_norm is its score");
+  npu.composed(
+      "npu_moe_gating_top_k_softmax", &moe_gating_top_k_softmax,
+      "The k greatest of softmax(x), equal ones in rising order. Results: these, their experts in int32 (the number of "
+      "experts in finished rows), and row_idx[i, j] = j * rows + i in int32");
+  npu.composed(
+      "npu_moe_gating_top_k_softmax_v2", &moe_gating_top_k_softmax_v2,
+      "npu_moe_gating_top_k_softmax; with renorm 1 the softmax of the k greatest x. The third result is softmax(x) in "
+      "float32 with output_softmax and renorm 0, and empty otherwise");
+}
+
+void define_atb_gating(Definitions& atb) {
+  atb.composed("npu_fused_add_topk_div", &fused_add_topk_div,
+               "score = sigmoid(x); the k experts of the greatest score + add_num within the group_topk of group_num "
+               "groups of the "
+               "greatest sum of n; y = their score, with is_norm divided by its sum and times scale (DeepSeek-V3, "
+               "2024). Results: y "
+               "in float32, experts in int32");
+  atb.composite("npu_fused_add_topk_div.out", &fused_add_topk_div_out, "npu_fused_add_topk_div into y and indices");
+}
+
+}  // namespace npugraph::npu_ops

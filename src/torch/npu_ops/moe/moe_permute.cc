@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Permutation of tokens by experts and back, with gradients, in the forms of Megatron-LM (Narayanan et al., 2021): by the experts of
+// each token, or by a map of tokens and experts.
+#include <tuple>
+
+#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/moe/moe.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::SymInt;
+using Two = std::tuple<Tensor, Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+void check_not_padded(const char* op, bool padded_mode) {
+  TORCH_CHECK(!padded_mode, op, ": padded_mode is True, allowed is False");
+}
+
+// Sum over k of the rows at which a token's pairs stand, times their probabilities. Pairs after the last row count as zeros.
+Tensor summed_rows(const Tensor& rows, const Tensor& places, const SymInt& k, const OptionalTensor& probs) {
+  const Tensor table = places.to(at::kLong).unflatten_symint(0, {-1, k});
+  const Tensor parts = rows_or_zeros(wide(rows), table, table < at::Scalar(rows.sym_size(0)));
+  return (probs ? parts * wide(*probs).unsqueeze(-1) : parts).sum(1);
+}
+
+Two moe_token_permute(const Tensor& tokens, const Tensor& indices, std::optional<int64_t> num_out_tokens, bool padded) {
+  constexpr const char* kOp = "npu_moe_token_permute";
+  check_not_padded(kOp, padded);
+  check_dims(kOp, "tokens", tokens, 2, 2);
+  check_dims(kOp, "indices", indices, 1, 2);
+  TORCH_CHECK(indices.sym_size(0) == tokens.sym_size(0), kOp, ": indices has ", indices.sym_size(0),
+              " rows, tokens has ", tokens.sym_size(0));
+  const SymInt k = indices.dim() == 1 ? SymInt(1) : indices.sym_size(1);
+  const Tensor order = rising_places(indices.reshape(-1));
+  const int64_t kept = num_out_tokens.value_or(0);
+  const Tensor pairs = kept == 0 ? order : order.slice(0, 0, kept);
+  return {tokens.index_select(0, pairs.floor_divide(at::Scalar(k))), inverse_of(order).to(at::kInt)};
+}
+
+SymInt pairs_of_each(const OptionalTensor& probs) { return probs ? probs->sym_size(1) : SymInt(1); }
+
+Tensor unpermuted(const char* op, const Tensor& permuted, const Tensor& places, const OptionalTensor& probs,
+                  bool padded) {
+  check_not_padded(op, padded);
+  check_dims(op, "permuted_tokens", permuted, 2, 2);
+  check_dims(op, "sorted_indices", places, 1, 1);
+  if (probs) check_dims(op, "probs", *probs, 2, 2);
+  return summed_rows(permuted, places, pairs_of_each(probs), probs).to(permuted.scalar_type());
+}
+
+Tensor moe_token_unpermute(const Tensor& permuted, const Tensor& places, const OptionalTensor& probs, bool padded,
+                           at::OptionalIntArrayRef) {
+  return unpermuted("npu_moe_token_unpermute", permuted, places, probs, padded);
+}
+
+Two moe_token_unpermute_saving(const Tensor& permuted, const Tensor& places, const OptionalTensor& probs, bool padded,
+                               at::OptionalIntArrayRef) {
+  return {unpermuted("_npu_moe_token_unpermute", permuted, places, probs, padded),
+          probs ? permuted.clone() : permuted.new_empty({0})};
+}
+
+Tensor moe_token_permute_grad(const Tensor& tokens, const Tensor& grad, const Tensor& indices, const Tensor& places,
+                              bool padded) {
+  check_not_padded("npu_moe_token_permute_grad", padded);
+  const SymInt k = indices.dim() == 1 ? SymInt(1) : indices.sym_size(1);
+  return summed_rows(grad, places, k, std::nullopt).to(tokens.scalar_type());
+}
+
+Tensor moe_token_permute_grad_v2(const Tensor& grad, const Tensor& places, SymInt tokens, at::ScalarType type, SymInt k,
+                                 bool padded) {
+  constexpr const char* kOp = "npu_moe_token_permute_grad_v2";
+  check_not_padded(kOp, padded);
+  TORCH_CHECK(places.sym_size(0) == tokens * k, kOp, ": sorted_indices has ", places.sym_size(0), " elements, and not ",
+              tokens, " * ", k);
+  return summed_rows(grad, places, k, std::nullopt).to(type);
+}
+
+// Gradients of the rows, of which there are `rows`, and of the probabilities.
+Two unpermute_grad(const OptionalTensor& permuted, const Tensor& grad, const Tensor& places, const SymInt& rows,
+                   at::ScalarType type, const OptionalTensor& probs) {
+  const Tensor table = places.to(at::kLong).unflatten_symint(0, {-1, pairs_of_each(probs)});
+  const Tensor spread = wide(grad).unsqueeze(1);
+  const Tensor parts = probs ? spread * wide(*probs).unsqueeze(-1) : spread;
+  const Tensor kept = table < at::Scalar(rows);
+  const Tensor target = at::where(kept, table, at::scalar_tensor(at::Scalar(rows), table.options())).reshape(-1);
+  const Tensor of_rows = parts.new_zeros_symint({rows + 1, grad.sym_size(1)}).index_add(0, target, parts.flatten(0, 1));
+  const Tensor grad_rows = of_rows.slice_symint(0, 0, rows).to(type).contiguous();
+  if (!probs) return {grad_rows, grad.new_empty({0})};
+  const Tensor values = rows_or_zeros(wide(*permuted), table, kept);
+  return {grad_rows, (values * spread).sum(-1).to(probs->scalar_type())};
+}
+
+Two moe_token_unpermute_grad(const Tensor& permuted, const Tensor& grad, const Tensor& places,
+                             const OptionalTensor& probs, bool padded, at::OptionalIntArrayRef) {
+  check_not_padded("npu_moe_token_unpermute_grad", padded);
+  return unpermute_grad(permuted, grad, places, permuted.sym_size(0), permuted.scalar_type(), probs);
+}
+
+Two moe_token_unpermute_grad_v2(const Tensor& grad, const Tensor& places, SymInt rows, at::ScalarType type,
+                                const OptionalTensor& probs, bool padded, at::OptionalIntArrayRef,
+                                const OptionalTensor& permuted) {
+  constexpr const char* kOp = "npu_moe_token_unpermute_grad_v2";
+  check_not_padded(kOp, padded);
+  TORCH_CHECK(!probs || permuted, kOp, ": probs asks for permuted_tokens");
+  return unpermute_grad(permuted, grad, places, rows, type, probs);
+}
+
+// Where the first `count` pairs stand in a map of experts by tokens that is read row by row.
+Tensor pairs_of_map(const Tensor& routing_map, const SymInt& count) {
+  const Tensor flat = routing_map.t().reshape(-1).ne(0).to(at::kInt);
+  return std::get<1>(at::sort(flat, /*stable=*/true, 0, /*descending=*/true)).slice_symint(0, 0, count);
+}
+
+// The same for a table of `capacity` tokens for each expert, filled up with tokens that do not go there.
+Tensor pairs_of_table(const Tensor& routing_map, const SymInt& capacity) {
+  const Tensor map = routing_map.t().ne(0).to(at::kInt);
+  const Tensor tokens =
+      std::get<1>(at::sort(map, /*stable=*/true, 1, /*descending=*/true)).slice_symint(1, 0, capacity);
+  return (tokens + (count_up(map, map.sym_size(0)) * map.sym_size(1)).unsqueeze(1)).reshape(-1);
+}
+
+Tensor pairs_of(const Tensor& routing_map, const SymInt& rows, bool drop_and_pad) {
+  return drop_and_pad ? pairs_of_table(routing_map, rows / routing_map.sym_size(1)) : pairs_of_map(routing_map, rows);
+}
+
+Tensor by_experts(const Tensor& of_tokens_and_experts, const Tensor& pairs) {
+  return of_tokens_and_experts.t().reshape(-1).index_select(0, pairs);
+}
+
+Three moe_token_permute_with_routing_map(const Tensor& tokens, const Tensor& routing_map, const OptionalTensor& probs,
+                                         std::optional<int64_t> num_out_tokens, bool drop_and_pad) {
+  constexpr const char* kOp = "npu_moe_token_permute_with_routing_map";
+  check_dims(kOp, "tokens", tokens, 2, 2);
+  check_dims(kOp, "routing_map", routing_map, 2, 2);
+  TORCH_CHECK(num_out_tokens && *num_out_tokens > 0, kOp,
+              ": num_out_tokens, the number of pairs of routing_map, is to be given as a positive number");
+  const Tensor pairs = pairs_of(routing_map, *num_out_tokens, drop_and_pad);
+  const Tensor token = pairs.remainder(at::Scalar(tokens.sym_size(0)));
+  return {tokens.index_select(0, token), probs ? by_experts(*probs, pairs) : tokens.new_empty({0}),
+          (drop_and_pad ? token : rising_places(token)).to(at::kInt)};
+}
+
+// Row out_index[i] of the permuted ones is of token permuted_token_id[i], which rises.
+Two tokens_of_rows(const Tensor& sorted_indices, const SymInt& tokens, bool drop_and_pad) {
+  const Tensor wide_indices = sorted_indices.to(at::kLong);
+  if (drop_and_pad) {
+    const Tensor order = rising_places(wide_indices);
+    return {order, wide_indices.index_select(0, order)};
+  }
+  const SymInt k = sorted_indices.sym_size(0) / tokens;
+  return {wide_indices, count_up(sorted_indices, sorted_indices.sym_size(0)).floor_divide(at::Scalar(k))};
+}
+
+Tensor summed_by_token(const Tensor& rows, const Tensor& out_index, const Tensor& token, const SymInt& tokens) {
+  return rows.new_zeros_symint({tokens, rows.sym_size(1)})
+      .index_add(0, token.to(at::kLong), rows.index_select(0, out_index.to(at::kLong)));
+}
+
+Two moe_token_permute_with_routing_map_grad(const Tensor& grad, const OptionalTensor& probs_grad,
+                                            const Tensor& sorted_indices, const Tensor& routing_map, SymInt experts,
+                                            SymInt tokens, bool drop_and_pad) {
+  const auto [out_index, token] = tokens_of_rows(sorted_indices, tokens, drop_and_pad);
+  const Tensor of_tokens = summed_by_token(wide(grad), out_index, token, tokens).to(grad.scalar_type());
+  if (!probs_grad) return {of_tokens, grad.new_empty({0})};
+  const Tensor pairs = pairs_of(routing_map, grad.sym_size(0), drop_and_pad);
+  const Tensor of_probs = probs_grad->new_zeros_symint({experts * tokens}).scatter(0, pairs, *probs_grad);
+  return {of_tokens, of_probs.view_symint({experts, tokens}).t().contiguous()};
+}
+
+Four moe_token_unpermute_with_map_parts(const char* op, const Tensor& permuted, const Tensor& sorted_indices,
+                                        at::IntArrayRef shape, const OptionalTensor& probs,
+                                        const OptionalTensor& routing_map, bool drop_and_pad) {
+  check_dims(op, "permuted_tokens", permuted, 2, 2);
+  TORCH_CHECK(shape.size() == 2, op, ": restore_shape is ", shape, ", allowed are two sizes");
+  TORCH_CHECK(!probs || routing_map, op, ": probs asks for routing_map");
+  const auto [out_index, token] = tokens_of_rows(sorted_indices, shape[0], drop_and_pad);
+  Tensor rows = wide(permuted), of_rows = permuted.new_empty({0});
+  if (probs) {
+    of_rows = by_experts(*probs, pairs_of(*routing_map, permuted.sym_size(0), drop_and_pad));
+    rows = rows * wide(of_rows).unsqueeze(-1);
+  }
+  const Tensor out = summed_by_token(rows, out_index, token, shape[0]).to(permuted.scalar_type());
+  return {out, out_index.to(at::kInt), token.to(at::kInt), of_rows};
+}
+
+Four moe_token_unpermute_with_routing_map_saving(const Tensor& permuted, const Tensor& sorted_indices,
+                                                 at::IntArrayRef shape, const OptionalTensor& probs,
+                                                 const OptionalTensor& routing_map, bool drop_and_pad) {
+  return moe_token_unpermute_with_map_parts("_npu_moe_token_unpermute_with_routing_map", permuted, sorted_indices,
+                                            shape, probs, routing_map, drop_and_pad);
+}
+
+Tensor moe_token_unpermute_with_routing_map(const Tensor& permuted, const Tensor& sorted_indices, at::IntArrayRef shape,
+                                            const OptionalTensor& probs, const OptionalTensor& routing_map,
+                                            bool drop_and_pad) {
+  return std::get<0>(moe_token_unpermute_with_map_parts("npu_moe_token_unpermute_with_routing_map", permuted,
+                                                        sorted_indices, shape, probs, routing_map, drop_and_pad));
+}
+
+Two moe_token_unpermute_with_routing_map_grad(const Tensor& grad, const Tensor& out_index, const Tensor& token,
+                                              const OptionalTensor& routing_map, const OptionalTensor& permuted,
+                                              const OptionalTensor& probs, bool drop_and_pad, at::IntArrayRef) {
+  constexpr const char* kOp = "npu_moe_token_unpermute_with_routing_map_grad";
+  TORCH_CHECK(!probs || (routing_map && permuted), kOp, ": probs asks for routing_map and permuted_tokens");
+  const Tensor rows = inverse_of(out_index.to(at::kLong));  // the entry of out_index for each row
+  const Tensor spread = wide(grad).index_select(0, token.index_select(0, rows));
+  if (!probs) return {spread.to(grad.scalar_type()), grad.new_empty({0})};
+  const Tensor pairs = pairs_of(*routing_map, permuted->sym_size(0), drop_and_pad);
+  const Tensor of_rows = (spread * wide(*permuted)).sum(-1).to(probs->scalar_type());
+  const Tensor of_probs = probs->new_zeros_symint({probs->sym_numel()}).scatter(0, pairs, of_rows);
+  return {(spread * wide(by_experts(*probs, pairs)).unsqueeze(-1)).to(grad.scalar_type()),
+          of_probs.view_symint({probs->sym_size(1), probs->sym_size(0)}).t().contiguous()};
+}
+
+}  // namespace
+
+void define_moe_permute(Definitions& npu) {
+  npu.composed("npu_moe_token_permute", &moe_token_permute,
+               "Rows of tokens in the order of their experts, equal ones as they stand, the first num_out_tokens of "
+               "them (all where "
+               "None or 0); and where each pair went, in int32");
+  npu.composed("npu_moe_token_permute_grad", &moe_token_permute_grad,
+               "The gradient of tokens of npu_moe_token_permute");
+  npu.composed("npu_moe_token_permute_grad_v2", &moe_token_permute_grad_v2,
+               "The gradient of tokens of npu_moe_token_permute, in tokens_dtype");
+  npu.composed(
+      "npu_moe_token_permute_with_routing_map", &moe_token_permute_with_routing_map,
+      "Rows of tokens expert by expert as routing_map says, tokens in rising order; the same of probs; and where the "
+      "pairs "
+      "of each token went (token by token), or with drop_and_pad, which has num_out_tokens / experts rows for each "
+      "expert, the token of each row");
+  npu.composed("npu_moe_token_permute_with_routing_map_grad", &moe_token_permute_with_routing_map_grad,
+               "Gradients of tokens and probs of npu_moe_token_permute_with_routing_map");
+  npu.composed(
+      "_npu_moe_token_unpermute", &moe_token_unpermute_saving,
+      "npu_moe_token_unpermute, and what its gradient needs of permuted_tokens: all with probs, nothing without");
+  npu.composed("npu_moe_token_unpermute", &moe_token_unpermute,
+               "out[i] = sum over j of probs[i, j] * permuted_tokens[sorted_indices[i * k + j]], in float32; rows that "
+               "npu_moe_token_permute left out are zeros");
+  npu.composed("npu_moe_token_unpermute_grad", &moe_token_unpermute_grad,
+               "Gradients of permuted_tokens and probs (empty without) of npu_moe_token_unpermute");
+  npu.composed(
+      "npu_moe_token_unpermute_grad_v2", &moe_token_unpermute_grad_v2,
+      "Gradients of permuted_tokens, in permuted_tokens_dtype, and probs (empty without) of npu_moe_token_unpermute");
+  npu.composed("_npu_moe_token_unpermute_with_routing_map", &moe_token_unpermute_with_routing_map_saving,
+               "npu_moe_token_unpermute_with_routing_map; besides, row out_index[i] of permuted_tokens is of token "
+               "permuted_token_id[i], and probabilities of these rows");
+  npu.composed("npu_moe_token_unpermute_with_routing_map", &moe_token_unpermute_with_routing_map,
+               "Each token the sum of its rows, times their probs, in float32; without drop_and_pad each token has as "
+               "many rows");
+  npu.composed("npu_moe_token_unpermute_with_routing_map_grad", &moe_token_unpermute_with_routing_map_grad,
+               "Gradients of permuted_tokens and probs (empty without) of npu_moe_token_unpermute_with_routing_map");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results of experts back in the order of tokens, and numbers of tokens and experts.
+#include <tuple>
+
+#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/moe/moe.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::SymInt;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+// Places of pairs as a table of tokens by experts, from a vector that has those of all tokens' first experts first, or those of the
+// first token's experts first.
+Tensor table_of_pairs(const Tensor& vector, const SymInt& k, bool experts_first) {
+  const SymInt tokens = vector.sym_size(0) / k;
+  return experts_first ? vector.view_symint({k, tokens}).t() : vector.view_symint({tokens, k});
+}
+
+Tensor moe_finalize_routing(const Tensor& expanded, const OptionalTensor& skip1, const OptionalTensor& skip2,
+                            const OptionalTensor& bias, const OptionalTensor& scales, const Tensor& row_idx,
+                            const OptionalTensor& experts, std::optional<int64_t> drop_pad_mode,
+                            std::optional<int64_t> k) {
+  constexpr const char* kOp = "npu_moe_finalize_routing";
+  const int64_t mode = drop_pad_mode.value_or(0);
+  check_floating(kOp, "expanded_permuted_rows", expanded);
+  check_dims(kOp, "expanded_src_to_dst_row", row_idx, 1, 1);
+  check_choice(kOp, "drop_pad_mode", mode, {0, 1, 2, 3});
+  TORCH_CHECK(!bias || experts, kOp, ": bias asks for export_for_source_row");
+  const SymInt count = scales ? scales->sym_size(1) : SymInt(k.value_or(1));
+  const Tensor places = table_of_pairs(row_idx.to(at::kLong), count, mode < 2);
+  const Tensor rows = expanded.dim() == 3 ? expanded.flatten(0, 1) : expanded;
+  Tensor parts = rows_or_zeros(wide(rows), places, places >= 0);
+  if (bias) parts = parts + wide(*bias).index_select(0, experts->reshape(-1)).unflatten_symint(0, places.sym_sizes());
+  if (scales) parts = parts * wide(*scales).unsqueeze(-1);
+  Tensor out = parts.sum(1);
+  if (skip1) out = out + wide(*skip1);
+  if (skip2) out = out + wide(*skip2);
+  return out.to(expanded.scalar_type());
+}
+
+Four moe_re_routing(const Tensor& tokens, const Tensor& counts, const OptionalTensor& scales, int64_t num_type,
+                    int64_t idx_type, std::optional<int64_t>) {
+  constexpr const char* kOp = "npu_moe_re_routing";
+  check_dims(kOp, "tokens", tokens, 2, 2);
+  check_dims(kOp, "expert_token_num_per_rank", counts, 2, 2);
+  check_type(kOp, "expert_token_num_per_rank", counts, {at::kInt, at::kLong});
+  check_choice(kOp, "expert_token_num_type", num_type, {0, 1});
+  check_choice(kOp, "idx_type", idx_type, {0, 1});
+  const SymInt ranks = counts.sym_size(0), experts = counts.sym_size(1);
+  const Tensor ends = counts.reshape(-1).cumsum(0);
+  const Tensor chunk =
+      at::searchsorted(ends, count_up(tokens, tokens.sym_size(0)), /*out_int32=*/false, /*right=*/true);
+  // Chunks are [rank][expert] and are to be [expert][rank]; rows after the last chunk stay last.
+  const Tensor rank = chunk.floor_divide(at::Scalar(experts)), expert = chunk.remainder(at::Scalar(experts));
+  const Tensor after = chunk >= at::Scalar(ranks * experts);
+  const Tensor order = rising_places((expert * ranks + rank).masked_fill(after, at::Scalar(ranks * experts)));
+  const Tensor sums = counts.sum(0);
+  return {tokens.index_select(0, order),
+          scales ? scales->index_select(0, order) : tokens.new_ones_symint({tokens.sym_size(0)}, at::kFloat),
+          (idx_type == 0 ? order : inverse_of(order)).to(at::kInt),
+          (num_type == 0 ? sums.cumsum(0) : sums).to(counts.scalar_type())};
+}
+
+Tensor moe_compute_expert_tokens(const Tensor& sorted_experts, int64_t num_expert) {
+  constexpr const char* kOp = "npu_moe_compute_expert_tokens";
+  check_dims(kOp, "sorted_expert_for_source_row", sorted_experts, 1, 1);
+  check_type(kOp, "sorted_expert_for_source_row", sorted_experts, {at::kInt, at::kLong});
+  const Tensor experts = count_up(sorted_experts, num_expert).to(sorted_experts.scalar_type());
+  return at::searchsorted(sorted_experts, experts, /*out_int32=*/false, /*right=*/true)
+      .to(sorted_experts.scalar_type());
+}
+
+std::tuple<Tensor, Tensor> moe_update_expert(const Tensor& expert_ids, const Tensor& table,
+                                             const OptionalTensor& scales, const OptionalTensor& threshold,
+                                             const OptionalTensor& active_mask, int64_t rank, int64_t world_size,
+                                             int64_t balance_mode) {
+  constexpr const char* kOp = "npu_moe_update_expert";
+  check_dims(kOp, "expert_ids", expert_ids, 2, 2);
+  check_dims(kOp, "eplb_table", table, 2, 2);
+  check_choice(kOp, "balance_mode", balance_mode, {0, 1});
+  TORCH_CHECK(balance_mode == 1 || (rank >= 0 && world_size > rank), kOp, ": local_rank_id ", rank, " of world_size ",
+              world_size, ", but balance_mode 0 asks for 0 <= local_rank_id < world_size");
+  TORCH_CHECK(scales.has_value() == threshold.has_value(), kOp,
+              ": expert_scales and pruning_threshold are given together or not at all");
+  const Tensor rows = table.to(at::kLong).index_select(0, expert_ids.reshape(-1));
+  const Tensor copies = rows.select(1, 0);
+  const Tensor token = count_up(expert_ids, expert_ids.sym_size(0)).unsqueeze(1).expand_as(expert_ids).reshape(-1);
+  const Tensor ranks_of_copy = (copies + (world_size - 1)).floor_divide(copies.clamp_min(1));
+  const Tensor copy =
+      balance_mode == 1 ? token.remainder(copies) : at::full_like(copies, rank).floor_divide(ranks_of_copy);
+  const Tensor ids = rows.gather(1, (copy + 1).unsqueeze(1)).reshape_symint(expert_ids.sym_sizes());
+  Tensor active = at::ones_like(expert_ids, expert_ids.options().dtype(at::kBool));
+  if (scales) active = wide(*scales) >= wide(*threshold) * wide(*scales).sum(-1, true);
+  if (active_mask) active = active.logical_and(active_mask->unsqueeze(-1));
+  return {ids.to(expert_ids.scalar_type()), active};
+}
+
+}  // namespace
+
+void define_moe_results(Definitions& npu) {
+  npu.composed("npu_moe_finalize_routing", &moe_finalize_routing,
+               "out[i] = skip1[i] + skip2[i] + sum over j of scales[i, j] * (row + bias[export_for_source_row[i, j]]), "
+               "in float32. "
+               "row is that of expanded_permuted_rows at expanded_src_to_dst_row[j * rows + i] (drop_pad_mode 0, 1) or "
+               "[i * k + j] "
+               "(2, 3); zeros where that is -1");
+  npu.composed("npu_moe_re_routing", &moe_re_routing,
+               "Chunks of rows [rank][expert], whose lengths expert_token_num_per_rank says, as [expert][rank]. "
+               "Results: rows, their "
+               "scales (ones where none are given), the row where each comes from (idx_type 0) or goes to (1), and the "
+               "number of "
+               "rows of each expert, plain (expert_token_num_type 1) or summed up (0)");
+  npu.composed("npu_moe_compute_expert_tokens", &moe_compute_expert_tokens,
+               "How many elements of a rising vector are at most 0, 1, ..., num_expert - 1");
+  npu.composed(
+      "npu_moe_update_expert", &moe_update_expert,
+      "A row of eplb_table has the number of copies of an expert, and then their ids. Takes copy local_rank_id / "
+      "ceil(world_size / copies) (balance_mode 0), or token % copies (1). The second result says which pairs stay: "
+      "those "
+      "of active tokens with expert_scales >= pruning_threshold * (sum of the token's expert_scales)");
+}
+
+}  // namespace npugraph::npu_ops

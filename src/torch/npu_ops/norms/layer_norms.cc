@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation by mean and variance: of layers, groups and batches. Statistics are in float32.
+#include <tuple>
+
+#include "torch/npu_ops/norms/families.h"
+#include "torch/npu_ops/norms/norms.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+struct Centred {
+  Tensor unit;  // mean 0, variance 1
+  Tensor mean, rstd;
+};
+
+Centred centred(const Tensor& exact, at::IntArrayRef dims, double epsilon) {
+  const Tensor mean = exact.mean(dims, /*keepdim=*/true);
+  const Tensor apart = exact - mean;
+  const Tensor rstd = apart.square().mean(dims, /*keepdim=*/true).add(epsilon).rsqrt();
+  return {apart * rstd, mean, rstd};
+}
+
+// The gradient for x of (x - mean) * rstd, given that for `unit`, which that is.
+Tensor centred_backward(const Tensor& grad, const Tensor& unit, const Tensor& rstd, at::IntArrayRef dims) {
+  const Tensor along = (grad * unit).mean(dims, /*keepdim=*/true);
+  return rstd * (grad - grad.mean(dims, /*keepdim=*/true) - unit * along);
+}
+
+struct LayerGradients {
+  Tensor x, gamma, beta;
+};
+
+LayerGradients layer_norm_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                    const Tensor& gamma) {
+  const Tensor unit = (wide(x) - wide(mean)) * wide(rstd);
+  const Tensor dx = centred_backward(wide(dy) * wide(gamma), unit, wide(rstd), last_dims(gamma));
+  return {dx, (wide(dy) * unit).sum_to_size_symint(gamma.sym_sizes()), wide(dy).sum_to_size_symint(gamma.sym_sizes())};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> add_layer_norm(const Tensor& x1, const Tensor& x2, const Tensor& gamma,
+                                                          const Tensor& beta, double epsilon, bool additional_output) {
+  check_same_shape("npu_add_layer_norm", "x2", x2, "x1", x1);
+  check_last_dims("npu_add_layer_norm", "gamma", gamma, "x1", x1);
+  check_same_shape("npu_add_layer_norm", "beta", beta, "gamma", gamma);
+  const Tensor sum = x1 + x2;
+  const Centred out = centred(wide(sum), last_dims(gamma), epsilon);
+  const Tensor y = (out.unit * wide(gamma) + wide(beta)).to(sum.scalar_type());
+  return {y, out.mean, out.rstd, additional_output ? sum : x1.new_empty({0})};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> add_layer_norm_backward(const OptionalTensor& dy, const Tensor& x1,
+                                                                   const Tensor& x2, const Tensor& rstd,
+                                                                   const Tensor& mean, const Tensor& gamma,
+                                                                   const OptionalTensor& dsum) {
+  check_same_shape("npu_add_layer_norm_backward", "x2", x2, "x1", x1);
+  const Tensor sum = x1 + x2;
+  const Tensor grad = dy && dy->defined() ? *dy : at::zeros_like(sum);
+  const LayerGradients out = layer_norm_gradients(grad, sum, mean, rstd, gamma);
+  const Tensor dx = (dsum && dsum->defined() ? out.x + wide(*dsum) : out.x).to(x1.scalar_type());
+  return {dx, dx.clone(), out.gamma, out.beta};
+}
+
+std::tuple<Tensor, Tensor, Tensor> deep_norm(const Tensor& x, const Tensor& gx, const Tensor& beta, const Tensor& gamma,
+                                             double alpha, double epsilon) {
+  check_same_shape("npu_deep_norm", "gx", gx, "x", x);
+  check_last_dims("npu_deep_norm", "gamma", gamma, "x", x);
+  check_same_shape("npu_deep_norm", "beta", beta, "gamma", gamma);
+  const Centred out = centred(wide(x) * alpha + wide(gx), last_dims(gamma), epsilon);
+  return {out.mean, out.rstd, (out.unit * wide(gamma) + wide(beta)).to(x.scalar_type())};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> deep_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gx,
+                                                              const Tensor& gamma, const Tensor& mean,
+                                                              const Tensor& rstd, double alpha) {
+  check_same_shape("npu_deep_norm_backward", "gx", gx, "x", x);
+  const LayerGradients out = layer_norm_gradients(dy, wide(x) * alpha + wide(gx), mean, rstd, gamma);
+  return {(out.x * alpha).to(x.scalar_type()), out.x.to(gx.scalar_type()), out.beta, out.gamma};
+}
+
+Tensor layer_norm_eval(const Tensor& input, at::IntArrayRef shape, const OptionalTensor& weight,
+                       const OptionalTensor& bias, double eps) {
+  return at::layer_norm(input, shape, weight, bias, eps);
+}
+
+std::tuple<Tensor, Tensor, Tensor> layernorm_grad(const Tensor& grad_out, const Tensor& input, at::IntArrayRef shape,
+                                                  const Tensor& mean, const Tensor& rstd, const OptionalTensor& weight,
+                                                  const OptionalTensor& /*bias*/) {
+  check_same_shape("npu_layernorm_grad", "grad_out", grad_out, "input", input);
+  const Tensor gamma = weight && weight->defined() ? *weight : input.new_ones(shape);
+  const LayerGradients out = layer_norm_gradients(grad_out, input, mean, rstd, gamma);
+  return {out.x.to(input.scalar_type()), out.gamma.to(gamma.scalar_type()), out.beta.to(gamma.scalar_type())};
+}
+
+// Of (batch, channels, ...): (batch, groups, all else).
+Tensor in_groups(const char* op, const Tensor& x, int64_t groups) {
+  check_floating(op, "input", x);
+  check_dims(op, "input", x, 2, 8);
+  TORCH_CHECK(groups > 0 && x.sym_size(1) % groups == 0, op, ": input has ", x.sym_size(1),
+              " channels, which are not groups of ", groups);
+  return x.reshape_symint({x.sym_size(0), groups, -1});
+}
+
+// One number per channel, to be broadcast over `x`; undefined stays undefined.
+Tensor per_channel(const Tensor& values, const Tensor& x) {
+  if (!values.defined()) return values;
+  std::vector<int64_t> shape(static_cast<size_t>(x.dim() - 1), 1);
+  shape[0] = -1;
+  return values.reshape(shape);
+}
+
+struct GroupNormed {
+  Tensor wide, mean, rstd;  // the last two of (batch, groups)
+};
+
+GroupNormed group_normed(const char* op, const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                         int64_t groups, double eps) {
+  const Centred out = centred(wide(in_groups(op, x, groups)), {-1}, eps);
+  Tensor y = out.unit.reshape_symint(x.sym_sizes());
+  if (const Tensor scale = per_channel(wide(weight), x); scale.defined()) y = y * scale;
+  if (const Tensor shift = per_channel(wide(bias), x); shift.defined()) y = y + shift;
+  return {y, out.mean.squeeze(-1).to(x.scalar_type()), out.rstd.squeeze(-1).to(x.scalar_type())};
+}
+
+std::tuple<Tensor, Tensor, Tensor> group_norm_silu(const Tensor& input, const OptionalTensor& weight,
+                                                   const OptionalTensor& bias, int64_t group, double eps) {
+  const GroupNormed out = group_normed("npu_group_norm_silu", input, weight, bias, group, eps);
+  return {at::silu(out.wide).to(input.scalar_type()), out.mean, out.rstd};
+}
+
+std::tuple<Tensor, Tensor, Tensor> group_norm_swish(const Tensor& input, int64_t num_groups, const Tensor& weight,
+                                                    const Tensor& bias, std::optional<double> eps,
+                                                    std::optional<double> swish_scale) {
+  const GroupNormed out = group_normed("npu_group_norm_swish", input, weight, bias, num_groups, eps.value_or(1e-5));
+  const Tensor y = out.wide * at::sigmoid(out.wide * swish_scale.value_or(1.0));
+  return {y.to(input.scalar_type()), out.mean, out.rstd};
+}
+
+std::tuple<Tensor, Tensor, Tensor> group_norm_swish_grad(const Tensor& grad, const Tensor& input, int64_t num_groups,
+                                                         const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                                         const Tensor& rstd, std::array<bool, 3> mask,
+                                                         std::optional<double> swish_scale) {
+  const char* op = "npu_group_norm_swish_grad";
+  check_same_shape(op, "grad", grad, "input", input);
+  const double scale = swish_scale.value_or(1.0);
+  const Tensor spread = wide(rstd).unsqueeze(-1);
+  const Tensor unit = (wide(in_groups(op, input, num_groups)) - wide(mean).unsqueeze(-1)) * spread;
+  const Tensor flat = unit.reshape_symint(input.sym_sizes());
+  const Tensor normed = flat * per_channel(wide(weight), input) + per_channel(wide(bias), input);
+  const Tensor gate = at::sigmoid(normed * scale);
+  const Tensor inner = wide(grad) * (gate + scale * normed * gate * (1 - gate));
+  std::vector<int64_t> others{0};
+  for (int64_t dim = 2; dim < input.dim(); ++dim) others.push_back(dim);
+  const Tensor scaled = in_groups(op, inner * per_channel(wide(weight), input), num_groups);
+  const Tensor dx = centred_backward(scaled, unit, spread, {-1}).reshape_symint(input.sym_sizes());
+  const auto wanted = [&](size_t i, const Tensor& value, const Tensor& like) {
+    return mask[i] ? value.to(like.scalar_type()) : like.new_empty({0});
+  };
+  return {wanted(0, dx, input), wanted(1, (inner * flat).sum(others), weight), wanted(2, inner.sum(others), bias)};
+}
+
+Tensor normalize_batch(const Tensor& input, const Tensor& seq_len, int64_t normalize_type) {
+  const char* op = "npu_normalize_batch";
+  check_floating(op, "input", input);
+  check_dims(op, "input", input, 3, 3);
+  TORCH_CHECK(normalize_type == 0 || normalize_type == 1, op, ": normalize_type is ", normalize_type,
+              ", allowed are 0 (each feature) and 1 (all features)");
+  const std::vector<int64_t> dims = normalize_type == 0 ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 2};
+  const Tensor lengths = seq_len.to(at::kLong).reshape({-1, 1, 1});
+  const Tensor valid = at::arange(input.sym_size(2), lengths.options()) < lengths;
+  const Tensor exact = wide(input);
+  const Tensor count =
+      normalize_type == 0 ? lengths.to(exact.scalar_type()) : lengths.to(exact.scalar_type()) * input.sym_size(1);
+  const Tensor mean = at::where(valid, exact, 0.0).sum(dims, /*keepdim=*/true) / count;
+  const Tensor apart = exact - mean;
+  const Tensor variance = at::where(valid, apart.square(), 0.0).sum(dims, /*keepdim=*/true) / (count - 1);
+  return (apart / (variance.sqrt() + 1e-5)).to(input.scalar_type());
+}
+
+std::tuple<Tensor, Tensor> batch_norm_reduce(const Tensor& input, double /*eps*/) {
+  check_floating("batch_norm_reduce", "input", input);
+  check_dims("batch_norm_reduce", "input", input, 2, 8);
+  const Tensor channels = wide(input).transpose(0, 1).flatten(1);
+  return {channels.sum(1), channels.square().sum(1)};
+}
+
+std::tuple<Tensor, Tensor> batch_norm_gather_stats_update(const Tensor& /*input*/, const Tensor& sums,
+                                                          const Tensor& square_sums, const OptionalTensor& running_mean,
+                                                          const OptionalTensor& running_var, double momentum,
+                                                          double eps, const Tensor& counts) {
+  check_same_shape("batch_norm_gather_stats_update", "invstd", square_sums, "mean", sums);
+  const Tensor count = wide(counts).sum();
+  const Tensor mean = wide(sums).sum(0) / count;
+  const Tensor variance = wide(square_sums).sum(0) / count - mean.square();
+  if (running_mean && running_mean->defined()) running_mean->mul_(1 - momentum).add_(mean * momentum);
+  if (running_var && running_var->defined())
+    running_var->mul_(1 - momentum).add_(variance * (count / (count - 1)) * momentum);
+  return {mean, (variance + eps).rsqrt()};
+}
+
+}  // namespace
+
+void define_layer_norms(Definitions& npu) {
+  npu.composed("npu_add_layer_norm", &add_layer_norm,
+               "sum = x1 + x2 in their type; y = (sum - mean) * rstd * gamma + beta, over the last gamma.dim() "
+               "dimensions (Ba et al., 2016). Results: y, mean and rstd in float32, and sum, which is empty without "
+               "additional_output");
+  npu.composed("npu_add_layer_norm_backward", &add_layer_norm_backward,
+               "Gradients of npu_add_layer_norm for x1, x2 and, in float32, gamma and beta");
+  npu.composed("npu_deep_norm", &deep_norm,
+               "y = layer_norm(alpha * x + gx) (Wang et al., DeepNet, 2022). Results: mean and rstd in float32, y");
+  npu.composed("npu_deep_norm_backward", &deep_norm_backward,
+               "Gradients of npu_deep_norm for x, gx and, in float32, beta and gamma");
+  npu.composed("npu_layer_norm_eval", &layer_norm_eval, "torch.nn.functional.layer_norm");
+  npu.composed("npu_layernorm_grad", &layernorm_grad, "Gradients of layer_norm for input, weight and bias");
+  npu.composed("npu_group_norm_silu", &group_norm_silu,
+               "y = silu(group_norm(input)) (Wu and He, 2018). Results: y, mean and rstd of each group");
+  npu.composed("npu_group_norm_swish", &group_norm_swish,
+               "y = n * sigmoid(swish_scale * n), n = group_norm(input). Results: y, mean and rstd of each group");
+  npu.composed("npu_group_norm_swish_grad", &group_norm_swish_grad,
+               "Gradients of npu_group_norm_swish for input, weight and bias; empty where the mask says no");
+  npu.composed(
+      "npu_normalize_batch", &normalize_batch,
+      "(x - mean) / (std + 1e-5) of (batch, features, time): mean and unbiased std of the first seq_len times, "
+      "of each feature or of all (normalize_batch of NeMo's speech features)");
+  npu.composed("batch_norm_reduce", &batch_norm_reduce, "Of each channel: the sum, and the sum of squares, in float32");
+  npu.composite("batch_norm_gather_stats_update", &batch_norm_gather_stats_update,
+                "Of sums (mean) and sums of squares (invstd) of several processes, each of counts values: the mean and "
+                "1 / sqrt(variance + eps) of all. Writes running_mean and running_var, as torch's batch_norm does");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Root mean square normalisation with quantised results. What is quantised is in float32.
+#include <tuple>
+
+#include "torch/npu_ops/norms/families.h"
+#include "torch/npu_ops/norms/norms.h"
+#include "torch/npu_ops/quantisation/microscaling.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+const Tensor& or_undefined(const OptionalTensor& tensor) {
+  static const Tensor none;
+  return tensor ? *tensor : none;
+}
+
+Normed shifted(Normed normed, const OptionalTensor& beta) {
+  if (const Tensor shift = wide(beta); shift.defined()) normed.wide = normed.wide + shift;
+  return normed;
+}
+
+Tensor sum_of(const char* op, const Tensor& x1, const Tensor& x2) {
+  check_same_shape(op, "x2", x2, "x1", x1);
+  return x1 + x2;
+}
+
+std::tuple<Tensor, Tensor, Tensor> add_rms_norm_quant(const Tensor& x1, const Tensor& x2, const Tensor& gamma,
+                                                      const Tensor& scales1, const OptionalTensor& zero_points1,
+                                                      const OptionalTensor& beta, const OptionalTensor& scales2,
+                                                      const OptionalTensor& zero_points2, int64_t axis, double epsilon,
+                                                      bool div_mode, std::optional<int64_t> dst_type) {
+  const char* op = "npu_add_rms_norm_quant";
+  TORCH_CHECK(axis == -1 || axis == x1.dim() - 1, op, ": axis is ", axis, ", allowed is -1");
+  const QuantType type = quant_type(op, "dst_type", dst_type);
+  const Tensor sum = sum_of(op, x1, x2);
+  const Tensor normed = shifted(rms_normed(op, sum, gamma, epsilon), beta).wide;
+  const Tensor y1 = statically_quantised(op, normed, scales1, or_undefined(zero_points1), div_mode, type);
+  const Tensor y2 = scales2 && scales2->defined()
+                        ? statically_quantised(op, normed, *scales2, or_undefined(zero_points2), div_mode, type)
+                        : at::zeros_like(y1);
+  return {y1, y2, sum};
+}
+
+Quantised quantised_branch(const char* op, const Tensor& normed, const OptionalTensor& smooth, const QuantType& type,
+                           bool wanted) {
+  if (!wanted) return {normed.new_empty({0}, normed.options().dtype(type.storage)), normed.new_empty({0}, at::kFloat)};
+  const Tensor factor = wide(smooth);
+  return dynamically_quantised(op, factor.defined() ? normed * factor : normed, -1, type);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_quant(
+    const Tensor& x1, const Tensor& x2, const Tensor& gamma, const OptionalTensor& smooth_scale1,
+    const OptionalTensor& smooth_scale2, const OptionalTensor& beta, double epsilon,
+    std::optional<std::array<bool, 2>> output_mask, std::optional<int64_t> y_dtype) {
+  const char* op = "npu_add_rms_norm_dynamic_quant";
+  const QuantType type = quant_type(op, "y_dtype", y_dtype);
+  const bool both = smooth_scale1 && smooth_scale1->defined() && smooth_scale2 && smooth_scale2->defined();
+  const std::array<bool, 2> wanted = output_mask.value_or(std::array<bool, 2>{true, both});
+  const Tensor sum = sum_of(op, x1, x2);
+  const Tensor normed = shifted(rms_normed(op, sum, gamma, epsilon), beta).wide;
+  const Quantised first = quantised_branch(op, normed, smooth_scale1, type, wanted[0]);
+  const Quantised second = quantised_branch(op, normed, smooth_scale2, type, wanted[1]);
+  return {first.values, second.values, sum, first.scale, second.scale};
+}
+
+Tensor rms_norm_quant(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& scale,
+                      const Tensor& offset, double epsilon, std::optional<int64_t> dst_dtype) {
+  const char* op = "npu_rms_norm_quant";
+  const Normed normed = shifted(rms_normed(op, x, gamma, epsilon), beta);
+  return statically_quantised(op, normed.wide, scale, offset, /*divide=*/false, quant_type(op, "dst_dtype", dst_dtype));
+}
+
+std::tuple<Tensor, Tensor> rms_norm_quant_v2(const Tensor& x, const Tensor& gamma, const Tensor& scale,
+                                             const OptionalTensor& offset, const OptionalTensor& beta, double epsilon,
+                                             bool div_mode, std::optional<int64_t> dst_dtype) {
+  const char* op = "npu_rms_norm_quant_v2";
+  const Normed normed = shifted(rms_normed(op, x, gamma, epsilon), beta);
+  return {statically_quantised(op, normed.wide, scale, or_undefined(offset), div_mode,
+                               quant_type(op, "dst_dtype", dst_dtype)),
+          normed.rstd};
+}
+
+std::tuple<Tensor, Tensor> rms_norm_backward_quant(const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                                                   const Tensor& gamma, const Tensor& scale_x,
+                                                   const OptionalTensor& offset_x, std::optional<bool> div_mode,
+                                                   c10::string_view quant_mode, std::optional<int64_t> dst_type) {
+  const char* op = "_npu_rms_norm_backward_quant";
+  TORCH_CHECK(quant_mode == "static", op, ": quant_mode is '", quant_mode, "', allowed is 'static'");
+  const RmsGradients out = rms_norm_gradients(op, dy, x, gamma, rstd);
+  return {statically_quantised(op, out.x, scale_x, or_undefined(offset_x), div_mode.value_or(true),
+                               quant_type(op, "dst_type", dst_type)),
+          out.gamma};
+}
+
+struct MxNormed {
+  Blocks y;
+  Tensor rstd;
+};
+
+MxNormed mx_normed(const char* op, const Tensor& x, const Tensor& gamma, const OptionalTensor& beta, double epsilon,
+                   int64_t scale_alg, c10::string_view round_mode, int64_t dst_type) {
+  check_options(op, {.round_mode = round_mode, .scale_alg = scale_alg});
+  const Normed normed = shifted(rms_normed(op, x, gamma, epsilon), beta);
+  return {to_blocks(op, normed.wide, -1, element_type(op, "dst_type", dst_type), scale_alg), normed.rstd};
+}
+
+std::tuple<Tensor, Tensor, Tensor> rms_norm_dynamic_mx_quant(const Tensor& x, const Tensor& gamma,
+                                                             const OptionalTensor& beta, double epsilon,
+                                                             int64_t scale_alg, c10::string_view round_mode,
+                                                             int64_t dst_type) {
+  const char* op = "npu_rms_norm_dynamic_mx_quant";
+  const MxNormed out = mx_normed(op, x, gamma, beta, epsilon, scale_alg, round_mode, dst_type);
+  return {out.y.values, out.y.scale, out.rstd};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_mx_quant(const Tensor& x1, const Tensor& x2,
+                                                                         const Tensor& gamma,
+                                                                         const OptionalTensor& beta, double epsilon,
+                                                                         int64_t scale_alg, c10::string_view round_mode,
+                                                                         int64_t dst_type) {
+  const char* op = "npu_add_rms_norm_dynamic_mx_quant";
+  const Tensor sum = sum_of(op, x1, x2);
+  const MxNormed out = mx_normed(op, sum, gamma, beta, epsilon, scale_alg, round_mode, dst_type);
+  return {out.y.values, sum, out.y.scale, out.rstd};
+}
+
+}  // namespace
+
+void define_quant_norms(Definitions& npu) {
+  npu.composed(
+      "npu_add_rms_norm_quant", &add_rms_norm_quant,
+      "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta; y = round(t / scale + zero_point), or t * scale "
+      "without div_mode. Results: y of scales1, y of scales2 (zeros without them), sum");
+  npu.composed(
+      "npu_add_rms_norm_dynamic_quant", &add_rms_norm_dynamic_quant,
+      "sum = x1 + x2 in their type; t = (npu_rms_norm(sum) + beta) * smooth_scale; scale = max(abs(t)) / 127 of each "
+      "row; y = round(t / scale). Results: y1, y2, sum, scale1, scale2; those of output_mask False, and the second "
+      "ones by default unless both smooth scales are given, are empty");
+  npu.composed("npu_rms_norm_quant", &rms_norm_quant, "round((npu_rms_norm(x) + beta) * scale + offset)");
+  npu.composed("npu_rms_norm_quant_v2", &rms_norm_quant_v2,
+               "round((npu_rms_norm(x) + beta) / scale + offset), or times scale without div_mode; rstd in float32");
+  npu.composed("npu_rms_norm_dynamic_mx_quant", &rms_norm_dynamic_mx_quant,
+               "npu_dynamic_mx_quant of npu_rms_norm(x) + beta. Results: values, scales, rstd in float32");
+  npu.composed("npu_add_rms_norm_dynamic_mx_quant", &add_rms_norm_dynamic_mx_quant,
+               "sum = x1 + x2 in their type; npu_rms_norm_dynamic_mx_quant of it. Results: values, sum, scales, rstd");
+  npu.composed("_npu_rms_norm_backward_quant", &rms_norm_backward_quant,
+               "npu_rms_norm_backward, its gradient for x as round(dx / scale_x + offset_x), or times scale_x without "
+               "div_mode");
+}
+
+}  // namespace npugraph::npu_ops

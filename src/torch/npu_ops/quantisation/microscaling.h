@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of values that share a power of two as their scale, and float4 (OCP Microscaling Formats specification, v1.0).
+#pragma once
+
+#include <optional>
+
+#include "torch/npu_ops/quantisation/quantisation.h"
+
+namespace npugraph::npu_ops {
+
+// float4_e2m1 values, two to a byte along the last dimension, the first in the lower bits: rounded half to even and saturated,
+// and back to float32. `size` of the last dimension is even.
+Tensor pack_float4(const char* op, const Tensor& exact);
+Tensor unpack_float4(const Tensor& bytes);
+
+// What elements of blocks are rounded to: float8_e4m3fn, float8_e5m2, or float4_e2m1 (code 296) in bytes.
+struct ElementType {
+  at::ScalarType storage = at::kByte;  // kByte for float4
+  double largest = 6;
+  int64_t top_exponent = 2;  // of the largest value
+};
+ElementType element_type(const char* op, const char* name, int64_t code);
+
+// The ways to round and to find scales; check_options refuses what the host does not have.
+struct MxOptions {
+  c10::string_view round_mode = "rint";
+  // 0: 2^(floor(log2 max) - top_exponent), as in the OCP specification; 1: the least power of two that is at least
+  // max / largest (Mishra et al., 2025, arXiv:2506.08027), so that nothing saturates.
+  int64_t scale_alg = 0;
+  int64_t block_size = 32;
+  double dst_type_max = 0, max_low_bound = 0;
+};
+void check_options(const char* op, const MxOptions& given);
+
+// The scale, float8_e8m0fnu, of blocks whose largest absolute value is `largest`, in float32; NaN where that is not finite.
+Tensor shared_scale(const Tensor& largest, const ElementType& type, int64_t scale_alg);
+// `exact`, divided by its scales already, in `type`.
+Tensor rounded_elements(const char* op, const Tensor& exact, const ElementType& type);
+
+// `x` with zeros at the end of `axis`, which is not negative, up to `size`.
+Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size);
+
+struct Blocks {
+  Tensor values;
+  Tensor scale;  // float8_e8m0fnu: `axis` has one per two blocks of 32, and a last dimension has the two
+};
+// `exact` in blocks of 32 along `axis`, the last one as long as it is.
+Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type, int64_t scale_alg = 0);
+
+// Blocks of `size` rows, of which each group of rows begins new ones: for each of `rows` rows, the number of its block. Those
+// of group g, which begins at row s, begin at (s / (size * together) + g) * together. `ends` are the cumulative ends of groups.
+Tensor block_of_rows(const Tensor& ends, const c10::SymInt& rows, int64_t size, int64_t together);
+// The largest value of each of `count` blocks of rows of `sizes` [rows, columns], none of which is negative.
+Tensor largest_of_rows(const Tensor& sizes, const Tensor& block, const c10::SymInt& count);
+// `exact` [rows, columns] in blocks of 32 rows, of which each group begins a pair; scales for rows / 64 + groups pairs.
+Blocks to_grouped_blocks(const char* op, const Tensor& exact, const Tensor& ends, const ElementType& type,
+                         int64_t scale_alg);
+
+// Scales of blocks, float8_e8m0fnu or its bytes, as one float32 for each of `size` values along `axis` of the values.
+Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size);
+void check_block_sizes(const char* op, int64_t rows, int64_t columns);
+// The largest |value| of each block of `rows` by `columns` values of the last two dimensions, [..., blocks, blocks].
+Tensor largest_of_blocks(const Tensor& exact, int64_t rows, int64_t columns);
+// Scales [..., a, b] of blocks of `rows` by `columns` values of `x` as one float for each value.
+Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns);
+bool is_block_scale(const Tensor& scale, std::optional<int64_t> code);
+
+// `tensor` as its code says: bytes of float8 as such, of float4 in float32; int32 words of int4 as they are.
+// `code` may be None: the tensor's own type.
+Tensor read_as(const char* op, const char* name, const Tensor& tensor, std::optional<int64_t> code);
+
+// How many values an element of `tensor` holds: 8 of int4 in an int32, 2 of float4 in a byte, else 1.
+int64_t values_in_element(const Tensor& tensor, std::optional<int64_t> code);
+
+}  // namespace npugraph::npu_ops

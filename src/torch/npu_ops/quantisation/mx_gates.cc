@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gated units whose results are quantised in blocks.
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/quantisation/families.h"
+#include "torch/npu_ops/quantisation/microscaling.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using TwoAxes = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+// silu(gate) * other. With a limit above 0, gate is cut to at most that, and other to [-limit, limit].
+struct Unit {
+  Tensor gate, other;
+  double limit = 0;
+  bool left = true;  // the gate is the first half
+
+  Tensor cut_gate() const { return limit > 0 ? gate.clamp_max(limit) : gate; }
+  Tensor cut_other() const { return limit > 0 ? other.clamp(-limit, limit) : other; }
+  Tensor result() const { return at::silu(cut_gate()) * cut_other(); }
+  Tensor gradient(const Tensor& grad) const {
+    Tensor of_gate = at::silu_backward(grad * cut_other(), cut_gate()), of_other = grad * at::silu(cut_gate());
+    if (limit > 0) of_gate = of_gate * gate.le(limit);
+    if (limit > 0) of_other = of_other * other.abs().le(limit);
+    return left ? at::cat({of_gate, of_other}, -1) : at::cat({of_other, of_gate}, -1);
+  }
+};
+
+Unit unit_of(const char* op, const Tensor& x, bool left, double limit = 0) {
+  check_floating(op, "x", x);
+  check_dims(op, "x", x, 1, 7);
+  TORCH_CHECK(x.sym_size(-1) % 2 == 0, op, ": the last dimension of x has size ", x.sym_size(-1),
+              ", which has no two halves");
+  const auto halves = wide(x).chunk(2, -1);
+  return {halves[left ? 0 : 1], halves[left ? 1 : 0], limit, left};
+}
+
+// Blocks along the last dimension, and along the one before, there for each group of rows.
+TwoAxes blocks_of_two(const char* op, const Tensor& exact, const OptionalTensor& group_index, int64_t dst_type,
+                      const MxOptions& options) {
+  check_options(op, options);
+  check_dims(op, "x", exact, 2, 7);
+  const ElementType type = element_type(op, "dst_type", dst_type);
+  const Blocks last = to_blocks(op, exact, -1, type, options.scale_alg);
+  const Blocks before = group_index ? to_grouped_blocks(op, exact, *group_index, type, options.scale_alg)
+                                    : to_blocks(op, exact, -2, type, options.scale_alg);
+  return {last.values, last.scale, before.values, before.scale};
+}
+
+TwoAxes swiglu_mx_quant_with_dual_axis(const Tensor& x, const OptionalTensor& group_index, bool activate_left,
+                                       c10::string_view round_mode, int64_t scale_alg, int64_t dst_type,
+                                       double dst_type_max) {
+  constexpr const char* kOp = "npu_swiglu_mx_quant_with_dual_axis";
+  const Unit unit = unit_of(kOp, x, activate_left);
+  return blocks_of_two(kOp, unit.result(), group_index, dst_type,
+                       {.round_mode = round_mode, .scale_alg = scale_alg, .dst_type_max = dst_type_max});
+}
+
+TwoAxes swiglu_backward_mx_quant_with_dual_axis(const Tensor& x, const Tensor& y_grad,
+                                                const OptionalTensor& group_index, bool activate_left,
+                                                c10::string_view round_mode, int64_t scale_alg, int64_t dst_type,
+                                                double dst_type_max) {
+  constexpr const char* kOp = "_npu_swiglu_backward_mx_quant_with_dual_axis";
+  const Unit unit = unit_of(kOp, x, activate_left);
+  check_same_shape(kOp, "y_grad", y_grad, "a half of x", unit.gate);
+  return blocks_of_two(kOp, unit.gradient(wide(y_grad)), group_index, dst_type,
+                       {.round_mode = round_mode, .scale_alg = scale_alg, .dst_type_max = dst_type_max});
+}
+
+// `weight` of rows, for each of their values.
+Tensor of_rows(const char* op, const Tensor& weight, const Tensor& rows) {
+  std::vector<c10::SymInt> shape = rows.sym_sizes().vec();
+  shape.back() = 1;
+  const c10::SymInt count = c10::multiply_integers(shape);
+  TORCH_CHECK(weight.sym_numel() == count, op, ": weight has ", weight.sym_numel(), " values, allowed is ", count,
+              ", one for each row of x");
+  return wide(weight).reshape_symint(shape);
+}
+
+std::tuple<Tensor, Tensor, Tensor> swiglu_group_quant(const Tensor& x, const OptionalTensor& weight,
+                                                      const OptionalTensor&, const OptionalTensor& scale,
+                                                      int64_t dst_type, int64_t quant_mode, int64_t block_size,
+                                                      bool round_scale, double clamp_limit, double,
+                                                      bool output_origin) {
+  constexpr const char* kOp = "npu_swiglu_group_quant";
+  check_choice(kOp, "quant_mode", quant_mode, {0});
+  TORCH_CHECK(!scale, kOp, ": scale is a tensor, allowed is None: scales are those of the values");
+  TORCH_CHECK(block_size >= 0, kOp, ": block_size is ", block_size, ", allowed are 0, which stands for 128, and more");
+  const int64_t size = block_size == 0 ? 128 : block_size;
+  const Tensor origin = unit_of(kOp, x, /*left=*/true, clamp_limit).result();
+  const Tensor exact = weight ? origin * of_rows(kOp, *weight, origin) : origin;
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  const Tensor rows = exact.to(at::kFloat).reshape_symint({-1, exact.sym_size(-1)});
+  const Tensor largest = largest_of_blocks(rows, 1, size);
+  const Tensor factor =
+      round_scale ? shared_scale(largest, {.largest = type.high}, 1).to(at::kFloat) : largest / type.high;
+  const Tensor divisor = factor.masked_fill(factor == 0, 1);
+  const Tensor values = quantised(kOp, rows / spread_blocks(divisor, rows, 1, size), type);
+  std::vector<c10::SymInt> of_scale = exact.sym_sizes().vec();
+  of_scale.back() = factor.sym_size(-1);
+  return {values.reshape_symint(exact.sym_sizes()), factor.reshape_symint(of_scale),
+          output_origin ? origin.to(x.scalar_type()) : x.new_empty({0})};
+}
+
+std::tuple<Tensor, Tensor> swiglu_group_quant_backward(const Tensor& grad_y, const Tensor& x,
+                                                       const OptionalTensor& weight, const OptionalTensor& y_origin,
+                                                       const OptionalTensor&, double clamp_limit) {
+  constexpr const char* kOp = "npu_swiglu_group_quant_backward";
+  const Unit unit = unit_of(kOp, x, /*left=*/true, clamp_limit);
+  check_same_shape(kOp, "grad_y", grad_y, "a half of x", unit.gate);
+  const Tensor grad = wide(grad_y);
+  if (!weight) return {unit.gradient(grad).to(x.scalar_type()), x.new_empty({0})};
+  const Tensor grad_x = unit.gradient(grad * of_rows(kOp, *weight, grad)).to(x.scalar_type());
+  const Tensor origin = y_origin ? wide(*y_origin) : unit.result();
+  return {grad_x, (grad * origin).sum(-1).reshape_symint(weight->sym_sizes()).to(weight->scalar_type())};
+}
+
+}  // namespace
+
+void define_mx_gates(Definitions& npu) {
+  npu.composed("npu_swiglu_mx_quant_with_dual_axis", &swiglu_mx_quant_with_dual_axis,
+               "silu(first half) * second half of the last dimension (the halves the other way round without "
+               "activate_left), as by npu_dynamic_mx_quant along the last dimension and along the one before; with "
+               "group_index there as by npu_grouped_dynamic_mx_quant");
+  npu.composed("_npu_swiglu_backward_mx_quant_with_dual_axis", &swiglu_backward_mx_quant_with_dual_axis,
+               "The gradient for x of the gated unit of npu_swiglu_mx_quant_with_dual_axis, quantised as there");
+  npu.composed(
+      "npu_swiglu_group_quant", &swiglu_group_quant,
+      "y_origin = silu(a) * b, a and b the halves of the last dimension, with clamp_limit above 0 a cut to at "
+      "most that and b to [-limit, limit]; y_origin * weight of each row in blocks of block_size (128 where it "
+      "is 0): scale = max |.| / largest value of dst_type, with round_scale the next power of two (DeepSeek-AI, "
+      "2024, arXiv:2412.19437). Results: values, scales, y_origin. All rows count, of whatever group; "
+      "dst_type_max is for types that the host does not have");
+  npu.composed("npu_swiglu_group_quant_backward", &swiglu_group_quant_backward,
+               "Gradients of y_origin * weight of npu_swiglu_group_quant for x and weight");
+}
+
+}  // namespace npugraph::npu_ops

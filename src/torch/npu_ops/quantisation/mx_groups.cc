@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of rows and columns that share a scale, and blocks that begin anew with each group of rows.
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/quantisation/families.h"
+#include "torch/npu_ops/quantisation/microscaling.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+constexpr int64_t kBlock = 32;
+
+// Scales [..., a, b] of square blocks of `x` as those of blocks along `axis`, -1 or -2, alone: each stands once for each place
+// of the other dimension. Blocks that only fill a pair have scales of 0 bytes, as of zeros.
+Tensor scales_along(const Tensor& scale, const Tensor& x, int64_t axis) {
+  const int64_t other = -3 - axis, dim = x.dim() + axis;
+  const Tensor bytes = scale.view(at::kByte);
+  const Tensor each = bytes.repeat_interleave_symint(kBlock, other).narrow_symint(other, 0, x.sym_size(other));
+  const c10::SymInt pairs = (scale.sym_size(axis) + 1) / 2;
+  const Tensor whole = zero_padded(each, dim, pairs * 2).unflatten_symint(dim, {pairs, 2});
+  return whole.movedim(dim + 1, -1).contiguous().view(at::kFloat8_e8m0fnu);
+}
+
+std::tuple<Tensor, Tensor, Tensor> dynamic_block_mx_quant(const Tensor& input, c10::string_view round_mode,
+                                                          int64_t dst_type, int64_t scale_alg, double dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_block_mx_quant";
+  check_floating(kOp, "input", input);
+  check_dims(kOp, "input", input, 2, 7);
+  check_options(kOp, {.round_mode = round_mode, .scale_alg = scale_alg, .dst_type_max = dst_type_max});
+  const ElementType type = element_type(kOp, "dst_type", dst_type);
+  const Tensor exact = input.to(at::kFloat);
+  const Tensor scale = shared_scale(largest_of_blocks(exact, kBlock, kBlock), type, scale_alg);
+  const Tensor values = rounded_elements(kOp, exact / spread_blocks(scale, exact, kBlock, kBlock), type);
+  return {values, scales_along(scale, input, -1), scales_along(scale, input, -2)};
+}
+
+std::tuple<Tensor, Tensor> grouped_dynamic_mx_quant(const Tensor& x, const Tensor& group_index,
+                                                    c10::string_view round_mode, int64_t dst_type, int64_t blocksize,
+                                                    std::optional<int64_t> scale_alg,
+                                                    std::optional<double> dst_type_max) {
+  constexpr const char* kOp = "npu_grouped_dynamic_mx_quant";
+  check_floating(kOp, "x", x);
+  const MxOptions options{round_mode, scale_alg.value_or(0), blocksize, dst_type_max.value_or(0)};
+  check_options(kOp, options);
+  const Blocks out = to_grouped_blocks(kOp, x, group_index, element_type(kOp, "dst_type", dst_type), options.scale_alg);
+  return {out.values, out.scale};
+}
+
+std::tuple<Tensor, Tensor> grouped_dynamic_block_quant(const Tensor& x, const Tensor& group_list, double min_scale,
+                                                       c10::string_view round_mode, int64_t dst_type,
+                                                       int64_t row_block_size, int64_t col_block_size,
+                                                       int64_t group_list_type, double dst_type_max) {
+  constexpr const char* kOp = "npu_grouped_dynamic_block_quant";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 2);
+  check_dims(kOp, "group_list", group_list, 1, 1);
+  check_options(kOp, {.round_mode = round_mode});
+  check_choice(kOp, "group_list_type", group_list_type, {0, 1});
+  check_block_sizes(kOp, row_block_size, col_block_size);
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  const Tensor ends = group_list_type == 0 ? group_list : group_list.cumsum(0);
+  const c10::SymInt rows = x.sym_size(0), count = rows / row_block_size + ends.sym_size(0);
+  const Tensor exact = wide(x), block = block_of_rows(ends, rows, row_block_size, 1);
+  const Tensor largest = largest_of_rows(largest_of_blocks(exact, 1, col_block_size), block, count);
+  const Tensor scale = (largest / (dst_type_max == 0 ? type.high : dst_type_max)).clamp_min(min_scale);
+  const Tensor divisor = scale.masked_fill(scale == 0, 1).index_select(0, block);
+  return {quantised(kOp, exact / spread_blocks(divisor, x, 1, col_block_size), type), scale.to(at::kFloat)};
+}
+
+}  // namespace
+
+void define_mx_groups(Definitions& npu) {
+  npu.composed("npu_dynamic_block_mx_quant", &dynamic_block_mx_quant,
+               "as npu_dynamic_mx_quant, with one scale for 32 by 32 values of the last two dimensions, so that both "
+               "they and their transpose are blocks: the scales as of the last dimension, and as of the one before");
+  npu.composed("npu_grouped_dynamic_mx_quant", &grouped_dynamic_mx_quant,
+               "npu_dynamic_mx_quant along the rows of x, in groups that end at group_index: group g, from row s on, "
+               "begins pair s / 64 + g of rows / 64 + groups pairs of blocks");
+  npu.composed("npu_grouped_dynamic_block_quant", &grouped_dynamic_block_quant,
+               "npu_dynamic_block_quant of groups of rows, of which group_list has the ends or, with group_list_type "
+               "1, the sizes: group g, from row s on, begins block s / row_block_size + g of rows / row_block_size + "
+               "groups; scales of blocks without rows are min_scale");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of values with a scale of their own: powers of two (OCP Microscaling Formats specification, v1.0), or floats.
+#include <tuple>
+
+#include "torch/npu_ops/parts/gates.h"
+#include "torch/npu_ops/quantisation/families.h"
+#include "torch/npu_ops/quantisation/microscaling.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+
+std::tuple<Tensor, Tensor> dynamic_mx_quant(const Tensor& input, int64_t axis, c10::string_view round_mode,
+                                            int64_t dst_type, int64_t block_size, Code scale_alg, double dst_type_max,
+                                            double max_low_bound) {
+  constexpr const char* kOp = "npu_dynamic_mx_quant";
+  check_floating(kOp, "input", input);
+  check_options(kOp, {round_mode, scale_alg.value_or(0), block_size, dst_type_max, max_low_bound});
+  const Blocks out = to_blocks(kOp, input, axis, element_type(kOp, "dst_type", dst_type), scale_alg.value_or(0));
+  return {out.values, out.scale};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> dynamic_mx_quant_with_dual_axis(const Tensor& input,
+                                                                           c10::string_view round_mode,
+                                                                           int64_t dst_type, int64_t scale_alg,
+                                                                           std::optional<double> dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_mx_quant_with_dual_axis";
+  check_floating(kOp, "input", input);
+  check_dims(kOp, "input", input, 2, 7);
+  check_options(kOp, {.round_mode = round_mode, .scale_alg = scale_alg, .dst_type_max = dst_type_max.value_or(0)});
+  const ElementType type = element_type(kOp, "dst_type", dst_type);
+  const Blocks last = to_blocks(kOp, input, -1, type, scale_alg), before = to_blocks(kOp, input, -2, type, scale_alg);
+  return {last.values, last.scale, before.values, before.scale};
+}
+
+Tensor anti_mx_quant(const Tensor& x, const Tensor& mxscale, Code axis, Code dst_type, Code src_type) {
+  constexpr const char* kOp = "npu_anti_mx_quant";
+  const at::ScalarType type = type_of_code(kOp, "dst_type", dst_type, at::kBFloat16);
+  TORCH_CHECK(type == at::kHalf || type == at::kBFloat16 || type == at::kFloat, kOp, ": dst_type is ", type,
+              ", allowed are Half, BFloat16 and Float");
+  const Code source = at::isFloatingType(x.scalar_type()) ? std::nullopt : Code(src_type.value_or(292));
+  const Tensor values = read_as(kOp, "x", x, source).to(at::kFloat);
+  const int64_t dim = at::maybe_wrap_dim(axis.value_or(-1), values.dim());
+  TORCH_CHECK(mxscale.dim() == values.dim() + 1, kOp, ": mxscale has ", mxscale.dim(), " dimensions, allowed is ",
+              values.dim() + 1, ", one more than x");
+  return (values * scale_of_values(mxscale, dim, values.sym_size(dim))).to(type);
+}
+
+std::tuple<Tensor, Tensor> swiglu_mx_quant(const Tensor& x, const OptionalTensor& group_index, int64_t activate_dim,
+                                           bool activate_left, int64_t swiglu_mode, double clamp_limit,
+                                           double glu_alpha, double glu_bias, int64_t group_mode, int64_t axis,
+                                           int64_t dst_type, c10::string_view round_mode, int64_t scale_alg,
+                                           double max_dtype_value) {
+  constexpr const char* kOp = "npu_swiglu_mx_quant";
+  check_floating(kOp, "x", x);
+  check_options(kOp, {.round_mode = round_mode, .scale_alg = scale_alg, .dst_type_max = max_dtype_value});
+  TORCH_CHECK(!group_index && group_mode == 0, kOp, ": group_mode is ", group_mode,
+              ", allowed are 0 and a group_index of None");
+  const Gate gate{swiglu_mode, activate_left, clamp_limit, glu_alpha, glu_bias};
+  const Tensor out = gated(kOp, wide(x), activate_dim, gate);
+  const Blocks blocks = to_blocks(kOp, out, axis, element_type(kOp, "dst_type", dst_type), scale_alg);
+  return {blocks.values, blocks.scale};
+}
+
+std::tuple<Tensor, Tensor> dynamic_block_quant(const Tensor& x, double min_scale, c10::string_view round_mode,
+                                               int64_t dst_type, int64_t row_block_size, int64_t col_block_size,
+                                               double dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_block_quant";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 3);
+  check_options(kOp, {.round_mode = round_mode});
+  check_block_sizes(kOp, row_block_size, col_block_size);
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  const Tensor exact = wide(x);
+  const Tensor top = largest_of_blocks(exact, row_block_size, col_block_size);
+  const Tensor scale = (top / (dst_type_max == 0 ? type.high : dst_type_max)).clamp_min(min_scale);
+  const Tensor divisor = scale.masked_fill(scale == 0, 1);
+  return {quantised(kOp, exact / spread_blocks(divisor, x, row_block_size, col_block_size), type),
+          scale.to(at::kFloat)};
+}
+
+}  // namespace
+
+void define_mx_quant(Definitions& npu) {
+  npu.composed(
+      "npu_dynamic_mx_quant", &dynamic_mx_quant,
+      "blocks of 32 along axis with a scale of 2^(floor(log2 max) - exponent of the largest value of dst_type), "
+      "float8_e8m0fnu, in pairs of blocks; float4 values fill bytes (OCP Microscaling v1.0). With scale_alg 1 scales "
+      "are 2^ceil(log2(max / largest value)) (Mishra et al., 2025, arXiv:2506.08027)");
+  npu.composed("npu_dynamic_mx_quant_with_dual_axis", &dynamic_mx_quant_with_dual_axis,
+               "npu_dynamic_mx_quant along the last dimension and along the one before");
+  npu.composed("npu_anti_mx_quant", &anti_mx_quant,
+               "x times the scale of its block along axis (OCP Microscaling v1.0)");
+  npu.composed("npu_swiglu_mx_quant", &swiglu_mx_quant, "npu_dynamic_mx_quant of the halves of x, gated");
+  npu.composed(
+      "npu_dynamic_block_quant", &dynamic_block_quant,
+      "blocks of rows and columns; scale = max |x| / largest value of dst_type, at least min_scale; y = x / scale");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values to integers and back. Real value = (integer - zero point) * scale (Jacob et al., 2018, arXiv:1712.05877), computed in
+// float32.
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/quantisation/families.h"
+#include "torch/npu_ops/quantisation/microscaling.h"
+#include "torch/npu_ops/quantisation/quantisation.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Code = std::optional<int64_t>;
+
+// `of`, one value for all or one for each along `axis` of `x`, so that it broadcasts with `x`.
+Tensor along(const char* op, const char* name, const Tensor& of, const Tensor& x, int64_t axis) {
+  const Tensor values = wide(of);
+  if (values.dim() != 1) return values;
+  const bool fits = values.sym_size(0) == 1 || values.sym_size(0) == x.sym_size(axis);
+  TORCH_CHECK(fits, op, ": ", name, " has ", values.sym_size(0), " values, allowed are 1 and ", x.sym_size(axis),
+              ", the size of dimension ", axis, " of the input");
+  std::vector<c10::SymInt> shape(x.dim(), 1);
+  shape[at::maybe_wrap_dim(axis, x.dim())] = values.sym_size(0);
+  return values.view_symint(shape);
+}
+
+Tensor quantize(const Tensor& input, const Tensor& scales, const OptionalTensor& zero_points, int64_t dtype,
+                int64_t axis, bool div_mode) {
+  constexpr const char* kOp = "npu_quantize";
+  check_floating(kOp, "input", input);
+  const QuantType type = quant_type(kOp, "dtype", dtype);
+  TORCH_CHECK(div_mode || axis == -1 || axis == -2 || axis >= input.dim() - 2, kOp, ": axis is ", axis,
+              ", allowed without div_mode are the last two dimensions");
+  const int64_t channel = input.dim() == 1 && axis == 1 ? 0 : axis;
+  const Tensor scale = along(kOp, "scales", scales, input, channel);
+  Tensor out = div_mode ? wide(input) / scale : wide(input) * scale;
+  if (div_mode && !type.is_floating()) out = at::round(out);
+  if (zero_points) out = out + along(kOp, "zero_points", *zero_points, input, channel);
+  return quantised(kOp, out, type);
+}
+
+// What dynamic quantisation rounds: `input` times its smooth scales.
+Tensor smoothed(const char* op, const Tensor& input, const OptionalTensor& smooth_scales,
+                const OptionalTensor& group_index) {
+  check_floating(op, "input", input);
+  if (!smooth_scales) {
+    TORCH_CHECK(!group_index, op, ": group_index selects rows of smooth_scales, which are not given");
+    return wide(input);
+  }
+  const Tensor scales = wide(*smooth_scales);
+  TORCH_CHECK(scales.dim() == (group_index ? 2 : 1) && scales.sym_size(-1) == input.sym_size(-1), op,
+              ": smooth_scales has shape ", scales.sym_sizes(), ", allowed is ", group_index ? "[groups, " : "[",
+              input.sym_size(-1), "]");
+  if (!group_index) return wide(input) * scales;
+  check_type(op, "group_index", *group_index, {at::kInt, at::kLong});
+  const Tensor rows = wide(input).flatten(0, -2);
+  return (rows * rows_by_group(scales, *group_index, rows.sym_size(0))).view_as(input);
+}
+
+// Tokens, channels or the whole, as the last dimension to reduce over.
+struct Mode {
+  Tensor values;
+  int64_t dim;
+};
+
+Mode mode_of(const char* op, c10::string_view quant_mode, const Tensor& exact) {
+  if (quant_mode == "pertoken") return {exact, -1};
+  if (quant_mode == "perchannel") {
+    check_dims(op, "input (per channel)", exact, 2, 8);
+    return {exact, -2};
+  }
+  TORCH_CHECK(quant_mode == "pertensor", op, ": quant_mode is \"", quant_mode,
+              "\", allowed are \"pertoken\", \"perchannel\" and \"pertensor\"");
+  return {exact.reshape_symint({1, exact.sym_numel()}), -1};
+}
+
+// `values` in the shape of `input`, of which eight int4 values make one.
+Tensor in_shape_of(const Tensor& input, const Tensor& values, const QuantType& type) {
+  std::vector<c10::SymInt> shape = input.sym_sizes().vec();
+  if (type.is_int4) shape.back() = shape.back() / 8;
+  return values.view_symint(shape);
+}
+
+std::tuple<Tensor, Tensor> dynamic_quant(const Tensor& input, const OptionalTensor& smooth_scales,
+                                         const OptionalTensor& group_index, Code dst_type, c10::string_view quant_mode,
+                                         double dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_quant";
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  const Mode mode = mode_of(kOp, quant_mode, smoothed(kOp, input, smooth_scales, group_index));
+  const Quantised out = dynamically_quantised(kOp, mode.values, mode.dim, type, dst_type_max);
+  return {in_shape_of(input, out.values, type), out.scale};
+}
+
+std::tuple<Tensor, Tensor, Tensor> dynamic_quant_asymmetric(const Tensor& input, const OptionalTensor& smooth_scales,
+                                                            const OptionalTensor& group_index, Code dst_type,
+                                                            c10::string_view quant_mode, double dst_type_max) {
+  constexpr const char* kOp = "npu_dynamic_quant_asymmetric";
+  const QuantType type = quant_type(kOp, "dst_type", dst_type);
+  TORCH_CHECK(dst_type_max == 0 && !type.is_floating(), kOp, ": dst_type_max is ", dst_type_max, " and dst_type ",
+              type.storage, ", allowed are 0 and an integer type");
+  const Mode mode = mode_of(kOp, quant_mode, smoothed(kOp, input, smooth_scales, group_index));
+  const Tensor low = at::amin(mode.values, mode.dim, /*keepdim=*/true);
+  const Tensor high = at::amax(mode.values, mode.dim, /*keepdim=*/true);
+  const Tensor range = (high - low) / (type.high - type.low);
+  const Tensor scale = range.masked_fill(range == 0, 1);
+  const Tensor offset = type.high - high / scale;
+  const Tensor values = in_shape_of(input, quantised(kOp, mode.values / scale + offset, type), type);
+  return {values, scale.squeeze(mode.dim).to(at::kFloat), offset.squeeze(mode.dim).to(at::kFloat)};
+}
+
+Tensor group_quant(const Tensor& x, const Tensor& scale, const Tensor& group_index, const OptionalTensor& offset,
+                   std::optional<at::ScalarType> dst_dtype) {
+  constexpr const char* kOp = "npu_group_quant";
+  check_floating(kOp, "x", x);
+  check_dims(kOp, "x", x, 2, 2);
+  check_dims(kOp, "scale", scale, 2, 2);
+  check_type(kOp, "group_index", group_index, {at::kInt, at::kLong});
+  const Code code = dst_dtype ? Code(static_cast<int64_t>(*dst_dtype)) : std::nullopt;
+  const Tensor out = wide(x) * rows_by_group(wide(scale), group_index, x.sym_size(0));
+  return quantised(kOp, offset ? out + wide(*offset) : out, quant_type(kOp, "dst_dtype", code));
+}
+
+// Into `result`, whose type says what is rounded to.
+Tensor& quantize_into(const char* op, const Tensor& exact, const Tensor& zero_points, Tensor& result) {
+  const QuantType type = quant_type(op, "dtype", static_cast<int64_t>(result.scalar_type()));
+  return result.copy_(quantised(op, at::round(exact) + zero_points, type));
+}
+
+Tensor& quantize_per_channel(const Tensor& inputs, const Tensor& scales, const Tensor& zero_points, int64_t axis,
+                             at::ScalarType, Tensor& result) {
+  constexpr const char* kOp = "_quantize_per_channel_impl";
+  check_floating(kOp, "inputs", inputs);
+  const Tensor exact = wide(inputs) / along(kOp, "scales", scales, inputs, axis);
+  return quantize_into(kOp, exact, along(kOp, "zero_points", zero_points, inputs, axis), result);
+}
+
+Tensor& quantize_per_tensor(const Tensor& inputs, const Tensor& scales, const Tensor& zero_points, at::ScalarType,
+                            Tensor& result) {
+  constexpr const char* kOp = "_quantize_per_tensor_impl";
+  check_floating(kOp, "inputs", inputs);
+  return quantize_into(kOp, wide(inputs) / wide(scales), wide(zero_points), result);
+}
+
+Tensor anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, Code dst_dtype, Code src_dtype) {
+  constexpr const char* kOp = "npu_anti_quant";
+  const Tensor values = read_as(kOp, "src_dtype", x, src_dtype);
+  check_type(kOp, "x", values, {at::kChar, at::kInt, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  const at::ScalarType type = type_of_code(kOp, "dst_dtype", dst_dtype, at::kHalf);
+  TORCH_CHECK(type == at::kHalf || type == at::kBFloat16 || type == at::kFloat, kOp, ": dst_dtype is ", type,
+              ", allowed are Half, BFloat16 and Float");
+  Tensor exact = with_int4_unpacked(values).to(at::kFloat);
+  if (offset) exact = exact + wide(*offset);
+  return (exact * wide(scale)).to(type);
+}
+
+Tensor convert_weight_to_int4pack(const Tensor& weight, int64_t) {
+  check_type("npu_convert_weight_to_int4pack", "weight", weight, {at::kInt});
+  return pack_int4("npu_convert_weight_to_int4pack", weight);
+}
+
+}  // namespace
+
+void define_quantise(Definitions& npu) {
+  npu.composed(
+      "npu_quantize", &quantize,
+      "div_mode: round(x / scale) + zero_point, else round(x * scale + zero_point), saturated; scales are one or "
+      "one per channel along axis (Jacob et al., 2018)");
+  npu.composed(
+      "npu_dynamic_quant", &dynamic_quant,
+      "scale = max |x * smooth| / largest value of the type (dst_type_max where it is given), in float32, over "
+      "the last dimension (pertoken), the one before (perchannel) or all (pertensor); y = round(x * smooth / "
+      "scale). group_index: cumulative ends of the rows that take each row of smooth_scales");
+  npu.composed(
+      "npu_dynamic_quant_asymmetric", &dynamic_quant_asymmetric,
+      "as npu_dynamic_quant, with scale = (max - min) / (number of values of the type - 1), 1 where that is 0; offset "
+      "= largest value - max / scale; y = round(x * smooth / scale + offset). Results: y, scale, offset");
+  npu.composed("npu_group_quant", &group_quant,
+               "round(x * scale + offset), the row of scale by group_index, cumulative ends of groups of rows");
+  npu.composed("_quantize_per_channel_impl.out", &quantize_per_channel,
+               "round(inputs / scales) + zero_points, saturated, into result; scales are along axis");
+  npu.composed("_quantize_per_tensor_impl.out", &quantize_per_tensor,
+               "round(inputs / scales) + zero_points, saturated, into result");
+  npu.composed(
+      "npu_anti_quant", &anti_quant,
+      "(x + offset) * scale, in float16 where dst_dtype is None; x of int32 holds eight int4 values in a word");
+  npu.composed("npu_convert_weight_to_int4pack", &convert_weight_to_int4pack,
+               "eight values of [-8, 7] along the last dimension to an int32, the first in the lowest bits");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal depthwise convolutions of sequences, in float32: a result is made of its own token and the K - 1 before it.
+#include <tuple>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/parts/rows.h"
+#include "torch/npu_ops/recurrent/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::SymInt;
+using OptionalInt = std::optional<int64_t>;
+using OptionalString = std::optional<c10::string_view>;
+
+// Rows of x moved by `count` along dim 0, towards the end where it is positive; zeros come in.
+Tensor moved(const Tensor& x, int64_t count) {
+  const SymInt kept = (x.sym_size(0) - std::abs(count)).max(0);
+  const Tensor part = count >= 0 ? x.slice_symint(0, 0, kept) : x.slice_symint(0, x.sym_size(0) - kept);
+  auto sizes = c10::SymDimVector(x.sym_sizes());
+  sizes[0] = sizes[0] - kept;
+  const Tensor zeros = x.new_zeros_symint(sizes);
+  return count >= 0 ? at::cat({zeros, part}) : at::cat({part, zeros});
+}
+
+void check_masked(const char* op, const Tensor& input, const Tensor& weight, const OptionalTensor& mask) {
+  check_floating(op, "input", input);
+  check_dims(op, "input", input, 3, 3);
+  check_dims(op, "weight", weight, 2, 2);
+  TORCH_CHECK(weight.sym_size(1) == input.sym_size(2), op, ": weight has shape ", weight.sym_sizes(),
+              ", allowed is [K, H] with the H of input, ", input.sym_size(2));
+  if (!mask) return;
+  check_type(op, "mask", *mask, {at::kBool});
+  TORCH_CHECK(mask->dim() == 2 && mask->sym_size(0) == input.sym_size(1) && mask->sym_size(1) == input.sym_size(0), op,
+              ": mask has shape ", mask->sym_sizes(), ", allowed is [B, S] of input, ", input.sym_sizes());
+}
+
+// [B, S] for rows of [S, B, H].
+Tensor of_rows(const Tensor& mask) { return mask.t().unsqueeze(2); }
+
+Tensor masked_causal_conv1d(const Tensor& input, const Tensor& weight, const OptionalTensor& mask) {
+  check_masked("npu_masked_causal_conv1d", input, weight, mask);
+  const Tensor x = wide(input), w = wide(weight);
+  const int64_t taps = weight.sym_size(0).guard_int(__FILE__, __LINE__);
+  Tensor sum = at::zeros_like(x);
+  for (int64_t k = 0; k < taps; ++k) sum = sum + moved(x, taps - 1 - k) * w[k];
+  return (mask ? sum * of_rows(*mask) : sum).to(input.scalar_type());
+}
+
+std::tuple<Tensor, Tensor> masked_causal_conv1d_backward(const Tensor& grad_output, const Tensor& input,
+                                                         const Tensor& weight, const OptionalTensor& mask) {
+  constexpr const char* kOp = "npu_masked_causal_conv1d_backward";
+  check_masked(kOp, input, weight, mask);
+  check_same_shape(kOp, "grad_output", grad_output, "input", input);
+  const Tensor x = wide(input), w = wide(weight);
+  const Tensor grad = mask ? wide(grad_output) * of_rows(*mask) : wide(grad_output);
+  const int64_t taps = weight.sym_size(0).guard_int(__FILE__, __LINE__);
+  Tensor of_input = at::zeros_like(x);
+  std::vector<Tensor> of_taps;
+  for (int64_t k = 0; k < taps; ++k) {
+    of_input = of_input + moved(grad, k + 1 - taps) * w[k];
+    of_taps.push_back((grad * moved(x, taps - 1 - k)).sum({0, 1}));
+  }
+  return {of_input.to(input.scalar_type()), at::stack(of_taps).to(weight.scalar_type())};
+}
+
+// The arguments after weight and conv_states.
+struct Options {
+  const char* op;
+  OptionalTensor query_start_loc, cache_indices, initial_state_mode, bias, num_accepted_tokens;
+  c10::string_view activation;
+  int64_t pad_slot_id, run_mode;
+  bool residual;
+  OptionalTensor num_computed_tokens, first_block, last_block, initial_block;
+  int64_t block_size;
+};
+
+void check_fused(const Options& options, const Tensor& x, const Tensor& weight, const Tensor& states,
+                 OptionalString conv_mode) {
+  check_floating(options.op, "x", x);
+  check_dims(options.op, "x", x, 2, 3);
+  check_dims(options.op, "weight", weight, 2, 2);
+  check_dims(options.op, "conv_states", states, 3, 3);
+  TORCH_CHECK(weight.sym_size(1) == x.sym_size(-1) && states.sym_size(2) == x.sym_size(-1), options.op,
+              ": weight has shape ", weight.sym_sizes(), " and conv_states ", states.sym_sizes(),
+              ", allowed are [K, dim] and [slots, places, dim] with the dim of x, ", x.sym_size(-1));
+  TORCH_CHECK(states.sym_size(1) >= weight.sym_size(0) - 1, options.op, ": conv_states has ", states.sym_size(1),
+              " places, allowed are K - 1 = ", weight.sym_size(0) - 1, " and more");
+  TORCH_CHECK(options.activation == "None" || options.activation == "silu" || options.activation == "swish", options.op,
+              ": activation is '", options.activation, "', allowed are 'None', 'silu' and 'swish'");
+  check_choice(options.op, "run_mode", options.run_mode, {0, 1});
+  TORCH_CHECK(conv_mode.value_or("default") == "default", options.op, ": conv_mode is '", *conv_mode,
+              "', allowed is 'default'");
+  const bool by_block = options.first_block || options.last_block || options.initial_block;
+  TORCH_CHECK(!by_block || (options.last_block && options.initial_block && options.cache_indices &&
+                            options.cache_indices->dim() == 2),
+              options.op,
+              ": block_idx_last_scheduled_token and initial_state_idx, and cache_indices of [sequences, "
+              "blocks], are needed together");
+  TORCH_CHECK(!options.first_block || options.num_computed_tokens, options.op,
+              ": block_idx_first_scheduled_token asks for num_computed_tokens");
+  TORCH_CHECK(!options.first_block || !options.num_accepted_tokens, options.op,
+              ": allowed is one of block_idx_first_scheduled_token and num_accepted_tokens");
+}
+
+// Tokens, one row each, and of what sequence each is. All of int64.
+struct Sequences {
+  Tensor starts, lengths;  // of each sequence
+  Tensor owner;            // of each token; that of tokens behind the last sequence is one too many
+};
+
+Sequences sequences_of(const Options& options, const Tensor& x) {
+  const SymInt tokens = x.dim() == 3 ? x.sym_size(0) * x.sym_size(1) : x.sym_size(0);
+  if (options.query_start_loc) {
+    const Tensor ends = options.query_start_loc->to(at::kLong);
+    const Tensor starts = ends.slice(0, 0, -1), last = ends.slice(0, 1);
+    const Tensor owner = (count_up(x, tokens).unsqueeze(1) >= last).sum(1);
+    return {starts, last - starts, owner};
+  }
+  const SymInt count = x.sym_size(0), length = x.dim() == 3 ? x.sym_size(1) : SymInt(1);
+  const Tensor all = count_up(x, count);
+  return {all * at::Scalar(length), at::full_like(all, at::Scalar(length)),
+          count_up(x, tokens).floor_divide(at::Scalar(length))};
+}
+
+// What each sequence is convolved of: K - 1 rows of the state that it starts from, then its tokens.
+struct History {
+  Tensor x, states;             // [tokens, dim], [slots, places, dim]
+  Tensor starts, slot, offset;  // of each sequence: its first token; the state before it, and where in this it begins
+  Tensor has_state;             // without it zeros are before the first token
+  int64_t before;               // K - 1
+
+  // The rows at `places` of the histories of sequences `owner`.
+  Tensor rows(const Tensor& owner, const Tensor& places) const {
+    const Tensor token = (starts.take(owner) + places - before).clamp_min(0).clamp_max(at::Scalar(x.sym_size(0) - 1));
+    const Tensor place = (offset.take(owner) + places).clamp_max(at::Scalar(states.sym_size(1) - 1));
+    const auto one = [](const Tensor& which) { return which.unsqueeze(-1); };
+    const Tensor stored = wide(states.index({slot.take(owner), place})) * one(has_state.take(owner));
+    return at::where(one(places >= before), x.index({token}), stored);
+  }
+};
+
+Tensor column(const Tensor& table, const OptionalTensor& index) {
+  if (table.dim() == 1) return table;
+  if (!index) return table.select(1, 0);
+  return table.gather(1, index->to(at::kLong).unsqueeze(1)).squeeze(1);
+}
+
+Tensor slots_of(const Options& options, const Sequences& sequences) {
+  if (!options.cache_indices) return count_up(sequences.starts, sequences.starts.sym_size(0));
+  const Tensor slots = options.cache_indices->to(at::kLong);
+  return slots.masked_fill(slots == options.pad_slot_id, -1);
+}
+
+History history_of(const Options& options, const Tensor& x, const Tensor& states, const Sequences& sequences,
+                   const Tensor& slots, int64_t before) {
+  const Tensor rows = wide(x).reshape_symint({-1, x.sym_size(-1)});
+  const Tensor offset = options.num_accepted_tokens ? (options.num_accepted_tokens->to(at::kLong) - 1).clamp_min(0)
+                                                    : at::zeros_like(sequences.starts);
+  const Tensor always = at::full_like(sequences.starts, options.run_mode).ne(0);
+  const Tensor has_state = options.initial_state_mode ? options.initial_state_mode->ne(0) : always;
+  return {rows, states, sequences.starts, column(slots, options.initial_block).clamp_min(0), offset, has_state, before};
+}
+
+// Writes what each sequence leaves behind: rows of its history up to its end, and, at the ends of blocks that it fills,
+// up to there.
+void keep_states(const Options& options, const Tensor& states, const Sequences& sequences, const History& history,
+                 const Tensor& slots) {
+  Tensor ends = sequences.lengths.unsqueeze(1), to = column(slots, options.last_block).unsqueeze(1);
+  if (options.first_block) {
+    const Tensor block = count_up(slots, slots.sym_size(1)).unsqueeze(0);
+    const Tensor last = options.last_block->unsqueeze(1);
+    const Tensor filled = (block >= options.first_block->unsqueeze(1)).logical_and(block < last);
+    const Tensor boundary = (block + 1) * options.block_size - options.num_computed_tokens->to(at::kLong).unsqueeze(1);
+    ends = at::where(block == last, ends, boundary);
+    to = at::where(filled.logical_or(block == last), slots, -1);
+  }
+  to = to.masked_fill(sequences.lengths.eq(0).unsqueeze(1), -1);
+  // Tokens that were proposed may be taken back: all of them stay, behind those before the first.
+  const Tensor skipped = options.num_accepted_tokens ? at::ones_like(ends) : ends;
+  const Tensor places = skipped.unsqueeze(2) + count_up(states, states.sym_size(1));
+  const Tensor owner = count_up(states, ends.sym_size(0)).view_symint({-1, 1, 1}).expand_symint(places.sym_sizes());
+  const Tensor rows = history.rows(owner, places);
+  const Tensor there = states.index_select(0, to.clamp_min(0).flatten()).view_symint(rows.sym_sizes());
+  const Tensor known = (places < (ends + history.before).unsqueeze(2)).unsqueeze(3);
+  put_rows(states, {to.flatten()}, at::where(known, rows.to(states.scalar_type()), there).flatten(0, 1));
+}
+
+// What is convolved of the tokens of sequences that have a slot, in float32; `rest` of others, [tokens, dim].
+Tensor convolved(const Options& options, const Tensor& weight, const Sequences& sequences, const History& history,
+                 const Tensor& slots, const Tensor& rest) {
+  const SymInt count = sequences.starts.sym_size(0);
+  const Tensor owner = sequences.owner.clamp_max(at::Scalar(count - 1));
+  const Tensor place = count_up(history.x, history.x.sym_size(0)) - sequences.starts.take(owner);
+  Tensor sum = options.bias ? wide(*options.bias).expand_symint(history.x.sym_sizes()) : at::zeros_like(history.x);
+  const Tensor taps = wide(weight);
+  for (int64_t k = 0; k <= history.before; ++k) sum = sum + history.rows(owner, place + k) * taps[k];
+  if (options.activation != "None") sum = at::silu(sum);
+  if (options.residual) sum = sum + history.x;
+  const Tensor taken =
+      (sequences.owner < at::Scalar(count)).logical_and(column(slots, options.last_block).take(owner) >= 0);
+  return at::where(taken.unsqueeze(1), sum, rest);
+}
+
+Tensor fused(const Options& options, const Tensor& x, const Tensor& weight, const Tensor& states, const Tensor& rest,
+             OptionalString conv_mode) {
+  check_fused(options, x, weight, states, conv_mode);
+  const Sequences sequences = sequences_of(options, x);
+  const Tensor slots = slots_of(options, sequences);
+  const int64_t before = weight.sym_size(0).guard_int(__FILE__, __LINE__) - 1;
+  const History history = history_of(options, x, states, sequences, slots, before);
+  const Tensor y =
+      convolved(options, weight, sequences, history, slots, wide(rest).reshape_symint({-1, x.sym_size(-1)}));
+  keep_states(options, states, sequences, history, slots);
+  return y.to(x.scalar_type()).view_symint(x.sym_sizes());
+}
+
+Tensor fused_causal_conv1d(const Tensor& x, const Tensor& weight, Tensor& conv_states,
+                           const OptionalTensor& query_start_loc, const OptionalTensor& cache_indices,
+                           const OptionalTensor& initial_state_mode, const OptionalTensor& bias,
+                           const OptionalTensor& num_accepted_tokens, OptionalString activation,
+                           OptionalInt pad_slot_id, OptionalInt run_mode, OptionalInt residual_connection, OptionalInt,
+                           const OptionalTensor& num_computed_tokens, const OptionalTensor& first_block,
+                           const OptionalTensor& last_block, const OptionalTensor& initial_state_idx,
+                           OptionalInt block_size, OptionalString conv_mode) {
+  const Options options = {"npu_fused_causal_conv1d",
+                           query_start_loc,
+                           cache_indices,
+                           initial_state_mode,
+                           bias,
+                           num_accepted_tokens,
+                           activation.value_or("None"),
+                           pad_slot_id.value_or(-1),
+                           run_mode.value_or(0),
+                           residual_connection.value_or(0) != 0,
+                           num_computed_tokens,
+                           first_block,
+                           last_block,
+                           initial_state_idx,
+                           block_size.value_or(128)};
+  return fused(options, x, weight, conv_states, at::zeros_like(x), conv_mode);
+}
+
+void fused_causal_conv1d_v2(Tensor& x, const Tensor& weight, Tensor& conv_states, const OptionalTensor& query_start_loc,
+                            const OptionalTensor& cache_indices, const OptionalTensor& initial_state_mode,
+                            const OptionalTensor& bias, const OptionalTensor& num_accepted_tokens,
+                            OptionalString activation, OptionalInt pad_slot_id, OptionalInt run_mode,
+                            OptionalInt residual_connection, OptionalInt, const OptionalTensor& num_computed_tokens,
+                            const OptionalTensor& first_block, const OptionalTensor& last_block,
+                            const OptionalTensor& initial_state_idx, OptionalInt block_size, OptionalString conv_mode) {
+  const Options options = {"npu_fused_causal_conv1d_v2",
+                           query_start_loc,
+                           cache_indices,
+                           initial_state_mode,
+                           bias,
+                           num_accepted_tokens,
+                           activation.value_or("None"),
+                           pad_slot_id.value_or(-1),
+                           run_mode.value_or(0),
+                           residual_connection.value_or(0) != 0,
+                           num_computed_tokens,
+                           first_block,
+                           last_block,
+                           initial_state_idx,
+                           block_size.value_or(128)};
+  x.copy_(fused(options, x, weight, conv_states, x, conv_mode));
+}
+
+}  // namespace
+
+void define_causal_convolutions(Definitions& npu) {
+  npu.composed(
+      "npu_fused_causal_conv1d", &fused_causal_conv1d,
+      "Each token and the K - 1 before it, by channel, times weight, [K, dim], plus bias, then silu, then, with "
+      "residual_connection, plus x. Before the first token of a sequence (query_start_loc; without it those of [B, S, "
+      "dim], or one token each) are the rows of conv_states, [slots, places, dim], of its slot, cache_indices, where "
+      "initial_state_mode is not 0 (without it: where run_mode is 1), else zeros; the last K - 1 rows are put back. "
+      "With num_accepted_tokens the state begins with that of the last accepted token, and keeps all tokens. With "
+      "blocks, cache_indices is a table of them, and the state at the end of each is kept. As causal_conv1d_fn and "
+      "causal_conv1d_update of vLLM; the order of axes is not published. Tokens of no slot, pad_slot_id, give zeros");
+  npu.composed("npu_fused_causal_conv1d_v2", &fused_causal_conv1d_v2,
+               "npu_fused_causal_conv1d into x, in which tokens of no slot stay as they are");
+  npu.composed("npu_masked_causal_conv1d", &masked_causal_conv1d,
+               "Each row of input, [S, B, H], and the K - 1 before it times weight, [K, H]; where mask, [B, S], is "
+               "False the result is 0 (axes, and that mask is of results, are not published)");
+  npu.composed("npu_masked_causal_conv1d_backward", &masked_causal_conv1d_backward,
+               "Gradients of input and weight of npu_masked_causal_conv1d");
+}
+
+}  // namespace npugraph::npu_ops

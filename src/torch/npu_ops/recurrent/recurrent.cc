@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent networks of one layer and direction, in float32. Their gradients are those of the steps.
+#include <tuple>
+
+#include "torch/npu_ops/recurrent/families.h"
+#include "torch/npu_ops/recurrent/recurrent_steps.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Eight = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+// What is common to layers: one layer, one direction.
+struct Layer {
+  const char* op;
+  int64_t num_layers;
+  double dropout;
+  bool train, bidirectional, batch_first;
+};
+
+void check_layer(const Layer& layer, const Tensor& input, const Tensor& h, int64_t input_dims) {
+  check_floating(layer.op, "input", input);
+  check_dims(layer.op, "input", input, input_dims, input_dims);
+  check_dims(layer.op, "h", h, 3, 3);
+  TORCH_CHECK(layer.num_layers == 1 && !layer.bidirectional, layer.op, ": num_layers is ", layer.num_layers,
+              " and bidirectional ", layer.bidirectional ? "True" : "False", ", allowed are 1 and False");
+  TORCH_CHECK(layer.dropout == 0 || !layer.train, layer.op, ": dropout is ", layer.dropout,
+              ", allowed is 0: there is no layer after the first");
+}
+
+Eight lstm_cell(const Tensor& input, const Tensor& w_ih, const Tensor& w_hh, const Tensor& h, const Tensor& c,
+                const OptionalTensor& b_ih, const OptionalTensor& b_hh) {
+  constexpr const char* kOp = "npu_lstm_cell";
+  check_floating(kOp, "input", input);
+  check_dims(kOp, "input", input, 2, 2);
+  check_same_shape(kOp, "c", c, "h", h);
+  const Tensor of_x = at::linear(wide(input), wide(w_ih), wide(b_ih));
+  const LstmSteps out = lstm_step(of_x + at::linear(wide(h), wide(w_hh), wide(b_hh)), wide(c), kGatesIfjo);
+  const auto narrow = [&](const Tensor& x) { return rounded_like(x, input); };
+  return {narrow(out.h), narrow(out.h), narrow(out.c), narrow(out.i),
+          narrow(out.j), narrow(out.f), narrow(out.o), narrow(out.tanhc)};
+}
+
+// The weights of both parts of the cell's input, [I + H, 4 * H].
+LstmWeights lstm_weights(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  const auto size = input.sym_size(-1);
+  const Tensor both = wide(weight).t();
+  return {both.slice_symint(1, 0, size), both.slice_symint(1, size), bias.defined() ? wide(bias) : bias, kGatesIjfo};
+}
+
+Eight run_lstm_layer(const Layer& layer, const Direction& direction, const Tensor& input, const LstmState& first,
+                     const LstmWeights& weights) {
+  check_same_shape(layer.op, "c", first.c, "h", first.h);
+  const Tensor x = layer.batch_first ? wide(input).transpose(0, 1) : wide(input);
+  const LstmSteps all = run_lstm(direction, x, {wide(first.h).select(0, 0), wide(first.c).select(0, 0)}, weights).all;
+  const auto narrow = [&](const Tensor& result) { return result.to(input.scalar_type()); };
+  const Tensor y = layer.batch_first ? all.h.transpose(0, 1) : all.h;
+  return {rounded_like(y, input), narrow(all.h), narrow(all.c), narrow(all.i),
+          narrow(all.j),          narrow(all.f), narrow(all.o), narrow(all.tanhc)};
+}
+
+Eight lstm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor&, const Tensor& h,
+           const Tensor& c, bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional,
+           bool batch_first, bool flag_seq, bool direction) {
+  const Layer layer = {"npu_lstm", num_layers, dropout, train, bidirectional, batch_first};
+  check_layer(layer, input, h, 3);
+  TORCH_CHECK(!flag_seq, layer.op, ": flag_seq is True, allowed is False: all sequences are as long as the input");
+  return run_lstm_layer(layer, {.reverse = direction}, input, {h, c},
+                        lstm_weights(input, weight, has_biases ? bias : Tensor()));
+}
+
+Eight lstm_data(const Tensor& input, const Tensor& batch_sizes, const Tensor& weight, const Tensor& bias, const Tensor&,
+                const Tensor& h, const Tensor& c, bool has_biases, int64_t num_layers, double dropout, bool train,
+                bool bidirectional, bool, bool, bool direction) {
+  const Layer layer = {"npu_lstm_data", num_layers, dropout, train, bidirectional, /*batch_first=*/false};
+  check_layer(layer, input, h, 2);
+  return run_lstm_layer(layer, packed(layer.op, input, batch_sizes, h, direction), input, {h, c},
+                        lstm_weights(input, weight, has_biases ? bias : Tensor()));
+}
+
+Eight lstm_data_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor& h,
+                     const Tensor&, bool, int64_t, double, bool, bool, bool, bool, bool) {
+  const auto result = [&] { return input.new_empty_symint({input.sym_size(0), h.sym_size(2)}); };
+  return {result(), result(), result(), result(), result(), result(), result(), result()};
+}
+
+Six gru(const Tensor& input, const Tensor& hx, const Tensor& weight_input, const Tensor& weight_hidden,
+        const Tensor& bias_input, const Tensor& bias_hidden, const Tensor&, bool has_biases, int64_t num_layers,
+        double dropout, bool train, bool bidirectional, bool batch_first) {
+  const Layer layer = {"npu_gru", num_layers, dropout, train, bidirectional, batch_first};
+  check_layer(layer, input, hx, 3);
+  GruWeights weights = {wide(weight_input).t(), wide(weight_hidden).t(), {}, {}};
+  if (has_biases) weights.bias_x = wide(bias_input), weights.bias_h = wide(bias_hidden);
+  const Tensor x = batch_first ? wide(input).transpose(0, 1) : wide(input);
+  const GruSteps all = run_gru({}, x, wide(hx).select(0, 0), weights).all;
+  const auto narrow = [&](const Tensor& result) { return result.to(input.scalar_type()); };
+  const Tensor y = batch_first ? all.h.transpose(0, 1) : all.h;
+  return {rounded_like(y, input), narrow(all.h),    narrow(all.update),
+          narrow(all.reset),      narrow(all.next), narrow(all.hidden)};
+}
+
+}  // namespace
+
+void define_recurrent(Definitions& npu) {
+  npu.composed("npu_gru", &gru,
+               "torch.nn.GRU of one layer and direction, with weights [I, 3 * H] and [H, 3 * H] of reset, update and "
+               "new (Cho et al., "
+               "2014); sequences are as long as the input. Results: y, and step by step h, update, reset, new, and the "
+               "hidden part "
+               "of new");
+  npu.composed("npu_lstm", &lstm,
+               "torch.nn.LSTM of one layer and direction (direction: from the last step on), with a weight [I + H, 4 * "
+               "H] of the gates i, j, "
+               "f, o (Hochreiter and Schmidhuber, 1997). Results: y, and step by step h, c, i, j, f, o, tanh(c)");
+  npu.computed("npu_lstm_data", &lstm_data, &lstm_data_meta,
+               "npu_lstm of the rows of packed sequences (torch.nn.utils.rnn.PackedSequence), of which batch_sizes "
+               "says how many belong to each step. All results have as many rows");
+  npu.composed("npu_lstm_cell", &lstm_cell,
+               "torch.lstm_cell, whose gates are i, f, j, o. Results: y (which is h), h, c, i, j, f, o, tanh(c)");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of recurrent networks of one layer and direction, from what the forward operators give.
+#include <tuple>
+
+#include "torch/npu_ops/recurrent/families.h"
+#include "torch/npu_ops/recurrent/recurrent_steps.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+// The gradient of a state that has two names among the results, where there is one.
+Tensor sum_of(const char* op, const OptionalTensor& grad_y, const OptionalTensor& grad_h, const Tensor& h) {
+  if (grad_y) check_same_shape(op, "grady", *grad_y, "h", h);
+  if (grad_h) check_same_shape(op, "gradh", *grad_h, "h", h);
+  if (grad_y && grad_h) return wide(*grad_y) + wide(*grad_h);
+  return grad_y ? wide(*grad_y) : wide(grad_h);
+}
+
+LstmResultGradients of_results(const char* op, const OptionalTensor& grad_y, const OptionalTensor& grad_h,
+                               const OptionalTensor& grad_c, const Tensor& h) {
+  if (grad_c) check_same_shape(op, "gradc", *grad_c, "h", h);
+  return {sum_of(op, grad_y, grad_h, h), wide(grad_c), {}};
+}
+
+LstmSteps widened(const LstmSteps& all) {
+  return {wide(all.h), wide(all.c), wide(all.i), wide(all.j), wide(all.f), wide(all.o), wide(all.tanhc)};
+}
+
+// With the weights of both parts of the input in one, [I + H, 4 * H].
+Five layer_gradients(const char* op, const Direction& direction, const Tensor& input, const Tensor& weight,
+                     const Tensor& bias, const LstmState& first, const LstmSteps& all,
+                     const LstmResultGradients& grad) {
+  check_same_shape(op, "c", first.c, "h", first.h);
+  const Tensor both = wide(weight).t();
+  const auto size = input.sym_size(-1);
+  const LstmWeights weights = {both.slice_symint(1, 0, size), both.slice_symint(1, size), {}, kGatesIjfo};
+  const LstmState state = {wide(first.h).select(0, 0), wide(first.c).select(0, 0)};
+  const LstmGradients out = lstm_gradients(direction, wide(input), state, weights, widened(all), grad);
+  const Tensor of_weight = at::cat({out.weights.of_x, out.weights.of_h}, 1).t();
+  return {rounded_like(out.x, input), rounded_like(of_weight, weight), rounded_like(out.weights.bias, bias),
+          rounded_like(out.first.h.unsqueeze(0), first.h), rounded_like(out.first.c.unsqueeze(0), first.c)};
+}
+
+Five lstm_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h, const OptionalTensor& grad_c,
+                   const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& hx, const Tensor& cx,
+                   const Tensor&, const Tensor& h, const Tensor& c, const Tensor& i, const Tensor& j, const Tensor& f,
+                   const Tensor& o, const Tensor& tanhc) {
+  constexpr const char* kOp = "npu_lstm_backward";
+  check_dims(kOp, "input", input, 3, 3);
+  check_dims(kOp, "hx", hx, 3, 3);
+  return layer_gradients(kOp, {}, input, weight, bias, {hx, cx}, {h, c, i, j, f, o, tanhc},
+                         of_results(kOp, grad_y, grad_h, grad_c, h));
+}
+
+Five lstm_data_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h, const OptionalTensor& grad_c,
+                        const Tensor& input, const Tensor& batch_sizes, const Tensor& weight, const Tensor& bias,
+                        const Tensor& hx, const Tensor& cx, const Tensor&, const Tensor& h, const Tensor& c,
+                        const Tensor& i, const Tensor& j, const Tensor& f, const Tensor& o, const Tensor& tanhc,
+                        bool reverse) {
+  constexpr const char* kOp = "npu_lstm_data_backward";
+  check_dims(kOp, "input", input, 2, 2);
+  check_dims(kOp, "init_h", hx, 3, 3);
+  return layer_gradients(kOp, packed(kOp, input, batch_sizes, hx, reverse), input, weight, bias, {hx, cx},
+                         {h, c, i, j, f, o, tanhc}, of_results(kOp, grad_y, grad_h, grad_c, h));
+}
+
+Five lstm_data_backward_meta(const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const Tensor& input,
+                             const Tensor&, const Tensor& weight, const Tensor& bias, const Tensor& hx,
+                             const Tensor& cx, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                             const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) {
+  const auto unwritten = [](const Tensor& x) { return x.new_empty_symint(x.sym_sizes()); };
+  return {unwritten(input), unwritten(weight), unwritten(bias), unwritten(hx), unwritten(cx)};
+}
+
+Seven lstm_cell_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h, const OptionalTensor& grad_c,
+                         const Tensor& input, const Tensor& w_ih, const Tensor& w_hh, const Tensor& h, const Tensor& c,
+                         const Tensor&, const Tensor& h_output, const Tensor& c_output, const Tensor& i,
+                         const Tensor& j, const Tensor& f, const Tensor& o, const Tensor& tanhc) {
+  constexpr const char* kOp = "npu_lstm_cell_backward";
+  check_dims(kOp, "input", input, 2, 2);
+  check_same_shape(kOp, "c", c, "h", h);
+  LstmResultGradients grad = of_results(kOp, grad_y, grad_h, grad_c, h_output);
+  for (Tensor* each : {&grad.h, &grad.c})
+    if (each->defined()) *each = each->unsqueeze(0);
+  const auto step = [](const Tensor& x) { return wide(x).unsqueeze(0); };
+  const LstmSteps all = {step(h_output), step(c_output), step(i), step(j), step(f), step(o), step(tanhc)};
+  const LstmGradients out =
+      lstm_gradients({}, step(input), {wide(h), wide(c)}, {wide(w_ih), wide(w_hh), {}, kGatesIfjo}, all, grad);
+  return {rounded_like(out.x.squeeze(0), input), rounded_like(out.weights.of_x, w_ih),
+          rounded_like(out.weights.of_h, w_hh),  rounded_like(out.weights.bias, w_ih),
+          rounded_like(out.weights.bias, w_ih),  rounded_like(out.first.h, h),
+          rounded_like(out.first.c, c)};
+}
+
+Six gru_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h, const Tensor& input,
+                 const Tensor& weight_input, const Tensor& weight_hidden, const Tensor& bias_input,
+                 const Tensor& bias_hidden, const Tensor&, const Tensor& hx, const Tensor&, const Tensor& h,
+                 const Tensor& update, const Tensor& reset, const Tensor& next, const Tensor& hidden) {
+  constexpr const char* kOp = "npu_gru_backward";
+  check_dims(kOp, "input", input, 3, 3);
+  check_dims(kOp, "hx", hx, 3, 3);
+  const GruSteps all = {wide(h), wide(update), wide(reset), wide(next), wide(hidden)};
+  const GruGradients out =
+      gru_gradients({}, wide(input), wide(hx).select(0, 0), {wide(weight_input).t(), wide(weight_hidden).t(), {}, {}},
+                    all, sum_of(kOp, grad_y, grad_h, h), {});
+  return {rounded_like(out.weights.of_x.t(), weight_input),
+          rounded_like(out.weights.of_h.t(), weight_hidden),
+          rounded_like(out.x, input),
+          rounded_like(out.weights.bias_x, bias_input),
+          rounded_like(out.weights.bias_h, bias_hidden),
+          rounded_like(out.first.unsqueeze(0), hx)};
+}
+
+}  // namespace
+
+void define_recurrent_gradients(Definitions& npu) {
+  npu.composed("npu_gru_backward", &gru_backward,
+               "Gradients of weight_input, weight_hidden, input, bias_input, bias_hidden and hx of npu_gru of steps of "
+               "[T, B, I] (the order is not published); gradh is of all steps");
+  npu.composed("npu_lstm_backward", &lstm_backward,
+               "Gradients of input, weight, bias, h and c of npu_lstm of steps of [T, B, I], from the first on (the "
+               "order is not published); gradh and gradc are of all steps");
+  npu.composed("npu_lstm_cell_backward", &lstm_cell_backward,
+               "Gradients of input, w_ih, w_hh, b_ih, b_hh, h and c of npu_lstm_cell (the order is not published)");
+  npu.computed("npu_lstm_data_backward", &lstm_data_backward, &lstm_data_backward_meta,
+               "npu_lstm_backward of npu_lstm_data; flag_direction: from the last step on");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent networks of several layers and directions, with the parameters of torch.nn.LSTM and torch.nn.GRU.
+#include <tuple>
+
+#include "torch/npu_ops/recurrent/families.h"
+#include "torch/npu_ops/recurrent/recurrent_steps.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Ten = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+struct Layers {
+  const char* op;
+  bool has_biases;
+  int64_t num_layers;
+  double dropout;
+  bool train, bidirectional, batch_first;
+  OptionalTensor batch_sizes;
+
+  size_t count() const { return static_cast<size_t>(num_layers * (bidirectional ? 2 : 1)); }  // of both directions
+  size_t directions() const { return bidirectional ? 2 : 1; }
+  size_t parameters() const { return has_biases ? 4 : 2; }  // of a layer and direction
+};
+
+void check_layers(const Layers& layers, const Tensor& input, const Tensor& h, at::TensorList params) {
+  check_floating(layers.op, "input", input);
+  const int64_t dims = layers.batch_sizes ? 2 : 3;
+  check_dims(layers.op, "input", input, dims, dims);
+  check_dims(layers.op, "hx", h, 3, 3);
+  TORCH_CHECK(layers.num_layers >= 1, layers.op, ": num_layers is ", layers.num_layers, ", allowed are 1 and more");
+  TORCH_CHECK(params.size() == layers.count() * layers.parameters(), layers.op, ": params has ", params.size(),
+              " tensors, allowed are ", layers.count() * layers.parameters(), ", ", layers.parameters(),
+              " of each layer and direction");
+}
+
+void check_layers(const Layers& layers, const Tensor& input, at::TensorList hx, at::TensorList params) {
+  TORCH_CHECK(hx.size() == 2, layers.op, ": hx has ", hx.size(), " tensors, allowed are h and c");
+  check_layers(layers, input, hx[0], params);
+}
+
+void check_no_dropout(const Layers& layers) {
+  TORCH_CHECK(!layers.train || layers.dropout == 0 || layers.num_layers == 1, layers.op, ": dropout is ",
+              layers.dropout, ", allowed is 0: it is not known what was dropped");
+}
+
+Direction direction_of(const Layers& layers, const Tensor& input, const Tensor& h, size_t index) {
+  const bool reverse = layers.bidirectional && index % 2 == 1;
+  if (!layers.batch_sizes) return {.reverse = reverse};
+  return packed(layers.op, input, *layers.batch_sizes, h, reverse);
+}
+
+// [T, B, ...] or packed rows of what comes in, and back.
+Tensor steps_first(const Layers& layers, const Tensor& x) {
+  return layers.batch_first && !layers.batch_sizes ? x.transpose(0, 1) : x;
+}
+
+// The input of layers after the first, of what both directions of the one before gave.
+Tensor next_input(const Layers& layers, const std::vector<Tensor>& h, size_t layer, bool last) {
+  const size_t first = layer * layers.directions();
+  const Tensor x = layers.bidirectional ? at::cat({h[first], h[first + 1]}, -1) : h[first];
+  return last ? x : at::dropout(x, layers.dropout, layers.train);
+}
+
+LstmWeights lstm_weights(const Layers& layers, at::TensorList params, size_t index) {
+  const auto of = params.slice(index * layers.parameters(), layers.parameters());
+  return {wide(of[0]), wide(of[1]), layers.has_biases ? wide(of[2]) + wide(of[3]) : Tensor(), kGatesIfjo};
+}
+
+GruWeights gru_weights(const Layers& layers, at::TensorList params, size_t index) {
+  const auto of = params.slice(index * layers.parameters(), layers.parameters());
+  GruWeights out = {wide(of[0]), wide(of[1]), {}, {}};
+  if (layers.has_biases) out.bias_x = wide(of[2]), out.bias_h = wide(of[3]);
+  return out;
+}
+
+Ten lstm(const Tensor& input, at::TensorList hx, at::TensorList params, bool has_biases, int64_t num_layers,
+         double dropout, bool train, bool bidirectional, std::optional<bool> batch_first,
+         const OptionalTensor& batch_sizes) {
+  const Layers layers = {
+      "_lstm_npu", has_biases, num_layers, dropout, train, bidirectional, batch_first.value_or(false), batch_sizes};
+  check_layers(layers, input, hx, params);
+  const Tensor h = wide(hx[0]), c = wide(hx[1]);
+  Tensor x = steps_first(layers, wide(input));
+  std::vector<std::vector<Tensor>> out(9);  // the last h and c, then what is of all steps
+  for (size_t index = 0; index < layers.count(); ++index) {
+    const auto place = static_cast<int64_t>(index);
+    const LstmRun run =
+        run_lstm(direction_of(layers, input, h, index), x, {h[place], c[place]}, lstm_weights(layers, params, index));
+    const LstmSteps& all = run.all;
+    const Tensor results[] = {run.last.h, run.last.c, all.i, all.j, all.f, all.o, all.h, all.c, all.tanhc};
+    for (size_t k = 0; k < out.size(); ++k) out[k].push_back(results[k]);
+    if ((index + 1) % layers.directions() == 0)
+      x = next_input(layers, out[6], index / layers.directions(), index + 1 == layers.count());
+  }
+  const auto stacked = [&](size_t k) { return at::stack(out[k]).to(input.scalar_type()); };
+  return {rounded_like(steps_first(layers, x), input),
+          stacked(0),
+          stacked(1),
+          stacked(2),
+          stacked(3),
+          stacked(4),
+          stacked(5),
+          stacked(6),
+          stacked(7),
+          stacked(8)};
+}
+
+// Gradients of layers from the last to the first: `one`(index, x, gradient of its h of all steps) gives that of x, and keeps
+// the others.
+template <typename One>
+Tensor back_through(const Layers& layers, const Tensor& input, const Tensor& grad_y, const Tensor& h, One&& one) {
+  const auto all_h = wide(h).unbind(0);
+  Tensor grad = steps_first(layers, wide(grad_y));
+  for (size_t layer = static_cast<size_t>(layers.num_layers); layer-- > 0;) {
+    const Tensor x = layer == 0 ? steps_first(layers, wide(input)) : next_input(layers, all_h, layer - 1, true);
+    const auto of_directions = grad.chunk(static_cast<int64_t>(layers.directions()), -1);
+    Tensor of_x;
+    for (size_t direction = layers.directions(); direction-- > 0;) {
+      const Tensor its = one(layer * layers.directions() + direction, x, of_directions[direction]);
+      of_x = of_x.defined() ? of_x + its : its;
+    }
+    grad = of_x;
+  }
+  return rounded_like(steps_first(layers, grad), input);
+}
+
+// Puts gradients of the parameters of one layer and direction in their place; those of both biases of an LSTM are one.
+void put_parameters(const Layers& layers, at::TensorList params, size_t index, std::initializer_list<Tensor> grads,
+                    std::vector<Tensor>& out) {
+  size_t place = index * layers.parameters();
+  for (const Tensor& grad : grads) {
+    if (place == (index + 1) * layers.parameters()) break;
+    out[place] = rounded_like(grad, params[place]);
+    ++place;
+  }
+}
+
+using LstmBackward = std::tuple<Tensor, std::vector<Tensor>, std::vector<Tensor>>;
+
+LstmBackward lstm_backward(const Tensor& grad_y, const Tensor& grad_hy, const Tensor& grad_cy, const Tensor& input,
+                           at::TensorList hx, at::TensorList params, const Tensor& i, const Tensor& j, const Tensor& f,
+                           const Tensor& o, const Tensor& h, const Tensor& c, const Tensor& tanhc, bool has_biases,
+                           int64_t num_layers, double dropout, bool train, bool bidirectional,
+                           std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+  const Layers layers = {"_lstm_npu_backward",        has_biases, num_layers, dropout, train, bidirectional,
+                         batch_first.value_or(false), batch_sizes};
+  check_layers(layers, input, hx, params);
+  check_no_dropout(layers);
+  std::vector<Tensor> of_h(layers.count()), of_c(layers.count()), of_params(params.size());
+  const auto one = [&](size_t index, const Tensor& x, const Tensor& grad) {
+    const auto part = [&](const Tensor& all) { return wide(all).select(0, static_cast<int64_t>(index)); };
+    const LstmGradients out = lstm_gradients(direction_of(layers, input, hx[0], index), x, {part(hx[0]), part(hx[1])},
+                                             lstm_weights(layers, params, index),
+                                             {part(h), part(c), part(i), part(j), part(f), part(o), part(tanhc)},
+                                             {grad, {}, {part(grad_hy), part(grad_cy)}});
+    const LstmWeights& weights = out.weights;
+    put_parameters(layers, params, index, {weights.of_x, weights.of_h, weights.bias, weights.bias}, of_params);
+    of_h[index] = out.first.h;
+    of_c[index] = out.first.c;
+    return out.x;
+  };
+  const Tensor of_input = back_through(layers, input, grad_y, h, one);
+  return {of_input, {rounded_like(at::stack(of_h), hx[0]), rounded_like(at::stack(of_c), hx[1])}, of_params};
+}
+
+Seven gru(const Tensor& input, const Tensor& hx, at::TensorList params, bool has_biases, int64_t num_layers,
+          double dropout, bool train, bool bidirectional, std::optional<bool> batch_first,
+          const OptionalTensor& batch_sizes) {
+  const Layers layers = {"_gru_npu", has_biases, num_layers, dropout, train, bidirectional, batch_first.value_or(false),
+                         batch_sizes};
+  check_layers(layers, input, hx, params);
+  const Tensor h = wide(hx);
+  Tensor x = steps_first(layers, wide(input));
+  std::vector<std::vector<Tensor>> out(6);  // the last h, then what is of all steps
+  for (size_t index = 0; index < layers.count(); ++index) {
+    const GruRun run = run_gru(direction_of(layers, input, h, index), x, h[static_cast<int64_t>(index)],
+                               gru_weights(layers, params, index));
+    const GruSteps& all = run.all;
+    const Tensor results[] = {run.last, all.reset, all.update, all.next, all.hidden, all.h};
+    for (size_t k = 0; k < out.size(); ++k) out[k].push_back(results[k]);
+    if ((index + 1) % layers.directions() == 0)
+      x = next_input(layers, out[5], index / layers.directions(), index + 1 == layers.count());
+  }
+  const auto stacked = [&](size_t k) { return at::stack(out[k]).to(input.scalar_type()); };
+  return {rounded_like(steps_first(layers, x), input),
+          stacked(0),
+          stacked(1),
+          stacked(2),
+          stacked(3),
+          stacked(4),
+          stacked(5)};
+}
+
+using GruBackward = std::tuple<Tensor, Tensor, std::vector<Tensor>>;
+
+GruBackward gru_backward(const Tensor& grad_y, const Tensor& grad_h, const Tensor& input, const Tensor& hx,
+                         at::TensorList params, const Tensor& r, const Tensor& z, const Tensor& n, const Tensor& h_n,
+                         const Tensor& h, bool has_biases, int64_t num_layers, double dropout, bool train,
+                         bool bidirectional, std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+  const Layers layers = {"_gru_npu_backward",         has_biases, num_layers, dropout, train, bidirectional,
+                         batch_first.value_or(false), batch_sizes};
+  check_layers(layers, input, hx, params);
+  check_no_dropout(layers);
+  std::vector<Tensor> of_h(layers.count()), of_params(params.size());
+  const auto one = [&](size_t index, const Tensor& x, const Tensor& grad) {
+    const auto part = [&](const Tensor& all) { return wide(all).select(0, static_cast<int64_t>(index)); };
+    const GruGradients out =
+        gru_gradients(direction_of(layers, input, hx, index), x, part(hx), gru_weights(layers, params, index),
+                      {part(h), part(z), part(r), part(n), part(h_n)}, grad, part(grad_h));
+    const GruWeights& weights = out.weights;
+    put_parameters(layers, params, index, {weights.of_x, weights.of_h, weights.bias_x, weights.bias_h}, of_params);
+    of_h[index] = out.first;
+    return out.x;
+  };
+  const Tensor of_input = back_through(layers, input, grad_y, h, one);
+  return {of_input, rounded_like(at::stack(of_h), hx), of_params};
+}
+
+Tensor unwritten(const Tensor& x) { return x.new_empty_symint(x.sym_sizes()); }
+std::vector<Tensor> unwritten(at::TensorList list) {
+  std::vector<Tensor> out;
+  for (const Tensor& each : list) out.push_back(unwritten(each));
+  return out;
+}
+
+// Sizes of y, of the last states, and of what is of all steps.
+struct Sizes {
+  c10::SymDimVector y, last, all;
+};
+
+Sizes sizes_of(const Tensor& input, const Tensor& h, bool bidirectional, bool batch_first, bool packed) {
+  Sizes out = {c10::SymDimVector(input.sym_sizes()), c10::SymDimVector(h.sym_sizes()), {h.sym_size(0)}};
+  out.all.append(out.y.begin(), out.y.end());
+  if (batch_first && !packed) std::swap(out.all[1], out.all[2]);
+  out.y.back() = h.sym_size(2) * (bidirectional ? 2 : 1);
+  out.all.back() = h.sym_size(2);
+  return out;
+}
+
+Ten lstm_meta(const Tensor& input, at::TensorList hx, at::TensorList, bool, int64_t, double, bool, bool bidirectional,
+              std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+  const Sizes sizes = sizes_of(input, hx[0], bidirectional, batch_first.value_or(false), batch_sizes.has_value());
+  const auto last = [&] { return input.new_empty_symint(sizes.last); };
+  const auto all = [&] { return input.new_empty_symint(sizes.all); };
+  return {input.new_empty_symint(sizes.y), last(), last(), all(), all(), all(), all(), all(), all(), all()};
+}
+
+LstmBackward lstm_backward_meta(const Tensor&, const Tensor&, const Tensor&, const Tensor& input, at::TensorList hx,
+                                at::TensorList params, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                const Tensor&, const Tensor&, const Tensor&, bool, int64_t, double, bool, bool,
+                                std::optional<bool>, const OptionalTensor&) {
+  return {unwritten(input), unwritten(hx), unwritten(params)};
+}
+
+Seven gru_meta(const Tensor& input, const Tensor& hx, at::TensorList, bool, int64_t, double, bool, bool bidirectional,
+               std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+  const Sizes sizes = sizes_of(input, hx, bidirectional, batch_first.value_or(false), batch_sizes.has_value());
+  const auto all = [&] { return input.new_empty_symint(sizes.all); };
+  return {input.new_empty_symint(sizes.y), input.new_empty_symint(sizes.last), all(), all(), all(), all(), all()};
+}
+
+GruBackward gru_backward_meta(const Tensor&, const Tensor&, const Tensor& input, const Tensor& hx,
+                              at::TensorList params, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                              const Tensor&, bool, int64_t, double, bool, bool, std::optional<bool>,
+                              const OptionalTensor&) {
+  return {unwritten(input), unwritten(hx), unwritten(params)};
+}
+
+}  // namespace
+
+void define_recurrent_layers(Definitions& npu) {
+  npu.composed_without({"batch_sizes"}, "_gru_npu", &gru, &gru_meta,
+                       "torch.nn.GRU; with batch_sizes of packed sequences. Results: y, the last h, and of each layer "
+                       "and direction, in that order, step by step: reset, update, new, the hidden part of new, and h");
+  npu.composed_without({"batch_sizes"}, "_gru_npu_backward", &gru_backward, &gru_backward_meta,
+                       "Gradients of input, hx and params of _gru_npu");
+  npu.composed_without({"batch_sizes"}, "_lstm_npu", &lstm, &lstm_meta,
+                       "torch.nn.LSTM; with batch_sizes of packed sequences. Results: y, the last h and c, and of each "
+                       "layer and direction, in that order, step by step: i, j, f, o, h, c and tanh(c), of which j is "
+                       "the candidate");
+  npu.composed_without({"batch_sizes"}, "_lstm_npu_backward", &lstm_backward, &lstm_backward_meta,
+                       "Gradients of input, of hx, and of params of _lstm_npu");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of namespace atb beside attention and its caches.
+#include "torch/npu_ops/norms/norms.h"
+#include "torch/npu_ops/quantisation/quantisation.h"
+#include "torch/npu_ops/rotary/families.h"
+#include "torch/npu_ops/rotary/rotations.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+void rotary_embedding(const Tensor& positions, Tensor& query, Tensor& key, int64_t head_size,
+                      const Tensor& cos_sin_cache, bool is_neox_style) {
+  const char* op = "_npu_rotary_embedding";
+  check_dims(op, "positions", positions, 1, 2);
+  check_dims(op, "cos_sin_cache", cos_sin_cache, 2, 2);
+  const Rotation rotation = is_neox_style ? Rotation::kHalf : Rotation::kPairs;
+  const auto angles = at::embedding(cos_sin_cache, positions).chunk(2, -1);
+  for (Tensor* each : {&query, &key}) each->copy_(rotated_heads(*each, head_size, angles[0], angles[1], rotation));
+}
+
+void matmul_add_fp32(const Tensor& x, const Tensor& weight, Tensor& c) {
+  const char* op = "_npu_matmul_add_fp32";
+  check_dims(op, "x", x, 2, 2);
+  check_dims(op, "weight", weight, 2, 2);
+  check_type(op, "C", c, {at::kFloat});
+  c.addmm_(x.to(at::kFloat).t(), weight.to(at::kFloat));
+}
+
+void group_topk(const Tensor& scores, int64_t k, int64_t group_num, int64_t n) {
+  const char* op = "_npu_group_topk";
+  check_floating(op, "self", scores);
+  check_dims(op, "self", scores, 2, 2);
+  TORCH_CHECK(group_num > 0 && scores.sym_size(1) % group_num == 0, op, ": self has ", scores.sym_size(1),
+              " columns, which are not group_num = ", group_num, " groups");
+  TORCH_CHECK(k >= 0 && k <= group_num, op, ": k is ", k, ", allowed are 0 to group_num = ", group_num);
+  const Tensor groups = scores.unflatten(1, {group_num, -1});
+  const Tensor best = std::get<1>(wide(std::get<0>(groups.topk(n, -1))).sum(-1).topk(k, -1));
+  const Tensor kept = at::zeros_like(groups.select(-1, 0), at::kBool).scatter(1, best, true);
+  scores.masked_fill_(kept.unsqueeze(-1).expand_as(groups).flatten(1).logical_not(), 0);
+}
+
+void quant_rms_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& scale, const Tensor& offset,
+                    Tensor& output, double eps) {
+  const char* op = "_npu_quant_rms_norm";
+  check_type(op, "output", output, {at::kChar});
+  const Tensor normed = rms_normed(op, x, gamma, eps).wide + wide(beta);
+  output.copy_(statically_quantised(op, normed, scale, offset, /*divide=*/true, QuantType{}));
+}
+
+void quantize_per_tensor(const Tensor& x, const Tensor& scale, const Tensor& zero_point, Tensor& y) {
+  const char* op = "_npu_quantize_per_tensor";
+  check_floating(op, "x", x);
+  check_type(op, "y", y, {at::kChar});
+  y.copy_(statically_quantised(op, wide(x), scale, zero_point, /*divide=*/true, QuantType{}));
+}
+
+}  // namespace
+
+void define_atb_serving(Definitions& atb) {
+  atb.composed("_npu_rotary_embedding", &rotary_embedding,
+               "npu_mrope of one row of positions, in place; in halves (neox style), or else in pairs");
+  atb.composed("_npu_matmul_add_fp32", &matmul_add_fp32, "C += transpose(x) @ weight, in float32");
+  atb.composite(
+      "_npu_group_topk", &group_topk,
+      "0 in the place of all scores but those of the k groups with the largest sums of their n largest scores, "
+      "in place (DeepSeek-V3, 2024)");
+  atb.composed("_npu_quant_rms_norm", &quant_rms_norm,
+               "round((npu_rms_norm(self) + beta) / scale + offset) into output");
+  atb.composed("_npu_quantize_per_tensor", &quantize_per_tensor, "round(x / scale + zero_point) into y");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation and rotary embedding of keys, and their way into caches, in one operator. Computed in float32.
+#include "torch/npu_ops/rotary/rope_cache.h"
+
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/norms/norms.h"
+#include "torch/npu_ops/parts/rows.h"
+#include "torch/npu_ops/quantisation/quantisation.h"
+#include "torch/npu_ops/rotary/families.h"
+#include "torch/npu_ops/rotary/rotations.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+// A piece of a row has 32 bytes.
+c10::SymInt piece_of(const Tensor& cache) { return 32 / static_cast<int64_t>(cache.element_size()); }
+
+bool has_pieces(c10::string_view mode) { return mode.size() > 2 && mode.substr(mode.size() - 2) == "NZ"; }
+
+// Of (pages, places, heads, dim), whose memory is (pages, pieces, places, length of a piece) where `mode` ends in NZ.
+Tensor pages_of(const Tensor& cache, c10::string_view mode) {
+  if (!has_pieces(mode)) return cache;
+  const c10::SymInt row = cache.sym_size(2) * cache.sym_size(3);
+  return pages_of_pieces(
+      cache.view_symint({cache.sym_size(0), row / piece_of(cache), cache.sym_size(1), piece_of(cache)}));
+}
+
+// The slots of tokens (batch, length), given the slot of the first of each page full of them.
+Tensor slots_of_pages(const Tensor& first, const c10::SymInt& batch, const c10::SymInt& length,
+                      const c10::SymInt& places) {
+  const Tensor token = at::arange(length, first.options());
+  const Tensor pages = first.reshape_symint({batch, -1}).index_select(1, token.div(places, "floor"));
+  return at::where(pages >= 0, pages + token.remainder(places), -1).flatten();
+}
+
+}  // namespace
+
+void put_in_cache(const char* op, const Tensor& cache, const Tensor& tokens, const Tensor& index,
+                  c10::string_view mode) {
+  check_dims(op, "cache", cache, 4, 4);
+  const Tensor rows = tokens.flatten(0, 1);
+  if (mode == "Norm") {
+    const Tensor batch = at::arange(tokens.sym_size(0), index.options()).unsqueeze(1);
+    const Tensor of_row = batch.expand_symint({tokens.sym_size(0), tokens.sym_size(1)}).flatten();
+    return put_rows(cache.transpose(1, 2), {of_row, index.flatten()}, rows);
+  }
+  const Tensor pages = pages_of(cache, mode);
+  if (mode == "PA_BLK_BNSD" || mode == "PA_BLK_BSND" || mode == "PA_BLK_NZ")
+    return put_in_pages(pages, rows, slots_of_pages(index, tokens.sym_size(0), tokens.sym_size(1), pages.sym_size(1)));
+  TORCH_CHECK(
+      mode == "PA" || mode == "PA_BNSD" || mode == "PA_BSND" || mode == "PA_NZ", op, ": cache_mode is '", mode,
+      "', allowed are 'Norm', 'PA', 'PA_BNSD', 'PA_BSND', 'PA_NZ', 'PA_BLK_BNSD', 'PA_BLK_BSND' and 'PA_BLK_NZ'");
+  put_in_pages(pages, rows, index.flatten());
+}
+
+Tensor for_cache(const char* op, const Tensor& exact, const Tensor& cache, const OptionalTensor& scale,
+                 const OptionalTensor& offset, bool divide) {
+  if (cache.scalar_type() != at::kChar || !scale || !scale->defined()) return exact.to(cache.scalar_type());
+  return statically_quantised(op, exact, *scale, wide(offset), divide, QuantType{});
+}
+
+namespace {
+
+struct KeyValue {
+  Tensor key, latent;  // of (batch, heads, length, dim), in the type of kv
+};
+
+KeyValue kv_rmsnorm_rope(const char* op, const Tensor& kv, const Tensor& gamma, const Tensor& cos, const Tensor& sin,
+                         const Tensor& index, const Tensor& k_cache, const Tensor& ckv_cache,
+                         const OptionalTensor& k_rope_scale, const OptionalTensor& c_kv_scale,
+                         const OptionalTensor& k_rope_offset, const OptionalTensor& c_kv_offset,
+                         const OptionalTensor& v, double epsilon, c10::string_view cache_mode) {
+  check_floating(op, "kv", kv);
+  check_dims(op, "kv", kv, 4, 4);
+  check_dims(op, "gamma", gamma, 1, 1);
+  TORCH_CHECK_NOT_IMPLEMENTED(!v || !v->defined(), op, ": v is not supported on the host");
+  const c10::SymInt size = gamma.sym_size(0);
+  const Tensor latent = rms_normed(op, kv.narrow_symint(-1, 0, size), gamma, epsilon).wide;
+  const Tensor turning = evens_first(kv.narrow_symint(-1, size, kv.sym_size(-1) - size));
+  const Tensor key = rotated(turning, cos, sin, Rotation::kHalf);
+  const auto put = [&](const Tensor& exact, const Tensor& cache, const OptionalTensor& scale,
+                       const OptionalTensor& offset) {
+    put_in_cache(op, cache, for_cache(op, exact, cache, scale, offset, /*divide=*/false).transpose(1, 2), index,
+                 cache_mode);
+  };
+  put(key, k_cache, k_rope_scale, k_rope_offset);
+  put(latent, ckv_cache, c_kv_scale, c_kv_offset);
+  return {key.to(kv.scalar_type()), latent.to(kv.scalar_type())};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> kv_rmsnorm_rope_cache(
+    const Tensor& kv, const Tensor& gamma, const Tensor& cos, const Tensor& sin, const Tensor& index,
+    const Tensor& k_cache, const Tensor& ckv_cache, const OptionalTensor& k_rope_scale,
+    const OptionalTensor& c_kv_scale, const OptionalTensor& k_rope_offset, const OptionalTensor& c_kv_offset,
+    const OptionalTensor& v, double epsilon, c10::string_view cache_mode, bool /*is_output_kv: always*/) {
+  const KeyValue out = kv_rmsnorm_rope("npu_kv_rmsnorm_rope_cache", kv, gamma, cos, sin, index, k_cache, ckv_cache,
+                                       k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset, v, epsilon, cache_mode);
+  return {k_cache, ckv_cache, out.key, out.latent};
+}
+
+std::tuple<Tensor, Tensor> kv_rmsnorm_rope_cache_v2(
+    const Tensor& kv, const Tensor& gamma, const Tensor& cos, const Tensor& sin, const Tensor& index, Tensor& k_cache,
+    Tensor& ckv_cache, const OptionalTensor& k_rope_scale, const OptionalTensor& c_kv_scale,
+    const OptionalTensor& k_rope_offset, const OptionalTensor& c_kv_offset, const OptionalTensor& v, double epsilon,
+    c10::string_view cache_mode, bool /*is_output_kv: always*/, std::optional<int64_t> /*k_cache_dtype: its own*/,
+    std::optional<int64_t> /*ckv_cache_dtype: its own*/) {
+  const KeyValue out = kv_rmsnorm_rope("npu_kv_rmsnorm_rope_cache_v2", kv, gamma, cos, sin, index, k_cache, ckv_cache,
+                                       k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset, v, epsilon, cache_mode);
+  return {out.key, out.latent};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> kv_rmsnorm_rope_cache_v2_functional(
+    const Tensor& kv, const Tensor& gamma, const Tensor& cos, const Tensor& sin, const Tensor& index,
+    const Tensor& k_cache, const Tensor& ckv_cache, const OptionalTensor& k_rope_scale,
+    const OptionalTensor& c_kv_scale, const OptionalTensor& k_rope_offset, const OptionalTensor& c_kv_offset,
+    const OptionalTensor& v, double epsilon, c10::string_view cache_mode, bool /*is_output_kv: always*/,
+    std::optional<int64_t> /*k_cache_dtype: its own*/, std::optional<int64_t> /*ckv_cache_dtype: its own*/) {
+  const Tensor keys = k_cache.clone(), latents = ckv_cache.clone();
+  const KeyValue out =
+      kv_rmsnorm_rope("npu_kv_rmsnorm_rope_cache_v2_functional", kv, gamma, cos, sin, index, keys, latents,
+                      k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset, v, epsilon, cache_mode);
+  return {out.key, out.latent, keys, latents};
+}
+
+struct Qkv {
+  Tensor query, key, value;  // of (tokens, heads, dim)
+};
+
+Qkv qkv_rms_norm_rope(const char* op, const Tensor& qkv, const Tensor& q_gamma, const Tensor& k_gamma,
+                      const Tensor& cos, const Tensor& sin, at::IntArrayRef head_nums, double epsilon) {
+  check_floating(op, "qkv", qkv);
+  check_dims(op, "qkv", qkv, 2, 2);
+  check_dims(op, "cos", cos, 2, 2);
+  const int64_t heads = head_nums[0] + head_nums[1] + head_nums[2];
+  TORCH_CHECK(heads > 0 && qkv.sym_size(1) % heads == 0, op, ": qkv has ", qkv.sym_size(1),
+              " columns, which are not those of head_nums ", head_nums);
+  const auto parts = qkv.unflatten(1, {heads, -1}).split_with_sizes(head_nums, 1);
+  const auto turned = [&](const Tensor& x, const Tensor& gamma) {
+    return rotated(rms_normed(op, x, gamma, epsilon).wide, cos.unsqueeze(1), sin.unsqueeze(1), Rotation::kHalf);
+  };
+  return {turned(parts[0], q_gamma), turned(parts[1], k_gamma), wide(parts[2])};
+}
+
+// Keys and values have a cache of pages of (places, heads, dim) or, in mode PA_NZ, of (heads * dim / n, places, n).
+void put_key_value(const char* op, const Tensor& exact, const Tensor& cache, const Tensor& index,
+                   const OptionalTensor& scale, const OptionalTensor& offset, c10::string_view mode) {
+  TORCH_CHECK(mode == "PA_NZ" || mode == "PA_BSND", op, ": cache_mode is '", mode,
+              "', allowed are 'PA_NZ' and 'PA_BSND'");
+  check_dims(op, "cache", cache, 4, 4);
+  const Tensor values = for_cache(op, exact, cache, scale, offset, /*divide=*/true);
+  put_in_pages(mode == "PA_NZ" ? pages_of_pieces(cache) : cache, values, index.flatten());
+}
+
+// What the three operators share: writes `q_out` and the caches, and gives all three parts in the type of qkv.
+Qkv qkv_into_caches(const char* op, const Tensor& qkv, const Tensor& q_gamma, const Tensor& k_gamma, const Tensor& cos,
+                    const Tensor& sin, const Tensor& index, const Tensor& q_out, const Tensor& k_cache,
+                    const Tensor& v_cache, at::IntArrayRef head_nums, const OptionalTensor& k_scale,
+                    const OptionalTensor& v_scale, const OptionalTensor& k_offset, const OptionalTensor& v_offset,
+                    double epsilon, c10::string_view mode) {
+  const Qkv out = qkv_rms_norm_rope(op, qkv, q_gamma, k_gamma, cos, sin, head_nums, epsilon);
+  q_out.copy_(out.query.flatten(1).view_as(q_out));
+  put_key_value(op, out.key, k_cache, index, k_scale, k_offset, mode);
+  put_key_value(op, out.value, v_cache, index, v_scale, v_offset, mode);
+  // Value is a part of qkv, and the results are not.
+  const auto flat = [&](const Tensor& part) {
+    return part.flatten(1).to(qkv.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  };
+  return {flat(out.query), flat(out.key), flat(out.value)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> qkv_rms_norm_rope_cache(
+    const Tensor& qkv, const Tensor& q_gamma, const Tensor& k_gamma, const Tensor& cos, const Tensor& sin,
+    const Tensor& index, Tensor& q_out, Tensor& k_cache, Tensor& v_cache, at::IntArrayRef /*qkv_size: that of qkv*/,
+    at::IntArrayRef head_nums, const OptionalTensor& k_scale, const OptionalTensor& v_scale,
+    const OptionalTensor& k_offset, const OptionalTensor& v_offset, double epsilon, c10::string_view cache_mode,
+    bool /*is_output_qkv: always*/) {
+  const Qkv out = qkv_into_caches("npu_qkv_rms_norm_rope_cache", qkv, q_gamma, k_gamma, cos, sin, index, q_out, k_cache,
+                                  v_cache, head_nums, k_scale, v_scale, k_offset, v_offset, epsilon, cache_mode);
+  return {out.query, out.key, out.value};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> qkv_rms_norm_rope_cache_functional(
+    const Tensor& qkv, const Tensor& q_gamma, const Tensor& k_gamma, const Tensor& cos, const Tensor& sin,
+    const Tensor& index, const Tensor& q_out, const Tensor& k_cache, const Tensor& v_cache,
+    at::IntArrayRef /*qkv_size: that of qkv*/, at::IntArrayRef head_nums, const OptionalTensor& k_scale,
+    const OptionalTensor& v_scale, const OptionalTensor& k_offset, const OptionalTensor& v_offset, double epsilon,
+    c10::string_view cache_mode, bool /*is_output_qkv: always*/) {
+  const Tensor query = q_out.clone(), keys = k_cache.clone(), values = v_cache.clone();
+  const Qkv out =
+      qkv_into_caches("npu_qkv_rms_norm_rope_cache_functional", qkv, q_gamma, k_gamma, cos, sin, index, query, keys,
+                      values, head_nums, k_scale, v_scale, k_offset, v_offset, epsilon, cache_mode);
+  return {out.query, out.key, out.value, query, keys, values};
+}
+
+}  // namespace
+
+void define_rope_cache(Definitions& npu) {
+  npu.composite(
+      "npu_kv_rmsnorm_rope_cache", &kv_rmsnorm_rope_cache,
+      "Of kv, (batch, heads, length, gamma + rope): c_kv = npu_rms_norm(first part), k_rope = "
+      "npu_interleave_rope(second part), both written into their caches at index: the place in the sequence "
+      "(Norm), the slot (PA) or the first slot of each page (PA_BLK). Into int8 caches round(x * scale + offset). "
+      "Results: the caches themselves, k_rope, c_kv, whatever is_output_kv says");
+  npu.composed("npu_kv_rmsnorm_rope_cache_v2", &kv_rmsnorm_rope_cache_v2,
+               "npu_kv_rmsnorm_rope_cache. Results: k_rope, c_kv");
+  npu.composite("npu_kv_rmsnorm_rope_cache_v2_functional", &kv_rmsnorm_rope_cache_v2_functional,
+                "npu_kv_rmsnorm_rope_cache of copies of the caches. Results: k_rope, c_kv, the copies");
+  npu.composed(
+      "npu_qkv_rms_norm_rope_cache", &qkv_rms_norm_rope_cache,
+      "Of qkv, (tokens, heads * dim): npu_rms_norm and npu_rotary_mul of each head of query and key; query into "
+      "q_out, key and value into slots index of their caches, of pages of (heads * dim / n, places, n) (PA_NZ) or "
+      "(places, heads, dim) (PA_BSND). Into int8 caches round(x / scale + offset). Results: query, key and value "
+      "before they are quantised, whatever is_output_qkv says");
+  npu.composite(
+      "npu_qkv_rms_norm_rope_cache_functional", &qkv_rms_norm_rope_cache_functional,
+      "npu_qkv_rms_norm_rope_cache of copies of q_out and of the caches. Results: query, key, value, the copies");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary position embeddings, computed in float32.
+#include <tuple>
+
+#include "torch/npu_ops/rotary/families.h"
+#include "torch/npu_ops/rotary/rotations.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+Rotation half_or_pairs(const char* op, c10::string_view mode) {
+  TORCH_CHECK(mode == "half" || mode == "interleave", op, ": rotary_mode is '", mode,
+              "', allowed are 'half' and 'interleave'");
+  return rotation_of(op, mode);
+}
+
+Tensor rotary_mul(const Tensor& input, const Tensor& r1, const Tensor& r2, c10::string_view rotary_mode,
+                  const OptionalTensor& rotate) {
+  const char* op = "npu_rotary_mul";
+  check_floating(op, "input", input);
+  const Rotation rotation = half_or_pairs(op, rotary_mode);
+  if (!rotate || !rotate->defined()) return rotated(input, r1, r2, rotation).to(input.scalar_type());
+  const Tensor exact = wide(input);
+  return (exact * wide(r1) + exact.matmul(wide(*rotate)) * wide(r2)).to(input.scalar_type());
+}
+
+std::tuple<Tensor, Tensor, Tensor> rotary_mul_backward(const Tensor& grad, const Tensor& input, const Tensor& r1,
+                                                       const Tensor& r2, c10::string_view rotary_mode) {
+  const char* op = "npu_rotary_mul_backward";
+  check_same_shape(op, "grad", grad, "input", input);
+  const Rotation rotation = half_or_pairs(op, rotary_mode);
+  const Tensor exact = wide(grad);
+  // A right angle back is one forth, and the sign changed.
+  const Tensor dx = exact * wide(r1) - turned(exact * wide(r2), rotation);
+  const Tensor dr1 = (exact * wide(input)).sum_to_size_symint(r1.sym_sizes());
+  const Tensor dr2 = (exact * turned(wide(input), rotation)).sum_to_size_symint(r2.sym_sizes());
+  return {dx.to(input.scalar_type()), dr1.to(r1.scalar_type()), dr2.to(r2.scalar_type())};
+}
+
+std::tuple<Tensor, Tensor> apply_rotary_pos_emb(const Tensor& query, const Tensor& key, const Tensor& cos,
+                                                const Tensor& sin, c10::string_view layout,
+                                                c10::string_view rotary_mode) {
+  const char* op = "npu_apply_rotary_pos_emb";
+  const int64_t dims = layout == "TND" ? 3 : 4;
+  TORCH_CHECK(dims == 3 || layout == "BSND" || layout == "SBND" || layout == "BNSD", op, ": layout is '", layout,
+              "', allowed are 'BSND', 'SBND', 'BNSD' and 'TND'");
+  check_dims(op, "query", query, dims, dims);
+  check_dims(op, "key", key, dims, dims);
+  const Rotation rotation = rotation_of(op, rotary_mode);
+  const Tensor q = rotated(query, cos, sin, rotation).to(query.scalar_type());
+  const Tensor k = rotated(key, cos, sin, rotation).to(key.scalar_type());
+  query.copy_(q);
+  key.copy_(k);
+  return {q, k};
+}
+
+Tensor interleave_rope(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  check_floating("npu_interleave_rope", "x", x);
+  check_dims("npu_interleave_rope", "x", x, 4, 4);
+  return rotated(evens_first(x), cos, sin, Rotation::kHalf).to(x.scalar_type());
+}
+
+// Of angles for each row of positions, those of each place that `section` gives to that row: first all of the first row, and
+// so on or, interleaved, the rows in turn until a section is used up.
+Tensor sections_of(const Tensor& angles, at::IntArrayRef section, bool interleaved) {
+  if (interleaved) {
+    const Tensor place = at::arange(angles.sym_size(-1), angles.options().dtype(at::kLong));
+    const auto rows = static_cast<int64_t>(section.size());
+    Tensor out = angles.select(0, 0);
+    for (int64_t row = 1; row < rows; ++row) {
+      const Tensor taken = (place.remainder(rows) == row).logical_and(place < rows * section[static_cast<size_t>(row)]);
+      out = at::where(taken, angles.select(0, row), out);
+    }
+    return out;
+  }
+  std::vector<Tensor> parts;
+  int64_t start = 0;
+  for (size_t row = 0; row < section.size(); ++row) {
+    parts.push_back(angles.select(0, static_cast<int64_t>(row)).narrow(-1, start, section[row]));
+    start += section[row];
+  }
+  return at::cat(parts, -1);
+}
+
+void check_sections(const char* op, const Tensor& positions, at::OptionalIntArrayRef section) {
+  check_dims(op, "positions", positions, 1, 2);
+  if (positions.dim() == 1) return;
+  TORCH_CHECK(section && positions.sym_size(0) == static_cast<int64_t>(section->size()), op, ": positions has ",
+              positions.sym_size(0), " rows, and mrope_section ", section ? section->size() : 0, " entries");
+}
+
+std::tuple<Tensor, Tensor> mrope(const Tensor& positions, const Tensor& query, const Tensor& key,
+                                 const Tensor& cos_sin_cache, int64_t head_size, at::OptionalIntArrayRef mrope_section,
+                                 std::optional<c10::string_view> rotary_mode,
+                                 std::optional<c10::string_view> cache_mode) {
+  const char* op = "npu_mrope";
+  check_sections(op, positions, mrope_section);
+  check_dims(op, "cos_sin_cache", cos_sin_cache, 2, 2);
+  const Rotation rotation = half_or_pairs(op, rotary_mode.value_or("half"));
+  const c10::string_view order = cache_mode.value_or("default");
+  TORCH_CHECK(order == "default" || order == "interleave", op, ": cache_mode is '", order,
+              "', allowed are 'default' and 'interleave'");
+  auto angles = at::embedding(cos_sin_cache, positions).chunk(2, -1);
+  if (positions.dim() == 2)
+    for (Tensor& each : angles) each = sections_of(each, *mrope_section, order == "interleave");
+  return {rotated_heads(query, head_size, angles[0], angles[1], rotation),
+          rotated_heads(key, head_size, angles[0], angles[1], rotation)};
+}
+
+}  // namespace
+
+void define_rotary(Definitions& npu) {
+  npu.composed(
+      "npu_rotary_mul", &rotary_mul,
+      "input * r1 + turned(input) * r2, r1 the cosines and r2 the sines: turned by a right angle in places i and i "
+      "+ n/2 (half) or 2i and 2i + 1 (interleave), or by the matrix rotate (Su et al., RoFormer, 2021)");
+  npu.composed("npu_rotary_mul_backward", &rotary_mul_backward, "Gradients of npu_rotary_mul for input, r1 and r2");
+  npu.composite("npu_apply_rotary_pos_emb", &apply_rotary_pos_emb,
+                "npu_rotary_mul of query and key, also in quarters: half in each half. Results in new tensors, and "
+                "written into query and key");
+  npu.composed("npu_interleave_rope", &interleave_rope,
+               "npu_rotary_mul of the even places of x followed by its odd ones (DeepSeek-V2, 2024)");
+  npu.composed(
+      "npu_mrope", &mrope,
+      "npu_rotary_mul of the first places of each head of query and key, as many as cos_sin_cache has: for each "
+      "position cosines, then sines. Rows of positions have the places of mrope_section, one after the other "
+      "(Qwen2-VL, 2024) or, with cache_mode interleave, in turn (Qwen3-VL, 2025)");
+}
+
+}  // namespace npugraph::npu_ops

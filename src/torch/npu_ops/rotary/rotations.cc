@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu_ops/rotary/rotations.h"
+
+namespace npugraph::npu_ops {
+
+Rotation rotation_of(const char* op, c10::string_view mode) {
+  if (mode == "half") return Rotation::kHalf;
+  if (mode == "interleave") return Rotation::kPairs;
+  TORCH_CHECK(mode == "quarter", op, ": rotary_mode is '", mode, "', allowed are 'half', 'interleave' and 'quarter'");
+  return Rotation::kQuarter;
+}
+
+Tensor turned(const Tensor& x, Rotation rotation) {
+  if (rotation == Rotation::kPairs) {
+    const auto pair = x.unflatten(-1, {-1, 2}).unbind(-1);
+    return at::stack({-pair[1], pair[0]}, -1).flatten(-2);
+  }
+  if (rotation == Rotation::kHalf) {
+    const auto half = x.chunk(2, -1);
+    return at::cat({-half[1], half[0]}, -1);
+  }
+  const auto quarter = x.chunk(4, -1);
+  return at::cat({-quarter[1], quarter[0], -quarter[3], quarter[2]}, -1);
+}
+
+Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, Rotation rotation) {
+  const Tensor exact = wide(x);
+  return exact * wide(cos) + turned(exact, rotation) * wide(sin);
+}
+
+Tensor evens_first(const Tensor& x) { return x.unflatten(-1, {-1, 2}).transpose(-1, -2).flatten(-2); }
+
+Tensor rotated_heads(const Tensor& x, int64_t head_size, const Tensor& cos, const Tensor& sin, Rotation rotation) {
+  const auto each = [&](const Tensor& angles) {
+    const Tensor both =
+        rotation == Rotation::kPairs ? at::stack({angles, angles}, -1).flatten(-2) : at::cat({angles, angles}, -1);
+    return both.unsqueeze(-2);
+  };
+  const c10::SymInt size = cos.sym_size(-1) * 2;
+  const Tensor heads = x.unflatten(-1, {-1, head_size});
+  const Tensor turned = rotated(heads.narrow_symint(-1, 0, size), each(cos), each(sin), rotation).to(x.scalar_type());
+  if (size == head_size) return turned.flatten(-2);
+  return at::cat({turned, heads.narrow_symint(-1, size, head_size - size)}, -1).flatten(-2);
+}
+
+}  // namespace npugraph::npu_ops

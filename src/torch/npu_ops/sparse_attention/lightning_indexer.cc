@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of keys for each query by the lightning indexer (DeepSeek-V3.2, 2025).
+#include <limits>
+
+#include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/quantisation/microscaling.h"
+#include "torch/npu_ops/sparse_attention/families.h"
+#include "torch/npu_ops/sparse_attention/index_scores.h"
+#include "torch/npu_ops/sparse_attention/sparse_call.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Choice {
+  Tensor indices, scores;  // [batches, 1, rows, count], of -1 and -inf where there are fewer keys
+};
+
+Choice choose(const Tensor& scores, int64_t count) {
+  const c10::SymInt columns = scores.sym_size(-1);
+  const Tensor enough = columns < count ? longer(scores, -1, count - columns, -kInfinity) : scores;
+  const auto [best, indices] = enough.topk(count, -1);
+  return {indices.masked_fill(best.isneginf(), -1), best};
+}
+
+// In the layout of queries; indices in int32.
+Choice choice_of(const CallArguments& call, const Tensor& query, const StoredRows& key) {
+  const Axes axes = query_axes(call);
+  const Tensor weights = query_like(call, "weights", call.tensor({"weights"}).unsqueeze(-1));
+  const SequencePairs pairs = pairs_of(call, query, key);
+  const int64_t count = call.integer({"sparse_count"});
+  std::vector<Tensor> indices, values;
+  for (int64_t index = 0; index < pairs.count(); ++index) {
+    const IndexHeads heads{pairs.of_queries(query, index), pairs.of_keys(key, index), pairs.of_queries(weights, index)};
+    const Choice choice = choose(index_scores(heads, hidden_by(call, heads.query, heads.key)), count);
+    indices.push_back(choice.indices + 1);  // rows of no query have 0
+    values.push_back(choice.scores);
+  }
+  const Tensor all = pairs.join_queries(indices) - 1;
+  return {from_heads(all, axes).to(at::kInt), from_heads(pairs.join_queries(values), axes)};
+}
+
+void lightning_indexer(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& query = call.tensor({"query"});
+  const Choice out = choice_of(call, query_like(call, "query", query), key_like(call, "key", call.tensor({"key"})));
+  const bool wanted = call.flag({"return_value"});
+  call.give(out.indices, wanted ? out.scores.to(query.scalar_type()) : query.new_empty({0}));
+}
+
+std::vector<c10::SymInt> sizes_of_choice(const CallArguments& call) {
+  std::vector<c10::SymInt> sizes = call.tensor({"query"}).sym_sizes().vec();
+  sizes[sizes.size() - 2] = 1;
+  sizes.back() = call.integer({"sparse_count"});
+  return sizes;
+}
+
+void lightning_indexer_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& query = call.tensor({"query"});
+  const std::vector<c10::SymInt> sizes = sizes_of_choice(call);
+  call.give(at::empty_symint(sizes, query.options().dtype(at::kInt)),
+            call.flag({"return_value"}) ? query.new_empty_symint(sizes) : query.new_empty({0}));
+}
+
+void quant_lightning_indexer(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  check_choice(call.op(), "query_quant_mode", call.integer({"query_quant_mode"}), {0});
+  check_choice(call.op(), "key_quant_mode", call.integer({"key_quant_mode"}), {0});
+  const auto given = [&](const char* name, const char* type) {
+    return read_as(call.op(), name, call.tensor({name}), call.optional_integer({type}));
+  };
+  const Tensor scale = query_like(call, "query_dequant_scale", call.tensor({"query_dequant_scale"}).unsqueeze(-1));
+  const Tensor query = wide(query_like(call, "query", given("query", "query_dtype"))) * wide(scale);
+  StoredRows key = key_like(call, "key", given("key", "key_dtype"));
+  const Tensor& key_scale = call.tensor({"key_dequant_scale"});
+  const bool in_pages = key.in_pages();
+  key.set_quantisation(call.op(), "key",
+                       {.scale = in_pages ? key_scale.flatten(1) : key_scale, .offset = {}, .mode = in_pages ? 4 : 1});
+  call.give(choice_of(call, query, key).indices);
+}
+
+void quant_lightning_indexer_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(at::empty_symint(sizes_of_choice(call), call.tensor({"query"}).options().dtype(at::kInt)));
+}
+
+// [B, 1, S], or [1, T]
+Tensor statistics_of_rows(const Tensor& statistics, Axes axes) {
+  const Tensor rows = statistics.squeeze(-1).contiguous();
+  return is_packed(axes) ? rows.squeeze(0) : rows;
+}
+
+void dense_softmax_lse(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Axes axes = query_axes(call);
+  const Tensor query = query_like(call, "query_index", call.tensor({"query_index"}));
+  const Tensor weights = query_like(call, "weights", call.tensor({"weights"}).unsqueeze(-1));
+  const StoredRows key = key_like(call, "key_index", call.tensor({"key_index"}));
+  const SequencePairs pairs = pairs_of(call, query, key);
+  std::vector<Tensor> maxima, sums;
+  for (int64_t index = 0; index < pairs.count(); ++index) {
+    const IndexHeads heads{pairs.of_queries(query, index), pairs.of_keys(key, index), pairs.of_queries(weights, index)};
+    const ScoreStatistics one = statistics_of(index_scores(heads, hidden_by(call, heads.query, heads.key)));
+    maxima.push_back(one.max);
+    sums.push_back(one.sum);
+  }
+  call.give(statistics_of_rows(pairs.join_queries(maxima), axes), statistics_of_rows(pairs.join_queries(sums), axes));
+}
+
+}  // namespace
+
+void define_lightning_indexer(Definitions& npu) {
+  npu.composed_without(
+      {"actual_seq_lengths_query", "actual_seq_lengths_key", "block_table"}, "npu_lightning_indexer",
+      boxed<&lightning_indexer>(), boxed<&lightning_indexer_meta>(),
+      "for each query the sparse_count keys with the largest sums over heads of weights * relu(query @ key^T), the "
+      "largest first, -1 where there are fewer. Results: their numbers in int32, and, with return_value, the sums. "
+      "sparse_mode 3: of keys up to the query's position");
+  npu.computed("npu_quant_lightning_indexer", boxed<&quant_lightning_indexer>(), boxed<&quant_lightning_indexer_meta>(),
+               "the numbers that npu_lightning_indexer gives, of queries and keys in int8 or float8 times a scale for "
+               "each row of each head: modes of quantisation 0");
+  npu.composed("npu_dense_lightning_indexer_softmax_lse", boxed<&dense_softmax_lse>(),
+               "of the scores of npu_lightning_indexer for all keys that a query sees: the largest, and the sum of "
+               "exp(score - largest), in float32, [B, 1, S] or [1, T]");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention to the blocks of keys that are selected for each query (Native Sparse Attention, Yuan et al., 2025).
+#include "torch/npu_ops/attention/attention_mask.h"
+#include "torch/npu_ops/attention/given_masks.h"
+#include "torch/npu_ops/sparse_attention/chosen_keys.h"
+#include "torch/npu_ops/sparse_attention/families.h"
+#include "torch/npu_ops/sparse_attention/nsa_call.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+// A mask of fewer rows or columns than a sequence is a sample of the triangle.
+Tensor hidden_by_mask(const CallArguments& call, int64_t index, const Tensor& query, const Tensor& key) {
+  const Tensor mask = call.optional_tensor({"atten_mask"});
+  const c10::SymInt &rows = query.sym_size(2), &columns = key.sym_size(2);
+  if (mask.defined() && (mask.sym_size(-2) < rows || mask.sym_size(-1) < columns))
+    return dropped_by(call.op(), {.sparse_mode = 3}, Tensor(), query, rows, columns);
+  return first_of_mask(call.op(), "atten_mask", mask, index, rows, columns);
+}
+
+AttentionPieces selected_attention(const CallArguments& call) {
+  const Tensor query = nsa_queries(call);
+  const StoredRows key = nsa_keys(call, "key");
+  const SequencePairs pairs = nsa_pairs(call, query, key);
+  const int64_t block_size = nsa_count(call, "select_block_size"), count = nsa_count(call, "select_block_count");
+  const Tensor indices = nsa_choices(call, call.tensor({"topk_indices"}));
+  TORCH_CHECK(indices.sym_size(-1) == count, call.op(), ": select_block_count is ", count, ", and topk_indices has ",
+              indices.sym_size(-1), " for a row");
+  const auto weighting = [&call, indices, pairs, block_size](int64_t index, const Tensor& rows, const Tensor& columns) {
+    const Tensor own = pairs.of_queries(indices, index);
+    TORCH_CHECK(own.sym_size(1) == columns.sym_size(1), call.op(), ": topk_indices has ", own.sym_size(1),
+                " heads, and key ", columns.sym_size(1));
+    const Tensor others = shared_by_heads(not_chosen(own, block_size, columns.sym_size(2)), rows.sym_size(1));
+    const Tensor hidden = hidden_by_mask(call, pairs.is_whole() ? -1 : index, rows, columns);
+    Weighting out{.scale = call.number({"scale_value"})};
+    out.dropped = hidden.defined() ? others.logical_or(hidden) : others;
+    return out;
+  };
+  return {.op = call.op(),
+          .query = query,
+          .key = key,
+          .value = nsa_keys(call, "value"),
+          .key_rope = {},
+          .tiles = {},
+          .pairs = pairs,
+          .weighting = weighting};
+}
+
+void select_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Axes axes = nsa_axes(call);
+  const Attention out = selected_attention(call).attend();
+  call.give(from_heads(out.result, axes), statistics_in_copies(out.max, axes), statistics_in_copies(out.sum, axes));
+}
+
+void select_attention_infer(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(from_heads(selected_attention(call).attend().result, nsa_axes(call)));
+}
+
+void select_attention_grad(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Axes axes = nsa_axes(call);
+  const auto rows = [&](const char* name) { return to_heads(call.op(), name, call.tensor({name}), axes, 0); };
+  const auto statistic = [&](const char* name) {
+    return statistics_to_heads(call.tensor({name}), axes).narrow(-1, 0, 1);
+  };
+  const Attention saved{rows("attention_out"), statistic("softmax_max"), statistic("softmax_sum")};
+  const AttentionGradients out = selected_attention(call).gradients(saved, rows("grad"));
+  call.give(from_heads(out.query, axes), from_heads(out.key, axes), from_heads(out.value, axes));
+}
+
+}  // namespace
+
+void define_selected_attention(Definitions& npu) {
+  npu.composed(
+      "npu_nsa_select_attention", boxed<&select_attention>(),
+      "attention of packed queries to the blocks of select_block_size keys that topk_indices name for each row "
+      "of each key head, [T, key heads, select_block_count], -1 for none, and within these to what atten_mask "
+      "lets a row see, which stands for the causal mask where it is smaller than a sequence (Yuan et al., "
+      "2025, equation 11). Results: this, softmax maximum and sum, [T, N, 8] in float32");
+  npu.composed("npu_nsa_select_attention_grad", boxed<&select_attention_grad>(),
+               "gradients of npu_nsa_select_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
+               "value");
+  npu.composed("npu_nsa_select_attention_infer", boxed<&select_attention_infer>(),
+               "the first result of npu_nsa_select_attention, in layouts BSH, BSND and TND, and of keys and values in "
+               "pages of page_block_size rows where there is a block_table");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention to keys that are chosen for each query (DeepSeek-V3.2, 2025).
+#include "torch/npu_ops/quantisation/microscaling.h"
+#include "torch/npu_ops/sparse_attention/families.h"
+#include "torch/npu_ops/sparse_attention/sparse_call.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+void sparse_flash_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Axes axes = query_axes(call);
+  const Attention out = chosen_attention(call).attend();
+  const Tensor result = from_heads(out.result, axes);
+  const c10::SymInt heads = call.tensor({"key"}).sym_size(-2);
+  const auto statistics = [&](const Tensor& of_rows) {
+    if (!call.flag({"return_softmax_lse"})) return result.new_empty({0}, result.options().dtype(at::kFloat));
+    return by_key_heads(of_rows, axes, heads).to(at::kFloat);
+  };
+  const Tensor largest = statistics(out.max);
+  call.give(result, largest, statistics(out.sum));
+}
+
+void sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Axes axes = query_axes(call);
+  const Tensor &query = call.tensor({"query"}), &value = call.tensor({"value", "key"});
+  std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
+  sizes.back() = value.sym_size(-1);
+  const auto numbers = query.options().dtype(at::kFloat);
+  Tensor statistics = at::empty({0}, numbers);
+  if (call.flag({"return_softmax_lse"})) {
+    const Tensor heads = query_like(call, "query", query);
+    statistics = by_key_heads(at::empty_symint({heads.sym_size(0), heads.sym_size(1), heads.sym_size(2), 1}, numbers),
+                              axes, call.tensor({"key"}).sym_size(-2));
+  }
+  call.give(query.new_empty_symint(sizes), statistics, at::empty_like(statistics));
+}
+
+// The one way to store keys that the definition names.
+void check_modes(const CallArguments& call) {
+  check_choice(call.op(), "key_quant_mode", call.integer({"key_quant_mode"}), {2});
+  check_choice(call.op(), "value_quant_mode", call.integer({"value_quant_mode"}), {2});
+  check_choice(call.op(), "quant_scale_repo_mode", call.integer({"quant_scale_repo_mode"}), {1});
+}
+
+StoredRows rows_in_tiles(const CallArguments& call, const char* name, const char* type) {
+  const Tensor rows = read_as(call.op(), name, call.tensor({name}), call.optional_integer({type}));
+  check_type(call.op(), name, rows, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  return key_like(call, name, rows);
+}
+
+void kv_quant_sparse_flash_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  check_modes(call);
+  AttentionPieces pieces = chosen_attention(call);
+  pieces.key = rows_in_tiles(call, "key", "key_dtype");
+  pieces.value = rows_in_tiles(call, "value", "value_dtype");
+  pieces.tiles = {.tile_size = call.integer({"tile_size"}), .rope_size = call.integer({"rope_head_dim"})};
+  call.give(from_heads(pieces.attend().result, query_axes(call)));
+}
+
+void kv_quant_sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& query = call.tensor({"query"});
+  std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
+  sizes.back() = sizes.back() - call.integer({"rope_head_dim"});
+  call.give(query.new_empty_symint(sizes));
+}
+
+}  // namespace
+
+void define_sparse_attention(Definitions& npu) {
+  npu.composed_without(
+      {"actual_seq_lengths_query", "actual_seq_lengths_kv", "block_table"}, "npu_sparse_flash_attention",
+      boxed<&sparse_flash_attention>(), boxed<&sparse_flash_attention_meta>(),
+      "attention of each query to the blocks of keys that sparse_indices name. Results: this, and, with "
+      "return_softmax_lse, maxima and sums of the softmax, [B, key heads, S, heads of each] or without B");
+  npu.computed(
+      "npu_kv_quant_sparse_flash_attention", boxed<&kv_quant_sparse_flash_attention>(),
+      boxed<&kv_quant_sparse_flash_attention_meta>(),
+      "npu_sparse_flash_attention to keys in int8 or float8, each row of which holds, as bytes: its first elements, "
+      "rope_head_dim more in the type of query, and scales in float32, one for each tile_size first elements, which "
+      "are the value. Modes of quantisation 2 and quant_scale_repo_mode 1 name this");
+}
+
+}  // namespace npugraph::npu_ops

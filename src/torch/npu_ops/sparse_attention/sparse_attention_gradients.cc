@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training of attention to chosen keys, and of the indexer that chooses them (DeepSeek-V3.2, 2025, section 2.1).
+#include "torch/npu_ops/sparse_attention/chosen_keys.h"
+#include "torch/npu_ops/sparse_attention/families.h"
+#include "torch/npu_ops/sparse_attention/index_scores.h"
+#include "torch/npu_ops/sparse_attention/sparse_call.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+// First elements of heads, `size` of them, and the others.
+struct Halves {
+  Tensor first, others;
+};
+Halves halves(const Tensor& heads, const c10::SymInt& size, Axes axes) {
+  const c10::SymInt rest = heads.sym_size(-1) - size;
+  return {from_heads(heads.narrow_symint(-1, 0, size), axes), from_heads(heads.narrow_symint(-1, size, rest), axes)};
+}
+
+// Gradients of keys that are values, too: both in one.
+Tensor with_values(const AttentionGradients& gradients) {
+  const c10::SymInt rest = gradients.key.sym_size(-1) - gradients.value.sym_size(-1);
+  const Tensor value = wide(gradients.value);
+  const Tensor padded =
+      rest == 0 ? value : at::cat({value, at::zeros_like(wide(gradients.key)).narrow_symint(-1, 0, rest)}, -1);
+  return (wide(gradients.key) + padded).to(gradients.key.scalar_type());
+}
+
+void sparse_flash_attention_grad(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Axes axes = query_axes(call);
+  const AttentionPieces pieces = chosen_attention(call);
+  const auto statistic = [&](const char* name) {
+    return from_key_heads(call, name, call.tensor({name}), pieces.query);
+  };
+  const Attention saved{query_like(call, "out", call.tensor({"out"})), statistic("softmax_max"),
+                        statistic("softmax_sum")};
+  const AttentionGradients out = pieces.gradients(saved, query_like(call, "d_out", call.tensor({"d_out"})));
+  const bool has_value = call.optional_tensor({"value"}).defined(), has_rope = pieces.key_rope.has_value();
+  const Tensor& given = call.tensor({"query"});
+  const Halves query = halves(out.query, given.sym_size(-1), axes);
+  const Halves key = halves(has_value ? out.key : with_values(out), given.sym_size(-1), axes);
+  call.give(query.first, key.first, has_value ? from_heads(out.value, axes) : given.new_empty({0}),
+            has_rope ? query.others : given.new_empty({0}), has_rope ? key.others : given.new_empty({0}));
+}
+
+void sparse_flash_attention_grad_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const auto like = [&](const char* name) {
+    const Tensor given = call.optional_tensor({name});
+    return given.defined() ? given.new_empty_symint(given.sym_sizes()) : call.tensor({"query"}).new_empty({0});
+  };
+  call.give(like("query"), like("key"), like("value"), like("query_rope"), like("key_rope"));
+}
+
+// What an indexer is given, in the layout of the call.
+struct IndexCall {
+  IndexCall(const CallArguments& call, const char* query_name, const char* key_name)
+      : axes(query_axes(call)),
+        query(query_like(call, query_name, call.tensor({query_name}))),
+        weights(query_like(call, "weights", call.tensor({"weights"}).unsqueeze(-1))),
+        key(key_like(call, key_name, call.tensor({key_name}))),
+        pairs(pairs_of(call, query, key)) {}
+
+  IndexHeads heads(int64_t index) const {
+    return {pairs.of_queries(query, index), pairs.of_keys(key, index), pairs.of_queries(weights, index)};
+  }
+  void add(const IndexHeads& gradients) {
+    queries.push_back(gradients.query);
+    keys.push_back(gradients.key);
+    all_weights.push_back(gradients.weights);
+  }
+  Tensor query_gradient() const { return from_heads(pairs.join_queries(queries), axes); }
+  Tensor key_gradient() const { return from_heads(pairs.join_keys(keys), axes); }
+  Tensor weights_gradient() const { return from_heads(pairs.join_queries(all_weights), axes).squeeze(-1); }
+
+  Axes axes;
+  Tensor query, weights;
+  StoredRows key;
+  SequencePairs pairs;
+  std::vector<Tensor> queries, keys, all_weights;
+};
+
+void lightning_indexer_grad(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  IndexCall in(call, "query", "key");
+  const Tensor indices = query_like(call, "sparse_indices", call.tensor({"sparse_indices"}));
+  const Tensor given = wide(query_like(call, "dy", call.tensor({"dy"})));
+  for (int64_t index = 0; index < in.pairs.count(); ++index) {
+    const IndexHeads heads = in.heads(index);
+    const Tensor of_scores =
+        at_chosen(in.pairs.of_queries(given, index), in.pairs.of_queries(indices, index), heads.key.sym_size(2));
+    in.add(index_gradients(heads, of_scores));
+  }
+  call.give(in.query_gradient(), in.key_gradient(), in.weights_gradient());
+}
+
+void lightning_indexer_grad_meta(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const auto like = [&](const char* name) {
+    return at::empty_symint(call.tensor({name}).sym_sizes(), call.tensor({name}).options());
+  };
+  call.give(like("query"), like("key"), like("weights"));
+}
+
+// The distribution over keys that the indexer is to have: that of attention, summed over heads, [batches, 1, rows, columns].
+class Target {
+ public:
+  explicit Target(const CallArguments& call) : heads_(main_heads(call)) {
+    saved_.max = from_key_heads(call, "softmax_max", call.tensor({"softmax_max"}), heads_.query);
+    saved_.sum = from_key_heads(call, "softmax_sum", call.tensor({"softmax_sum"}), heads_.query);
+    weighting_.scale = call.number({"scale_value"});
+  }
+  // `dropped`: of all sizes of the distribution or 1, or undefined.
+  Tensor of(const SequencePairs& pairs, int64_t index, const Tensor& dropped) const {
+    Weighting weighting = weighting_;
+    weighting.dropped = dropped;
+    Tensor key = pairs.of_keys(heads_.key, index);
+    if (heads_.key_rope) key = at::cat({key, pairs.of_keys(*heads_.key_rope, index)}, -1);
+    const Attention saved{{}, pairs.of_queries(saved_.max, index), pairs.of_queries(saved_.sum, index)};
+    const Tensor all = saved_weights(pairs.of_queries(heads_.query, index), key, weighting, saved);
+    const Tensor sums = all.sum(1, /*keepdim=*/true), total = sums.sum(-1, /*keepdim=*/true);
+    return sums / total.masked_fill(total.eq(0), 1.0);
+  }
+
+ private:
+  MainHeads heads_;
+  Attention saved_;
+  Weighting weighting_;
+};
+
+// Statistics of index scores that a call gives, [batches, 1, rows, 1].
+ScoreStatistics given_statistics(const CallArguments& call, const IndexCall& in, int64_t index) {
+  const auto of = [&](const char* name) {
+    const Tensor& given = call.tensor({name});
+    TORCH_CHECK(given.sym_numel() == in.query.sym_size(0) * in.query.sym_size(2), call.op(), ": ", name, " has shape ",
+                given.sym_sizes(), ", allowed are [B, 1, S], and [1, T] where the layout is TND");
+    return in.pairs.of_queries(wide(given).reshape_symint({in.query.sym_size(0), 1, -1, 1}), index);
+  };
+  return {of("softmax_max_index"), of("softmax_sum_index")};
+}
+
+Tensor either(const Tensor& a, const Tensor& b) {
+  if (!a.defined()) return b;
+  return b.defined() ? a.logical_or(b) : a;
+}
+
+// Gradients of the sum over rows of KL(target || softmax(scores)), and this sum. Of scores the gradient is
+// softmax(scores) - target.
+void grad_kl_loss(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  IndexCall in(call, "query_index", "key_index");
+  const Target target(call);
+  const Tensor chosen = call.optional_tensor({"sparse_indices"});
+  const Tensor indices = chosen.defined() ? query_like(call, "sparse_indices", chosen) : Tensor();
+  Tensor loss = at::zeros({1}, in.query.options().dtype(wide(in.query.new_empty({0})).scalar_type()));
+  for (int64_t index = 0; index < in.pairs.count(); ++index) {
+    const IndexHeads heads = in.heads(index);
+    const Tensor others =
+        indices.defined() ? not_chosen(in.pairs.of_queries(indices, index), 1, heads.key.sym_size(2)) : Tensor();
+    const Tensor dropped = either(others, hidden_by(call, heads.query, heads.key));
+    const Tensor scores = index_scores(heads, dropped);
+    const Tensor wanted = target.of(in.pairs, index, dropped);
+    const ScoreWeights found =
+        weights_of(scores, indices.defined() ? statistics_of(scores) : given_statistics(call, in, index));
+    const Tensor logarithms = found.logarithms.masked_fill(found.logarithms.isneginf(), 0.0);
+    loss = loss + (at::xlogy(wanted, wanted) - wanted * logarithms).sum();
+    in.add(index_gradients(heads, found.weights - wanted));
+  }
+  call.give(in.query_gradient(), in.key_gradient(), in.weights_gradient(), loss);
+}
+
+}  // namespace
+
+void define_sparse_attention_gradients(Definitions& npu) {
+  npu.composed_without(
+      {"actual_seq_qlen", "actual_seq_kvlen"}, "npu_sparse_flash_attention_grad", boxed<&sparse_flash_attention_grad>(),
+      boxed<&sparse_flash_attention_grad_meta>(),
+      "gradients of npu_sparse_flash_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
+      "value, query_rope, key_rope; empty ones for what is not given. That of key is that of keys and values "
+      "where value is None");
+  npu.composed_without(
+      {"actual_seq_lengths_query", "actual_seq_lengths_key"}, "npu_lightning_indexer_grad",
+      boxed<&lightning_indexer_grad>(), boxed<&lightning_indexer_grad_meta>(),
+      "gradients of the sums that npu_lightning_indexer gives with return_value, of which dy is the gradient: "
+      "of query, key, weights. relu has gradient 0 at 0");
+  npu.composed("npu_dense_lightning_indexer_grad_kl_loss", boxed<&grad_kl_loss>(),
+               "the sum over queries of KL(p || softmax(scores of npu_lightning_indexer)), where p is the sum over "
+               "heads of softmax(query @ key^T * scale_value), over its own sum (DeepSeek-V3.2, 2025, equation 3), "
+               "after its gradients of query_index, key_index and weights. softmax_max and softmax_sum are those of "
+               "the attention, [B, key heads, S, heads of each] or without B; softmax_max_index and softmax_sum_index "
+               "those that npu_dense_lightning_indexer_softmax_lse gives");
+  npu.composed("npu_sparse_lightning_indexer_grad_kl_loss", boxed<&grad_kl_loss>(),
+               "npu_dense_lightning_indexer_grad_kl_loss, of the keys alone that sparse_indices name (equation 4). "
+               "softmax_max and softmax_sum are those of npu_sparse_flash_attention, which hold what its sinks add: p "
+               "is the same with sinks and without");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formats and memory of npu tensors. Memory is always plain, and a format a tag of the storage (torch/npu/format.h).
+#include "torch/npu/facts.h"
+#include "torch/npu/format.h"
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/parts/factories.h"
+#include "torch/npu_ops/tensors/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using OptionalInt = std::optional<int64_t>;
+
+c10::StorageImpl* storage_of(const Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+void check_npu(const char* op, const char* name, const Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.device().type() == npu::kNpu, op, ": ", name, " is on ", tensor.device(),
+                              ", allowed is npu");
+}
+
+// Fake tensors stand on meta, where nothing has a format.
+void tag(const Tensor& tensor, int format) {
+  if (storage_of(tensor)->device().type() == npu::kNpu) npu::set_format(tensor, format);
+}
+
+Tensor cast_to(const char* op, const Tensor& input, int64_t format) {
+  const int permitted = npu::permitted_format(op, format);
+  Tensor out = input.clone(at::MemoryFormat::Contiguous);
+  tag(out, permitted);
+  return out;
+}
+
+// What the two types say is how an NPU packs bits, of which plain memory has nothing.
+Tensor format_cast(const Tensor& input, int64_t format, OptionalInt /*customize_dtype*/, OptionalInt /*input_dtype*/) {
+  return cast_to("npu_format_cast", input, format);
+}
+Tensor format_cast_plain(const Tensor& input, int64_t format) { return cast_to("_npu_format_cast", input, format); }
+Tensor format_cast_aclnn(const Tensor& input, int64_t format, int64_t) {
+  return cast_to("_npu_format_cast", input, format);
+}
+Tensor format_cast_typed(const Tensor& input, int64_t format, int64_t, int64_t) {
+  return cast_to("_npu_format_cast", input, format);
+}
+
+Tensor like(const Tensor& input) { return at::empty_symint(input.sym_sizes(), input.options()); }
+Tensor format_cast_meta(const Tensor& input, int64_t, OptionalInt, OptionalInt) { return like(input); }
+Tensor format_cast_plain_meta(const Tensor& input, int64_t) { return like(input); }
+Tensor format_cast_aclnn_meta(const Tensor& input, int64_t, int64_t) { return like(input); }
+Tensor format_cast_typed_meta(const Tensor& input, int64_t, int64_t, int64_t) { return like(input); }
+
+Tensor& format_cast_(Tensor& input, int64_t format, OptionalInt, OptionalInt) {
+  npu::set_format(input, npu::permitted_format("npu_format_cast_", format));
+  return input;
+}
+Tensor& format_cast_like(Tensor& input, const Tensor& src, OptionalInt, OptionalInt) {
+  check_npu("npu_format_cast_", "src", src);
+  npu::set_format(input, npu::format_of(src));
+  return input;
+}
+Tensor& format_cast_meta_(Tensor& input, int64_t, OptionalInt, OptionalInt) { return input; }
+Tensor& format_cast_like_meta(Tensor& input, const Tensor&, OptionalInt, OptionalInt) { return input; }
+
+int64_t get_format(const Tensor& input) { return npu::format_of(input); }
+
+int64_t elements_of_storage(const Tensor& input) {
+  return static_cast<int64_t>(storage_of(input)->nbytes() / input.dtype().itemsize());
+}
+
+Tensor empty_in(at::IntArrayRef size, const at::TensorOptions& options, int format) {
+  Tensor out = at::empty(size, options);
+  tag(out, format);
+  return out;
+}
+
+Tensor empty_with_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool> pin_memory, int64_t format,
+                         OptionalInt /*base_addr_aligned_kb*/) {
+  constexpr const char* kName = "empty_with_format";
+  const at::TensorOptions options = options_on_npu(kName, dtype, layout, device, pin_memory);
+  return empty_in(size, options, npu::permitted_format(kName, format));
+}
+
+Tensor unsafe_empty_with_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                                std::optional<at::Layout> layout, std::optional<at::Device> device,
+                                std::optional<bool> pin_memory, int64_t format, bool keep_format) {
+  constexpr const char* kName = "unsafe_empty_with_format";
+  npu::check_format(kName, format);
+  const at::TensorOptions options = options_on_npu(kName, dtype, layout, device, pin_memory);
+  return empty_in(size, options, keep_format ? static_cast<int>(format) : npu::permitted_format(kName, format));
+}
+
+Tensor empty_with_swapped_memory(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                                 std::optional<at::Device> device) {
+  return at::empty(size, options_on_npu("empty_with_swapped_memory", dtype, std::nullopt, device, std::nullopt));
+}
+
+void check_same_memory(const char* op, const Tensor& input, const Tensor& src) {
+  check_npu(op, "src", src);
+  check_type(op, "src", src, {input.scalar_type()});
+  TORCH_CHECK(src.device() == input.device(), op, ": src is on ", src.device(), ", allowed is ", input.device(),
+              ", where input is");
+  TORCH_CHECK(elements_of_storage(src) == elements_of_storage(input), op, ": the storage of src holds ",
+              elements_of_storage(src), " elements, allowed are ", elements_of_storage(input), ", as input has");
+}
+
+Tensor& copy_memory_(Tensor& input, const Tensor& src, bool non_blocking) {
+  check_same_memory("copy_memory_", input, src);
+  auto all_of = [](const Tensor& tensor) {
+    return at::empty({0}, tensor.options()).set_(tensor.storage(), 0, {elements_of_storage(tensor)}, {1});
+  };
+  all_of(input).copy_(all_of(src), non_blocking);
+  return input;
+}
+Tensor& copy_memory_meta(Tensor& input, const Tensor&, bool) { return input; }
+
+int64_t change_data_ptr(const Tensor& dst, const Tensor& src, int64_t index) {
+  constexpr const char* kName = "npu_change_data_ptr";
+  check_npu(kName, "src", src);
+  check_type(kName, "src", src, {dst.scalar_type()});
+  TORCH_CHECK(src.device() == dst.device(), kName, ": src is on ", src.device(), ", allowed is ", dst.device(),
+              ", where dst is");
+  const int64_t room = elements_of_storage(src) - elements_of_storage(dst);
+  TORCH_CHECK(index >= 0 && index <= room, kName, ": index is ", index, ", allowed are 0 to ", room,
+              ", as the storage of src holds ", elements_of_storage(src), " elements and that of dst ",
+              elements_of_storage(dst));
+  const auto itemsize = static_cast<int64_t>(src.dtype().itemsize());
+  npu::stand_on(storage_of(dst), storage_of(src), index * itemsize);
+  return 0;
+}
+
+}  // namespace
+
+void define_formats(Definitions& npu) {
+  constexpr const char* kCast = "The values of input, plain in memory of their own, with the tag acl_format";
+  npu.on_npu("npu_format_cast", &format_cast, &format_cast_meta, kCast);
+  npu.on_npu("_npu_format_cast", &format_cast_plain, &format_cast_plain_meta, kCast);
+  npu.on_npu("_npu_format_cast.aclnn", &format_cast_aclnn, &format_cast_aclnn_meta, kCast);
+  npu.on_npu("_npu_format_cast.input_dtype", &format_cast_typed, &format_cast_typed_meta, kCast);
+  npu.on_npu("npu_format_cast_", &format_cast_like, &format_cast_like_meta, "Gives the memory of input the tag of src");
+  npu.on_npu("npu_format_cast_.acl_format", &format_cast_, &format_cast_meta_,
+             "Gives the memory of input the tag acl_format");
+  npu.on_npu("get_npu_format", &get_format, "The tag of the memory of input; 2 (ND) if nobody gave it one");
+  npu.on_npu("get_storage_size", &elements_of_storage, "How many elements of the type of input its storage holds");
+  npu.on_npu("copy_memory_", &copy_memory_, &copy_memory_meta, "Copies the whole storage of src into that of input");
+  npu.on_npu("npu_change_data_ptr", &change_data_ptr,
+             "Makes the storage of dst stand on that of src, from its element index on. Returns 0");
+  npu.factory("empty_with_format", &empty_with_format, "torch.empty on npu, with the tag acl_format");
+  npu.factory("empty_with_swapped_memory", &empty_with_swapped_memory,
+              "torch.empty on npu, in memory of the host, as all memory of npu is");
+  npu.factory("unsafe_empty_with_format", &unsafe_empty_with_format,
+              "empty_with_format; with keep_format also where torch.npu.config.allow_internal_format is False");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choice of the next token from logits.
+#include <limits>
+#include <tuple>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/tensors/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+void check_rows(const char* op, const char* name, const Tensor& tensor, const Tensor& logits) {
+  check_dims(op, name, tensor, 1, 1);
+  TORCH_CHECK(tensor.sym_size(0) == logits.sym_size(0), op, ": ", name, " has ", tensor.sym_size(0),
+              " elements, logits has ", logits.sym_size(0), " rows");
+}
+
+Tensor top_k_top_p(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k) {
+  constexpr const char* kOp = "npu_top_k_top_p";
+  check_floating(kOp, "logits", logits);
+  check_dims(kOp, "logits", logits, 2, 2);
+  auto [sorted, places] = at::sort(logits, /*stable=*/true, -1, /*descending=*/false);
+  if (k) {
+    check_rows(kOp, "k", *k, logits);
+    const Tensor smallest = (k->to(at::kLong).neg() + at::Scalar(logits.sym_size(-1))).clamp_min(0).unsqueeze(-1);
+    sorted = sorted.masked_fill(sorted < sorted.gather(-1, smallest), kNever);
+  }
+  if (p) {
+    check_rows(kOp, "p", *p, logits);
+    const Tensor below = wide(sorted).softmax(-1).cumsum(-1);
+    const Tensor dropped = below <= 1 - wide(*p).unsqueeze(-1);
+    const Tensor last = at::zeros_like(dropped.slice(-1, 0, 1));
+    sorted = sorted.masked_fill(at::cat({dropped.slice(-1, 0, -1), last}, -1), kNever);
+  }
+  return at::empty_like(sorted).scatter(-1, places, sorted);
+}
+
+struct Limits {
+  Tensor top_k, top_p, min_p;  // min_p may be undefined
+};
+
+// Which of the falling probabilities of a row may be chosen. The first always may.
+Tensor allowed(const Tensor& probs, const Limits& limits) {
+  const Tensor rank = count_up(probs, probs.sym_size(-1)).unsqueeze(0);
+  const Tensor k = limits.top_k.to(at::kLong).unsqueeze(-1), p = wide(limits.top_p).unsqueeze(-1);
+  const Tensor within_k = (k <= 0).logical_or(rank < k);
+  const Tensor kept = probs * within_k;
+  const Tensor share = kept / kept.sum(-1, true);
+  Tensor out = within_k.logical_and((p >= 1).logical_or(share.cumsum(-1) - share < p));
+  if (limits.min_p.defined()) out = out.logical_and(share >= wide(limits.min_p).unsqueeze(-1) * share.amax(-1, true));
+  return out.logical_or(rank == 0);
+}
+
+std::tuple<Tensor, Tensor> top_k_top_p_sample(const Tensor& logits, const Tensor& top_k, const Tensor& top_p,
+                                              const OptionalTensor& q, std::optional<double> eps, std::optional<bool>,
+                                              std::optional<int64_t>, const OptionalTensor& min_ps,
+                                              std::optional<int64_t>, std::optional<bool> input_is_logits,
+                                              std::optional<c10::string_view> post_sample,
+                                              std::optional<at::Generator>) {
+  constexpr const char* kOp = "npu_top_k_top_p_sample";
+  check_floating(kOp, "logits", logits);
+  check_dims(kOp, "logits", logits, 2, 2);
+  check_rows(kOp, "top_k", top_k, logits);
+  check_rows(kOp, "top_p", top_p, logits);
+  TORCH_CHECK(!post_sample || *post_sample == "qSample", kOp, ": post_sample is \"", *post_sample,
+              "\", allowed is \"qSample\"");
+  const auto [sorted, places] = at::sort(wide(logits), /*stable=*/true, -1, /*descending=*/true);
+  const Tensor probs = input_is_logits.value_or(true) ? sorted.softmax(-1) : sorted;
+  const Tensor dropped = allowed(probs, {top_k, top_p, min_ps ? *min_ps : Tensor()}).logical_not();
+  Tensor rated = probs.masked_fill(dropped, 0);
+  rated = rated / rated.sum(-1, true);
+  if (q) {
+    check_same_shape(kOp, "q", *q, "logits", logits);
+    rated = rated / (wide(*q).gather(-1, places).abs() + eps.value_or(1e-8));
+  }
+  const Tensor best = rated.masked_fill(dropped, kNever).argmax(-1, true);
+  const Tensor masked = at::empty_like(sorted).scatter(-1, places, sorted.masked_fill(dropped, kNever));
+  return {places.gather(-1, best).squeeze(-1), masked.to(at::kFloat)};
+}
+
+}  // namespace
+
+void define_sampling(Definitions& npu) {
+  npu.composed("npu_top_k_top_p", &top_k_top_p,
+               "logits, with -inf for those below the k-th greatest of the row, and of the others for the smallest "
+               "whose probabilities "
+               "sum up to at most 1 - p, but for the greatest (Holtzman et al., 2020)");
+  npu.composed("npu_top_k_top_p_sample", &top_k_top_p_sample,
+               "Of the top_k greatest logits of a row (all where top_k <= 0), those before which the probabilities sum "
+               "up to less than "
+               "top_p, and that are at least min_ps times the greatest. Results: the place of the greatest probability "
+               "/ (|q| + eps) "
+               "(without q: of the greatest), which is a sample where q is exponentially distributed (Gumbel, 1954), "
+               "in int64; and the "
+               "logits, -inf where not allowed, in float32");
+}
+
+}  // namespace npugraph::npu_ops

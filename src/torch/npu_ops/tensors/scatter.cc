@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates of parts of tensors.
+#include <vector>
+
+#include "torch/npu_ops/parts/rows.h"
+#include "torch/npu_ops/quantisation/quantisation.h"
+#include "torch/npu_ops/tensors/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+Tensor& update_spans(const char* op, Tensor& input, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  check_dims(op, "input", input, 2, 8);
+  check_dims(op, "updates", updates, input.dim(), input.dim());
+  check_dims(op, "indices", indices, 1, 2);
+  axis = at::maybe_wrap_dim(axis, input.dim());
+  TORCH_CHECK(axis > 0, op, ": axis is 0, along which indices are");
+  TORCH_CHECK(indices.dim() == 1 || indices.sym_size(1) == 2, op, ": indices has shape ", indices.sym_sizes(),
+              ", allowed are (n) and (n, 2)");
+  const c10::SymInt count = updates.sym_size(axis);
+  const Tensor row = indices.dim() == 2 ? indices.select(1, 0) : at::arange(updates.sym_size(0), indices.options());
+  const Tensor start = indices.dim() == 2 ? indices.select(1, 1) : indices;
+  const Tensor rows = row.unsqueeze(-1).expand_symint({row.sym_size(0), count}).flatten();
+  put_rows(input.movedim(axis, 1), {rows, spans(start, count)}, updates.movedim(axis, 1).flatten(0, 1));
+  return input;
+}
+
+Tensor& scatter_update_(Tensor& input, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  return update_spans("scatter_update_", input, indices, updates, axis);
+}
+
+Tensor scatter_update(const Tensor& input, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  Tensor out = input.clone();
+  return update_spans("scatter_update", out, indices, updates, axis);
+}
+
+Tensor& update_places(const char* op, Tensor& input, const Tensor& indices, const Tensor& updates) {
+  check_dims(op, "indices", indices, 1, 8);
+  const Tensor places = indices.dim() == 1 ? indices.unsqueeze(0) : indices.flatten(0, -2);
+  TORCH_CHECK(places.sym_size(1) <= input.dim(), op, ": the last dimension of indices has size ", places.sym_size(1),
+              ", and input ", input.dim(), " dimensions");
+  c10::SymDimVector shape{places.sym_size(0)};
+  const auto rest = input.sym_sizes().slice(static_cast<size_t>(places.sym_size(1).guard_int(__FILE__, __LINE__)));
+  shape.insert(shape.end(), rest.begin(), rest.end());
+  put_rows(input, places.unbind(1), updates.reshape_symint(shape));
+  return input;
+}
+
+Tensor& scatter_nd_update_(Tensor& input, const Tensor& indices, const Tensor& updates) {
+  return update_places("npu_scatter_nd_update_", input, indices, updates);
+}
+
+Tensor scatter_nd_update(const Tensor& input, const Tensor& indices, const Tensor& updates) {
+  Tensor out = input.clone();
+  return update_places("npu_scatter_nd_update", out, indices, updates);
+}
+
+// `factor`, along `axis` of `like` where it has one dimension.
+Tensor along_axis(const Tensor& factor, const Tensor& like, int64_t axis) {
+  if (!factor.defined() || factor.dim() != 1) return factor;
+  std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
+  shape[static_cast<size_t>(at::maybe_wrap_dim(axis, like.dim()))] = -1;
+  return factor.reshape(shape);
+}
+
+Tensor& quant_update(const char* op, Tensor& input, const Tensor& indices, const Tensor& updates,
+                     const Tensor& quant_scales, const OptionalTensor& quant_zero_points, int64_t axis,
+                     int64_t quant_axis, c10::string_view reduce, std::optional<c10::string_view> round_mode) {
+  check_type(op, "input", input, {at::kChar});
+  check_floating(op, "updates", updates);
+  TORCH_CHECK(reduce == "update", op, ": reduce is '", reduce, "', allowed is 'update'");
+  TORCH_CHECK(round_mode.value_or("rint") == "rint", op, ": round_mode is '", *round_mode, "', allowed is 'rint'");
+  const Tensor offset = along_axis(wide(quant_zero_points), updates, quant_axis);
+  const Tensor scale = along_axis(quant_scales, updates, quant_axis);
+  const Tensor values = statically_quantised(op, wide(updates), scale, offset, /*divide=*/true, QuantType{});
+  return update_spans(op, input, indices, values, axis);
+}
+
+Tensor& quant_scatter_(Tensor& input, const Tensor& indices, const Tensor& updates, const Tensor& quant_scales,
+                       const OptionalTensor& quant_zero_points, int64_t axis, int64_t quant_axis,
+                       c10::string_view reduce, std::optional<int64_t> /*dst_type: that of input*/,
+                       std::optional<c10::string_view> round_mode) {
+  return quant_update("npu_quant_scatter_", input, indices, updates, quant_scales, quant_zero_points, axis, quant_axis,
+                      reduce, round_mode);
+}
+
+Tensor quant_scatter(const Tensor& input, const Tensor& indices, const Tensor& updates, const Tensor& quant_scales,
+                     const OptionalTensor& quant_zero_points, int64_t axis, int64_t quant_axis, c10::string_view reduce,
+                     std::optional<int64_t> /*dst_type: that of input*/, std::optional<c10::string_view> round_mode) {
+  Tensor out = input.clone();
+  return quant_update("npu_quant_scatter", out, indices, updates, quant_scales, quant_zero_points, axis, quant_axis,
+                      reduce, round_mode);
+}
+
+Tensor scatter(const Tensor& input, const Tensor& indices, const Tensor& updates, int64_t dim) {
+  check_same_shape("npu_scatter", "updates", updates, "indices", indices);
+  return at::scatter(input, dim, indices.to(at::kLong).unsqueeze(dim), updates.unsqueeze(dim));
+}
+
+// Item i of `updates`, at indices[i] along `axis` of inputs[i], where mask[i] is not 0.
+void update_list(const char* op, at::TensorList inputs, const Tensor& indices, const Tensor& updates,
+                 const OptionalTensor& mask, c10::string_view reduce, int64_t axis) {
+  TORCH_CHECK(reduce == "update", op, ": reduce is '", reduce, "', allowed is 'update'");
+  TORCH_CHECK(!inputs.empty() && updates.dim() == inputs[0].dim() + 1, op, ": updates has ", updates.dim(),
+              " dimensions, one more than each of input is allowed");
+  check_dims(op, "indices", indices, 1, 1);
+  const int64_t along = at::maybe_wrap_dim(axis, inputs[0].dim());
+  Tensor starts = indices;
+  if (mask && mask->defined()) starts = at::where(mask->ne(0), indices, -1);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto item = static_cast<int64_t>(i);
+    const Tensor rows = updates.select(0, item).movedim(along, 0);
+    put_rows(inputs[i].movedim(along, 0), {spans(starts.narrow(0, item, 1), rows.sym_size(0))}, rows);
+  }
+}
+
+void scatter_list_(at::TensorList input, const Tensor& indices, const Tensor& updates, const OptionalTensor& mask,
+                   c10::string_view reduce, int64_t axis) {
+  update_list("npu_scatter_list_", input, indices, updates, mask, reduce, axis);
+}
+
+std::vector<Tensor> scatter_list(at::TensorList input, const Tensor& indices, const Tensor& updates,
+                                 const OptionalTensor& mask, c10::string_view reduce, int64_t axis) {
+  std::vector<Tensor> out;
+  for (const Tensor& each : input) out.push_back(each.clone());
+  update_list("npu_scatter_list", out, indices, updates, mask, reduce, axis);
+  return out;
+}
+
+}  // namespace
+
+void define_scatter(Definitions& npu) {
+  npu.composite(
+      "scatter_update_", &scatter_update_,
+      "Item i of updates into item i of input, from indices[i] on along axis; indices of shape (n, 2) name the "
+      "item, too. Indices below 0 are skipped");
+  npu.composite("scatter_update", &scatter_update, "scatter_update_ of a copy of input");
+  npu.composite(
+      "npu_scatter_nd_update_", &scatter_nd_update_,
+      "input[indices[i]] = updates[i], indices[i] for the first dimensions (scatter_nd of TensorFlow). Indices "
+      "below 0 are skipped");
+  npu.composite("npu_scatter_nd_update", &scatter_nd_update, "npu_scatter_nd_update_ of a copy of input");
+  npu.composite("npu_quant_scatter_", &quant_scatter_,
+                "scatter_update_ of round(updates / quant_scales + quant_zero_points), these along quant_axis");
+  npu.composite("npu_quant_scatter", &quant_scatter, "npu_quant_scatter_ of a copy of input");
+  npu.composed("npu_scatter", &scatter, "torch.scatter of one value for each place of the other dimensions");
+  npu.composed("npu_scatter_list_", &scatter_list_,
+               "updates[i] into input[i], from indices[i] on along axis, where mask[i] is not 0");
+  npu.composite("npu_scatter_list", &scatter_list, "npu_scatter_list_ of copies of input");
+}
+
+}  // namespace npugraph::npu_ops

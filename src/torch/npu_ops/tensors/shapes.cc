@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that move, select and shape elements. Their results have memory of their own.
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/tensors/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::SymInt;
+
+Tensor own(const Tensor& view) { return view.clone(at::MemoryFormat::Contiguous); }
+
+// Writes the result of an operator into `out`, which has its shape.
+Tensor& put(const char* op, Tensor& out, const Tensor& result) {
+  check_same_shape(op, "out", out, "the result", result);
+  return out.copy_(result);
+}
+
+void check_each_dim(const char* op, const char* name, size_t given, const Tensor& input) {
+  TORCH_CHECK(static_cast<int64_t>(given) == input.dim(), op, ": ", name, " has ", given, " elements, input has ",
+              input.dim(), " dimensions");
+}
+
+Tensor one_hot(const Tensor& input, int64_t axis, int64_t depth, const at::Scalar& on_value,
+               const at::Scalar& off_value) {
+  check_type("npu_one_hot", "input", input, {at::kInt, at::kLong, at::kByte});
+  TORCH_CHECK(depth >= 1, "npu_one_hot: depth is ", depth, ", allowed are 1 and more");
+  const Tensor hot = input.unsqueeze(-1) == at::arange(depth, input.options());
+  const auto options = input.options().dtype(at::kFloat);
+  const Tensor out = at::where(hot, at::scalar_tensor(on_value, options), at::scalar_tensor(off_value, options));
+  return out.movedim(-1, axis).contiguous();
+}
+
+Tensor pad(const Tensor& input, at::IntArrayRef paddings) {
+  TORCH_CHECK(static_cast<int64_t>(paddings.size()) == 2 * input.dim(), "npu_pad: paddings has ", paddings.size(),
+              " elements, allowed are two for each of the ", input.dim(), " dimensions of input");
+  std::vector<int64_t> from_last;
+  for (int64_t dim = input.dim() - 1; dim >= 0; --dim) {
+    from_last.push_back(paddings[2 * dim]);
+    from_last.push_back(paddings[2 * dim + 1]);
+  }
+  return at::constant_pad_nd(input, from_last, 0);
+}
+
+Tensor slice(const Tensor& input, at::IntArrayRef offsets, at::IntArrayRef size) {
+  check_each_dim("npu_slice", "offsets", offsets.size(), input);
+  check_each_dim("npu_slice", "size", size.size(), input);
+  Tensor out = input;
+  for (int64_t dim = 0; dim < input.dim(); ++dim)
+    out = out.narrow_symint(dim, offsets[dim], size[dim] < 0 ? input.sym_size(dim) - offsets[dim] : SymInt(size[dim]));
+  return own(out);
+}
+
+Tensor& slice_out(const Tensor& input, at::IntArrayRef offsets, at::IntArrayRef size, Tensor& out) {
+  return put("npu_slice", out, slice(input, offsets, size));
+}
+
+Tensor transpose(const Tensor& input, at::IntArrayRef perm, bool) { return own(input.permute(perm)); }
+
+Tensor& transpose_out(const Tensor& input, at::IntArrayRef perm, bool, Tensor& out) {
+  return put("npu_transpose", out, input.permute(perm));
+}
+
+Tensor broadcast(const Tensor& input, at::IntArrayRef size) { return own(input.expand(size)); }
+
+Tensor& broadcast_out(const Tensor& input, at::IntArrayRef size, Tensor& out) {
+  return put("npu_broadcast", out, input.expand(size));
+}
+
+Tensor reshape(const Tensor& input, at::IntArrayRef shape, bool) { return own(input.reshape(shape)); }
+
+Tensor& reshape_out(const Tensor& input, at::IntArrayRef shape, bool, Tensor& out) {
+  return put("npu_reshape", out, input.reshape(shape));
+}
+
+Tensor confusion_transpose(const Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape, bool transpose_first) {
+  return own(transpose_first ? input.permute(perm).reshape(shape) : input.reshape(shape).permute(perm));
+}
+
+Tensor confusion_transpose_backward(const Tensor& grad, at::IntArrayRef perm, at::SymIntArrayRef shape,
+                                    bool transpose_first) {
+  std::vector<int64_t> back(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) back[at::maybe_wrap_dim(perm[i], perm.size())] = i;
+  if (!transpose_first) return own(grad.permute(back).reshape_symint(shape));
+  std::vector<SymInt> permuted;
+  for (const int64_t dim : perm) permuted.push_back(shape[at::maybe_wrap_dim(dim, shape.size())]);
+  return own(grad.reshape_symint(permuted).permute(back));
+}
+
+Tensor stride_copy(const Tensor& input, at::IntArrayRef shape, at::IntArrayRef stride, const at::Scalar& offset) {
+  return own(input.as_strided(shape, stride, offset.toLong()));
+}
+
+Tensor& stride_copy_out(const Tensor& input, at::IntArrayRef shape, at::IntArrayRef stride, const at::Scalar& offset,
+                        Tensor& out) {
+  return put("npu_stride_copy", out, input.as_strided(shape, stride, offset.toLong()));
+}
+
+Tensor& view_copy(Tensor& input, const Tensor& other, bool non_blocking) { return input.copy_(other, non_blocking); }
+
+Tensor sort_v2(const Tensor& input, int64_t dim, bool descending) {
+  return std::get<0>(at::sort(input, /*stable=*/true, dim, descending));
+}
+
+Tensor& sort_v2_out(const Tensor& input, int64_t dim, bool descending, Tensor& out) {
+  return put("npu_sort_v2", out, sort_v2(input, dim, descending));
+}
+
+// Groups of 16 channels, as in the format NC1HWC0; the last one is filled up with zeros.
+Tensor groups_of_channels(const Tensor& x, int64_t first, int64_t count) {
+  constexpr int64_t kGroup = 16;
+  const SymInt missing = (SymInt((first + count) * kGroup) - x.sym_size(1)).max(0);
+  return longer(x, 1, missing).narrow(1, first * kGroup, count * kGroup);
+}
+
+Tensor stride_add(const Tensor& input, const Tensor& other, const at::Scalar& offset1, const at::Scalar& offset2,
+                  const at::Scalar& c1_len) {
+  check_dims("npu_stride_add", "input", input, 2, 5);
+  check_dims("npu_stride_add", "other", other, 2, 5);
+  return groups_of_channels(input, offset1.toLong(), c1_len.toLong()) +
+         groups_of_channels(other, offset2.toLong(), c1_len.toLong());
+}
+
+Tensor& one(Tensor& input) { return input.fill_(1); }
+
+void prefetch(const Tensor&, const OptionalTensor&, int64_t, int64_t) {}
+
+}  // namespace
+
+void define_shapes(Definitions& npu) {
+  npu.composed("npu_broadcast", &broadcast, "input, expanded to size");
+  npu.composite("npu_broadcast.out", &broadcast_out, "npu_broadcast into out");
+  npu.composed("npu_confusion_transpose", &confusion_transpose,
+               "input permuted and then shaped (transpose_first), or shaped and then permuted");
+  npu.composed("npu_confusion_transpose_backward", &confusion_transpose_backward,
+               "The gradient of npu_confusion_transpose; shape is that of its input");
+  npu.composed(
+      "npu_one_hot", &one_hot,
+      "on_value where the place along a new dimension of size depth is the element, off_value elsewhere, in float32; "
+      "num_classes is the new dimension");
+  npu.composed("npu_pad", &pad,
+               "Zeros around input: paddings has how many before and after, from the first dimension on");
+  npu.composed("npu_prefetch", &prefetch, "Nothing: the host's caches fetch by themselves");
+  npu.composed("npu_reshape", &reshape, "A copy of input in another shape");
+  npu.composite("npu_reshape.out", &reshape_out, "npu_reshape into out");
+  npu.composed("npu_slice", &slice, "size elements from offsets on; all that follow where size is -1");
+  npu.composite("npu_slice.out", &slice_out, "npu_slice into out");
+  npu.composed("npu_sort_v2", &sort_v2, "The elements along dim in order, without their places");
+  npu.composite("npu_sort_v2.out", &sort_v2_out, "npu_sort_v2 into out");
+  npu.composed("npu_stride_add", &stride_add,
+               "The sum of c1_len groups of 16 channels of input from group offset1, and of other from group offset2 "
+               "on (NC1HWC0)");
+  npu.composed("npu_stride_copy", &stride_copy, "A copy of torch.as_strided(input, shape, stride, storage_offset)");
+  npu.composite("npu_stride_copy.out", &stride_copy_out, "npu_stride_copy into out");
+  npu.composed("npu_transpose", &transpose, "A contiguous copy of input with permuted dimensions");
+  npu.composite("npu_transpose.out", &transpose_out, "npu_transpose into out");
+  npu.composite("npu_view_copy", &view_copy, "Writes other into input");
+  npu.composite("one_", &one, "Writes ones");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of Fourier transforms.
+#include <vector>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/tensors/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+// Each coefficient of the half that was given stands for its conjugate, too, but for the first and, of an even length, the last.
+Tensor fft_c2r_backward(const Tensor& grad, at::IntArrayRef dim, int64_t normalization) {
+  TORCH_CHECK(!dim.empty(), "fft_c2r_backward: dim has no element");
+  const Tensor half = at::_fft_r2c(grad, dim, normalization, /*onesided=*/true);
+  const c10::SymInt stored = half.sym_size(dim.back());
+  const Tensor place = count_up(grad, stored);
+  const Tensor twice = (place > 0).logical_and(place <= at::Scalar(grad.sym_size(dim.back()) - stored));
+  std::vector<c10::SymInt> sizes(grad.dim(), 1);
+  sizes[at::maybe_wrap_dim(dim.back(), grad.dim())] = stored;
+  return half * (twice.to(grad.scalar_type()) + 1).view_symint(sizes);
+}
+
+Tensor fft_r2c_backward(const Tensor& grad, at::IntArrayRef dim, int64_t normalization, bool onesided,
+                        int64_t last_dim_size) {
+  TORCH_CHECK(!dim.empty(), "fft_r2c_backward: dim has no element");
+  const Tensor whole = onesided ? longer(grad, dim.back(), last_dim_size - grad.sym_size(dim.back())) : grad;
+  return at::real(at::_fft_c2c(whole, dim, normalization, /*forward=*/false)).clone(at::MemoryFormat::Contiguous);
+}
+
+}  // namespace
+
+void define_spectra(Definitions& npu) {
+  npu.composed("fft_c2r_backward", &fft_c2r_backward,
+               "The gradient of a transform from one half of a spectrum to real numbers");
+  npu.composed("fft_r2c_backward", &fft_r2c_backward,
+               "The gradient of a transform of real numbers, last_dim_size of them along the last of dim");
+}
+
+}  // namespace npugraph::npu_ops

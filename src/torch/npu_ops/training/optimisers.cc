@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of optimisers. `out` has the variable and its two moments, which are written; overloads without it are given none, so
+// that their sizes alone are known.
+#include <cmath>
+#include <tuple>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/training/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using at::Scalar;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+struct State {
+  Tensor var, m, v;  // in float32
+};
+
+State state_of(const char* op, at::TensorList out, const Tensor& grad) {
+  TORCH_CHECK(out.size() == 3, op, ": out has ", out.size(), " tensors, allowed are var, m and v");
+  check_floating(op, "grad", grad);
+  for (const Tensor& tensor : out) check_same_shape(op, "out", tensor, "grad", grad);
+  return {wide(out[0]), wide(out[1]), wide(out[2])};
+}
+
+Three written(at::TensorList out, const State& state) {
+  return {Tensor(out[0]).copy_(state.var), Tensor(out[1]).copy_(state.m), Tensor(out[2]).copy_(state.v)};
+}
+
+// The exponential averages of the gradient and of its square.
+void average(State& state, const Tensor& grad, const Scalar& beta1, const Scalar& beta2) {
+  state.m = state.m * beta1 + grad * (1 - beta1.toDouble());
+  state.v = state.v * beta2 + grad.square() * (1 - beta2.toDouble());
+}
+
+Three apply_adam(const Scalar& beta1_power, const Scalar& beta2_power, const Scalar& lr, const Scalar& beta1,
+                 const Scalar& beta2, const Scalar& epsilon, const Tensor& grad, std::optional<bool>,
+                 std::optional<bool> use_nesterov, at::TensorList out) {
+  State state = state_of("npu_apply_adam", out, grad);
+  const Tensor exact = wide(grad);
+  average(state, exact, beta1, beta2);
+  const double rate = lr.toDouble() * std::sqrt(1 - beta2_power.toDouble()) / (1 - beta1_power.toDouble());
+  const Tensor step = use_nesterov.value_or(false) ? state.m * beta1 + exact * (1 - beta1.toDouble()) : state.m;
+  state.var = state.var - step * rate / (state.v.sqrt() + epsilon);
+  return written(out, state);
+}
+
+Three apply_adam_w(const Scalar& beta1_power, const Scalar& beta2_power, const Scalar& lr, const Scalar& weight_decay,
+                   const Scalar& beta1, const Scalar& beta2, const Scalar& epsilon, const Tensor& grad,
+                   const OptionalTensor& max_grad_norm, std::optional<bool> amsgrad, std::optional<bool> maximize,
+                   at::TensorList out) {
+  constexpr const char* kOp = "npu_apply_adam_w";
+  State state = state_of(kOp, out, grad);
+  TORCH_CHECK(!amsgrad.value_or(false) || max_grad_norm, kOp, ": amsgrad asks for max_grad_norm");
+  average(state, maximize.value_or(false) ? -wide(grad) : wide(grad), beta1, beta2);
+  const Tensor v = amsgrad.value_or(false) ? at::maximum(wide(*max_grad_norm), state.v) : state.v;
+  const Tensor denominator = (v / (1 - beta2_power.toDouble())).sqrt() + epsilon;
+  const double rate = lr.toDouble() / (1 - beta1_power.toDouble());
+  state.var = state.var * (1 - lr.toDouble() * weight_decay.toDouble()) - state.m * rate / denominator;
+  if (amsgrad.value_or(false)) Tensor(*max_grad_norm).copy_(v);
+  return written(out, state);
+}
+
+Three bert_apply_adam(const Scalar& lr, const Scalar& beta1, const Scalar& beta2, const Scalar& epsilon,
+                      const Tensor& grad, const Scalar& max_grad_norm, const Scalar& global_grad_norm,
+                      const Scalar& weight_decay, const std::optional<Scalar>&, int64_t adam_mode, at::TensorList out) {
+  constexpr const char* kOp = "npu_bert_apply_adam";
+  State state = state_of(kOp, out, grad);
+  check_choice(kOp, "adam_mode", adam_mode, {0});
+  const double limit = max_grad_norm.toDouble(), norm = global_grad_norm.toDouble();
+  average(state, limit > 0 && norm > limit ? wide(grad) * (limit / norm) : wide(grad), beta1, beta2);
+  const Tensor step = state.m / (state.v.sqrt() + epsilon) + state.var * weight_decay;
+  state.var = state.var - step * lr;
+  return written(out, state);
+}
+
+Three state_like(const Tensor& grad) {
+  const auto one = [&] { return grad.new_empty_symint(grad.sym_sizes()); };
+  return {one(), one(), one()};
+}
+
+Three apply_adam_sizes(const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&,
+                       const Tensor& grad, std::optional<bool>, std::optional<bool>) {
+  return state_like(grad);
+}
+
+Three apply_adam_w_sizes(const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Scalar&,
+                         const Scalar&, const Tensor& grad, const OptionalTensor&, std::optional<bool>,
+                         std::optional<bool>) {
+  return state_like(grad);
+}
+
+Three bert_apply_adam_sizes(const Scalar&, const Scalar&, const Scalar&, const Scalar&, const Tensor& grad,
+                            const Scalar&, const Scalar&, const Scalar&, const std::optional<Scalar>&, int64_t) {
+  return state_like(grad);
+}
+
+}  // namespace
+
+void define_optimisers(Definitions& npu) {
+  npu.composite("npu_apply_adam.out", &apply_adam,
+                "A step of Adam (Kingma and Ba, 2015): out is var, m and v; var -= lr * sqrt(1 - beta2_power) / (1 - "
+                "beta1_power) * m / "
+                "(sqrt(v) + epsilon); with use_nesterov beta1 * m + (1 - beta1) * grad in the place of m");
+  npu.composite("npu_apply_adam_w.out", &apply_adam_w,
+                "A step of AdamW (Loshchilov and Hutter, 2019) as torch.optim.AdamW takes it: out is var, m and v; the "
+                "powers of the "
+                "betas are those of this step; with amsgrad max_grad_norm is the greatest v so far, and written");
+  npu.composite(
+      "npu_bert_apply_adam.out", &bert_apply_adam,
+      "A step of BERT's Adam (Devlin et al., 2019): out is var, m and v; grad is scaled to max_grad_norm where "
+      "global_grad_norm is greater; var -= lr * (m / (sqrt(v) + epsilon) + weight_decay * var), with no correction of "
+      "bias");
+  npu.shaped("npu_apply_adam", &apply_adam_sizes);
+  npu.shaped("npu_apply_adam_w", &apply_adam_w_sizes);
+  npu.shaped("npu_bert_apply_adam", &bert_apply_adam_sizes);
+}
+
+}  // namespace npugraph::npu_ops

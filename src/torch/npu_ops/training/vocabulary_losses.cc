@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cross entropy whose logits are a product, of a part of the vocabulary (Megatron-LM: Shoeybi et al., 2019). In float32.
+#include <tuple>
+
+#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/training/families.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+constexpr int64_t kBitsInByte = 8;
+
+// One bit for each of `flags`, [rows], the first in the lowest bit of the first byte; the last byte is filled with 0.
+Tensor packed(const Tensor& flags) {
+  const c10::SymInt rows = flags.sym_size(0), bytes = (rows + kBitsInByte - 1) / kBitsInByte;
+  return pack_bits(longer(flags, 0, bytes * kBitsInByte - rows));
+}
+
+void check_product(const char* op, const Tensor& input, const Tensor& weight) {
+  check_floating(op, "input", input);
+  check_type(op, "weight", weight, {input.scalar_type()});
+  check_dims(op, "input", input, 2, 2);
+  check_dims(op, "weight", weight, 2, 2);
+  TORCH_CHECK(input.sym_size(1) == weight.sym_size(1), op, ": input has ", input.sym_size(1),
+              " columns, and weight has ", weight.sym_size(1));
+}
+
+using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+Six linear_online_max_sum(const Tensor& input, const Tensor& weight, const Tensor& target, int64_t vocab_start_index,
+                          int64_t vocab_end_index, bool return_logits) {
+  const char* op = "npu_fused_linear_online_max_sum";
+  check_product(op, input, weight);
+  check_dims(op, "target", target, 1, 1);
+  check_type(op, "target", target, {at::kLong, at::kInt});
+  TORCH_CHECK(vocab_start_index >= 0 && vocab_end_index >= vocab_start_index, op, ": vocab_start_index is ",
+              vocab_start_index, " and vocab_end_index ", vocab_end_index,
+              ", allowed are 0 and more, and no less than the start");
+  const Tensor place = target - vocab_start_index;
+  const Tensor is_elsewhere =
+      place.lt(0).logical_or(target.gt(vocab_end_index)).logical_or(place.ge(c10::Scalar(weight.sym_size(0))));
+  const Tensor masked_target = place.masked_fill(is_elsewhere, 0);
+  const Tensor logits = wide(input).matmul(wide(weight).t());
+  const Tensor max = logits.amax(1);
+  const Tensor shifted = logits - max.unsqueeze(1);
+  const Tensor predicted =
+      shifted.gather(1, masked_target.to(at::kLong).unsqueeze(1)).squeeze(1).masked_fill(is_elsewhere, 0);
+  return {max,           shifted.exp().sum(1),
+          predicted,     packed(is_elsewhere),
+          masked_target, return_logits ? logits.to(input.scalar_type()) : input.new_empty({0})};
+}
+
+Tensor softmax_of(const char* op, const Tensor& input, const Tensor& weight, const OptionalTensor& logits_max,
+                  const OptionalTensor& sum_exp_logits, const OptionalTensor& softmax) {
+  if (softmax && softmax->defined()) return wide(*softmax);
+  TORCH_CHECK(logits_max && sum_exp_logits, op, ": softmax is needed, or logits_max and sum_exp_logits");
+  const Tensor logits = wide(input).matmul(wide(weight).t());
+  return (logits - logits_max->unsqueeze(1)).exp() / sum_exp_logits->unsqueeze(1);
+}
+
+std::tuple<Tensor, Tensor> linear_cross_entropy_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                                         const Tensor& target_mask, const Tensor& masked_target,
+                                                         double label_smoothing, const OptionalTensor& logits_max,
+                                                         const OptionalTensor& sum_exp_logits,
+                                                         const OptionalTensor& softmax) {
+  const char* op = "npu_fused_linear_cross_entropy_loss_with_max_sum_backward";
+  check_product(op, input, weight);
+  check_dims(op, "grad", grad, 1, 1);
+  TORCH_CHECK(label_smoothing == 0, op, ": label_smoothing is ", label_smoothing, ", allowed is 0");
+  const Tensor place = masked_target.to(at::kLong).unsqueeze(1);
+  const Tensor is_here = unpack_bits(target_mask).narrow_symint(0, 0, masked_target.sym_size(0)).logical_not();
+  const Tensor probability = softmax_of(op, input, weight, logits_max, sum_exp_logits, softmax);
+  const Tensor less_own = probability.scatter_add(1, place, is_here.to(probability.scalar_type()).neg().unsqueeze(1));
+  const Tensor of_logits = less_own * wide(grad).unsqueeze(1);
+  return {of_logits.matmul(wide(weight)).to(input.scalar_type()),
+          of_logits.t().matmul(wide(input)).to(weight.scalar_type())};
+}
+
+}  // namespace
+
+void define_vocabulary_losses(Definitions& npu) {
+  npu.composed(
+      "npu_fused_linear_online_max_sum", &linear_online_max_sum,
+      "of logits = input @ weight^T, whose columns are those of the vocabulary from vocab_start_index up to "
+      "vocab_end_index (that of the last column, or the one after it), for each row: the largest, the sum of exp(logit "
+      "- largest), the logit of target less the largest (0 where target is not among the columns); bits that are 1 "
+      "where it is not, the first in the lowest bit; the column of target (0 where there is none); and, with "
+      "return_logits, logits, else an empty tensor (Megatron-LM's cross entropy over a divided vocabulary: Shoeybi et "
+      "al., 2019)");
+  npu.composed("npu_fused_linear_cross_entropy_loss_with_max_sum_backward", &linear_cross_entropy_backward,
+               "gradients for input and weight of npu_fused_cross_entropy_loss_with_max_sum of "
+               "npu_fused_linear_online_max_sum: of logits, grad * (softmax - 1 at masked_target, where its bit of "
+               "target_mask is 0). softmax, or else exp(input @ weight^T - logits_max) / sum_exp_logits");
+}
+
+}  // namespace npugraph::npu_ops

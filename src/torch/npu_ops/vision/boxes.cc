@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu_ops/vision/boxes.h"
+
+#include <cmath>
+#include <vector>
+
+#include "torch/npu_ops/vision/families.h"
+
+namespace npugraph::npu_ops {
+
+void check_boxes(const char* op, const char* name, const Tensor& boxes, int64_t dim) {
+  check_floating(op, name, boxes);
+  check_dims(op, name, boxes, 2, 2);
+  TORCH_CHECK(boxes.sym_size(dim) == 4, op, ": ", name, " has shape ", boxes.sym_sizes(),
+              ", allowed is 4 in dimension ", dim);
+}
+
+Box box_of(const Tensor& boxes, int64_t dim, bool is_centre) {
+  const auto parts = wide(boxes).unbind(dim);
+  if (!is_centre) return {parts[0], parts[1], parts[2], parts[3]};
+  const Tensor half_width = parts[2] / 2, half_height = parts[3] / 2;
+  return {parts[0] - half_width, parts[1] - half_height, parts[0] + half_width, parts[1] + half_height};
+}
+
+Tensor intersection(const Box& a, const Box& b) {
+  const Tensor width = (at::minimum(a.x1, b.x1) - at::maximum(a.x0, b.x0)).clamp_min(0);
+  return width * (at::minimum(a.y1, b.y1) - at::maximum(a.y0, b.y0)).clamp_min(0);
+}
+
+Box hull(const Box& a, const Box& b) {
+  return {at::minimum(a.x0, b.x0), at::minimum(a.y0, b.y0), at::maximum(a.x1, b.x1), at::maximum(a.y1, b.y1)};
+}
+
+Tensor ratio(const Tensor& part, const Tensor& whole) { return part / whole.masked_fill(whole == 0, 1); }
+
+Tensor overlap(const Box& a, const Box& b, int64_t mode) {
+  const Tensor both = intersection(a, b);
+  return ratio(both, mode == 1 ? b.area() + at::zeros_like(both) : a.area() + b.area() - both);
+}
+
+Tensor distance(const Box& a, const Box& b) {
+  return ((a.x0 + a.x1 - b.x0 - b.x1) / 2).square() + ((a.y0 + a.y1 - b.y0 - b.y1) / 2).square();
+}
+
+Tensor diagonal(const Box& box) { return box.width().square() + box.height().square(); }
+
+Tensor angle(const Box& box) { return at::atan(ratio(box.width(), box.height())); }
+
+Tensor shape_penalty(const Tensor& difference) { return difference.square() * (4 / (M_PI * M_PI)); }
+
+Tensor shape_weight(const Tensor& penalty, const Tensor& share) { return ratio(penalty, 1 - share + penalty); }
+
+namespace {
+
+Box with_dim(const Box& box, int64_t dim) {
+  return {box.x0.unsqueeze(dim), box.y0.unsqueeze(dim), box.x1.unsqueeze(dim), box.y1.unsqueeze(dim)};
+}
+
+}  // namespace
+
+BoxPairs pairs_of(const Comparison& how, const char* name, const Tensor& boxes, const Tensor& gtboxes) {
+  check_boxes(how.op, name, boxes, how.dim);
+  check_boxes(how.op, "gtboxes", gtboxes, how.dim);
+  check_choice(how.op, "mode", how.mode, {0, 1});
+  const Box a = box_of(boxes, how.dim, how.trans), b = box_of(gtboxes, how.dim, how.trans);
+  if (how.is_cross) return {with_dim(a, 1), with_dim(b, 0)};
+  check_same_shape(how.op, "gtboxes", gtboxes, name, boxes);
+  return {a, b};
+}
+
+namespace {
+
+using Two = std::tuple<Tensor, Tensor>;
+
+Tensor iou_of(const char* op, const Tensor& boxes, const Tensor& gtboxes, int64_t mode) {
+  const auto [box, gt] = pairs_of({op, 1, false, true, mode}, "bboxes", boxes, gtboxes);
+  return overlap(box, gt, mode).t().contiguous().to(boxes.scalar_type());
+}
+
+Tensor iou(const Tensor& boxes, const Tensor& gtboxes, int64_t mode) { return iou_of("npu_iou", boxes, gtboxes, mode); }
+
+Tensor ptiou(const Tensor& boxes, const Tensor& gtboxes, int64_t mode) {
+  return iou_of("npu_ptiou", boxes, gtboxes, mode);
+}
+
+// Results of pairs have both dimensions: `dim` is the one that pairs of one place lack.
+Tensor as_matrix(const Tensor& result, const Comparison& how, const Tensor& boxes) {
+  return (how.is_cross ? result : result.unsqueeze(how.dim)).to(boxes.scalar_type());
+}
+
+Tensor giou(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode) {
+  const Comparison how = {"npu_giou", 1, trans, is_cross, mode};
+  const auto [a, b] = pairs_of(how, "input", boxes, gtboxes);
+  const Tensor whole = hull(a, b).area();
+  const Tensor joined = a.area() + b.area() - intersection(a, b);
+  return as_matrix(overlap(a, b, mode) - ratio(whole - joined, whole), how, boxes);
+}
+
+Tensor diou_of(const BoxPairs& pairs, int64_t mode) {
+  const auto& [a, b] = pairs;
+  return overlap(a, b, mode) - ratio(distance(a, b), diagonal(hull(a, b)));
+}
+
+Tensor diou(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode) {
+  const Comparison how = {"npu_diou", 0, trans, is_cross, mode};
+  return as_matrix(diou_of(pairs_of(how, "input", boxes, gtboxes), mode), how, boxes);
+}
+
+Two ciou_parts(const Comparison& how, const Tensor& boxes, const Tensor& gtboxes) {
+  const BoxPairs pairs = pairs_of(how, "input", boxes, gtboxes);
+  const auto& [a, b] = pairs;
+  const Tensor difference = angle(b) - angle(a);
+  const Tensor penalty = shape_penalty(difference);
+  // The weight is a number for gradients (Zheng et al., 2020).
+  const Tensor weight = shape_weight(penalty, overlap(a, b, how.mode)).detach();
+  return {as_matrix(diou_of(pairs, how.mode) - weight * penalty, how, boxes), as_matrix(difference, how, boxes)};
+}
+
+Two ciou_saving(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode, bool) {
+  return ciou_parts({"_npu_ciou", 0, trans, is_cross, mode}, boxes, gtboxes);
+}
+
+Tensor ciou(const Tensor& boxes, const Tensor& gtboxes, bool trans, bool is_cross, int64_t mode, bool) {
+  return std::get<0>(ciou_parts({"npu_ciou", 0, trans, is_cross, mode}, boxes, gtboxes));
+}
+
+Tensor bounding_box_encode(const Tensor& anchors, const Tensor& boxes, double m0, double m1, double m2, double m3,
+                           double s0, double s1, double s2, double s3) {
+  constexpr const char* kOp = "npu_bounding_box_encode";
+  check_boxes(kOp, "anchor_box", anchors, 1);
+  check_same_shape(kOp, "ground_truth_box", boxes, "anchor_box", anchors);
+  const Box a = box_of(anchors, 1, false), b = box_of(boxes, 1, false);
+  const Tensor width = a.width() + 1, height = a.height() + 1;
+  const Tensor x = (b.x0 + b.x1 - a.x0 - a.x1) / 2 / width, y = (b.y0 + b.y1 - a.y0 - a.y1) / 2 / height;
+  const Tensor w = ((b.width() + 1) / width).log(), h = ((b.height() + 1) / height).log();
+  return at::stack({(x - m0) / s0, (y - m1) / s1, (w - m2) / s2, (h - m3) / s3}, 1).to(anchors.scalar_type());
+}
+
+Tensor bounding_box_decode(const Tensor& rois, const Tensor& deltas, double m0, double m1, double m2, double m3,
+                           double s0, double s1, double s2, double s3, at::IntArrayRef max_shape,
+                           double wh_ratio_clip) {
+  constexpr const char* kOp = "npu_bounding_box_decode";
+  check_boxes(kOp, "rois", rois, 1);
+  check_same_shape(kOp, "deltas", deltas, "rois", rois);
+  TORCH_CHECK(max_shape.size() == 2, kOp, ": max_shape is ", max_shape, ", allowed are height and width");
+  const Box a = box_of(rois, 1, false);
+  const auto given = wide(deltas).unbind(1);
+  const double limit = std::abs(std::log(wh_ratio_clip));
+  const Tensor width = a.width() + 1, height = a.height() + 1;
+  const Tensor w = width * (given[2] * s2 + m2).clamp(-limit, limit).exp();
+  const Tensor h = height * (given[3] * s3 + m3).clamp(-limit, limit).exp();
+  const Tensor x = (a.x0 + a.x1) / 2 + width * (given[0] * s0 + m0),
+               y = (a.y0 + a.y1) / 2 + height * (given[1] * s1 + m1);
+  const double right = max_shape[1] - 1, bottom = max_shape[0] - 1;
+  return at::stack({(x - (w - 1) / 2).clamp(0, right), (y - (h - 1) / 2).clamp(0, bottom),
+                    (x + (w - 1) / 2).clamp(0, right), (y + (h - 1) / 2).clamp(0, bottom)},
+                   1)
+      .to(rois.scalar_type());
+}
+
+Tensor anchor_response_flags(const Tensor& boxes, at::IntArrayRef size, at::IntArrayRef stride, int64_t anchors) {
+  constexpr const char* kOp = "npu_anchor_response_flags";
+  check_boxes(kOp, "input", boxes, 1);
+  TORCH_CHECK(anchors >= 1, kOp, ": num_base_anchors is ", anchors, ", allowed are 1 and more");
+  const Box box = box_of(boxes, 1, false);
+  const Tensor x = ((box.x0 + box.x1) / 2 / stride[0]).floor().to(at::kLong);
+  const Tensor y = ((box.y0 + box.y1) / 2 / stride[1]).floor().to(at::kLong);
+  const int64_t cells = size[0] * size[1];
+  const Tensor inside = (x >= 0).logical_and(x < size[1]).logical_and(y >= 0).logical_and(y < size[0]);
+  const Tensor place = (y * size[1] + x).masked_fill(inside.logical_not(), cells);
+  const Tensor hit = place.new_zeros({cells + 1}).scatter(0, place, 1).narrow(0, 0, cells);
+  return hit.to(at::kByte).unsqueeze(1).expand({cells, anchors}).reshape(-1);
+}
+
+}  // namespace
+
+void define_boxes(Definitions& npu) {
+  npu.composed("_npu_ciou", &ciou_saving, "npu_ciou, and the difference of the angles atan(w / h)");
+  npu.composed("npu_anchor_response_flags", &anchor_response_flags,
+               "1 for the num_base_anchors anchors of each cell of a map of featmap_size (height, width) where the "
+               "centre of a box "
+               "(corners) is, 0 elsewhere, in uint8 (YOLO: Redmon et al., 2016)");
+  npu.composed("npu_bounding_box_decode", &bounding_box_decode,
+               "Boxes (corners, sizes x1 - x0 + 1) from what npu_bounding_box_encode gives, within max_shape (height, "
+               "width); logarithms "
+               "of sizes are within |log(wh_ratio_clip)| (Girshick et al., 2014)");
+  npu.composed("npu_bounding_box_encode", &bounding_box_encode,
+               "The distance of centres in sizes of the anchor and the logarithm of the ratio of sizes, less means, by "
+               "stds; boxes are "
+               "corners, sizes x1 - x0 + 1 (Girshick et al., 2014)");
+  npu.composed("npu_ciou", &ciou,
+               "npu_diou less alpha * v, v = (4 / pi^2) * (difference of atan(w / h))^2, alpha = v / (1 - iou + v) "
+               "(Zheng et al., 2020)");
+  npu.composed(
+      "npu_ciou_backward", &ciou_backward,
+      "Gradients of npu_ciou for both, where alpha is a number; atan_sub: the differences that _npu_ciou gives, "
+      "computed where it is None");
+  npu.composed(
+      "npu_diou", &diou,
+      "The overlap less (distance of centres / diagonal of the hull)^2 of boxes [4, N], as [1, N], with is_cross "
+      "[N, M]; trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Zheng et al., 2020)");
+  npu.composed("npu_diou_backward", &diou_backward, "Gradients of npu_diou for both");
+  npu.composed("npu_giou", &giou,
+               "The overlap less the share of the hull that neither box covers; boxes are [N, 4], the result [N, 1], "
+               "with is_cross [N, M]; "
+               "trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Rezatofighi et al., 2019)");
+  npu.composed("npu_giou_backward", &giou_backward, "Gradients of npu_giou for both");
+  npu.composed("npu_iou", &iou,
+               "intersection / union, or with mode 1 / gtboxes, of gtboxes [M, 4] with all bboxes [N, 4], corners, as "
+               "[M, N]; 0 where both "
+               "are empty");
+  npu.composed("npu_ptiou", &ptiou, "npu_iou");
+}
+
+}  // namespace npugraph::npu_ops
