@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,14 +17,14 @@ from npugraph.options import CompilerConfig, parse
 def get_npu_backend(
     *,
     compiler_config: CompilerConfig | None = None,
-    custom_decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] | None = None,
+    custom_decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] = MappingProxyType({}),
 ) -> Callable[..., Any]:
     """A backend for ``torch.compile(model, backend=...)`` with these options.
 
     ``custom_decompositions`` maps operators to functions that compute the same of other operators; they take their
     place before any pass sees the graph. ``TypeError`` for another kind of configuration.
     """
-    config = _checked_config(compiler_config)
+    config = checked_config(compiler_config)
     decompositions = dict(custom_decompositions or {})
 
     def npugraph_ex_backend(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -35,7 +36,7 @@ def get_npu_backend(
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:
     """``compile_fx`` with these options, as ``fw_compiler`` of ``torch._functorch.aot_autograd``."""
-    config = _checked_config(compiler_config)
+    config = checked_config(compiler_config)
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return compile_operators(gm, config)
@@ -53,9 +54,10 @@ def compile_fx(
     return compile_operators(gm, checked(options))
 
 
-def _checked_config(config: CompilerConfig | None) -> CompilerConfig:
+def checked_config(config: CompilerConfig | None, name: str = "compiler_config") -> CompilerConfig:
+    """``config``, or one of defaults for None. ``TypeError`` for another kind."""
     if config is None:
         return parse(None)
     if not isinstance(config, CompilerConfig):
-        raise TypeError(f"compiler_config is a CompilerConfig, got {config!r} ({type(config).__name__})")
+        raise TypeError(f"{name} is a CompilerConfig, got {config!r} ({type(config).__name__})")
     return config

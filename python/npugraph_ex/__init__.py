@@ -16,19 +16,24 @@ __all__ = [
     "logger",
     "register_replacement",
     "replacements",
+    "scope",
 ]
 
 __getattr__ = lazy_names(
     "npugraph_ex",
     {
         "compile_fx": "npugraph.compilers",
+        "configs": "npugraph_ex.configs",
         "core": "npugraph_ex.core",
         "get_compiler": "npugraph.compilers",
         "get_npu_backend": "npugraph.compilers",
         "inference": "npugraph_ex.inference",
         "logger": "npugraph.log",
+        "npu_fx_compiler": "npugraph_ex.npu_fx_compiler",
+        "patterns": "npugraph_ex.patterns",
         "register_replacement": "npugraph.fx.replacements",
         "replacements": "npugraph.fx.patterns",
+        "scope": "npugraph_ex.scope",
     },
 )
 

@@ -10,6 +10,7 @@ __getattr__ = lazy_names(
     {
         "core": "torchair.core",
         "logger": "npugraph.log",
+        "patterns": "torchair.patterns",
         "register_replacement": "npugraph.fx.replacements",
     },
 )

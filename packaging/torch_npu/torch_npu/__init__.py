@@ -76,7 +76,17 @@ __all__ = [
 ]
 
 # Imported when they are first asked for: ``import torch`` is not to wait for them.
-_SUBMODULES = ("_inductor", "contrib", "multiprocessing", "op_plugin", "optim", "profiler", "testing", "utils")
+_SUBMODULES = (
+    "_inductor",
+    "contrib",
+    "dynamo",
+    "multiprocessing",
+    "op_plugin",
+    "optim",
+    "profiler",
+    "testing",
+    "utils",
+)
 _LATER = {"HiFloat8Tensor": "_hifloat8", "matmul_checksum": "_matmul_checksum"}
 
 

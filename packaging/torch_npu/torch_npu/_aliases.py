@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.npu.amp`` and the other modules below ``torch.npu`` are those below ``torch_npu.npu``, and no second ones."""
+"""Modules of two names: ``torch.npu.amp`` is ``torch_npu.npu.amp``, and no second one."""
 
 from __future__ import annotations
 
@@ -10,25 +10,41 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-_ALIAS, _REAL = "torch.npu.", "torch_npu.npu."
+_NPU = "torch_npu.npu."
+# What the names of modules begin with -> what their real ones do.
+_ALIASES = {
+    "torch.npu.": _NPU,
+    "torch_npu.npu.npugraph_ex": "npugraph_ex",
+    "torch_npu.dynamo.npugraph_ex": "npugraph_ex",
+    "torch_npu.dynamo.torchair": "torchair",
+}
 
 
 def install() -> None:
-    """Makes ``import torch.npu.x`` find them, those that are imported and those that are not yet."""
+    """Makes ``import torch.npu.x`` find the modules below ``torch_npu.npu``, those that are imported and those that are
+    not yet; and the packages of torch.compile below ``torch_npu.npu`` and ``torch_npu.dynamo``."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(_REAL):
-            sys.modules[_ALIAS + name.removeprefix(_REAL)] = module
+        if name.startswith(_NPU):
+            sys.modules["torch.npu." + name.removeprefix(_NPU)] = module
     sys.meta_path.insert(0, _Finder())
+
+
+def _real_name(name: str) -> str | None:
+    for alias, real in _ALIASES.items():
+        rest = name.removeprefix(alias)
+        if rest != name and (alias.endswith(".") or rest[:1] in ("", ".")):
+            return real + rest
+    return None
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        return importlib.machinery.ModuleSpec(fullname, self) if fullname.startswith(_ALIAS) else None
+        return importlib.machinery.ModuleSpec(fullname, self) if _real_name(fullname) else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(_REAL + spec.name.removeprefix(_ALIAS))
+        module = importlib.import_module(_real_name(spec.name))
         spec.loader_state = module.__spec__
         return module
 

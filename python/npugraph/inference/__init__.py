@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from npugraph.backend import checked
-from npugraph.compilers import get_npu_backend
+from npugraph.compilers import checked_config, get_npu_backend
 from npugraph.inference import keys
 from npugraph.inference.cached_function import CachedFunction
 from npugraph.inference.readable import readable_cache
+from npugraph.options import CompilerConfig
 
 __all__ = ["cache_compile", "readable_cache"]
 
@@ -29,10 +30,11 @@ def cache_compile(
     tp_rank: int | None = None,
     pp_rank: int | None = None,
     options: Mapping[str, Any] | None = None,
+    config: CompilerConfig | None = None,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> CachedFunction:
     """``torch.compile(func, backend="npugraph_ex", fullgraph=True)`` whose graphs later processes load instead of
-    compiling: a method of an ``nn.Module``, for inference.
+    compiling: a method of an ``nn.Module``, for inference. Options come as ``options`` or as ``config``.
 
     Files are in ``cache_dir``, else in ``TORCHAIR_CACHE_HOME``, else in ``./.torchair_cache``; each method has its own,
     and so has each rank. A graph is used where all that Dynamo looked at is as it was: arguments, settings of torch,
@@ -49,7 +51,9 @@ def cache_compile(
             raise ValueError(f"cache_compile takes a number of a rank, 0 or more, as {name}, got {rank!r}")
     if not isinstance(dynamic, bool):
         raise ValueError(f"cache_compile takes True or False as dynamic, got {dynamic!r}")
-    config = checked(options)
+    if config is not None and options is not None:
+        raise ValueError("cache_compile takes options or config, not both")
+    config = checked(options) if config is None else checked_config(config, "config")
     decompositions = dict(custom_decompositions or {})
     backend = get_npu_backend(compiler_config=config, custom_decompositions=decompositions)
     ranks = (global_rank, tp_rank, pp_rank)

@@ -197,6 +197,29 @@ def test_inputs_that_are_written_and_attributes_that_are_set(tmp_path) -> None:
 
 
 @pytest.mark.feature("5.01", "5.04")
+def test_options_as_a_configuration(tmp_path) -> None:
+    model, x = Model(), torch.randn(3, 8)
+    config = npugraph_ex.CompilerConfig()
+    config.force_eager = True
+    with_options = cache_compile(model.forward, options={"force_eager": True}, cache_dir=str(tmp_path))
+    with_config = cache_compile(model.forward, config=config, cache_dir=str(tmp_path))
+    assert_same(with_config(x), with_options(x))
+    assert len(list(tmp_path.rglob("compiled_module"))) == 1
+    with pytest.raises(ValueError, match="takes options or config, not both"):
+        cache_compile(model.forward, options={}, config=config)
+    with pytest.raises(TypeError, match=r"config is a CompilerConfig, got \{\} \(dict\)"):
+        cache_compile(model.forward, config={})
+
+
+def test_a_scope_needs_the_npu_device() -> None:
+    missing = r"scope\.deterministic is for the npu device, and torch_npu is not installed"
+    with pytest.raises(RuntimeError, match=missing), npugraph_ex.scope.deterministic(1):
+        pass
+    missing = r"scope\.limit_core_num is for the npu device"
+    with pytest.raises(RuntimeError, match=missing), npugraph_ex.scope.limit_core_num(1, 1):
+        pass
+
+
 def test_custom_decompositions(tmp_path) -> None:
     def relu(x: torch.Tensor) -> torch.Tensor:
         return x.clamp(min=0.25)

@@ -88,6 +88,34 @@ else:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_packages_of_torch_compile_have_several_names_and_are_one():
+    code = """
+import importlib, sys
+import torch, torch_npu
+assert "npugraph_ex" not in sys.modules and "torchair" not in sys.modules
+names = {
+    "npugraph_ex": ("torch.npu.npugraph_ex", "torch_npu.npu.npugraph_ex", "torch_npu.dynamo.npugraph_ex"),
+    "torchair": ("torch_npu.dynamo.torchair",),
+}
+assert torch.npu.npugraph_ex.compile_fx is torch_npu.dynamo.npugraph_ex.compile_fx
+assert torch_npu.dynamo.torchair.register_replacement is torch.npu.npugraph_ex.register_replacement
+for package, aliases in names.items():
+    real = importlib.import_module(package)
+    utils = importlib.import_module(f"{package}.core.utils")
+    for alias in aliases:
+        assert importlib.import_module(alias) is real and real.__spec__.name == package, alias
+        assert importlib.import_module(f"{alias}.core.utils") is utils, alias
+import torch.npu.npugraph_ex.inference as inference
+assert inference is torch_npu.dynamo.npugraph_ex.inference
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for module in (torch.npu, torch_npu.dynamo):
+        with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+            module.nonsense  # noqa: B018
+    with pytest.raises(ModuleNotFoundError, match=r"npugraph_ex\.nonsense"):
+        importlib.import_module("torch.npu.npugraph_ex.nonsense")
+
+
 def test_the_command_that_starts_processes():
     from importlib.metadata import entry_points
 

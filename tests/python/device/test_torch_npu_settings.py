@@ -299,3 +299,38 @@ def test_sums_of_rows_tell_a_wrong_product():
 def test_numbers_of_numpy_are_devices_too():
     with npu.device(np.int64(1)):
         assert npu.current_device() == 1
+
+
+def test_scopes_set_and_give_back():
+    scope = npu.npugraph_ex.scope
+    stream, other = npu.current_stream(), npu.Stream()
+    everything = npu.get_stream_limit(stream)
+    npu.set_stream_limit(other, 2, 4)
+    with scope.limit_core_num(8, 16), scope.limit_core_num(1, 1, stream=other):
+        assert npu.get_stream_limit(stream) == {"cube_core_num": 8, "vector_core_num": 16}
+        with pytest.raises(KeyError), scope.limit_core_num(3, 3):
+            raise KeyError
+        assert npu.get_stream_limit(stream) == {"cube_core_num": 8, "vector_core_num": 16}
+        assert npu.get_stream_limit(other) == {"cube_core_num": 1, "vector_core_num": 1}
+    assert npu.get_stream_limit(stream) == everything
+    assert npu.get_stream_limit(other) == {"cube_core_num": 2, "vector_core_num": 4}
+    with pytest.raises(ValueError, match="cube_core_num is 25"), scope.limit_core_num(25, 1):
+        pass
+    assert npu.get_stream_limit(stream) == everything
+    with scope.deterministic(2):
+        assert npu.get_deterministic_level() == 2 and torch.are_deterministic_algorithms_enabled()
+    assert npu.get_deterministic_level() == 0 and not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(ValueError, match="level is 3"), scope.deterministic(3):
+        pass
+
+
+def test_a_scope_breaks_the_graph_of_a_compiled_function():
+    def step(x):
+        with npu.npugraph_ex.scope.limit_core_num(2, 2):
+            y = x * 2
+        return y + 1
+
+    x = torch.randn(4, device="npu")
+    before = npu.get_stream_limit(npu.current_stream())
+    assert torch.equal(torch.compile(step, backend="npugraph_ex")(x), step(x))
+    assert npu.get_stream_limit(npu.current_stream()) == before

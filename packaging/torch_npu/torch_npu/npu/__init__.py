@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch.npu``: devices, streams, memory and random numbers of the npu device."""
 
+import importlib
+
 from torch_npu.npu import _legacy_types, aclnn, amp
 from torch_npu.npu.autocast_utils import (
     get_amp_supported_dtype,
@@ -312,6 +314,13 @@ __all__ = [
     "use_mem_pool",
     "utilization",
 ]
+
+
+# A package that is imported when it is first asked for.
+def __getattr__(name: str) -> object:
+    if name == "npugraph_ex":
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
 
 
 # What torch asks of a device module that starts a driver at first use. Here is none to start; a forked child works.
