@@ -15,7 +15,9 @@ help:  ## this list
 	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 setup:  ## install what is missing: Debian packages, .venv, Python packages
-	@scripts/setup
+	@scripts/setup $(NEEDS)
+
+test long: NEEDS = tests
 
 build: setup  ## build the C++ half incrementally
 	@scripts/build release

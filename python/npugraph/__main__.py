@@ -13,6 +13,10 @@ COMMANDS = {
         "npugraph.ladder.command",
         "find the step of the compiler, or the task, at which numbers go wrong",
     ),
+    "report": (
+        "npugraph.report.command",
+        "run a script, and write a page of HTML about each graph that it compiled",
+    ),
 }
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -35,6 +36,7 @@ class Artifact:
     """
 
     asleep = False  # its model is gone
+    is_kept = False  # by somebody who asks after the model is gone
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Artifact:
     ) -> None:
         self._core = core
         self._fx_stages = notes.stages
+        self.original = notes.original
         self.replacements = notes.replacements
         self.near_misses = notes.near_misses
         self._callables = callables
@@ -94,8 +97,27 @@ class Artifact:
     def tasks(self) -> list[Any]:
         """Tasks in program order: name, kind, stream, origin (FX node), source (user's line), reason (why it is not
         generated code), bytes_read, bytes_written and bytes_copied, those written that were only moved (of the latest
-        Instance), nanoseconds (of the second run of an Instance, 0 before)."""
+        Instance), nanoseconds and begin_nanoseconds, since the first task began (of the second run of an Instance, 0
+        before), saved_bytes (that fusion neither stores nor loads; symbolic sizes count as 1)."""
         return self._core.tasks()
+
+    @property
+    def buffers(self) -> list[Any]:
+        """Memory that tasks write, of the sizes of the latest call (none before): name, kind ("arena", "heap",
+        "output", "workspace"), bytes, offset (in the arena, or -1), first_task and last_task that touch it (the number
+        of tasks: until the call returns)."""
+        return self._core.buffers()
+
+    @property
+    def remarks(self) -> list[Any]:
+        """What graph passes did or could not do, where that is not plain: pass_name, node, message."""
+        return self._core.remarks()
+
+    @property
+    def left_apart(self) -> list[Any]:
+        """Operators that could have been one loop and are not: producer, consumer, reason, origin and source (of the
+        consumer), bytes that are loaded again (symbolic sizes count as 1)."""
+        return self._core.left_apart()
 
     @property
     def partitions(self) -> list[Any]:
@@ -136,6 +158,14 @@ class Artifact:
             + _replacements_text(self.replacements, self.near_misses)
             + _released_text(self.released_weights)
         )
+
+    def report(self, path: str) -> None:
+        """Writes a page of HTML that needs nothing beside it: the graph before and after, what fused and what nearly
+        did, memory, streams and time by task. Times are there from the second call with the same sizes on.
+        ``ValueError`` when the file cannot be written."""
+        from npugraph.report.page import write
+
+        write(self, path)
 
     def refresh(self) -> None:
         """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not
@@ -216,7 +246,7 @@ class Owners:
             artifact = ref()
             if artifact is not None:
                 artifact.asleep = asleep
-                if asleep:
+                if asleep and not artifact.is_kept:
                     artifact.refresh()
 
 
@@ -227,9 +257,22 @@ class Registry:
         self._lock = threading.Lock()
         self._alive: list[weakref.ref[Artifact]] = []
         self._names: dict[str, int] = {}
+        self._kept: list[Artifact] | None = None
+
+    @contextlib.contextmanager
+    def keep(self) -> Iterator[list[Artifact]]:
+        """Keeps what is compiled inside, in order, with its memory and after its model is gone."""
+        self._kept = kept = []
+        try:
+            yield kept
+        finally:
+            self._kept = None
 
     def add(self, artifact: Artifact) -> None:
         with self._lock:
+            if self._kept is not None:
+                artifact.is_kept = True
+                self._kept.append(artifact)
             self._alive = [ref for ref in self._alive if ref() is not None]
             self._alive.append(weakref.ref(artifact))
 

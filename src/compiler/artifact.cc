@@ -12,6 +12,7 @@
 #include "compiler/defect_report.h"
 #include "ir/text.h"
 #include "program/file.h"
+#include "program/names.h"
 #include "program/text.h"
 
 namespace npugraph::compiler {
@@ -137,7 +138,24 @@ std::vector<TaskInfo> Artifact::tasks() const {
                      .bytes_read = traffic[i].bytes_read,
                      .bytes_written = traffic[i].bytes_written,
                      .bytes_copied = traffic[i].bytes_copied,
-                     .nanoseconds = traffic[i].nanoseconds});
+                     .begin_nanoseconds = traffic[i].begin_nanoseconds,
+                     .nanoseconds = traffic[i].nanoseconds,
+                     .saved_bytes = notes_[i].saved_bytes});
+  }
+  return infos;
+}
+
+std::vector<BufferInfo> Artifact::buffers() const {
+  std::vector<BufferInfo> infos;
+  for (const runtime::BufferLife& life : executable_->lives()) {
+    const program::Buffer* buffer = life.buffer == program::kNone ? nullptr : &program_->buffers[life.buffer];
+    infos.push_back(
+        {.name = buffer == nullptr ? program_->tasks[life.first].name : buffer->name,
+         .kind = std::string(buffer == nullptr ? "workspace" : name_in(program::kBufferClassNames, buffer->cls)),
+         .bytes = life.bytes,
+         .offset = life.offset,
+         .first_task = life.first,
+         .last_task = life.last});
   }
   return infos;
 }

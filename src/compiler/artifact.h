@@ -34,7 +34,21 @@ struct TaskInfo {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t bytes_copied = 0;
-  int64_t nanoseconds = 0;  // of the second run of an Instance, 0 before
+  // Of the second run of an Instance, 0 before: since its first task began, and how long.
+  int64_t begin_nanoseconds = 0;
+  int64_t nanoseconds = 0;
+  int64_t saved_bytes =
+      0;  // that its operators, each by itself, would store or load besides; symbolic sizes count as 1
+};
+
+// Memory that tasks write, from the first one that touches it to the last one; as many as there are tasks: to the end.
+struct BufferInfo {
+  std::string name;  // of a workspace, that of its task
+  std::string kind;  // "arena", "heap", "output", "workspace"
+  int64_t bytes = 0;
+  int64_t offset = -1;  // in the arena
+  int64_t first_task = 0;
+  int64_t last_task = 0;
 };
 
 class Artifact {
@@ -68,6 +82,10 @@ class Artifact {
   std::map<std::string, int64_t> counters() const;
   std::vector<PhaseTime> phases() const { return phases_; }
   const std::vector<passes::PassRecord>& passes() const { return passes_; }
+  const std::vector<passes::Remark>& remarks() const { return remarks_; }
+  const std::vector<lower::LeftApart>& left_apart() const { return left_apart_; }
+  // Of the sizes of the latest call; empty before the first one.
+  std::vector<BufferInfo> buffers() const;
   std::string explain() const;
   void save(const std::string& path) const;
   // Forgets all captures; the next call captures again from the tensors as they are then.

@@ -83,7 +83,13 @@ class Lowering {
     std::vector<LeftApart> left_apart;
     for (const Conflict& conflict : decisions_.conflicts()) {
       const auto name_of = [&](ir::NodeId id) { return short_name(*graph_.node(id).op); };
-      left_apart.push_back({name_of(conflict.producer), name_of(conflict.consumer), conflict.reason, conflict.bytes});
+      const ir::Origin& origin = graph_.node(conflict.consumer).origin;
+      left_apart.push_back({.producer = name_of(conflict.producer),
+                            .consumer = name_of(conflict.consumer),
+                            .reason = conflict.reason,
+                            .origin = origin.node,
+                            .source = origin.source,
+                            .bytes = conflict.bytes});
     }
     return {std::move(program_), std::move(notes_), std::move(left_apart)};
   }

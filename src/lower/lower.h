@@ -26,6 +26,7 @@ struct TaskNote {
 // Two operators that could have run together and do not (lower/cluster.h).
 struct LeftApart {
   std::string producer, consumer, reason;
+  std::string origin, source;  // FX node of the consumer, and its line
   int64_t bytes = 0;
 };
 

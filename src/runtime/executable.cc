@@ -126,7 +126,7 @@ struct Executable::State {
     RunMode mode = RunMode::kReplay;
     bool rebound = false;
     int64_t staged_bytes = 0;
-    std::vector<int64_t> durations;  // of the tasks, when this run was timed
+    std::vector<TaskTime> times;  // of the tasks, when this run was timed
   };
 
   void acquire(Call& call);
@@ -156,7 +156,7 @@ struct Executable::State {
   InstanceCache cache;  // after the leases: Instances go first
   Counters counters;
   std::optional<std::vector<Scalar>> latest_symbols;
-  std::vector<int64_t> durations;
+  std::vector<TaskTime> times;  // of the tasks, in the latest run that was timed
   int64_t scratch_bytes = 0;
   int64_t bound_bytes = 0;
   int64_t undeclared_copies = 0;  // bytes that the last run copied, beyond what its tasks declare
@@ -251,7 +251,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   std::optional<Observer> observer;
   const bool timed = call.instance->replays == 1;
   if (timed || Observer::wanted()) [[unlikely]] {
-    observer.emplace(blueprint, *call.instance, lease, name, call.mode, timed ? &call.durations : nullptr);
+    observer.emplace(blueprint, *call.instance, lease, name, call.mode, timed ? &call.times : nullptr);
   }
   Replay replay(blueprint, *call.instance, lease, host);
   {
@@ -277,7 +277,7 @@ void Executable::State::count(const Call& call) {
   bound_bytes = call.instance->input_bytes();
   undeclared_copies = call.staged_bytes + call.lease->copied_bytes;
   latest_symbols = call.instance->sizes().symbols();
-  if (!call.durations.empty()) durations = call.durations;
+  if (!call.times.empty()) times = call.times;
 }
 
 void Executable::State::finish(Call& call, bool completed) {
@@ -396,6 +396,21 @@ LivePeak Executable::live_peak() const {
   return live_peak_of(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
 }
 
+std::vector<BufferLife> Executable::lives() const {
+  const State& state = *state_;
+  std::lock_guard lock(state.mutex);
+  if (!state.latest_symbols) return {};
+  std::vector<BufferLife> lives = lives_of(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
+  const std::string key = key_text(state.blueprint, *state.latest_symbols);
+  const auto is_latest = [&](const InstanceCache::Entry& entry) {
+    return key_text(state.blueprint, symbols_of(state.blueprint, entry.key)) == key;
+  };
+  const auto& entries = state.cache.entries();
+  const auto latest = std::ranges::find_if(entries, is_latest);
+  if (latest != entries.end()) latest->instance->add_places(lives);
+  return lives;
+}
+
 Counters Executable::counters() const {
   std::lock_guard lock(state_->mutex);
   return state_->counters;
@@ -406,7 +421,12 @@ std::vector<TaskTraffic> Executable::traffic() const {
   std::lock_guard lock(state.mutex);
   if (!state.latest_symbols) return std::vector<TaskTraffic>(state.blueprint.program->tasks.size());
   auto traffic = task_traffic(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
-  for (size_t t = 0; t < state.durations.size(); ++t) traffic[t].nanoseconds = state.durations[t];
+  int64_t start = INT64_MAX;
+  for (const TaskTime& time : state.times) start = std::min(start, time.begin_ns);
+  for (size_t t = 0; t < state.times.size(); ++t) {
+    traffic[t].begin_nanoseconds = state.times[t].begin_ns - start;
+    traffic[t].nanoseconds = state.times[t].end_ns - state.times[t].begin_ns;
+  }
   return traffic;
 }
 

@@ -110,11 +110,29 @@ struct LivePeak {
   std::vector<LiveBuffer> buffers;  // largest first
 };
 
+// From the first task that touches a buffer to the last one, inclusive; as many as there are tasks: when results are handed
+// out.
+struct BufferLife {
+  int32_t buffer = -1;  // none: the workspace of a task
+  int64_t bytes = 0;
+  int64_t first = 0;
+  int64_t last = 0;
+  int64_t offset = -1;  // in the arena; -1: elsewhere
+};
+
 struct TaskTraffic {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t bytes_copied = 0;  // of those written, what was only moved
-  int64_t nanoseconds = 0;   // of the task in the second run of an Instance: the first one warms caches; 0 before
+  // In the second run of an Instance, because the first one warms caches; 0 before. Since its first task began, and how long.
+  int64_t begin_nanoseconds = 0;
+  int64_t nanoseconds = 0;
+};
+
+// When a task ran, in nanoseconds of now_ns().
+struct TaskTime {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
 };
 
 struct Counters {
@@ -166,6 +184,8 @@ class Executable {
   MemoryInfo memory() const;
   // Under the sizes of the latest call.
   LivePeak live_peak() const;
+  // Arena, heap, results and workspaces under the sizes of the latest call; without an Instance of it nothing lies in the arena.
+  std::vector<BufferLife> lives() const;
   Counters counters() const;
   // Bytes per task under the most recent Instance; zeros before the first call.
   std::vector<TaskTraffic> traffic() const;

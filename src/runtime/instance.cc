@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -201,6 +202,17 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   for (auto& [task, offset] : workspace_offsets_) offset = *next++;
   arena_bytes_ = placement.arena_bytes;
   lower_bound_bytes_ = placement.lower_bound_bytes;
+}
+
+void Instance::add_places(std::vector<BufferLife>& lives) const {
+  std::unordered_map<int32_t, int64_t> offsets(arena_offsets_.begin(), arena_offsets_.end());
+  for (BufferLife& life : lives) {
+    if (const auto at = offsets.find(life.buffer); at != offsets.end()) life.offset = at->second;
+  }
+  for (const auto& [task, offset] : workspace_offsets_) {
+    if (workspace_[task] == 0) continue;
+    lives.push_back({.buffer = kNone, .bytes = workspace_[task], .first = task, .last = task, .offset = offset});
+  }
 }
 
 void Instance::bind_stage(size_t stage) {

@@ -65,6 +65,8 @@ class Instance {
   int64_t live_bytes() const { return live_bytes_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
   int64_t input_bytes() const { return input_bytes_; }
+  // Of buffers in the arena, where they lie, and the workspaces there.
+  void add_places(std::vector<BufferLife>& lives) const;
 
   int64_t captures = 0;
   int64_t replays = 0;

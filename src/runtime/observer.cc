@@ -20,12 +20,12 @@ bool Observer::wanted() {
 }
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
-                   const std::string& artifact, RunMode mode, std::vector<int64_t>* durations)
+                   const std::string& artifact, RunMode mode, std::vector<TaskTime>* times)
     : blueprint_(blueprint),
       instance_(instance),
       artifact_(artifact),
       mode_(mode),
-      durations_(durations),
+      times_(times),
       logs_(TaskLog::instance().active()),
       traces_(npugraph::trace::enabled()),
       poisons_(poison()),
@@ -43,7 +43,7 @@ void Observer::before(int32_t task) {
 
 void Observer::after(int32_t task) {
   const int64_t end_ns = now_ns();
-  if (durations_ != nullptr) durations_->push_back(end_ns - begin_ns_);
+  if (times_ != nullptr) times_->push_back({begin_ns_, end_ns});
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
   if (watch_ != nullptr) show(task, true);

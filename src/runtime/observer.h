@@ -22,9 +22,9 @@ class Observer {
   // Whether anybody looks at this moment.
   static bool wanted();
 
-  // `durations`, when not null, gets the nanoseconds of every task.
+  // `times`, when not null, gets those of every task.
   Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
-           RunMode mode, std::vector<int64_t>* durations);
+           RunMode mode, std::vector<TaskTime>* times);
 
   void before(int32_t task);
   void after(int32_t task);
@@ -44,7 +44,7 @@ class Observer {
   const Instance& instance_;
   const std::string& artifact_;
   const RunMode mode_;
-  std::vector<int64_t>* const durations_;
+  std::vector<TaskTime>* const times_;
   const bool logs_;
   const bool traces_;
   const bool poisons_;

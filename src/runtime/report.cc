@@ -36,23 +36,15 @@ int64_t buffer_bytes(const Blueprint& blueprint, const Sizes& sizes, int32_t b) 
   return bytes;
 }
 
-// Bytes that live from one task to another one, inclusive; as many as there are tasks: when results are handed out.
-struct Life {
-  int32_t buffer;
-  int64_t bytes;
-  int64_t first;
-  int64_t last;
-};
-
 // Of arena, heap and results that `wanted` says.
 template <typename Wanted>
-std::vector<Life> lives_of(const Blueprint& blueprint, const Sizes& sizes, Wanted wanted) {
+std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes, Wanted wanted) {
   const program::Program& program = *blueprint.program;
   const auto end = std::ssize(program.tasks);
   std::vector<bool> returned(program.buffers.size());
   for (const OutputPlan& output : blueprint.outputs)
     if (output.window != kNone) returned[blueprint.windows[output.window].operand->buffer] = true;
-  std::vector<Life> lives;
+  std::vector<BufferLife> lives;
   for (int32_t b = 0; b < std::ssize(program.buffers); ++b) {
     const program::Buffer& buffer = program.buffers[b];
     const bool lasts = buffer.cls == BufferClass::kOutput || returned[b] || buffer.last_task == kNone;
@@ -69,9 +61,9 @@ std::vector<Life> lives_of(const Blueprint& blueprint, const Sizes& sizes, Wante
 }
 
 // The first task at which most bytes live, without its buffers.
-LivePeak peak_of(const std::vector<Life>& lives, int64_t tasks) {
+LivePeak peak_of(const std::vector<BufferLife>& lives, int64_t tasks) {
   std::vector<int64_t> change(static_cast<size_t>(tasks) + 2, 0);  // of the live bytes, before each task
-  for (const Life& life : lives) {
+  for (const BufferLife& life : lives) {
     change[static_cast<size_t>(life.first)] += life.bytes;
     change[static_cast<size_t>(life.last) + 1] -= life.bytes;
   }
@@ -106,10 +98,14 @@ int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes) {
       .bytes;
 }
 
+std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes) {
+  return lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
+}
+
 LivePeak live_peak_of(const Blueprint& blueprint, const Sizes& sizes) {
-  const std::vector<Life> lives = lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
+  const std::vector<BufferLife> lives = lives_of(blueprint, sizes);
   LivePeak peak = peak_of(lives, std::ssize(blueprint.program->tasks));
-  for (const Life& life : lives)
+  for (const BufferLife& life : lives)
     if (life.first <= peak.task && peak.task <= life.last) peak.buffers.push_back({life.buffer, life.bytes});
   std::ranges::stable_sort(peak.buffers, std::greater(), &LiveBuffer::bytes);
   return peak;

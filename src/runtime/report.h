@@ -16,6 +16,9 @@ std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& s
 // The most bytes of outputs and heap buffers alive at one task.
 int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes);
 
+// Of arena, heap and results; nothing is said of offsets.
+std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes);
+
 LivePeak live_peak_of(const Blueprint& blueprint, const Sizes& sizes);
 
 // Bytes written by copy-like tasks. What a run copies without a task that says so is counted where it happens

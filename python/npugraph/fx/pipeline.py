@@ -31,6 +31,7 @@ class Notes:
     """What the passes did, for ``Artifact``."""
 
     stages: dict[str, fx.GraphModule] = dataclasses.field(default_factory=dict)  # without fake tensors
+    original: fx.GraphModule | None = None  # the same, of the graph before the first of them
     replacements: list[Any] = dataclasses.field(default_factory=list)
     near_misses: list[Any] = dataclasses.field(default_factory=list)
 
@@ -109,11 +110,12 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
     if not (run.rules or _has_custom_passes(config) or looks):
         return notes
     with _fake_mode_of(run.inputs()):
-        before = str(gm.graph)
+        before, original = str(gm.graph), _snapshot(gm)
         for name, pass_ in PASSES:
             pass_(run)
             if (after := str(gm.graph)) != before:
                 before = after
+                notes.original = original
                 notes.stages[name] = _snapshot(gm)
                 observer.after(name, gm)
         _refresh_values(gm.graph, everything=_has_custom_passes(config))

@@ -137,6 +137,44 @@ std::string repr(const Partition& part) {
              ">");
 }
 
+std::string repr(const compiler::BufferInfo& buffer) {
+  return cat("<npugraph.BufferInfo ", buffer.name, ": ", buffer.kind, ", ", buffer.bytes, " bytes, tasks ",
+             buffer.first_task, " to ", buffer.last_task, ">");
+}
+
+std::string repr(const passes::Remark& remark) {
+  return cat("<npugraph.Remark ", remark.pass, " at ", remark.node, ": ", remark.message, ">");
+}
+
+std::string repr(const lower::LeftApart& pair) {
+  return cat("<npugraph.LeftApart ", pair.producer, " -> ", pair.consumer, ": ", pair.reason, ">");
+}
+
+// What an artifact tells beside its tasks.
+void init_facts(py::module_& module) {
+  py::class_<compiler::BufferInfo>(module, "BufferInfo")
+      .def_readonly("name", &compiler::BufferInfo::name)
+      .def_readonly("kind", &compiler::BufferInfo::kind)
+      .def_readonly("bytes", &compiler::BufferInfo::bytes)
+      .def_readonly("offset", &compiler::BufferInfo::offset)
+      .def_readonly("first_task", &compiler::BufferInfo::first_task)
+      .def_readonly("last_task", &compiler::BufferInfo::last_task)
+      .def("__repr__", [](const compiler::BufferInfo& buffer) { return repr(buffer); });
+  py::class_<passes::Remark>(module, "Remark")
+      .def_readonly("pass_name", &passes::Remark::pass)
+      .def_readonly("node", &passes::Remark::node)
+      .def_readonly("message", &passes::Remark::message)
+      .def("__repr__", [](const passes::Remark& remark) { return repr(remark); });
+  py::class_<lower::LeftApart>(module, "LeftApart")
+      .def_readonly("producer", &lower::LeftApart::producer)
+      .def_readonly("consumer", &lower::LeftApart::consumer)
+      .def_readonly("reason", &lower::LeftApart::reason)
+      .def_readonly("origin", &lower::LeftApart::origin)
+      .def_readonly("source", &lower::LeftApart::source)
+      .def_readonly("bytes", &lower::LeftApart::bytes)
+      .def("__repr__", [](const lower::LeftApart& pair) { return repr(pair); });
+}
+
 bool writes_inputs(const Artifact& artifact) {
   const auto& inputs = artifact.executable()->program().inputs;
   return std::any_of(inputs.begin(), inputs.end(), [](const program::Input& input) { return input.mutated; });
@@ -177,8 +215,11 @@ void init_artifact(py::module_& module) {
       .def_readonly("bytes_read", &compiler::TaskInfo::bytes_read)
       .def_readonly("bytes_written", &compiler::TaskInfo::bytes_written)
       .def_readonly("bytes_copied", &compiler::TaskInfo::bytes_copied)
+      .def_readonly("begin_nanoseconds", &compiler::TaskInfo::begin_nanoseconds)
       .def_readonly("nanoseconds", &compiler::TaskInfo::nanoseconds)
+      .def_readonly("saved_bytes", &compiler::TaskInfo::saved_bytes)
       .def("__repr__", [](const compiler::TaskInfo& task) { return repr(task); });
+  init_facts(module);
   py::class_<Artifact, std::shared_ptr<Artifact>>(module, "Artifact")
       .def_static("compile", &compile)
       .def_property_readonly("name", &Artifact::name)
@@ -190,6 +231,9 @@ void init_artifact(py::module_& module) {
       .def("program_text", &Artifact::program_text)
       .def("tasks", &Artifact::tasks)
       .def("partitions", &Artifact::partitions)
+      .def("buffers", &Artifact::buffers)
+      .def("remarks", &Artifact::remarks)
+      .def("left_apart", &Artifact::left_apart)
       .def("instances", &instances)
       .def("counters", &Artifact::counters)
       .def("memory", &memory)

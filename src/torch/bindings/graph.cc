@@ -58,8 +58,10 @@ py::dict describe_node(const ir::Graph& graph, const ir::Node& node) {
     args.append(py::make_tuple(arg.name, arg.keyword_only, std::visit(to_python, node.args[i])));
   }
   py::list results;
+  py::list types;
   for (const ir::ValueId id : node.results) {
     results.append(id == ir::kNone ? py::object(py::none()) : py::object(py::str(graph.value(id).name)));
+    types.append(id == ir::kNone ? std::string() : ir::to_text(graph.value(id).type));
   }
   py::list defines;
   for (const ir::SymbolDef& def : node.defines) defines.append(py::make_tuple(def.symbol, def.result, def.dim));
@@ -67,6 +69,7 @@ py::dict describe_node(const ir::Graph& graph, const ir::Node& node) {
   described["op"] = node.op->name;
   described["args"] = args;
   described["results"] = results;
+  described["types"] = types;
   described["returns_list"] = returns.size() > 1 || (returns.size() == 1 && returns[0].type.ends_with("[]"));
   described["defines"] = defines;
   described["callable"] = node.callable;

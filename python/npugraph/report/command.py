@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command line of the report. Exit codes: that of the script, 2 where there is nothing to report."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", type=Path, default=Path("npugraph_report"), help="folder of the pages (default: %(default)s)"
+    )
+    parser.add_argument("script", help="a script of Python that compiles with backend npugraph_ex")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from npugraph.artifact import registry
+
+    if not Path(arguments.script).is_file():
+        print(f"report: there is no script {arguments.script}", file=sys.stderr)
+        return 2
+    with registry.keep() as artifacts:
+        code = _run_script(arguments.script, arguments.arguments)
+    if not artifacts:
+        print(f"report: {arguments.script} compiles no graph with backend npugraph_ex", file=sys.stderr)
+        return code or 2
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for artifact in artifacts:
+        path = arguments.out / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', artifact.name)}.html"
+        artifact.report(str(path))
+        print(path)
+    return code
+
+
+def _run_script(script: str, arguments: list[str]) -> int:
+    """As Python would, up to what it prints of an error."""
+    argv, path = sys.argv, sys.path[0]
+    sys.argv, sys.path[0] = [script, *arguments], str(Path(script).resolve().parent)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as leave:
+        if isinstance(leave.code, str):
+            print(leave.code, file=sys.stderr)
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    except Exception:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.argv, sys.path[0] = argv, path
+    return 0

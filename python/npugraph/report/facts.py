@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page shows of an artifact, as plain values for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import fx
+
+from npugraph import _C
+from npugraph.fx.importer import source_line
+
+if TYPE_CHECKING:
+    from npugraph.artifact import Artifact
+
+
+def facts(artifact: Artifact) -> dict[str, Any]:
+    before, after = _before(artifact), _graph(artifact, _last_stage(artifact))
+    sources = {node["name"]: node["source"] for node in [*after["nodes"], *before["nodes"]]}
+    return {
+        "name": artifact.name,
+        "options": _given_options(artifact),
+        "counters": artifact.counters,
+        "memory": artifact.memory,
+        "phases": artifact.phases,
+        "instances": [dataclasses.asdict(instance) for instance in artifact.instances],
+        "before": before,
+        "after": after,
+        "tasks": _records(artifact.tasks),
+        "buffers": _records(artifact.buffers),
+        "partitions": _records(artifact.partitions),
+        "replacements": [dataclasses.asdict(made) for made in artifact.replacements],
+        "near_misses": [dataclasses.asdict(miss) for miss in artifact.near_misses],
+        "left_apart": _records(artifact.left_apart),
+        "remarks": [
+            {"pass": r.pass_name, "node": r.node, "message": r.message, "source": sources.get(r.node, "")}
+            for r in artifact.remarks
+        ],
+    }
+
+
+def _records(items: Sequence[Any]) -> list[dict[str, Any]]:
+    """All fields of records of the extension."""
+    return [{name: getattr(item, name) for name in dir(type(item)) if not name.startswith("_")} for item in items]
+
+
+def _given_options(artifact: Artifact) -> dict[str, str]:
+    from npugraph.options import OPTIONS
+
+    defaults = {option.name: option.default for option in OPTIONS}
+    return {name: repr(value) for name, value in artifact.options.items() if value != defaults.get(name)}
+
+
+def _last_stage(artifact: Artifact) -> str:
+    return artifact._core.graph_stages()[-1]
+
+
+def _before(artifact: Artifact) -> dict[str, Any]:
+    """The graph before the first pass of any kind."""
+    if artifact.original is None:
+        return _graph(artifact, "import")
+    graph = artifact.original.graph
+    nodes = [_fx_node(node) for node in graph.nodes if node.op == "call_function"]
+    (output,) = graph.find_nodes(op="output")
+    inputs = [{"name": node.name, "source": node.target} for node in graph.find_nodes(op="placeholder")]
+    return {"nodes": nodes, "inputs": inputs, "outputs": [node.name for node in output.all_input_nodes]}
+
+
+def _fx_node(node: fx.Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "op": str(node.target)
+        if not callable(node.target) or hasattr(node.target, "_schema")
+        else node.target.__name__,
+        "reads": [operand.name for operand in node.all_input_nodes],
+        "values": [node.name],
+        "types": [node.meta.get("tensor", "").removeprefix("torch.")],
+        "source": source_line(node),
+    }
+
+
+def _graph(artifact: Artifact, stage: str) -> dict[str, Any]:
+    graph = artifact._core.graph(stage)
+    return {
+        "nodes": [_node(described) for described in graph.nodes()],
+        "inputs": [{"name": name, "source": source} for name, _, source in graph.inputs() if name is not None],
+        "outputs": list(dict.fromkeys(_names(graph.outputs()))),
+    }
+
+
+def _node(described: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": described["name"],
+        "op": described["op"],
+        "reads": list(dict.fromkeys(_names([value for _, _, value in described["args"]]))),
+        "values": [name for name in described["results"] if name is not None],
+        "types": [type_ for type_ in described["types"] if type_],
+        "source": described["source"],
+    }
+
+
+def _names(values: Any) -> Iterator[str]:
+    """The values of the graph in a tree of arguments."""
+    if isinstance(values, _C.Ref):
+        yield values.name
+    elif isinstance(values, list):
+        for value in values:
+            yield from _names(value)

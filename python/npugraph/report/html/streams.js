@@ -1,0 +1,39 @@
+// Streams over time: a row for each stream, and for what overlaps within one.
+{
+  const box = view("streams");
+  const timed = totalTime > 0;
+  if (!timed) box.append(note("No times yet: tasks stand in the order of the program, all equally long."));
+  const spans = tasks.map((task, index) => ({
+    index,
+    kind: task.kind,
+    stream: task.stream,
+    begin: timed ? task.begin_nanoseconds : index,
+    end: timed ? task.begin_nanoseconds + task.nanoseconds : index + 1,
+  }));
+  const streams = [...new Set(tasks.map((task) => task.stream))].sort((a, b) => a - b);
+  const end = Math.max(...spans.map((span) => span.end), 1);
+  const left = 90;
+  const width = 1270;
+  const rowHeight = 34;
+  const height = streams.length * rowHeight + 26;
+  const at = (time) => left + (width - left) * time / end;
+  const picture = drawing(width, height);
+  for (const tick of ticks(end, 8)) {
+    picture.append(shape("line", { x1: at(tick), x2: at(tick), y1: 0, y2: height - 22, class: "axis" }),
+      shape("text", { x: at(tick), y: height - 6, "text-anchor": tick === 0 ? "start" : "middle", class: "soft" }, timed ? timeText(tick) : `task ${Math.round(tick)}`));
+  }
+  streams.forEach((stream, row) => {
+    const own = spans.filter((span) => span.stream === stream);
+    const busy = sum(own, (span) => span.end - span.begin);
+    picture.append(shape("text", { x: 0, y: row * rowHeight + 16 }, `stream ${stream}`),
+      shape("text", { x: 0, y: row * rowHeight + 29, class: "soft" }, `${percent(busy, end)} busy`));
+    for (const span of own) {
+      const bar = shape("rect", {
+        x: at(span.begin), y: row * rowHeight + 4, width: Math.max(at(span.end) - at(span.begin) - 0.5, 0.7), height: rowHeight - 10,
+        rx: 2, fill: color(span.kind), class: "mark task",
+      });
+      picture.append(tipped(bar, () => taskTip(span.index)));
+    }
+  });
+  box.append(picture, legend([...new Set(tasks.map((task) => task.kind))]));
+}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the facts of an artifact into a page."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npugraph.report.facts import facts
+
+if TYPE_CHECKING:
+    from npugraph.artifact import Artifact
+
+_PARTS = Path(__file__).with_name("html")
+# In the order in which they use each other.
+_SCRIPTS = ("base.js", "head.js", "tasks.js", "streams.js", "memory.js", "graph.js", "fusion.js", "compile.js")
+
+
+def page(artifact: Artifact) -> str:
+    """The text of the page. It asks for no other file, and runs without a network."""
+    parts = {
+        "TITLE": html.escape(artifact.name),
+        "STYLE": _part("page.css"),
+        "FACTS": _as_json(facts(artifact)),
+        "SCRIPT": "\n".join(_part(name) for name in _SCRIPTS),
+    }
+    return re.sub(r"/\*([A-Z]+)\*/", lambda mark: parts[mark[1]], _part("page.html"))
+
+
+def write(artifact: Artifact, path: str) -> None:
+    """``ValueError`` when ``path`` cannot be written."""
+    text = page(artifact)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot write the report to {path}: {error.strerror}") from None
+
+
+def _part(name: str) -> str:
+    return (_PARTS / name).read_text(encoding="utf-8")
+
+
+def _as_json(value: Any) -> str:
+    """For a script element, which ends at the first "</"."""
+    return json.dumps(value, separators=(",", ":"), default=str).replace("<", "\\u003c")

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page in a browser without a window: what it draws, and what it says on its console."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+# As root there is no sandbox; the rest keeps it from looking for hardware and for a network.
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--host-rules=MAP * ~NOTFOUND",
+)
+_ANSWER = "answer-of-the-page"
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    answer: Any  # of the question
+    console: list[str]
+
+
+def look(page: Path, question: str, scratch: Path) -> Seen:
+    """Opens ``page``, and then evaluates ``question``, JavaScript that gives a value for JSON."""
+    name = next(filter(None, map(shutil.which, _NAMES)), None)
+    if name is None:
+        pytest.fail(f"there is no {' or '.join(_NAMES)}; scripts/setup tests installs the first of them")
+    asked = scratch / f"asked_{page.name}"
+    script = f"""<script>
+      const answer = document.createElement("pre");
+      answer.id = "{_ANSWER}";
+      answer.textContent = JSON.stringify((() => {{ {question} }})());
+      document.body.append(answer);
+    </script></body>"""
+    asked.write_text(page.read_text().replace("</body>", script))
+    done = subprocess.run(
+        [
+            name,
+            *_FLAGS,
+            f"--user-data-dir={scratch / 'profile'}",
+            "--window-size=1440,900",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            asked.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    console = re.findall(r":CONSOLE[:(]\d+\)?\] (.*)", done.stderr)
+    found = re.search(rf'<pre id="{_ANSWER}">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, f"the page did not come to its end: {console}"
+    return Seen(json.loads(html.unescape(found[1])), console)
