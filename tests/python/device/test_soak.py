@@ -12,7 +12,7 @@ import time
 import pytest
 import torch
 
-SECONDS = float(os.environ.get("NPUGRAPH_SOAK_SECONDS", 600))
+SECONDS = float(os.environ.get("SOAK_SECONDS", 600))
 THREADS = 4
 
 
