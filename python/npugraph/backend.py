@@ -301,6 +301,10 @@ class _Compile:
             pieces = Pieces(gm, functools.partial(self.compile_piece, name, _by_name(gm, inputs)))
             run = _in_pieces_where_captured(run, pieces, positional)
         run = observer.watch(run, artifact)
+        if self.config.deadlock_check.value:
+            from npugraph.deadlock.capture import checked as checked_for_deadlocks
+
+            run = checked_for_deadlocks(run, artifact)
         if imported.objects is None:
             return run
         boxed = _with_objects(run, imported)

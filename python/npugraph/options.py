@@ -93,6 +93,13 @@ OPTIONS: tuple[Option, ...] = (
         "Which graph dump_tensor_data writes: captured after the FX passes, or before them, run operator by operator.",
     ),
     Option("data_dump_dir", "./", Directory(), "Where dump_tensor_data makes its directory."),
+    Option(
+        "deadlock_check",
+        False,
+        _SWITCH,
+        "After each capture, look for collectives on several streams that may wait for each other's vector cores "
+        "forever, print the verdict, and write the graph and what was found to npugraph_deadlock_check.",
+    ),
     Option("verify", False, _SWITCH, "Verify the graph after every pass."),
     Option("max_instances", 64, _COUNT, "Captured Instances kept per graph."),
     Option("max_concurrent", 4, _COUNT, "Calls of one graph at the same time; more wait."),

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,12 +18,12 @@ from npugraph.observe import task_log
 
 
 class Watched:
-    """A compiled function that writes a file whenever it captured. Called as the function is."""
+    """A compiled function that tells ``write`` the launches of each run that captured. Called as the function is."""
 
-    def __init__(self, run: Any, artifact: Any, folder: GraphFolder) -> None:
+    def __init__(self, run: Any, artifact: Any, write: Callable[[Sequence[Any]], None]) -> None:
         self._run = run
         self._artifact = artifact
-        self._folder = folder
+        self._write = write
         self._boxed_call = getattr(run, "_boxed_call", False)
         self._known: set[Any] = set()  # inputs of these sizes were captured
 
@@ -35,12 +36,8 @@ class Watched:
             result = self._run(*args)
         captured = [r for r in records if r.artifact == self._artifact.name and r.mode == "capture"]
         if captured:
-            unharmed(self._write, captured)
+            self._write(captured)
         return result
-
-    def _write(self, captured: Sequence[Any]) -> None:
-        path = self._folder.capture(time.time_ns())
-        path.write_text(json.dumps(chrome_trace(self._artifact, captured)))
 
     @staticmethod
     def serialize_compile_artifacts(watched: Watched) -> bytes:
@@ -54,6 +51,15 @@ class Watched:
 
 
 SerializableCallable.register(Watched)
+
+
+def written(run: Any, artifact: Any, folder: GraphFolder) -> Watched:
+    """The function, which leaves a file in ``folder`` whenever it captured."""
+
+    def write(captured: Sequence[Any]) -> None:
+        folder.capture(time.time_ns()).write_text(json.dumps(chrome_trace(artifact, captured)))
+
+    return Watched(run, artifact, functools.partial(unharmed, write))
 
 
 def _sizes(inputs: Sequence[Any]) -> Any:
@@ -92,6 +98,7 @@ def chrome_trace(artifact: Any, records: Sequence[Any]) -> dict[str, Any]:
                     "bytes_written": task.bytes_written,
                     "workers": list(record.workers),
                     "waits": list(record.waits),
+                    "limits": dict(record.limits),
                 },
             }
         )

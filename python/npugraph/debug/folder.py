@@ -71,5 +71,5 @@ def unharmed(write: Any, *args: Any) -> Any:
     try:
         return write(*args)
     except Exception as error:
-        logger.warning("cannot write what TORCH_COMPILE_DEBUG asks for: %s: %s", type(error).__name__, error)
+        logger.warning("cannot write what was asked for to debug a graph: %s: %s", type(error).__name__, error)
         return None

@@ -82,9 +82,9 @@ class Observer(Nobody):
     def watch(self, run: Any, artifact: Any) -> Any:
         if self._folder is None:
             return run
-        from npugraph.debug.captures import Watched
+        from npugraph.debug.captures import written
 
-        return Watched(run, artifact, self._folder)
+        return written(run, artifact, self._folder)
 
     def _step(self, pass_name: str, gm: fx.GraphModule, text: str | None = None) -> None:
         after = nodes_of(gm.graph)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Option ``deadlock_check``: each capture of a graph is checked."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from npugraph.deadlock.check import check_file
+from npugraph.deadlock.operators import VECTOR_CORES
+from npugraph.deadlock.trace_file import write
+from npugraph.debug.captures import Watched, chrome_trace
+from npugraph.debug.folder import unharmed
+
+FOLDER = "npugraph_deadlock_check"
+
+
+def checked(run: Any, artifact: Any) -> Watched:
+    """Calls ``run``, and after a call that captured writes the graph to ``FOLDER`` in the current directory, and prints
+    the verdict."""
+    return Watched(run, artifact, functools.partial(unharmed, _write, artifact, itertools.count()))
+
+
+def _write(artifact: Any, numbers: Any, records: Sequence[Any]) -> None:
+    folder = Path(FOLDER)
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', artifact.name)}_{next(numbers)}.json"
+    trace = chrome_trace(artifact, records)
+    write(path, trace["traceEvents"], **trace["otherData"])
+    check_file(path, VECTOR_CORES, lambda line: print(f"{artifact.name}: {line}"))

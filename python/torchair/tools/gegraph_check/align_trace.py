@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m torchair.tools.gegraph_check.align_trace TRACE``"""
+
+import sys
+
+from npugraph.deadlock.command import align_trace as main
+
+if __name__ == "__main__":
+    sys.exit(main())
