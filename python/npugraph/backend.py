@@ -17,19 +17,20 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
+from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback, TorchDynamoException
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph import _C, counters, guards, serialize
 from npugraph.artifact import Artifact, Owners, registry
 from npugraph.debug.observer import Compiles
+from npugraph.error_notes import add_note
 from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.pieces import Pieces, is_apart, is_captured
-from npugraph.fx.pipeline import run_passes
+from npugraph.fx.pipeline import CustomPassError, run_passes
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
@@ -106,7 +107,9 @@ def checked(options: Mapping[str, Any] | None, mode: str | None = None) -> Compi
     except (TypeError, ValueError, FileNotFoundError) as error:
         kinds = {TypeError: OptionTypeError, FileNotFoundError: OptionPathError}
         kind = kinds.get(type(error), OptionValueError)
-        raise kind(str(error), first_useful_frame=inspect.currentframe()) from None
+        refusal = kind(str(error), first_useful_frame=inspect.currentframe())
+        add_note(refusal)
+        raise refusal from None
 
 
 def compile_dynamo_graph(
@@ -116,9 +119,17 @@ def compile_dynamo_graph(
     decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
     """Compiles what Dynamo gives a backend. ``decompositions`` is handed to AOTAutograd."""
-    if interposer is not None:
-        return interposer(_compile_dynamo_graph, gm, example_inputs, config, decompositions)
-    return _compile_dynamo_graph(gm, example_inputs, config, decompositions)
+    try:
+        if interposer is not None:
+            return interposer(_compile_dynamo_graph, gm, example_inputs, config, decompositions)
+        return _compile_dynamo_graph(gm, example_inputs, config, decompositions)
+    except ShortenTraceback as error:
+        add_note(error)
+        raise
+    except CustomPassError as error:  # as Dynamo would raise it, who drops notes
+        failed = BackendCompilerFailed(npugraph_ex, error, inspect.currentframe())
+        add_note(failed)
+        raise failed.with_traceback(error.__traceback__) from None
 
 
 # Of a tool that runs a program under other options than its own: called with what compiles a graph, and its arguments.

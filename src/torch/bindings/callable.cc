@@ -331,8 +331,30 @@ PyObject* with_call(PyObject* self, const Use& use) {
   END_HANDLE_TH_ERRORS
 }
 
+// Hands the exception that is set to npugraph.error_notes, unless it is one that our own callers wait for.
+void note_error(PyObject* self) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  const bool is_ours = PyErr_GivenExceptionMatches(type, inputs_overlap_error) != 0 ||
+                       PyErr_GivenExceptionMatches(type, input_elsewhere_error) != 0;
+  if (!is_ours && PyErr_GivenExceptionMatches(type, PyExc_Exception) != 0) {
+    PyErr_NormalizeException(&type, &value, &traceback);
+    try {
+      const std::string& name = reinterpret_cast<CallableObject*>(self)->call->name();
+      pybind11::module_::import("npugraph.error_notes").attr("add_note")(pybind11::handle(value), name);
+    } catch (pybind11::error_already_set& error) {
+      error.discard_as_unraisable("npugraph's note of an error");
+    }
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
 PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
-  return with_call(self, [&](Call& call) { return call.run(args, PyVectorcall_NARGS(flags), names); });
+  const THPObjectPtr keep(Py_NewRef(self));
+  PyObject* result = with_call(self, [&](Call& call) { return call.run(args, PyVectorcall_NARGS(flags), names); });
+  if (result == nullptr) [[unlikely]]
+    note_error(self);
+  return result;
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
