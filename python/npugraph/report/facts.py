@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,19 +63,28 @@ def _before(artifact: Artifact) -> dict[str, Any]:
     if artifact.original is None:
         return _graph(artifact, "import")
     graph = artifact.original.graph
-    nodes = [_fx_node(node) for node in graph.nodes if node.op == "call_function"]
+    nodes = [_fx_node(node) for node in graph.nodes if node.op == "call_function" and not _is_part(node)]
     (output,) = graph.find_nodes(op="output")
     inputs = [{"name": node.name, "source": node.target} for node in graph.find_nodes(op="placeholder")]
-    return {"nodes": nodes, "inputs": inputs, "outputs": [node.name for node in output.all_input_nodes]}
+    return {"nodes": nodes, "inputs": inputs, "outputs": _operands(output)}
+
+
+def _is_part(node: fx.Node) -> bool:
+    """One of the results of an operator."""
+    return node.target is operator.getitem
+
+
+def _operands(node: fx.Node) -> list[str]:
+    wholes = (operand.args[0] if _is_part(operand) else operand for operand in node.all_input_nodes)
+    return list(dict.fromkeys(whole.name for whole in wholes))
 
 
 def _fx_node(node: fx.Node) -> dict[str, Any]:
+    is_operator = hasattr(node.target, "_schema")
     return {
         "name": node.name,
-        "op": str(node.target)
-        if not callable(node.target) or hasattr(node.target, "_schema")
-        else node.target.__name__,
-        "reads": [operand.name for operand in node.all_input_nodes],
+        "op": str(node.target).removesuffix(".default") if is_operator else node.target.__name__,
+        "reads": _operands(node),
         "values": [node.name],
         "types": [node.meta.get("tensor", "").removeprefix("torch.")],
         "source": source_line(node),

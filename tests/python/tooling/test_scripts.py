@@ -149,6 +149,26 @@ def test_file_size_names_what_is_too_long(tmp_path: Path) -> None:
     assert output.startswith("src/base/b.cc: 801 lines, at most 800 are allowed")
 
 
+def test_the_page_of_features_follows_the_marks(tmp_path) -> None:
+    for name in ("scripts/features_page", "tests/python/features.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((SCRIPTS.parent / name).read_text())
+    (tmp_path / "docs").mkdir()
+    test = tmp_path / "tests/python/test_some.py"
+
+    def row(rows: str) -> str:
+        test.write_text(f"import pytest\n\n\n@pytest.mark.feature({rows})\ndef test_it():\n    pass\n")
+        subprocess.run([sys.executable, tmp_path / "scripts/features_page"], check=True, capture_output=True, text=True)
+        lines = (tmp_path / "docs/features.md").read_text().splitlines()
+        return next(line for line in lines if line.startswith("| 9.09 |"))
+
+    assert row('"1.20"') == "| 9.09 | deadlock check | **none yet** |"
+    assert row('"1.20", "9.09"') == "| 9.09 | deadlock check | `test_some::test_it` |"
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        row('"77.7"')
+    assert "tests name rows that tests/python/features.py does not have: ['77.7']" in caught.value.stderr
+
+
 def test_the_page_of_features_is_current() -> None:
     script = runpy.run_path(str(SCRIPTS / "features_page"))
     assert script["PAGE"].read_text() == script["page"](), "docs/features.md is not current: run scripts/features_page"
