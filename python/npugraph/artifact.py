@@ -48,7 +48,7 @@ class Artifact:
     ) -> None:
         self._core = core
         self._fx_stages = notes.stages
-        self.original = notes.original
+        self._original = notes.original
         self.replacements = notes.replacements
         self.near_misses = notes.near_misses
         self._callables = callables

@@ -60,9 +60,9 @@ def _last_stage(artifact: Artifact) -> str:
 
 def _before(artifact: Artifact) -> dict[str, Any]:
     """The graph before the first pass of any kind."""
-    if artifact.original is None:
+    if artifact._original is None:
         return _graph(artifact, "import")
-    graph = artifact.original.graph
+    graph = artifact._original.graph
     nodes = [_fx_node(node) for node in graph.nodes if node.op == "call_function" and not _is_part(node)]
     (output,) = graph.find_nodes(op="output")
     inputs = [{"name": node.name, "source": node.target} for node in graph.find_nodes(op="placeholder")]
