@@ -132,10 +132,10 @@ class Artifact:
     @property
     def counters(self) -> dict[str, int]:
         """Counts since the compile: compiles, captures, capture_ns (of making Instances), replays (every run, also one
-        that captured), ``recaptures.<reason>``, ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the
-        kernels of its tasks, those that LLVM made for this compile (kernel_builds, in kernel_build_ns summed over
-        threads), those that an earlier process left on disk (kernel_loads) and those that were there already
-        (kernel_hits)."""
+        that captured), refreshes (runs that began with telling tasks other numbers), ``recaptures.<reason>``,
+        ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the kernels of its tasks, those that LLVM made
+        for this compile (kernel_builds, in kernel_build_ns summed over threads), those that an earlier process left on
+        disk (kernel_loads) and those that were there already (kernel_hits)."""
         return self._core.counters()
 
     @property

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tensor/expr.h"
 
 namespace npugraph::runtime {
 
@@ -128,6 +129,42 @@ void Blueprint::find_stages() {
     stages[stage].windows.push_back(w);
   }
   list_task_exprs(stage_of_expr);
+  split_input_symbols(stage_of_expr);
+}
+
+// Per expression: whether nothing but tasks of the host that are bound at the start, and results, are told its value.
+std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& stage_of_expr) const {
+  std::vector<bool> is_told;
+  for (const int32_t stage : stage_of_expr) is_told.push_back(stage == 0);
+  const auto use = [&](const program::Dim& dim) {
+    if (!dim.is_constant()) is_told[dim.expr] = false;
+  };
+  for (const ExprUse& of_window : uses_) is_told[of_window.expr] = false;
+  for (const program::Input& input : program->inputs) {
+    std::ranges::for_each(input.sizes, use);
+    std::ranges::for_each(input.strides, use);
+    if (input.storage_offset) use(*input.storage_offset);
+  }
+  for (int32_t t = 0; t < count(program->tasks); ++t) {
+    const program::Task& task = program->tasks[t];
+    const bool is_of_host = task.kind == program::TaskKind::kAten || task.kind == program::TaskKind::kPython;
+    if (is_of_host && std::ranges::binary_search(stages[0].tasks, t)) continue;
+    for (const int32_t e : task.scalars) is_told[e] = false;
+  }
+  return is_told;
+}
+
+void Blueprint::split_input_symbols(const std::vector<int32_t>& stage_of_expr) {
+  const std::vector<bool> is_told = find_told_exprs(stage_of_expr);
+  std::vector<std::string> needed;
+  for (size_t e = 0; e < is_told.size(); ++e) {
+    if (!is_told[e]) collect_symbols(program->exprs[e], needed);
+  }
+  for (const int32_t s : input_symbols) {
+    const program::Symbol& symbol = program->symbols[s];
+    const bool is_key = symbol.dim != kNone || std::ranges::find(needed, symbol.name) != needed.end();
+    (is_key ? key_symbols : refreshed_symbols).push_back(s);
+  }
 }
 
 void Blueprint::list_task_exprs(const std::vector<int32_t>& stage_of_expr) {

@@ -78,7 +78,11 @@ struct Blueprint {
   std::vector<int32_t> first_defined;  // per task, and one more
   std::vector<Stage> stages;           // one per segment, and one for what the last segment defines
   std::unordered_map<std::string, int32_t> symbol_index;
-  std::vector<int32_t> input_symbols;  // their values are the key of an Instance
+  std::vector<int32_t> input_symbols;
+  std::vector<int32_t> key_symbols;  // of these, those whose values are the key of an Instance
+  // The others: numbers that the caller gives, of which no size follows, and which only tasks of the host are told. Tasks are
+  // bound anew where they change.
+  std::vector<int32_t> refreshed_symbols;
   IndexLists windows_of_buffer;
   IndexLists exprs_of_task;            // what binding the task reads
   IndexLists allocated_by_task;        // buffers for which the runtime allocates memory right before the task
@@ -93,6 +97,8 @@ struct Blueprint {
   int32_t add_integer(const program::Dim& dim);
   void find_stages();
   void list_task_exprs(const std::vector<int32_t>& stage_of_expr);
+  void split_input_symbols(const std::vector<int32_t>& stage_of_expr);
+  std::vector<bool> find_told_exprs(const std::vector<int32_t>& stage_of_expr) const;
   void list_buffers();
   void plan_outputs();
   bool is_whole(int32_t window) const;

@@ -79,27 +79,30 @@ class ReplayInProgress {
   ReplayInProgress& operator=(const ReplayInProgress&) = delete;
 };
 
-// Two inputs are the same key when their bits are: a float symbol that is NaN finds its Instance again.
-SymbolKey key_of(const Blueprint& blueprint, std::span<const BoundInput> inputs) {
-  SymbolKey key;
-  key.reserve(blueprint.input_symbols.size());
-  for (const int32_t s : blueprint.input_symbols) {
+// The bits of symbols that come from the inputs. Two inputs are the same key when their bits are: a float symbol that is NaN
+// finds its Instance again.
+SymbolKey bits_of(const Blueprint& blueprint, const std::vector<int32_t>& symbols, std::span<const BoundInput> inputs) {
+  SymbolKey bits;
+  bits.reserve(symbols.size());
+  for (const int32_t s : symbols) {
     const program::Symbol& symbol = blueprint.program->symbols[s];
     const BoundInput& input = inputs[symbol.input];
     const bool is_offset = symbol.dim == program::kStorageOffset;
-    key.push_back(symbol.dim == kNone ? input.scalar.i : is_offset ? input.storage_offset : input.sizes[symbol.dim]);
+    bits.push_back(symbol.dim == kNone ? input.scalar.i : is_offset ? input.storage_offset : input.sizes[symbol.dim]);
   }
-  return key;
+  return bits;
 }
 
-std::vector<Scalar> symbols_of(const Blueprint& blueprint, const SymbolKey& key) {
-  std::vector<Scalar> symbols(blueprint.program->symbols.size());
-  for (size_t i = 0; i < key.size(); ++i) {
-    Scalar& symbol = symbols[blueprint.input_symbols[i]];
-    symbol.kind = blueprint.program->symbols[blueprint.input_symbols[i]].kind;
-    symbol.i = key[i];  // the bits of a float too
+SymbolKey key_of(const Blueprint& blueprint, std::span<const BoundInput> inputs) {
+  return bits_of(blueprint, blueprint.key_symbols, inputs);
+}
+
+void set_symbols(const Blueprint& blueprint, const std::vector<int32_t>& which, const SymbolKey& bits,
+                 std::vector<Scalar>& symbols) {
+  for (size_t i = 0; i < which.size(); ++i) {
+    symbols[which[i]].kind = blueprint.program->symbols[which[i]].kind;
+    symbols[which[i]].i = bits[i];  // of a float too
   }
-  return symbols;
 }
 
 }  // namespace
@@ -125,13 +128,14 @@ struct Executable::State {
     std::unique_ptr<Instance> own;  // where Instances are not kept
     RunMode mode = RunMode::kReplay;
     bool rebound = false;
+    bool refreshed = false;
     int64_t staged_bytes = 0;
     std::vector<TaskTime> times;  // of the tasks, when this run was timed
   };
 
   void acquire(Call& call);
   Lease* find_lease(Call& call);
-  void capture(Call& call);
+  void capture(Call& call, const BoundInputs& inputs);
   RunStatus bind(Call& call, const BoundInputs& inputs);
   RunStatus replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
   void finish(Call& call, bool completed);
@@ -216,11 +220,15 @@ void Executable::State::acquire(Call& call) {
   add(call.instance != nullptr ? &Counters::instance_hits : &Counters::instance_misses);
 }
 
-void Executable::State::capture(Call& call) {
+void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   call.mode = options.capture ? RunMode::kCapture : RunMode::kEager;
   const Range range(host, options.capture ? "acl_graph_capture" : nullptr);
   const int64_t begin = now_ns();
-  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, symbols_of(blueprint, call.key));
+  std::vector<Scalar> symbols(blueprint.program->symbols.size());
+  set_symbols(blueprint, blueprint.key_symbols, call.key, symbols);
+  set_symbols(blueprint, blueprint.refreshed_symbols, bits_of(blueprint, blueprint.refreshed_symbols, inputs.all),
+              symbols);
+  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, std::move(symbols));
   const int64_t end = now_ns();
   call.instance = made.get();
   std::lock_guard lock(mutex);
@@ -238,7 +246,11 @@ void Executable::State::capture(Call& call) {
 RunStatus Executable::State::bind(Call& call, const BoundInputs& inputs) {
   Lease& lease = *call.lease;
   lease.service.workers = WorkerPool::instance().size();
-  if (call.instance == nullptr) capture(call);
+  if (call.instance == nullptr) {
+    capture(call, inputs);
+  } else if (!blueprint.refreshed_symbols.empty()) {
+    call.refreshed = call.instance->refresh(bits_of(blueprint, blueprint.refreshed_symbols, inputs.all));
+  }
   if (const RunStatus status = call.instance->bind_inputs(inputs); status != RunStatus::kOk) return status;
   call.instance->bind_memory(lease.arena, lease.scratch);
   return RunStatus::kOk;
@@ -268,6 +280,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
 void Executable::State::count(const Call& call) {
   add(&Counters::replays);
   ++call.instance->replays;
+  if (call.refreshed) add(&Counters::refreshes);
   if (call.rebound && call.mode == RunMode::kReplay) {
     add(&Counters::captures);
     add(&Counters::recaptured_new_symbols);
@@ -352,13 +365,14 @@ std::vector<InstanceInfo> Executable::instances() const {
   std::lock_guard lock(state.mutex);
   std::vector<InstanceInfo> infos;
   for (const auto& entry : state.cache.entries()) {
-    const auto symbols = symbols_of(state.blueprint, entry.key);
+    std::vector<Scalar> symbols(state.blueprint.program->symbols.size());
+    set_symbols(state.blueprint, state.blueprint.key_symbols, entry.key, symbols);
     const std::string key = key_text(state.blueprint, symbols);
     // Calls in parallel have one Instance each for the same sizes; to the user they are one.
     auto info = std::ranges::find(infos, key, &InstanceInfo::key);
     if (info == infos.end()) {
       info = infos.insert(info, InstanceInfo{.key = key});
-      for (const int32_t s : state.blueprint.input_symbols) {
+      for (const int32_t s : state.blueprint.key_symbols) {
         info->symbols.emplace_back(state.blueprint.program->symbols[s].name, symbols[s]);
       }
     }

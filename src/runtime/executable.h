@@ -145,6 +145,7 @@ struct Counters {
   int64_t recaptured_new_symbols = 0;  // a size defined by a task differed from the last replay
   int64_t recaptured_evicted = 0;      // the key had been captured before and was dropped from the cache
   int64_t recaptured_forced = 0;       // capture is off
+  int64_t refreshes = 0;               // runs of an Instance that began with telling its tasks other numbers
 };
 
 // The names under which people see the counts, of one Executable as of the process.
@@ -161,6 +162,7 @@ inline constexpr CounterName kCounterNames[] = {
     {"recaptures.new_symbols", &Counters::recaptured_new_symbols},
     {"recaptures.evicted", &Counters::recaptured_evicted},
     {"recaptures.forced", &Counters::recaptured_forced},
+    {"refreshes", &Counters::refreshes},
 };
 
 class Executable {

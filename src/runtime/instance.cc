@@ -215,6 +215,15 @@ void Instance::add_places(std::vector<BufferLife>& lives) const {
   }
 }
 
+bool Instance::refresh(std::span<const int64_t> bits) {
+  if (!sizes_.refresh(bits) && !refresh_failed_) return false;
+  refresh_failed_ = true;
+  sizes_.evaluate(0);
+  bind_stage(0);
+  refresh_failed_ = false;
+  return true;
+}
+
 void Instance::bind_stage(size_t stage) {
   for (const int32_t t : blueprint_.stages[stage].tasks) {
     const auto changed = [&](int32_t e) { return sizes_.changed_at(e) > bound_at_[t]; };
@@ -246,9 +255,11 @@ void Instance::bind_task(int32_t t) {
     throw TaskError(cat(task.name, " cannot be bound to these sizes: ", key_text(blueprint_, sizes_.symbols())), t);
   };
   bound_at_[t] = 0;
+  const int64_t planned = workspace_[t];
   if (functions.bind && functions.bind(functions.context, &call, &steps_[t].state) != NG_OK) refuse();
   workspace_[t] = functions.workspace ? functions.workspace(functions.context, &call) : 0;
   if (workspace_[t] < 0) refuse();
+  NG_CHECK(!refresh_failed_ || workspace_[t] <= planned, task.name, " needs more memory for other numbers");
   bound_at_[t] = sizes_.now();
 }
 

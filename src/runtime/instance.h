@@ -42,6 +42,8 @@ class Instance {
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
+  // Binds anew what is told Blueprint::refreshed_symbols, whose bits these are. False when they are what they were.
+  bool refresh(std::span<const int64_t> bits);
   // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError when
   // the memory of an input ends too early, TaskError when an input that has elements has no memory.
   RunStatus bind_inputs(const BoundInputs& inputs);
@@ -122,6 +124,7 @@ class Instance {
   std::vector<Step> steps_;
   std::vector<int64_t> bound_at_;  // per task: the evaluation of sizes_ that it was bound to
   size_t stages_bound_ = 0;
+  bool refresh_failed_ = false;  // tasks are not bound to what they are told now
 
   std::vector<void*> bases_;                                // per buffer: its first byte
   std::vector<void*> objects_;                              // per buffer

@@ -18,7 +18,7 @@
 
 namespace npugraph::runtime {
 
-// The bits of the input symbols, in order.
+// The bits of Blueprint::key_symbols, in order.
 using SymbolKey = std::vector<int64_t>;
 
 class InstanceCache {

@@ -47,6 +47,16 @@ bool Sizes::define(size_t stage, std::span<const ng_scalar> defined) {
   return changed;
 }
 
+bool Sizes::refresh(std::span<const int64_t> bits) {
+  bool changed = false;
+  for (size_t i = 0; i < bits.size(); ++i) {
+    Scalar& symbol = symbols_[blueprint_.refreshed_symbols[i]];
+    changed |= symbol.i != bits[i];
+    symbol.i = bits[i];
+  }
+  return changed;
+}
+
 Scalar Sizes::value(const program::Dim& dim) const {
   return dim.is_constant() ? Scalar::of_int(dim.constant) : values_[dim.expr];
 }
@@ -96,7 +106,7 @@ Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbol
 
 std::string key_text(const Blueprint& blueprint, const std::vector<Scalar>& symbols) {
   std::string text;
-  for (const int32_t s : blueprint.input_symbols) {
+  for (const int32_t s : blueprint.key_symbols) {
     const Scalar& value = symbols[s];
     text += cat(text.empty() ? "" : ", ", blueprint.program->symbols[s].name, "=", Expr::constant(value).str());
   }

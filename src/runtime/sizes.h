@@ -24,6 +24,8 @@ class Sizes {
   void evaluate(size_t stage);
   // Sets the symbols that the segment before `stage` defined. False when they are what they were.
   bool define(size_t stage, std::span<const ng_scalar> defined);
+  // Sets Blueprint::refreshed_symbols. False when they are what they were.
+  bool refresh(std::span<const int64_t> bits);
 
   const std::vector<Scalar>& symbols() const { return symbols_; }
   Scalar value(int32_t expr) const { return values_[expr]; }
@@ -52,7 +54,7 @@ class Sizes {
 
 // All stages evaluated under symbols that were seen in a call.
 Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbols);
-// "s0=4, s1=128": the symbols that come from the inputs.
+// "s0=4, s1=128": the symbols that tell Instances apart.
 std::string key_text(const Blueprint& blueprint, const std::vector<Scalar>& symbols);
 
 }  // namespace npugraph::runtime

@@ -239,5 +239,104 @@ TEST(Executable, UnknownTaskIsRefused) {
   EXPECT_THROW(make(host, kChain), UserError);
 }
 
+// y = x * n, and n times what is told to a task of the host; f32[s0], and n2 that sizes a result.
+constexpr const char* kToldNumbers = R"(npugraph.program 4 @told {
+  symbol s0 : int = size(0, 0)
+  symbol n : int = input(1)
+  symbol m : int = input(2)
+  buffer b0 input(0) live(0, 0)
+  buffer b1 arena bytes(4*s0) live(0, 1)
+  buffer b2 output bytes(4*s0) live(1, 1)
+  input 0 "L['x']" b0 : f32[s0]{1}
+  input 1 "L['n']" scalar
+  input 2 "L['m']" scalar
+  task 0 KIND "scale" {
+    read b0+0 : f32[s0]{1}
+    write b1+0 : f32[s0]{1}
+    args(%0, n + 1)
+  }
+  task 1 kernel "shift" {
+    read b1+0 : f32[s0]{1}
+    write b2+0 : f32[s0]{1}
+    args(%0, m)
+  }
+  segment 2
+  output tensor b2+0 : f32[s0]{1}
+})";
+
+class ToldNumbers : public ::testing::Test {
+ protected:
+  ToldNumbers() {
+    host.define("scale", [](ng_call& call) {
+      return elementwise([&](float x) { return x * static_cast<float>(call.scalars[0].i); })(call);
+    });
+    host.define("shift", [](ng_call& call) {
+      return elementwise([&](float x) { return x + static_cast<float>(call.scalars[0].i); })(call);
+    });
+  }
+
+  std::unique_ptr<Executable> of_kind(const std::string& kind) {
+    std::string text = kToldNumbers;
+    return make(host, text.replace(text.find("KIND"), 4, kind));
+  }
+
+  Floats call(Executable& executable, int64_t n, int64_t m) {
+    Argument x({1, 2});
+    BoundInput of_n{.scalar = {.i = n}}, of_m{.scalar = {.i = m}};
+    const Results results(executable, host, {x.bound(), of_n, of_m});
+    if (results.result.status == RunStatus::kOk) return results.values(0);
+    error = results.result.error;
+    return {};
+  }
+
+  TestHost host;
+  std::string error;
+};
+
+TEST_F(ToldNumbers, AreNoReasonToCapture) {
+  const auto executable = of_kind("aten");
+  EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
+  EXPECT_EQ(call(*executable, 4, 5), Floats({10, 15}));
+  EXPECT_EQ(call(*executable, 4, 5), Floats({10, 15}));
+  EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
+  EXPECT_EQ(host.binds("scale"), 3);
+  EXPECT_EQ(host.binds("shift"), 1);
+  const Counters counters = executable->counters();
+  EXPECT_EQ(counters.captures, 1);
+  EXPECT_EQ(counters.refreshes, 2);
+  EXPECT_EQ(executable->instances()[0].key, "s0=2, m=5");
+}
+
+TEST_F(ToldNumbers, OfKernelsTellInstancesApart) {
+  const auto executable = of_kind("aten");
+  EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
+  EXPECT_EQ(call(*executable, 3, 6), Floats({10, 14}));
+  EXPECT_EQ(call(*executable, 4, 5), Floats({10, 15}));
+  EXPECT_EQ(executable->counters().captures, 2);
+  const auto kernels = of_kind("kernel");
+  for (const int64_t n : {2, 4}) call(*kernels, n, 5);
+  EXPECT_EQ(kernels->counters().captures, 2);
+  EXPECT_EQ(kernels->counters().refreshes, 0);
+}
+
+TEST_F(ToldNumbers, ThatATaskRefusesAreForgotten) {
+  const auto executable = of_kind("aten");
+  EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
+  host.on_bind("scale", [](ng_call& call) { return call.scalars[0].i < 0 ? NG_ERROR : NG_OK; });
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(call(*executable, -3, 5), Floats());
+    EXPECT_EQ(error, "scale cannot be bound to these sizes: s0=2, m=5");
+  }
+  EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
+  EXPECT_EQ(executable->counters().captures, 1);
+}
+
+TEST_F(ToldNumbers, AreThoseOfEachCallWithoutCapture) {
+  const auto executable = make(
+      host, std::string(kToldNumbers).replace(std::string(kToldNumbers).find("KIND"), 4, "aten"), {.capture = false});
+  EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
+  EXPECT_EQ(call(*executable, 4, 5), Floats({10, 15}));
+}
+
 }  // namespace
 }  // namespace npugraph::runtime
