@@ -18,11 +18,32 @@ std::vector<Attr> view_arguments(const ir::Op& view, const ir::Node& scatter) {
   return args;
 }
 
+// Where the front end found the part that a scatter overwrites: its source is mostly computed from the old part, in a view
+// with the same arguments. Symbols that may be negative count from the end, so that their rule cannot tell.
+std::optional<ops::ViewResult> find_old_part(const ir::Graph& graph, const InPlaceForm& form) {
+  const ir::NodeId made = form.source == ir::kNone ? ir::kNone : graph.value(form.source).def;
+  if (made == ir::kNone) return std::nullopt;
+  for (const ir::ValueId operand : ir::operands(graph.node(made))) {
+    const ir::NodeId part = graph.value(operand).def;
+    if (part == ir::kNone || graph.node(part).op != form.twin || graph.node(part).args != form.args) continue;
+    if (graph.node(part).views.size() != 1) continue;
+    const ir::TensorType& type = graph.value(operand).tensor();
+    return ops::ViewResult{type.sizes, type.strides, graph.node(part).views.front().offset};
+  }
+  return std::nullopt;
+}
+
 std::optional<InPlaceForm> scatter_form(const ir::Graph& graph, const ir::Node& node, const ir::Op* view) {
   InPlaceForm form{.twin = view, .is_scatter = true, .args = view_arguments(*view, node)};
   form.target = as_value(argument(node, "self"));
   form.source = as_value(argument(node, "src"));
-  if (!ops::infer_views(graph, *view, form.args)) return std::nullopt;
+  const auto places = ops::infer_views(graph, *view, form.args);
+  const auto place = places ? std::optional(places->front()) : find_old_part(graph, form);
+  if (!place) return std::nullopt;
+  form.part = graph.value(form.target).tensor();
+  form.part.sizes = place->sizes;
+  form.part.strides = place->strides;
+  form.offset = place->offset;
   return form;
 }
 
@@ -81,16 +102,11 @@ ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Rep
     graph.node(id).args = std::move(form.args);
     return ir::kNone;
   }
-  const auto places = ops::infer_views(graph, *form.twin, form.args);
-  NG_CHECK(places && places->size() == 1, form.twin->name, " places no view");
-  const auto& place = places->front();
   const ir::ValueId result = graph.node(id).results[0];
   const std::string name = graph.value(result).name;
 
-  ir::TensorType type = graph.value(form.target).tensor();
-  type.sizes = place.sizes;
-  type.strides = place.strides;
-  ir::Node view{.op = form.twin, .args = std::move(form.args), .views = {{place.offset}}};
+  const ir::TensorType& type = form.part;
+  ir::Node view{.op = form.twin, .args = std::move(form.args), .views = {{form.offset}}};
   view.stream = graph.node(id).stream;
   view.origin = graph.node(id).origin;
   const ir::Op* copy_op = row("aten.copy_");

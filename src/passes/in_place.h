@@ -21,6 +21,8 @@ struct InPlaceForm {
   std::vector<Attr> args;          // of `twin`
   ir::ValueId target = ir::kNone;  // the operand that is written
   ir::ValueId source = ir::kNone;  // what a scatter copies
+  ir::TensorType part;             // where it copies that to: the view ...
+  Expr offset = 0;                 // ... and its place in the target, in elements
   bool same_strides = true;        // the result has exactly the type of the target
 };
 

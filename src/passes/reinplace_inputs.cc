@@ -8,6 +8,7 @@
 #include "passes/in_place.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
+#include "passes/working_copy.h"
 
 namespace npugraph::passes {
 namespace {
@@ -112,6 +113,12 @@ class Round {
     copy.obstacle = "the new value is an input or a constant";
     if (!trace_.is_fresh(sink.result)) return false;
     sink.producer = graph_.value(sink.result).def;
+    if (const auto working = find_working_copy(trace_, graph_, sink.source, sink.destination)) {
+      const bool may_move = sink.is_epilogue || trace_.is_fresh(sink.destination);
+      copy.obstacle = find_obstacle(trace_, graph_, *working, sink.copy, may_move);
+      if (copy.obstacle == nullptr) write_original(sink, *working);
+      return copy.obstacle == nullptr;
+    }
     auto form = in_place_form(graph_, graph_.node(sink.producer));
     copy.obstacle = "its operator has no in-place form for this type";
     if (!form) return false;
@@ -130,6 +137,14 @@ class Round {
     const ir::NodeId scatter_copy = write_in_place(graph_, sink.producer, std::move(form), replacements_);
     if (scatter_copy != ir::kNone) added.push_back({scatter_copy, sink.is_epilogue});
     if (is_copy) added.push_back({sink.producer, false});
+  }
+
+  void write_original(const Sink& sink, const WorkingCopy& working) {
+    context_.remark(graph_.node(working.clone), "updated in place");
+    drop_copy(sink);
+    touched_[working.result] = true;
+    replacements_.replace(working.result, working.original);
+    graph_.erase(working.clone);
   }
 
   void drop_copy(const Sink& sink) {

@@ -12,8 +12,13 @@
 //   %u = aten.select_scatter(%x, %a, 0, 1)
 //   %c = aten.copy_(%x, %u)
 //
+//   %w = aten.clone(%k)                            my.update_(%k, %x)
+//   my.update_(%w, %x)                       ->
+//   %c = aten.copy_(%k, %w)
+//
 // The rule is one: a copy_(%d, %s) is dropped when the node that made %s can write %d's elements at its own place. A
-// scatter does so as view + copy_, to which the rule applies again. It serves copies into intermediates as well.
+// scatter does so as view + copy_, to which the rule applies again. It serves copies into intermediates as well. A clone of
+// %d that operators write in place before it is copied back is %d itself (working_copy.h).
 //
 // Errors. Operators never move. Copies at the end of a graph that comes from functionalisation
 // (PassContext::copy_epilogues) stand for writes that the user's program made where the value was computed, so putting

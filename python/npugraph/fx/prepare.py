@@ -6,15 +6,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._higher_order_ops.effects import with_effects
 
+from npugraph.fx.calls import add_call, geometry, storage_elements
 from npugraph.fx.schema import is_view
 from npugraph.fx.values import evaluate
+from npugraph.fx.working_copies import write_working_copies
 
 aten = torch.ops.aten
 
@@ -22,14 +25,19 @@ aten = torch.ops.aten
 def prepare(gm: fx.GraphModule) -> fx.GraphModule:
     """Turns operators that were wrapped for their effects or functionalised back into themselves. In place.
 
-    Cloned is only what a custom operator truly must not write. Inputs that only order effects, for which calls give
+    Inputs that only order effects, for which calls give
     None, are marked with ``meta["effect_token"]``.
     """
     targets = {node.target for node in gm.graph.nodes}
     if with_effects in targets:
         _unwrap_effects(gm.graph)
     if auto_functionalized in targets or auto_functionalized_v2 in targets:
-        _undo_auto_functionalized(gm)
+        write_working_copies(gm.graph)
+        _undo_auto_functionalized_graphs(gm)
+        with _fake_mode_of(gm) or contextlib.nullcontext():
+            _refresh_values(gm.graph)
+        gm.graph.eliminate_dead_code()
+        gm.recompile()
     _copy_whole_storages(gm.graph)
     _keep_offsets(gm.graph)
     return gm
@@ -41,8 +49,8 @@ def _copy_whole_storages(graph: fx.Graph) -> None:
     for node in list(graph.nodes):
         if node.target is aten.as_strided_copy.default:
             with graph.inserting_before(node):
-                window = _call(graph, node, aten.as_strided.default, *node.args, **node.kwargs)
-                copy = _call(graph, node, aten.clone.default, window, memory_format=torch.contiguous_format)
+                window = add_call(graph, node, aten.as_strided.default, *node.args, **node.kwargs)
+                copy = add_call(graph, node, aten.clone.default, window, memory_format=torch.contiguous_format)
         elif node.target is aten.as_strided_scatter.default and not _starts_its_storage(node.args[0]):
             with graph.inserting_before(node):
                 copy = _scatter_into_storage(graph, node, *node.args, **node.kwargs)
@@ -66,50 +74,11 @@ def _scatter_into_storage(
     stride: object,
     storage_offset: object = None,
 ) -> fx.Node:
-    sizes, strides, offset = _geometry(graph, self)
-    storage = _call(graph, node, aten.as_strided.default, self, [_storage_elements(graph, self)], [1], 0)
+    sizes, strides, offset = geometry(graph, self)
+    storage = add_call(graph, node, aten.as_strided.default, self, [storage_elements(graph, self)], [1], 0)
     start = offset if storage_offset is None else storage_offset
-    filled = _call(graph, node, aten.as_strided_scatter.default, storage, src, size, stride, start)
-    return _call(graph, node, aten.as_strided.default, filled, sizes, strides, offset)
-
-
-def _geometry(graph: fx.Graph, node: fx.Node) -> tuple[list[object], list[object], object]:
-    """Sizes, strides and storage offset of a node's tensor: numbers, and nodes where they are symbolic."""
-
-    def numbers(query: torch._ops.OpOverload, values: Sequence[int | torch.SymInt]) -> list[object]:
-        return [_call(graph, node, query, node, i) if isinstance(v, torch.SymInt) else v for i, v in enumerate(values)]
-
-    value = node.meta["val"]
-    offset = value.storage_offset()
-    if isinstance(offset, torch.SymInt):
-        offset = _call(graph, node, aten.sym_storage_offset.default, node)
-    return numbers(aten.sym_size.int, value.shape), numbers(aten.sym_stride.int, value.stride()), offset
-
-
-def _storage_elements(graph: fx.Graph, node: fx.Node) -> object:
-    """How many elements the storage of a node's tensor has; where that is symbolic, up to the end of the tensor."""
-
-    def compute(function: Callable[..., object], *args: object) -> object:
-        if not any(isinstance(arg, fx.Node) for arg in args):
-            return function(*args)
-        return _call(graph, node, function, *args)
-
-    value = node.meta["val"]
-    bytes_ = value.untyped_storage().nbytes()
-    if not isinstance(bytes_, torch.SymInt):
-        return bytes_ // value.element_size()
-    sizes, strides, offset = _geometry(graph, node)
-    last = offset
-    for size, stride in zip(sizes, strides, strict=True):
-        last = compute(operator.add, last, compute(operator.mul, compute(operator.sub, size, 1), stride))
-    return compute(operator.add, last, 1)
-
-
-def _call(graph: fx.Graph, like: fx.Node, function: Callable[..., object], *args: object, **kwargs: object) -> fx.Node:
-    """A new node with the origin of ``like``."""
-    made = graph.call_function(function, args, kwargs)
-    made.meta = {**like.meta, "val": evaluate(made)}
-    return made
+    filled = add_call(graph, node, aten.as_strided_scatter.default, storage, src, size, stride, start)
+    return add_call(graph, node, aten.as_strided.default, filled, sizes, strides, offset)
 
 
 # The result has the strides and the storage offset of the first argument, even where the fake one is said to be at 0.
@@ -158,22 +127,29 @@ def _move_to_offset(graph: fx.Graph, node: fx.Node, moved: dict[fx.Node, fx.Node
             moved[node] = _at_offset(graph, node)
         else:
             viewed = _move_to_offset(graph, node.args[0], moved)
-            moved[node] = _call(graph, node, node.target, viewed, *node.args[1:], **node.kwargs)
+            moved[node] = add_call(graph, node, node.target, viewed, *node.args[1:], **node.kwargs)
     return moved[node]
 
 
 def _at_offset(graph: fx.Graph, node: fx.Node) -> fx.Node:
     """A window in a new storage: values and strides of ``node``, and the storage offset that it has in eager mode."""
-    call = functools.partial(_call, graph, node)
+    call = functools.partial(add_call, graph, node)
     place = _place_of(node)
-    sizes, strides, offset = _geometry(graph, place)
-    storage = call(aten.new_empty.default, node, [_storage_elements(graph, place)])
+    sizes, strides, offset = geometry(graph, place)
+    storage = call(aten.new_empty.default, node, [storage_elements(graph, place)])
     filled = call(aten.as_strided_scatter.default, storage, node, sizes, strides, offset)
     return call(aten.as_strided.default, filled, sizes, strides, offset)
 
 
-def _undo_auto_functionalized(gm: fx.GraphModule) -> None:
-    from torch._guards import detect_fake_mode
+def _fake_mode_of(gm: fx.GraphModule) -> Any:
+    values = [node.meta.get("val") for node in gm.graph.nodes]
+    return detect_fake_mode([value for value in values if isinstance(value, torch.Tensor)])
+
+
+def _undo_auto_functionalized_graphs(gm: fx.GraphModule) -> None:
+    """Of operators that are made of graphs, as torch does it."""
+    if not any(node.target in (auto_functionalized, auto_functionalized_v2) for node in gm.graph.nodes):
+        return
     from torch._inductor.fx_passes.post_grad import decompose_auto_functionalized
     from torch._inductor.fx_passes.reinplace import (
         canonicalize_view_scatter_ops,
@@ -182,16 +158,12 @@ def _undo_auto_functionalized(gm: fx.GraphModule) -> None:
     )
     from torch._inductor.virtualized import V
 
-    values = [node.meta.get("val") for node in gm.graph.nodes]
-    fake_mode = detect_fake_mode([value for value in values if isinstance(value, torch.Tensor)])
+    fake_mode = _fake_mode_of(gm)
     with V.set_fake_mode(fake_mode), fake_mode or contextlib.nullcontext():
         canonicalize_view_scatter_ops(gm.graph)
         reinplace_inplaceable_ops_core(gm.graph)
         decompose_generalized_scatter(gm.graph)
         decompose_auto_functionalized(gm.graph)
-        _refresh_values(gm.graph)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
 
 
 def _unwrap_effects(graph: fx.Graph) -> None:

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/working_copy.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+
+using Kind = MemoryTrace::Kind;
+constexpr int32_t kNever = MemoryTrace::kNever;
+
+std::optional<WorkingCopy> find_working_copy(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId source,
+                                             ir::ValueId destination) {
+  static const ir::Op* kClone = row("aten.clone");
+  const ir::ValueId result = trace.root(source);
+  const ir::NodeId clone = graph.value(result).def;
+  if (clone == ir::kNone || graph.node(clone).op != kClone) return std::nullopt;
+  const ir::ValueId original = as_value(argument(graph.node(clone), "self"));
+  if (original == ir::kNone || graph.value(original).type != graph.value(result).type) return std::nullopt;
+  const auto& aliases = trace.aliases();
+  const auto &from = aliases.placement(source), &base = aliases.placement(original),
+             &to = aliases.placement(destination);
+  if (!from.placed || !base.placed || !to.placed || trace.root(original) != trace.root(destination))
+    return std::nullopt;
+  if (base.byte_offset + from.byte_offset != to.byte_offset) return std::nullopt;
+  if (graph.value(source).type != graph.value(destination).type) return std::nullopt;
+  return WorkingCopy{clone, original, result};
+}
+
+namespace {
+
+// Whether all that is written to the copy is copied back.
+bool is_all_copied(const MemoryTrace& trace, const WorkingCopy& working, ir::ValueId source) {
+  const auto accesses = trace.accesses(working.result);
+  return trace.is_whole(source) ||
+         std::all_of(accesses.begin(), accesses.end(), [&](const MemoryTrace::Access& access) {
+           return !access.write || trace.aliases().same_view(access.value, source);
+         });
+}
+
+}  // namespace
+
+const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, const WorkingCopy& working, ir::NodeId copy,
+                          bool may_move) {
+  const auto& [clone, original, result] = working;
+  const int32_t copied = trace.position(copy);
+  const int32_t written = std::min(trace.first_access(result, trace.position(clone), Kind::kWrite), copied);
+  if (!is_all_copied(trace, working, as_value(argument(graph.node(copy), "src")))) return "only a part is copied back";
+  if (!trace.is_only_on(result, graph.node(copy).stream)) return "written on another stream";
+  if (trace.is_accessed(original, trace.position(clone), written, Kind::kWrite)) return "the old value is overwritten";
+  if (trace.is_accessed(original, written - 1, copied, Kind::kAny)) return "the old value is used after the write";
+  if (trace.is_returned(result)) return "the new value is returned as well";
+  if (trace.is_accessed(result, copied, kNever, Kind::kWrite)) return "the new value is overwritten later";
+  const int32_t next_write = trace.first_access(original, copied, Kind::kWrite);
+  if (next_write != kNever && trace.is_accessed(result, next_write - 1, kNever, Kind::kAny)) {
+    return "the new value is read after the next write";
+  }
+  if (!may_move && trace.may_fail_between(written, copied)) return "an operator before the write may fail";
+  return nullptr;
+}
+
+}  // namespace npugraph::passes

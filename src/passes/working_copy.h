@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A copy of an input that operators write in place, and that is copied back to the input: what becomes of an operator that
+// writes its arguments when a graph is made functional.
+//
+//   %w = aten.clone(%k)                 my.update_(%k, %x)
+//   my.update_(%w, %x)            ->    %o = aten.mul.Tensor(%k, 2)
+//   %o = aten.mul.Tensor(%w, 2)
+//   %c = aten.copy_(%k, %w)
+//
+// Each written argument has a copy of its own, so operators that write several need nothing else.
+#pragma once
+
+#include "passes/memory_trace.h"
+
+namespace npugraph::passes {
+
+struct WorkingCopy {
+  ir::NodeId clone = ir::kNone;
+  ir::ValueId original = ir::kNone;  // what it copies
+  ir::ValueId result = ir::kNone;
+};
+
+// The clone that made `source`, or the memory that `source` views, when it copies what `destination` is, at its place.
+std::optional<WorkingCopy> find_working_copy(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId source,
+                                             ir::ValueId destination);
+
+// Null when the original may be written in the place of its copy, which node `copy` copies back; else the reason why not.
+// `may_move`: writes may stand ahead of nodes that fail.
+const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, const WorkingCopy& working, ir::NodeId copy,
+                          bool may_move);
+
+}  // namespace npugraph::passes
