@@ -9,6 +9,7 @@ import enum
 import functools
 import gc
 import inspect
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from npugraph.fx.pipeline import CustomPassError, run_passes
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
+from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
 from npugraph.options import CompilerConfig, disabled_passes, parse
 
@@ -150,7 +152,7 @@ def _compile_dynamo_graph(
             "a call with gradients on: a backward pass would need the weights",
             first_useful_frame=inspect.currentframe(),
         )
-    with _garbage_left_alone():
+    with _garbage_left_alone(), kept_whole():
         return _compile(gm, example_inputs, config, decompositions or {})
 
 
@@ -211,6 +213,10 @@ def _reset() -> None:
 npugraph_ex.reset = _reset
 counters.install()
 serialize.install()
+if "BREAK_GRAPH_OP_LIST" in os.environ:
+    from npugraph import graph_breaks
+
+    graph_breaks.install()
 
 
 def reset() -> None:
@@ -377,6 +383,7 @@ class _Compile:
         options.name = name
         options.disabled_passes = disabled_passes(self.config)
         options.generate = self.config.generate_code.value
+        options.place_parts = self.config.remove_cat_ops.value
         options.verify = self.config.verify.value
         options.training = route.training
         options.label = route.label

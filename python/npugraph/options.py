@@ -48,6 +48,12 @@ OPTIONS: tuple[Option, ...] = (
         "force_eager", False, _SWITCH, "Run all passes, but bind tasks before every run, and keep no captured Instance."
     ),
     Option("remove_noop_ops", True, _SWITCH, "Take out operators that return their input as it is."),
+    Option(
+        "remove_cat_ops",
+        True,
+        _SWITCH,
+        "Compute parts of concatenations where they stand in these; a part that cannot be is copied.",
+    ),
     Option("inplace_pass", True, _SWITCH, "Turn operators on dying intermediates into their in-place forms."),
     Option(
         "input_inplace_pass", True, _SWITCH, "Turn updates of inputs into in-place operators, without the copy back."
@@ -168,11 +174,12 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> Compile
 def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     """All graph passes that the options switch off, by name."""
     switches = {
-        "remove_noop_ops": "remove_copies",
-        "inplace_pass": "reinplace_intermediates",
-        "input_inplace_pass": "reinplace_inputs",
+        "remove_noop_ops": ["remove_copies"],
+        "remove_cat_ops": ["sink_cat", "recompute_parts"],
+        "inplace_pass": ["reinplace_intermediates"],
+        "input_inplace_pass": ["reinplace_inputs"],
     }
-    off = [name for switch, name in switches.items() if not getattr(config, switch).value]
+    off = [name for switch, names in switches.items() if not getattr(config, switch).value for name in names]
     return [*config.disable_passes.value, *off]
 
 

@@ -16,9 +16,10 @@ struct CompileOptions {
   bool training = false;  // a forward or backward graph of a training step
   int64_t max_instances = 64;
   int64_t max_concurrent = 4;
-  bool generate = false;  // generated loop nests instead of ATen calls where they save memory traffic
-  bool capture = true;    // false: bind before each run, keep no Instance
-  std::string label;      // of calls, for profilers; empty: none
+  bool place_parts = true;  // compute parts of concatenations where they stand in these
+  bool generate = false;    // generated loop nests instead of ATen calls where they save memory traffic
+  bool capture = true;      // false: bind before each run, keep no Instance
+  std::string label;        // of calls, for profilers; empty: none
 };
 
 }  // namespace npugraph::compiler

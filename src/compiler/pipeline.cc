@@ -97,10 +97,13 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
   return records;
 }
 
+lower::LowerOptions lower_options(const CompileOptions& options, const lower::Refusals& refused) {
+  return {.generate = options.generate, .place_parts = options.place_parts, .refused = refused};
+}
+
 void lower_graph(const ir::Graph& graph, const CompileOptions& options, const CompileHost& host,
                  CompileResult& result) {
-  lower::Lowered lowered =
-      lower::lower(graph, *host.catalog, {.generate = options.generate, .refused = result.refused});
+  lower::Lowered lowered = lower::lower(graph, *host.catalog, lower_options(options, result.refused));
   result.program = std::move(lowered.program);
   result.notes = std::move(lowered.notes);
   result.left_apart = std::move(lowered.left_apart);
@@ -170,7 +173,7 @@ std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& 
 program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host,
                          const lower::Refusals& refused) {
   const ir::Graph graph = graph_after(std::move(imported), graph_passes().size(), options, host);
-  return lower::lower(graph, *host.catalog, {.generate = options.generate, .refused = refused}).program;
+  return lower::lower(graph, *host.catalog, lower_options(options, refused)).program;
 }
 
 }  // namespace npugraph::compiler

@@ -29,11 +29,12 @@ bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution
 class Finder {
  public:
   Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const Generators& generators,
-         const std::vector<ir::NodeId>& apart)
+         const std::vector<ir::NodeId>& apart, bool places_parts)
       : graph_(graph),
         aliases_(aliases),
         generators_(generators),
         apart_(apart),
+        places_parts_(places_parts),
         uses_(ir::find_uses(graph)),
         kinds_(graph),
         legality_(graph, aliases, uses_, kinds_),
@@ -45,10 +46,10 @@ class Finder {
       auto space = space_of(graph_, graph_.node(id));
       const auto lanes = space ? find_lanes(id, *space) : std::nullopt;
       if (!lanes || !legality_.can_write(id, {})) continue;
-      if (kinds_.is(id, TermKind::kConcatenation))
-        place_parts(id, std::move(*space));
-      else
+      if (!kinds_.is(id, TermKind::kConcatenation))
         place(id, std::move(*space), *lanes);
+      else if (places_parts_)
+        place_parts(id, std::move(*space));
     }
     finish();
   }
@@ -89,6 +90,7 @@ class Finder {
   const ir::AliasInfo& aliases_;
   const Generators& generators_;
   const std::vector<ir::NodeId>& apart_;
+  const bool places_parts_;
   const ir::Uses uses_;
   const NodeKinds kinds_;
   const Legality legality_;
@@ -431,9 +433,10 @@ void Finder::finish() {
 
 }  // namespace
 
-Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart)
+Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart,
+                   bool place_parts)
     : generators_(graph, aliases) {
-  Finder finder(graph, aliases, generators_, apart);
+  Finder finder(graph, aliases, generators_, apart, place_parts);
   finder.run();
   clusters_ = std::move(finder.clusters);
   conflicts_ = std::move(finder.conflicts);

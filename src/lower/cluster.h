@@ -47,8 +47,9 @@ struct Conflict {
 
 class Clusters {
  public:
-  // Nodes that stand `apart` join none of the clusters before them.
-  Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart = {});
+  // Nodes that stand `apart` join none of the clusters before them. Without `place_parts` concatenations are part of none.
+  Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart = {},
+           bool place_parts = true);
 
   // The cluster of a node; null when it runs by itself.
   const Cluster* find(ir::NodeId node) const;

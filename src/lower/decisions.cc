@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "lower/contains.h"
+#include "lower/place_parts.h"
 #include "lower/terms.h"
 
 namespace npugraph::lower {
@@ -40,10 +41,11 @@ std::optional<GeneratedNode> choose_generated(const ir::Graph& graph, const ir::
 
 std::string refusal(std::string_view error) { return cat("no generated code: ", error.substr(0, error.find('\n'))); }
 
-Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, const Refusals& refused)
+Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
+                     const Refusals& refused)
     : decisions_(graph.num_nodes()) {
   const ir::AliasInfo aliases(graph);
-  if (generate) clusters_.emplace(graph, aliases);
+  if (generate) clusters_.emplace(graph, aliases, std::vector<ir::NodeId>(), place_parts);
   const ir::Uses uses = generate ? ir::find_uses(graph) : ir::Uses();
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
@@ -61,6 +63,8 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
     if (refusal != nullptr) {
       decision.reason = *refusal;
+    } else if (!place_parts && is_concatenation(node.op)) {
+      decision.reason = "remove_cat_ops is off";
     } else if (!decision.kernel) {
       const bool has_terms = generate && space_of(graph, node);
       decision.reason = !generate   ? "generate_code is off"

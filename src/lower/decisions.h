@@ -35,8 +35,10 @@ struct Decision {
 // A snapshot of a Graph. Immutable.
 class Decisions {
  public:
-  // A cluster with a refused node does not run as generated code: each of its nodes runs by itself.
-  Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, const Refusals& refused);
+  // A cluster with a refused node does not run as generated code: each of its nodes runs by itself. Without `place_parts` so does
+  // every concatenation.
+  Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
+            const Refusals& refused);
 
   // Nothing is decided about views and dead nodes.
   const Decision& of(ir::NodeId node) const { return decisions_[node]; }

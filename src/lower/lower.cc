@@ -63,12 +63,14 @@ struct Refused {
 class Lowering {
  public:
   Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options)
-      : graph_(graph), catalog_(catalog), decisions_(graph, catalog, options.generate, options.refused) {
+      : graph_(graph),
+        catalog_(catalog),
+        decisions_(graph, catalog, options.generate, options.place_parts, options.refused) {
     program_.name = graph.name;
     add_symbols();
     buffers_.emplace(
         graph, program_, [this](const ir::Node& node) { return writes_into_given_memory(node); },
-        [this](ir::NodeId id) { return cluster_of(id) != nullptr; });
+        [this, &options](ir::NodeId id) { return !options.place_parts || cluster_of(id) != nullptr; });
   }
 
   // Throws Refused.
@@ -110,7 +112,7 @@ class Lowering {
   std::vector<Expr> strides_of(ir::ValueId id);
   void lower_node(const ir::Node& node, const Decision& decision);
   void lower_generated(const ir::Node& node, const GeneratedNode& generated);
-  void lower_parts(ir::NodeId cat, const std::vector<Part>& parts);
+  void lower_parts(ir::NodeId whole, const std::vector<Part>& parts);
   void lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason);
   void lower_functional(const ir::Node& node, const std::string& reason);
@@ -420,17 +422,18 @@ void Lowering::lower_generated(const ir::Node& node, const GeneratedNode& genera
 }
 
 // What stands in a concatenation already needs no task; the rest is copied.
-void Lowering::lower_parts(ir::NodeId cat, const std::vector<Part>& parts) {
-  const ir::Node& node = graph_.node(cat);
+void Lowering::lower_parts(ir::NodeId whole, const std::vector<Part>& parts) {
+  const ir::Node& node = graph_.node(whole);
   buffers_->add_result(node.results[0], true);
   for (const Part& part : parts) {
-    if (part.placed) continue;
+    if (part.obstacle == nullptr) continue;
     Task task = start_task(node);
     task.kind = TaskKind::kKernel;
     task.name = "kernel.copy";
+    task.reason = cat("not computed in its place in the concatenation: ", part.obstacle);
     task.schema.clear();
     task.args = {TensorRef{0}};
-    task.operands = {buffers_->operand(part.value, Access::kRead), buffers_->operand(cat, part)};
+    task.operands = {buffers_->operand(part.value, Access::kRead), buffers_->operand(whole, part)};
     finish_task(node, std::move(task));
   }
 }

@@ -14,6 +14,8 @@ namespace npugraph::lower {
 
 struct LowerOptions {
   bool generate = false;  // clusters become generated code; otherwise every node is a task of its own
+  bool place_parts =
+      true;  // what stands in a concatenation is computed there; otherwise it is a task that copies all of it
   Refusals refused;
 };
 

@@ -20,11 +20,6 @@ bool is_stack(const ir::Op* op) {
   return op == kStack;
 }
 
-bool is_concatenation(const ir::Op* op) {
-  static const ir::Op* kCat = &ops::require("aten.cat");
-  return op == kCat || is_stack(op);
-}
-
 // Moves or computes elements in the same way whatever the strides.
 bool is_indifferent(const ir::Graph& graph, const ir::Node& node) {
   return ops::is_exact(graph, node) || is_concatenation(node.op);
@@ -61,6 +56,11 @@ bool same_layout(const ir::TensorType& type, const Window& window) {
 }
 
 }  // namespace
+
+bool is_concatenation(const ir::Op* op) {
+  static const ir::Op* kCat = &ops::require("aten.cat");
+  return op == kCat || is_stack(op);
+}
 
 PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
                        std::function<bool(const ir::Node&)> writes_into,
@@ -141,23 +141,30 @@ void PartPlaces::take_apart(ir::NodeId cat) {
   if (!graph_.value(graph_.node(cat).results[0]).is_tensor() || has_late_sizes(graph_.node(cat).results[0])) return;
   std::vector<Part> parts = list_parts(cat);
   bool any = false;
-  for (Part& part : parts) any |= place(cat, part);
+  for (Part& part : parts) {
+    place(cat, part);
+    any |= part.obstacle == nullptr;
+  }
   if (any) parts_.emplace(cat, std::move(parts));
 }
 
-bool PartPlaces::place(ir::NodeId cat, Part& part) {
-  const ir::ValueId root = aliases_.root(part.value);
-  if (!is_free(cat, root) || !fits(part, root)) return false;
-  part.placed = true;
-  places_.emplace(root, Place{host(graph_.node(cat).results[0]), part});
-  return true;
+void PartPlaces::place(ir::NodeId cat, Part& part) {
+  part.obstacle = find_obstacle(cat, part);
+  if (part.obstacle != nullptr) return;
+  places_.emplace(aliases_.root(part.value), Place{host(graph_.node(cat).results[0]), part});
 }
 
-// Whether nothing but the nodes up to the concatenation, on its stream, touches the memory, which a task can be given.
-bool PartPlaces::is_free(ir::NodeId cat, ir::ValueId root) const {
+// Null when nothing but the nodes up to the concatenation, on its stream, touches the memory, which a task can be given, and
+// which is a window of the concatenation to all of them.
+const char* PartPlaces::find_obstacle(ir::NodeId cat, const Part& part) const {
+  const ir::ValueId root = aliases_.root(part.value);
   const ir::NodeId def = graph_.value(root).def;
-  return def != ir::kNone && last_use_[root] == uses_.position[cat] && !places_.contains(root) &&
-         graph_.node(def).stream == graph_.node(cat).stream && writes_into_(graph_.node(def));
+  if (def == ir::kNone) return "it is an input or a constant";
+  if (last_use_[root] != uses_.position[cat]) return "it is used later, too";
+  if (places_.contains(root)) return "its memory stands in a concatenation already";
+  if (graph_.node(def).stream != graph_.node(cat).stream) return "it is computed in another stream";
+  if (!writes_into_(graph_.node(def))) return "its operator writes into no memory that it is given";
+  return fits(part, root) ? nullptr : "its elements or its alignment would be others there";
 }
 
 bool PartPlaces::fits(const Part& part, ir::ValueId root) const {

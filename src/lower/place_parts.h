@@ -20,6 +20,9 @@
 
 namespace npugraph::lower {
 
+// Of cat and stack.
+bool is_concatenation(const ir::Op* op);
+
 // Where a value lies in the memory of another; strides in elements.
 struct Window {
   Expr byte_offset;
@@ -28,8 +31,8 @@ struct Window {
 
 struct Part {
   ir::ValueId value = ir::kNone;
-  Window window;  // in the memory of the concatenation
-  bool placed = false;
+  Window window;                   // in the memory of the concatenation
+  const char* obstacle = nullptr;  // why it is not placed there
 };
 
 class PartPlaces {
@@ -55,8 +58,8 @@ class PartPlaces {
   void find_last_uses();
   void take_apart(ir::NodeId cat);
   std::vector<Part> list_parts(ir::NodeId cat) const;
-  bool place(ir::NodeId cat, Part& part);
-  bool is_free(ir::NodeId cat, ir::ValueId root) const;
+  void place(ir::NodeId cat, Part& part);
+  const char* find_obstacle(ir::NodeId cat, const Part& part) const;
   bool fits(const Part& part, ir::ValueId root) const;
   bool has_late_sizes(ir::ValueId id) const;
 

@@ -188,6 +188,7 @@ void init_artifact(py::module_& module) {
       .def_readwrite("name", &CompileOptions::name)
       .def_readwrite("disabled_passes", &CompileOptions::disabled_passes)
       .def_readwrite("generate", &CompileOptions::generate)
+      .def_readwrite("place_parts", &CompileOptions::place_parts)
       .def_readwrite("verify", &CompileOptions::verify)
       .def_readwrite("training", &CompileOptions::training)
       .def_readwrite("max_instances", &CompileOptions::max_instances)

@@ -33,6 +33,11 @@ bool is_symbolic(py::handle value) {
          py::isinstance(value, torch::get_symbool_class());
 }
 
+// Whether somebody told torch.fx to keep calls of it that nobody reads.
+bool has_side_effect(py::handle op_overload) {
+  return py::module_::import("torch.fx.node").attr("_side_effectful_functions").contains(op_overload);
+}
+
 // Traits that torch states by tags instead of in the schema.
 ir::Traits traits_of_tags(py::handle op_overload) {
   ir::Traits traits = 0;
@@ -135,7 +140,7 @@ const FxImporter::Target& FxImporter::target_of(py::handle op_overload) {
     target.traits = traits_of_tags(op_overload);
     // What returns nothing is there for something else.
     const bool returns = py::len(op_overload.attr("_schema").attr("returns")) != 0;
-    if (!returns) target.traits |= static_cast<ir::Traits>(ir::Trait::kSideEffect);
+    if (!returns || has_side_effect(op_overload)) target.traits |= static_cast<ir::Traits>(ir::Trait::kSideEffect);
     target.op = &importer_.op_for(target.schema, target.traits);
   }
   return target;

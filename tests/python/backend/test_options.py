@@ -22,6 +22,7 @@ DEFAULTS = {
     "name": "",
     "force_eager": False,
     "remove_noop_ops": True,
+    "remove_cat_ops": True,
     "inplace_pass": True,
     "input_inplace_pass": True,
     "pattern_fusion_pass": True,
@@ -68,6 +69,7 @@ VALUES = {
     "name": (["mine"], [(3, TypeError, "takes a str, got 3 (int)")]),
     "force_eager": SWITCH,
     "remove_noop_ops": SWITCH,
+    "remove_cat_ops": SWITCH,
     "inplace_pass": SWITCH,
     "input_inplace_pass": SWITCH,
     "pattern_fusion_pass": SWITCH,
@@ -261,6 +263,31 @@ def test_inplace_pass() -> None:
     assert "reinplace_intermediates" in passes_that_changed(run(fill))
     torch._dynamo.reset()
     assert "reinplace_intermediates" not in passes_that_changed(run(fill, inplace_pass=False))
+
+
+def side_by_side(x, y):
+    return torch.cat([x * 2, y + 1, -x], 1), torch.stack([x.abs(), y.neg()])
+
+
+@pytest.mark.feature("1.12", "2.09")
+@pytest.mark.parametrize("generate", [False, True])
+def test_remove_cat_ops(generate) -> None:
+    """Both switches give the same bits; on, nothing is copied and no task does nothing else."""
+    x, y = torch.randn(2, 32, 64).unbind()
+    results, names, copied = {}, {}, {}
+    for on in (True, False):
+        compiled = compile_ex(side_by_side, options={"remove_cat_ops": on, "generate_code": generate})
+        results[on] = compiled(x, y)
+        (artifact,) = npugraph.artifacts()
+        names[on], copied[on] = task_names(artifact), artifact.memory["copied_bytes_per_replay"]
+        whole = [task for task in artifact.tasks if task.name in ("aten.cat.out", "aten.stack")]
+        assert len(whole) == (0 if on else 2)
+        assert all(task.reason.startswith("remove_cat_ops is off") for task in whole)
+        npugraph.reset()
+    assert_same(results[True], results[False])
+    assert_same(results[True], side_by_side(x, y), exact=not generate)
+    assert copied == {True: 0, False: 5 * 32 * 64 * 4}
+    assert len(names[True]) < len(names[False])
 
 
 def test_generate_code() -> None:

@@ -169,5 +169,39 @@ TEST(PlaceParts, LeavesSizesThatATaskDefines) {
             "kernel.unary_neg aten.nonzero aten.index.Tensor aten.cat.out*");
 }
 
+constexpr const char* kBoth = R"(
+    %a : f32[2, 3] = aten.neg(%x)
+    %b : f32[2, 3] = aten.abs(%y)
+    %c : f32[2, 6] = aten.cat([%a, %b], -1)
+    %d : f32[2, 6] = aten.exp(%c)
+    return %d)";
+
+TEST(PlaceParts, CanBeTurnedOff) {
+  const Program kept = lowered(kInputs + std::string(kBoth), {.place_parts = false});
+  EXPECT_EQ(tasks_of(kept), "kernel.unary_neg kernel.unary_abs aten.cat.out* aten.exp.out");
+  EXPECT_EQ(kept.tasks[2].reason, "remove_cat_ops is off");
+}
+
+TEST(PlaceParts, SaysWhyAPartIsCopied) {
+  const Program program = lowered(std::string(kInputs) + R"(
+    %a : f32[2, 3] = aten.neg(%x)
+    %b : f32[2, 3] = aten.abs(%y)
+    %e : f32[2, 3] = aten.abs(%x) stream(1)
+    %f : f32[2, 3] = aten.cumsum(%x, 0)
+    %c : f32[2, 18] = aten.cat([%a, %y, %a, %b, %e, %f], 1)
+    %d : f32[2, 3] = aten.neg(%b)
+    return %c, %d)");
+  std::string reasons;
+  for (const Task& task : program.tasks) {
+    if (task.name == "kernel.copy") reasons += task.reason.substr(task.reason.find(": ") + 2) + "\n";
+  }
+  EXPECT_EQ(reasons,
+            "it is an input or a constant\n"
+            "its memory stands in a concatenation already\n"
+            "it is used later, too\n"
+            "it is computed in another stream\n"
+            "its operator writes into no memory that it is given\n");
+}
+
 }  // namespace
 }  // namespace npugraph::lower

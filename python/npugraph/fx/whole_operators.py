@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that stay whole in graphs, which torch would take apart while it traces."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+
+aten = torch.ops.aten
+
+
+def _nearest2d(x: torch.Tensor, size: Sequence[Any] | None, factors: Sequence[float] | None) -> torch.Tensor:
+    from torch._decomp.decompositions import upsample_compute_output_size
+
+    size = upsample_compute_output_size(x.size(), size, factors)
+    return aten.upsample_nearest2d.default(x, size, *(factors or ()))
+
+
+# What they are made of while we trace; None: of nothing else.
+_RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
+    aten.upsample_nearest2d.default: None,
+    aten.upsample_nearest2d.vec: _nearest2d,
+}
+_KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+
+
+@contextlib.contextmanager
+def kept_whole() -> Iterator[None]:
+    """Tracing under it takes none of them apart."""
+    before = {op: {key: op.py_kernels.pop(key) for key in _KEYS if key in op.py_kernels} for op in _RULES}
+    for op, rule in _RULES.items():
+        _set(op, dict.fromkeys(_KEYS, rule) if rule is not None else {})
+    try:
+        yield
+    finally:
+        for op, kernels in before.items():
+            _set(op, kernels)
+
+
+def _set(op: torch._ops.OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
+    op.py_kernels.update(kernels)
+    op._dispatch_cache.clear()
