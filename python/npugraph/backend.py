@@ -31,7 +31,7 @@ from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.pieces import Pieces, is_apart, is_captured
-from npugraph.fx.pipeline import CustomPassError, run_passes
+from npugraph.fx.pipeline import CustomPassError, Notes, has_joint_rules, run_joint_rules, run_passes
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
@@ -187,6 +187,7 @@ def _compile(
         inference_compiler=compile_.inference,
         decompositions=dict(decompositions),
         keep_inference_input_mutations=True,
+        **({"partition_fn": compile_.partition} if has_joint_rules(config) else {}),
     )(gm, example_inputs)
     if not compile_.depends_on_places:
         return compiled
@@ -242,6 +243,7 @@ class _Compile:
         self.name = config.name.value or registry.unique_name(_name_of(gm))
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
+        self.joint_notes = Notes()
         self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
 
     def recorded(self, gm: fx.GraphModule) -> Callable[..., Any]:
@@ -250,6 +252,14 @@ class _Compile:
 
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         return self.compile(gm, self.name, self.describe_inputs(gm), Route.INFERENCE)
+
+    def partition(self, joint: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        """Cuts a joint graph in two, after the rules for such graphs."""
+        from torch._functorch.partitioners import default_partition
+
+        with _disable_current_modes():
+            run_joint_rules(joint, self.config, self.joint_notes)
+        return default_partition(joint, inputs, **kwargs)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # The backward graph does not reuse what was saved for it, so that it may run again (retain_graph=True).
@@ -277,13 +287,16 @@ class _Compile:
             return run if route is Route.RECORDED else make_boxed_func(run)
         with _disable_current_modes():
             notes = run_passes(gm, self.config, observer)
+        if route is Route.FORWARD:
+            notes.stages = self.joint_notes.stages | notes.stages
+            notes.replacements[:0] = self.joint_notes.replacements
         if self.config.dump_tensor_data.value:
             self.add_dumps(gm)
         passed = time.perf_counter()
         try:
             # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
             with _disable_current_modes():
-                gm = finish_collectives(expand(prepare(gm)))
+                gm = finish_collectives(expand(prepare(gm)), of_gradients=route is Route.BACKWARD)
                 released = self.derive_from_weights(gm, inputs)
                 imported = import_graph(gm, name, inputs)
                 front_end = [

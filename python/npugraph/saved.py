@@ -56,11 +56,26 @@ def load(path: str, model: Any = None) -> SavedProgram | Callable[..., tuple[Any
     it finds parameters, buffers and the tensors of caches itself, also when they are replaced, and checks devices,
     dtypes, sizes and strides, all in C++. Neither uses Dynamo. Results are the tuple of the graph's outputs.
 
+    Collectives find their process groups by ranks; a group that this process lacks is made, for which all its ranks
+    have to load the Program.
+
     ``ValueError`` when the file is no Program, is damaged, or was made with another torch or for other schemas of its
-    operators, or when ``model`` lacks an input of the Program.
+    operators, when ``model`` lacks an input of the Program, or when this process is in none of its groups.
     """
-    program = _C.LoadedProgram(str(path))
+    program = read(str(path))
     return SavedProgram(program) if model is None else bind(program, model)
+
+
+def read(path: str) -> Any:
+    """The Program in a file, as ``_C.LoadedProgram``, with the process groups of this process. ``ValueError`` as of
+    ``load``."""
+    return _C.LoadedProgram(path, _group_name)
+
+
+def _group_name(name: str, ranks: Sequence[int]) -> str:
+    from npugraph.groups import name_here
+
+    return name_here(name, ranks)
 
 
 def bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from torch._dynamo.aot_compile_types import SerializableCallable
 
 from npugraph import _C
 from npugraph.artifact import Artifact
+from npugraph.saved import read
 
 
 def program_of(artifact: Artifact) -> bytes:
@@ -32,7 +33,7 @@ def load(program: bytes) -> Any:
         path = Path(folder) / "program"
         path.touch(mode=0o600)
         path.write_bytes(program)
-        return _C.LoadedProgram(str(path))
+        return read(str(path))
 
 
 def deserialize(data: bytes) -> Any:

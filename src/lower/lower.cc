@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "loop/text.h"
 #include "lower/buffers.h"
+#include "lower/collectives.h"
 #include "lower/loop_nest.h"
 #include "lower/merge_products.h"
 #include "lower/moved.h"
@@ -81,6 +82,8 @@ class Lowering {
       lower(id);
       notes_.resize(program_.tasks.size(), {.node = id});
     }
+    for (Task& wait : waits_.rest()) program_.tasks.push_back(std::move(wait));
+    notes_.resize(program_.tasks.size());
     for (const ir::Output& output : graph_.outputs) program_.outputs.push_back(lower_output(output));
     std::vector<LeftApart> left_apart;
     for (const Conflict& conflict : decisions_.conflicts()) {
@@ -116,6 +119,7 @@ class Lowering {
   void lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason);
   void lower_functional(const ir::Node& node, const std::string& reason);
+  void lower_collective(const ir::Node& node);
   program::Output lower_output(const ir::Output& output);
 
   Task start_task(const ir::Node& node) const;
@@ -129,6 +133,7 @@ class Lowering {
   program::Program program_;
   std::vector<TaskNote> notes_;
   std::optional<BufferMap> buffers_;
+  Waits waits_;
 };
 
 // A symbol is a scalar input, the size of an input, its place in its storage, or defined later by a task (left open here).
@@ -204,6 +209,7 @@ void Lowering::finish_task(const ir::Node& node, Task task) {
 }
 
 void Lowering::add_task(const ir::Node& node, Task task) {
+  for (Task& wait : waits_.due(program_, task)) program_.tasks.push_back(std::move(wait));
   for (const Attr& arg : task.args) {
     for_each_expr(arg, [&](const Expr& e) {
       if (!e.is_constant()) task.scalars.push_back(program_.dim(e).expr);
@@ -221,6 +227,26 @@ void Lowering::add_task(const ir::Node& node, Task task) {
     task.defines.push_back(defined);
   }
   program_.tasks.push_back(std::move(task));
+}
+
+// The last operand stands for what is under way.
+void Lowering::lower_collective(const ir::Node& node) {
+  Task task = start_task(node);
+  task.kind = TaskKind::kCollective;
+  task.reason = "communicates with other processes";
+  add_reads(node, task);
+  for (const ir::ValueId result : node.results) {
+    buffers_->add_result(result, true);
+    task.results.push_back(static_cast<int32_t>(task.operands.size()));
+    task.operands.push_back(buffers_->operand(result, Access::kWrite));
+  }
+  const auto under_way = static_cast<int32_t>(program_.buffers.size());
+  program_.buffers.push_back(
+      {.name = cat(node.origin.node, ".under_way"), .cls = program::BufferClass::kHeap, .opaque = true});
+  task.operands.push_back({.buffer = under_way, .access = Access::kWrite});
+  Task wait = wait_for(task);
+  finish_task(node, std::move(task));
+  waits_.add(std::move(wait));
 }
 
 void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason) {
@@ -452,6 +478,7 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
   if (decision.generated) return lower_generated(node, *decision.generated);
   if (decision.kernel) return lower_kernel(node, *decision.kernel, decision.reason);
   const ir::Op& op = *node.op;
+  if (is_collective(op)) return lower_collective(node);
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
     throw UserError(cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host"));
   }

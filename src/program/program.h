@@ -81,8 +81,8 @@ bool same_window(const Operand& a, const Operand& b);
 bool same_elements(const Operand& a, const Operand& b);
 
 // Open set: what matters to the runtime is the ABI; the kind is for builders and reports.
-enum class TaskKind : uint8_t { kKernel, kAten, kPython, kLoop, kMatmul, kAttention, kConvolution };
-std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python", "loop", "matmul", "attention", "convolution"
+enum class TaskKind : uint8_t { kKernel, kAten, kPython, kCollective, kLoop, kMatmul, kAttention, kConvolution };
+std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python", "collective", "loop", "matmul", ...
 // Of generated code, the first argument is the text of what is generated, which every machine compiles for itself; the others
 // are its scalars.
 inline bool is_generated(TaskKind kind) { return kind >= TaskKind::kLoop; }

@@ -99,7 +99,7 @@ void Instance::make_blocks(const ng_host* service) {
                  .call = &calls_[t],
                  .prepares = !blueprint_.allocated_by_task[t].empty() || !blueprint_.adopted_by_task[t].empty(),
                  .finishes = !blueprint_.adopted_by_task[t].empty() || !task.releases.empty(),
-                 .hosts = task.kind == program::TaskKind::kAten || task.kind == program::TaskKind::kPython};
+                 .hosts = task.kind != program::TaskKind::kKernel && !program::is_generated(task.kind)};
   }
 }
 

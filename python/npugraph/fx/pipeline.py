@@ -124,6 +124,35 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
     return notes
 
 
+def has_joint_rules(config: CompilerConfig) -> bool:
+    """Whether a rule may match in the joint graph of a forward and its backward."""
+    if not config.pattern_fusion_pass.value or _RULES not in sys.modules:
+        return False
+    from npugraph.fx.replacements import registry
+
+    return any(rule.is_joint for rule in registry.rules())
+
+
+def run_joint_rules(gm: fx.GraphModule, config: CompilerConfig, notes: Notes) -> None:
+    """Applies the rules that were traced with their gradients to a joint graph, before it is cut in two. In place."""
+    rules = [rule for rule in _candidates(gm, config) if rule.is_joint]
+    if not rules:
+        return
+    from npugraph.fx.noops import remove_noop_ops
+    from npugraph.fx.replacements import apply_rules
+
+    run = _Run(gm, config, rules, notes)
+    with _fake_mode_of(run.inputs()):
+        remove_noop_ops(gm.graph)  # as in traced patterns
+        made = apply_rules(gm, rules)
+        _refresh_values(gm.graph, everything=False)
+    gm.graph.lint()
+    gm.recompile()
+    if made:
+        notes.replacements += made
+        notes.stages["joint_graph"] = _snapshot(gm)
+
+
 def _has_custom_passes(config: CompilerConfig) -> bool:
     return bool(config.post_grad_custom_pre_pass.value or config.post_grad_custom_post_pass.value)
 

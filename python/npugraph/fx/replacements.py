@@ -37,6 +37,7 @@ class Rule:
     matcher: PatternMatcherPass
     conditions: Sequence[Condition]
     seen: tuple[str, str | None]  # the pattern and what it was traced from, by which torch knows it again
+    is_joint: bool  # traced by other means than for inference: tried in joint graphs of a forward and its backward, too
 
     @property
     def pattern(self) -> PatternExpr:
@@ -105,7 +106,9 @@ def register_replacement(
 
     Both functions are traced with ``example_inputs`` (their sizes do not matter: a possible match is checked with the
     sizes of the graph). ``extra_check`` is asked about each match and may refuse it. ``search_fn_pattern`` is matched
-    instead of what ``search_fn`` traces to. ``scalar_workaround`` names arguments that are numbers, with a value for
+    instead of what ``search_fn`` traces to. Rules with another ``trace_fn`` than ``fwd_only``, such as torch's
+    ``joint_fwd_bwd``, are for training: they are tried in the joint graph of a forward and its backward, before that is
+    cut in two, and again in each graph. ``scalar_workaround`` names arguments that are numbers, with a value for
     tracing. Rules are tried in the order of registration, after the built-in ones; a match lies on one stream, and its
     calls have no other keyword arguments than those of the pattern. Returns whether the rule is new: with
     ``skip_duplicates`` a pattern that is registered already is left out, else it is an error (``RuntimeError``).
@@ -176,7 +179,9 @@ def add_rule(
     pattern = entry_of(matcher).pattern
     (seen,) = ((text, graphs[-1]) for text, graphs in matcher.seen_patterns.items() if len(graphs) > known.get(text, 0))
     operators = frozenset(operators_of(pattern))
-    registry.add(Rule(name, family or name, source, operators, matcher, tuple(conditions), seen))
+    registry.add(
+        Rule(name, family or name, source, operators, matcher, tuple(conditions), seen, trace_fn is not fwd_only)
+    )
     return True
 
 

@@ -77,6 +77,7 @@ LOOKS: dict[str, Callable[[Any, Any], Json]] = {
     "has": _has,
     "in attributes": _in_attributes,
     "contains": _contains,
+    "group": lambda value, _: looks.of_group(value),
     "function": lambda value, _: looks.of_named(value, depth=0),
 }
 
@@ -93,6 +94,8 @@ _KINDS = {
     "NOT_PRESENT_IN_GENERIC_DICT": "in attributes",
     **dict.fromkeys(("DICT_CONTAINS", "DICT_NOT_CONTAINS", "SET_CONTAINS", "SET_NOT_CONTAINS"), "contains"),
 }
+# Of process groups: who is in them is what counts, and a graph names them by that.
+_OF_GROUPS = {"ID_MATCH", "TYPE_MATCH", "FAKE_SCRIPT_TYPE_MATCH", "OPAQUE_OBJ_GUARD_FN_MATCH"}
 # Of torch's own state, which is looked at in one piece, and of what is no condition.
 _OF_STATE = {"GRAD_MODE", "DETERMINISTIC_ALGORITHMS", "GLOBAL_STATE", "TORCH_FUNCTION_STATE", "DEFAULT_DEVICE"}
 _OF_STATE |= {"FUNCTORCH_STACK_MATCH", "AUTOGRAD_SAVED_TENSORS_HOOKS", "DUAL_LEVEL", "SHAPE_ENV"}
@@ -139,7 +142,7 @@ def _of_guard(guard: Any, described: Mapping[str, Any], arguments: Any, variable
         if name == "TENSOR_MATCH":
             sizes = described.get(source, (list(value.shape), list(value.stride())))
             return Condition("tensor", source, looks.of_tensor(value, *sizes))
-        kind = _KINDS.get(name)
+        kind = "group" if name in _OF_GROUPS and looks.is_group(value) else _KINDS.get(name)
         if kind is None:
             raise NotTestable(f"{name} of {source}")
         detail = keywords.get("attr")

@@ -84,6 +84,17 @@ def of_cell(cell: types.CellType, depth: int) -> Any:
     return of_constant(content)
 
 
+def is_group(value: Any) -> bool:
+    return torch.distributed.is_available() and isinstance(value, torch.distributed.ProcessGroup)
+
+
+def of_group(value: Any) -> list[int]:
+    """Who is in a process group. ``NotPlain`` for anything else."""
+    if not is_group(value):
+        raise NotPlain(f"{type(value).__name__} {str(value)[:60]}")
+    return torch.distributed.get_process_group_ranks(value)
+
+
 def of_tensor(tensor: torch.Tensor, sizes: Any, strides: Any) -> dict[str, Any]:
     """All but sizes and strides as they are; those that are None may be any."""
     return {

@@ -12,6 +12,7 @@
 #include "compiler/generate.h"
 #include "torch/bindings/callable.h"
 #include "torch/bindings/init.h"
+#include "torch/bridge/collective_task.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bindings {
@@ -110,8 +111,13 @@ py::object bind(std::shared_ptr<runtime::Executable> executable, std::vector<std
 // A Program that was read from a file, ready to run.
 class LoadedProgram {
  public:
-  explicit LoadedProgram(const std::string& path) {
-    auto program = std::make_shared<const program::Program>(program::load(path, bridge::torch_facts()).program);
+  // `group_name(name, ranks)` says how a process group of other processes is called in this one.
+  LoadedProgram(const std::string& path, const py::function& group_name) {
+    auto read = program::load(path, bridge::torch_facts()).program;
+    bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
+      return group_name(name, ranks).cast<std::string>();
+    });
+    auto program = std::make_shared<const program::Program>(std::move(read));
     executable_ = std::make_shared<runtime::Executable>(
         program, bridge::TorchHost::instance(), runtime::Options{.generate = compiler::generate}, program->name);
   }
@@ -258,7 +264,7 @@ void init_artifact(py::module_& module) {
           [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
           py::kw_only(), py::arg("boxed"));
   py::class_<LoadedProgram>(module, "LoadedProgram")
-      .def(py::init<const std::string&>())
+      .def(py::init<const std::string&, const py::function&>())
       .def_property_readonly("name", &LoadedProgram::name)
       .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })
       .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))

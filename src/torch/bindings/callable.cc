@@ -45,9 +45,10 @@ constexpr std::chrono::microseconds kShortRun(20);
 // Of runs that keep the GIL, one in so many is timed.
 constexpr uint32_t kTimedEvery = 64;
 
-bool may_call_python(const program::Program& program) {
+// Others may need the GIL for what a run waits for: Python that it calls, and other threads of the process.
+bool may_wait(const program::Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
-    return task.kind == program::TaskKind::kPython ||
+    return task.kind == program::TaskKind::kPython || task.kind == program::TaskKind::kCollective ||
            (task.kind == program::TaskKind::kAten && bridge::is_foreign(task.name));
   });
 }
@@ -104,7 +105,7 @@ class Call {
   pybind11::object fallback_;
   Py_ssize_t watched_index_ = 0;
   PyObject* watched_ = nullptr;  // borrowed, only compared
-  const bool may_call_python_;
+  const bool may_wait_;
   bool long_run_ = true;  // until one was timed
   uint32_t calls_ = 0;
 };
@@ -134,7 +135,7 @@ Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
       program_(executable_->program()),
       arguments_(arguments),
       inputs_(std::move(inputs)),
-      may_call_python_(may_call_python(program_)) {
+      may_wait_(may_wait(program_)) {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     specs_.emplace_back(program_, program_.inputs[i], i);
     if (specs_.back().mutated) written_.push_back(i);
@@ -152,7 +153,7 @@ void follow_thread_count() {
 
 RunResult Call::run_executable(Frame& frame) {
   follow_thread_count();
-  const bool release_gil = long_run_ || may_call_python_;
+  const bool release_gil = long_run_ || may_wait_;
   const bool timed = release_gil || ++calls_ % kTimedEvery == 0;
   const auto begin = timed ? Clock::now() : Clock::time_point();
   bool was_long = long_run_;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "torch/bridge/aten_task.h"
+#include "torch/bridge/collective_task.h"
 #include "torch/bridge/python_task.h"
 #include "torch/bridge/spare_memory.h"
 #include "torch/bridge/task_error.h"
@@ -24,6 +25,7 @@ TorchHost& TorchHost::instance() {
 
 ng_task TorchHost::build(const program::Program& program, const program::Task& task) {
   if (task.kind == program::TaskKind::kPython) return build_python_task(program, task);
+  if (task.kind == program::TaskKind::kCollective) return build_collective_task(program, task);
   NG_CHECK(task.kind == program::TaskKind::kAten, "task ", task.name, " is not the host's");
   return build_aten_task(program, task);
 }

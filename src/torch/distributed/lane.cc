@@ -52,35 +52,43 @@ void Lane::serve(const std::shared_ptr<State>& state) {
 }
 
 void Transfers::watch(c10::intrusive_ptr<c10d::Work> transfer, Done done) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->pending.push_back(transfer.get());
-  }
-  std::thread([state = state_, transfer = std::move(transfer), done = std::move(done)] {
-    wait(state, transfer, done);
-  }).detach();
+  const std::lock_guard lock(state_->mutex);
+  const auto pending = state_->pending.insert(state_->pending.end(), {std::move(transfer), std::move(done), {}});
+  std::thread([state = state_, pending] { wait(state, pending); }).detach();
 }
 
-void Transfers::wait(const std::shared_ptr<State>& state, const c10::intrusive_ptr<c10d::Work>& transfer,
-                     const Done& done) {
+void Transfers::wait(const std::shared_ptr<State>& state, std::list<Pending>::iterator pending) {
+  std::unique_lock lock(state->mutex);
+  pending->thread = std::this_thread::get_id();
+  auto transfer = pending->transfer;
+  lock.unlock();
   std::exception_ptr error;
   try {
     if (!transfer->wait()) error = std::make_exception_ptr(std::runtime_error("the process group was destroyed"));
   } catch (...) {
     error = std::current_exception();
   }
-  {
-    const std::lock_guard lock(state->mutex);
-    std::erase(state->pending, transfer.get());
-  }
+  lock.lock();
+  pending->transfer = nullptr;
+  lock.unlock();
+  pending->done(error);
+  transfer = nullptr;
+  error = nullptr;
+  pending->done = nullptr;
+  lock.lock();
+  state->pending.erase(pending);
   state->changed.notify_all();
-  done(error);
 }
 
 void Transfers::abort() {
   std::unique_lock lock(state_->mutex);
-  for (c10d::Work* transfer : state_->pending) transfer->abort();
-  state_->changed.wait(lock, [this] { return state_->pending.empty(); });
+  for (const Pending& pending : state_->pending) {
+    if (pending.transfer) pending.transfer->abort();
+  }
+  state_->changed.wait(lock, [this] {
+    return std::ranges::all_of(state_->pending,
+                               [](const Pending& pending) { return pending.thread == std::this_thread::get_id(); });
+  });
 }
 
 }  // namespace npugraph::distributed

@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -51,16 +52,22 @@ class Transfers {
   ~Transfers() { abort(); }
   // Calls `done` when `transfer` has ended, from another thread.
   void watch(c10::intrusive_ptr<c10d::Work> transfer, Done done);
+  // When it returns, nothing that the transfers held is alive in their threads: it may need the GIL, and a thread that asks
+  // for that while the interpreter ends is ended itself, which no destructor survives. In a `done` it waits for the others.
   void abort();
 
  private:
+  struct Pending {
+    c10::intrusive_ptr<c10d::Work> transfer;  // null when it has ended
+    Done done;
+    std::thread::id thread;
+  };
   struct State {
     std::mutex mutex;
     std::condition_variable changed;
-    std::vector<c10d::Work*> pending;  // each owned by its thread
+    std::list<Pending> pending;
   };
-  static void wait(const std::shared_ptr<State>& state, const c10::intrusive_ptr<c10d::Work>& transfer,
-                   const Done& done);
+  static void wait(const std::shared_ptr<State>& state, std::list<Pending>::iterator pending);
 
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };

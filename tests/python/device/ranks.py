@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of one process group of hccl, for tests: they run the functions that they are sent."""
+"""Processes of one process group, of hccl where nothing else is said, for tests: they run the functions that they are
+sent."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ import torch.distributed as dist
 
 
 class Ranks:
-    def __init__(self, size: int, folder: Path):
+    def __init__(self, size: int, folder: Path, backend: str = "hccl"):
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
         context = multiprocessing.get_context("spawn")
         self._pipes, self._processes = [], []
         for rank in range(size):
             here, there = context.Pipe()
-            process = context.Process(target=_serve, args=(rank, size, str(folder), there), daemon=True)
+            process = context.Process(target=_serve, args=(rank, size, str(folder), backend, there), daemon=True)
             process.start()
             there.close()
             self._pipes.append(here)
@@ -54,10 +55,10 @@ class Ranks:
             assert process.exitcode == 0
 
 
-def _serve(rank: int, size: int, folder: str, pipe: Connection) -> None:
+def _serve(rank: int, size: int, folder: str, backend: str, pipe: Connection) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
-        "hccl",
+        backend,
         store=dist.FileStore(f"{folder}/store", size),
         rank=rank,
         world_size=size,

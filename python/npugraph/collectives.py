@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators ``npugraph::all_reduce`` and others: collectives that are done when they return.
+
+Compiled graphs have them in place of torch's functional collectives, which return earlier. What stands here is their
+meaning; compiled graphs run them in C++ (src/torch/bridge/collective_task.cc), where the wait moves to the first use
+of a result. ``group`` is the name of a process group and ``ranks`` who is in it, by which another process finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives  # defines what wait_tensor and others mean for fake tensors
+from torch.distributed import distributed_c10d
+
+_F = torch.ops._c10d_functional
+
+
+def _define(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    name, arguments = schema.split("(", 1)
+    torch.library.define(f"npugraph::{name}", f"({arguments}")
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        torch.library.impl(f"npugraph::{name}", "CompositeExplicitAutograd")(function)
+        return function
+
+    return register
+
+
+@_define("all_reduce(Tensor[] inputs, str reduce_op, str group, int[] ranks) -> Tensor[]")
+def all_reduce(inputs: Sequence[torch.Tensor], reduce_op: str, group: str, ranks: Sequence[int]) -> list[torch.Tensor]:
+    return [_F.wait_tensor(_F.all_reduce(x, reduce_op, group)) for x in inputs]
+
+
+@_define("all_gather(Tensor[] inputs, str group, int[] ranks) -> Tensor[]")
+def all_gather(inputs: Sequence[torch.Tensor], group: str, ranks: Sequence[int]) -> list[torch.Tensor]:
+    """Along dimension 0."""
+    return [_F.wait_tensor(_F.all_gather_into_tensor(x, len(ranks), group)) for x in inputs]
+
+
+@_define("reduce_scatter(Tensor[] inputs, str reduce_op, str group, int[] ranks) -> Tensor[]")
+def reduce_scatter(
+    inputs: Sequence[torch.Tensor], reduce_op: str, group: str, ranks: Sequence[int]
+) -> list[torch.Tensor]:
+    """Along dimension 0."""
+    return [_F.wait_tensor(_F.reduce_scatter_tensor(x, reduce_op, len(ranks), group)) for x in inputs]
+
+
+@_define(
+    "all_to_all(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group, int[] ranks) "
+    "-> Tensor"
+)
+def all_to_all(
+    input: torch.Tensor,
+    output_split_sizes: Sequence[int],
+    input_split_sizes: Sequence[int],
+    group: str,
+    ranks: Sequence[int],
+) -> torch.Tensor:
+    return _F.wait_tensor(_F.all_to_all_single(input, output_split_sizes, input_split_sizes, group))
+
+
+@_define("broadcast(Tensor input, int source, str group, int[] ranks) -> Tensor")
+def broadcast(input: torch.Tensor, source: int, group: str, ranks: Sequence[int]) -> torch.Tensor:
+    """``source`` is a rank of the group."""
+    return _F.wait_tensor(_F.broadcast(input, source, group))
+
+
+@_define("send(Tensor input, int destination, int tag, str group, int[] ranks) -> ()")
+def send(input: torch.Tensor, destination: int, tag: int, group: str, ranks: Sequence[int]) -> None:
+    """``destination`` is a rank of the world."""
+    dist.send(input, destination, distributed_c10d._resolve_process_group(group), tag)
+
+
+@_define("receive(Tensor like, int source, int tag, str group, int[] ranks) -> Tensor")
+def receive(like: torch.Tensor, source: int, tag: int, group: str, ranks: Sequence[int]) -> torch.Tensor:
+    """A tensor of the sizes and type of ``like``; ``source`` is a rank of the world."""
+    result = torch.empty_like(like, memory_format=torch.contiguous_format)
+    dist.recv(result, source, distributed_c10d._resolve_process_group(group), tag)
+    return result
+
+
+def ranks_of(group: str) -> list[int]:
+    """Who is in the process group of this name, as ranks of the world."""
+    return dist.get_process_group_ranks(distributed_c10d._resolve_process_group(group))

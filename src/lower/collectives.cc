@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/collectives.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace npugraph::lower {
+namespace {
+
+using program::Access;
+using program::BufferClass;
+using program::Operand;
+using program::Task;
+using program::TaskKind;
+
+constexpr std::array<std::string_view, 7> kCollectives = {
+    "npugraph.all_reduce", "npugraph.all_gather", "npugraph.reduce_scatter", "npugraph.all_to_all",
+    "npugraph.broadcast",  "npugraph.send",       "npugraph.receive"};
+
+bool has_effects(const program::Program& program, const Task& task) {
+  if (task.kind == TaskKind::kPython) return true;
+  const auto is_written = [](const Operand& operand) { return operand.access != Access::kRead; };
+  const auto is_input = [&](const Operand& operand) {
+    const BufferClass cls = program.buffers[operand.buffer].cls;
+    return is_written(operand) && (cls == BufferClass::kInput || cls == BufferClass::kParameter);
+  };
+  return std::ranges::none_of(task.operands, is_written) || std::ranges::any_of(task.operands, is_input);
+}
+
+bool touches(const Task& next, const Task& wait) {
+  return std::ranges::any_of(wait.operands, [&](const Operand& under_way) {
+    return std::ranges::any_of(next.operands, [&](const Operand& operand) {
+      const bool written = under_way.access != Access::kRead || operand.access != Access::kRead;
+      return written && operand.buffer == under_way.buffer;
+    });
+  });
+}
+
+}  // namespace
+
+bool is_collective(const ir::Op& op) { return std::ranges::find(kCollectives, op.name) != kCollectives.end(); }
+
+Task wait_for(const Task& begin) {
+  Task wait;
+  wait.kind = TaskKind::kCollective;
+  wait.name = kWaitTask;
+  wait.operands = begin.operands;
+  for (Operand& operand : wait.operands) {
+    if (operand.access == Access::kWrite) operand.access = Access::kReadWrite;
+  }
+  wait.operands.back().access = Access::kRead;
+  wait.stream = begin.stream;
+  wait.origin = begin.origin;
+  wait.source = begin.source;
+  return wait;
+}
+
+std::vector<Task> Waits::due(const program::Program& program, const Task& next) {
+  if (waits_.empty()) return {};
+  if (has_effects(program, next)) return rest();
+  const auto rest =
+      std::stable_partition(waits_.begin(), waits_.end(), [&](const Task& wait) { return touches(next, wait); });
+  std::vector<Task> due(std::move_iterator(waits_.begin()), std::move_iterator(rest));
+  waits_.erase(waits_.begin(), rest);
+  return due;
+}
+
+}  // namespace npugraph::lower

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/collective_task.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+
+#include "base/error.h"
+#include "torch/bridge/borrowed_tensor.h"
+#include "torch/bridge/convert.h"
+#include "torch/bridge/declared.h"
+#include "torch/bridge/dispatch.h"
+#include "torch/bridge/task_functions.h"
+#include "torch/bridge/task_scope.h"
+
+namespace npugraph::bridge {
+namespace {
+
+using c10d::ProcessGroup;
+using c10d::ReduceOp;
+using Tensors = std::vector<at::Tensor>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+constexpr std::array<std::pair<std::string_view, ReduceOp::RedOpType>, 8> kReductions = {
+    {{"sum", ReduceOp::SUM},
+     {"avg", ReduceOp::AVG},
+     {"product", ReduceOp::PRODUCT},
+     {"min", ReduceOp::MIN},
+     {"max", ReduceOp::MAX},
+     {"band", ReduceOp::BAND},
+     {"bor", ReduceOp::BOR},
+     {"bxor", ReduceOp::BXOR}}};
+
+ReduceOp reduction(const std::string& task, const std::string& name) {
+  const auto at = std::ranges::find(kReductions, name, [](const auto& row) { return row.first; });
+  if (at != kReductions.end()) return at->second;
+  std::string known;
+  for (const auto& row : kReductions) known += cat(known.empty() ? "" : ", ", row.first);
+  throw UserError(cat(task, ": there is no reduction '", name, "'; allowed are ", known));
+}
+
+// What is under way: an object of the runtime.
+class UnderWay final : public c10::TensorImpl {
+ public:
+  UnderWay() : TensorImpl(c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<uint8_t>(), c10::kCPU) {}
+  ~UnderWay() override {
+    landings.clear();
+    try {
+      wait();
+    } catch (const std::exception&) {  // whoever drops it does not ask any more
+    }
+  }
+
+  // Throws what the collective threw, when all others have ended.
+  void wait() {
+    std::exception_ptr error;
+    for (const WorkPtr& work : std::exchange(works, {})) {
+      try {
+        work->wait();
+      } catch (...) {
+        if (!error) error = std::current_exception();
+      }
+    }
+    kept.clear();
+    if (error) std::rethrow_exception(error);
+    for (const auto& [data, memory] : std::exchange(landings, {})) memory.copy_(data);
+  }
+
+  std::vector<WorkPtr> works;
+  std::vector<BorrowedTensor> memories;                     // of the tensors
+  Tensors kept;                                             // what the collectives read and write, and its owners
+  std::vector<std::pair<at::Tensor, at::Tensor>> landings;  // what goes where when it has come
+};
+
+struct State {};
+
+// The arguments of a collective but its tensors.
+struct Settings {
+  std::string name, group, reduce_op;
+  std::vector<int64_t> ranks, numbers;  // of the schema's int arguments
+};
+
+// One call: tensors without gaps in, tensors without gaps out.
+class Begin {
+ public:
+  Begin(const Settings& settings, UnderWay& under_way, Tensors inputs, Tensors outputs)
+      : settings_(settings),
+        under_way_(under_way),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        group_(c10d::resolve_process_group(settings.group)) {}
+
+  void all_reduce() const {
+    const ReduceOp op = reduction(settings_.name, settings_.reduce_op);
+    c10d::AllreduceOptions options;
+    options.reduceOp = op;
+    if (outputs_.size() == 1) {
+      Tensors whole = {in_place(inputs_[0], outputs_[0], op)};
+      return start(group_->allreduce(whole, options), whole);
+    }
+    // One message for all of them.
+    Tensors flat;
+    for (const at::Tensor& input : inputs_) flat.push_back(real(input, op).reshape({-1}));
+    Tensors whole = {at::cat(flat)};
+    int64_t begin = 0;
+    for (size_t i = 0; i < flat.size(); ++i) {
+      const at::Tensor memory = real(outputs_[i], op);
+      land(whole[0].narrow(0, begin, flat[i].numel()).view(memory.sizes()), memory);
+      begin += flat[i].numel();
+    }
+    start(group_->allreduce(whole, options), whole);
+  }
+
+  void all_gather() const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      at::Tensor from = inputs_[i].contiguous(), into = dense(outputs_[i]);
+      start(group_->all_gather_single(into, from), {from, into});
+    }
+  }
+
+  void reduce_scatter() const {
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = reduction(settings_.name, settings_.reduce_op);
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      at::Tensor from = inputs_[i].contiguous(), into = dense(outputs_[i]);
+      start(group_->reduce_scatter_single(into, from, options), {from, into});
+    }
+  }
+
+  // Numbers: as many rows for each rank as come from it, then as go to it; equal parts where there are none.
+  void all_to_all() const {
+    const auto half = settings_.numbers.begin() + static_cast<std::ptrdiff_t>(settings_.numbers.size() / 2);
+    std::vector<int64_t> out(settings_.numbers.begin(), half), in(half, settings_.numbers.end());
+    at::Tensor from = inputs_[0].contiguous(), into = dense(outputs_[0]);
+    start(group_->all_to_all_single(into, from, out, in), {from, into});
+  }
+
+  void broadcast() const {
+    c10d::BroadcastOptions options;
+    options.rootRank = settings_.numbers[0];
+    Tensors whole = {dense(outputs_[0].copy_(inputs_[0]))};
+    if (!whole[0].is_same(outputs_[0])) whole[0].copy_(inputs_[0]);
+    start(group_->broadcast(whole, options), whole);
+  }
+
+  // Peers are ranks of the world, as torch.distributed takes them.
+  void send() const {
+    Tensors whole = {inputs_[0].contiguous()};
+    start(group_->send(whole, peer(), static_cast<int>(settings_.numbers[1])), whole);
+  }
+
+  void receive() const {
+    Tensors whole = {dense(outputs_[0])};
+    start(group_->recv(whole, peer(), static_cast<int>(settings_.numbers[1])), whole);
+  }
+
+ private:
+  static bool is_sum(const ReduceOp& op) { return op == ReduceOp::SUM || op == ReduceOp::AVG; }
+
+  // Complex numbers as pairs, which is how they are added.
+  at::Tensor real(const at::Tensor& tensor, const ReduceOp& op) const {
+    if (!tensor.is_complex()) return tensor;
+    if (!is_sum(op)) {
+      throw UserError(
+          cat(settings_.name, ": complex tensors have the reductions sum and avg, got ", settings_.reduce_op));
+    }
+    return at::view_as_real(tensor);
+  }
+
+  at::Tensor in_place(const at::Tensor& input, const at::Tensor& output, const ReduceOp& op) const {
+    at::Tensor into = dense(real(output, op));
+    into.copy_(real(input, op));
+    return into;
+  }
+
+  // The tensor, or one without gaps whose elements go there in the end.
+  at::Tensor dense(const at::Tensor& memory) const {
+    if (memory.is_contiguous()) return memory;
+    at::Tensor data = at::empty(memory.sizes(), memory.options());
+    land(data, memory);
+    return data;
+  }
+
+  int peer() const {
+    const auto at = std::ranges::find(settings_.ranks, settings_.numbers[0]);
+    if (at == settings_.ranks.end()) {
+      throw UserError(
+          cat(settings_.name, ": rank ", settings_.numbers[0], " is not in the process group '", settings_.group, "'"));
+    }
+    return static_cast<int>(at - settings_.ranks.begin());
+  }
+
+  void land(at::Tensor data, at::Tensor memory) const {
+    under_way_.landings.emplace_back(std::move(data), std::move(memory));
+  }
+
+  void start(WorkPtr work, const Tensors& tensors) const {
+    under_way_.kept.insert(under_way_.kept.end(), tensors.begin(), tensors.end());
+    if (work) under_way_.works.push_back(std::move(work));
+  }
+
+  const Settings& settings_;
+  UnderWay& under_way_;
+  const Tensors inputs_, outputs_;
+  const c10::intrusive_ptr<ProcessGroup> group_;
+};
+
+struct Kind {
+  std::string_view name;
+  void (Begin::*start)() const;
+};
+constexpr std::array kKinds = {Kind{"npugraph.all_reduce", &Begin::all_reduce},
+                               Kind{"npugraph.all_gather", &Begin::all_gather},
+                               Kind{"npugraph.reduce_scatter", &Begin::reduce_scatter},
+                               Kind{"npugraph.all_to_all", &Begin::all_to_all},
+                               Kind{"npugraph.broadcast", &Begin::broadcast},
+                               Kind{"npugraph.send", &Begin::send},
+                               Kind{"npugraph.receive", &Begin::receive}};
+
+std::vector<int64_t> constants_of(const Attr& attr) {
+  std::vector<int64_t> out;
+  if (const auto* items = std::get_if<std::vector<Expr>>(&attr)) {
+    for (const Expr& item : *items) out.push_back(item.as_int().value());
+  }
+  return out;
+}
+
+class BeginTask {
+ public:
+  BeginTask(const program::Program& program, const program::Task& task)
+      : declared_(program, task), args_(task.args), num_operands_(task.operands.size()) {
+    const auto kind = std::ranges::find(kKinds, task.name, &Kind::name);
+    if (kind == kKinds.end()) throw UserError(cat("there is no collective ", task.name));
+    if (args_.size() < 3 || task.operands.size() < 2) throw UserError(cat(task.name, " lacks arguments"));
+    start_ = kind->start;
+    settings_.name = task.name;
+    settings_.group = std::get<std::string>(args_[args_.size() - 2]);
+    settings_.ranks = constants_of(args_.back());
+    for (size_t i = 0; i + 2 < args_.size(); ++i) {
+      if (const auto* text = std::get_if<std::string>(&args_[i])) settings_.reduce_op = *text;
+    }
+    if (!settings_.reduce_op.empty()) reduction(task.name, settings_.reduce_op);
+    for (const int32_t result : task.results) outputs_.push_back(result);
+  }
+
+  void bind(State&, const ng_call*) const {}
+
+  void run(State&, ng_call* call) const {
+    const BelowAutograd below;
+    const at::NoGradGuard no_grad;
+    const TaskScope scope(declared_.name());
+    auto under_way = c10::make_intrusive<UnderWay>();
+    under_way->memories.reserve(num_operands_);
+    Settings settings = settings_;
+    settings.numbers = numbers(call);
+    Tensors inputs, outputs;
+    for (const Attr& arg : args_) {
+      for_each_tensor(arg, [&](TensorRef ref) { inputs.push_back(tensor(*under_way, call, ref.id)); });
+    }
+    for (const int32_t output : outputs_) outputs.push_back(tensor(*under_way, call, output));
+    (Begin(settings, *under_way, std::move(inputs), std::move(outputs)).*start_)();
+    ng_buffer& object = call->buffers[num_operands_ - 1];
+    object.data = nullptr;
+    object.object = under_way.release();
+  }
+
+  void finish(State&, const ng_call*) const noexcept {}
+
+ private:
+  // The numbers among the arguments in front of the ranks.
+  std::vector<int64_t> numbers(const ng_call* call) const {
+    std::vector<int64_t> out;
+    const ng_scalar* next = call->scalars;
+    for (size_t i = 0; i + 1 < args_.size(); ++i) {
+      for_each_expr(args_[i],
+                    [&](const Expr& e) { out.push_back(e.is_constant() ? e.as_int().value() : (next++)->i); });
+    }
+    return out;
+  }
+
+  // Over the memory of an operand, whose object lives until the collective has ended.
+  at::Tensor tensor(UnderWay& under_way, const ng_call* call, int32_t operand) const {
+    const DeclaredOperand& declared = declared_.operands()[operand];
+    const ng_buffer& buffer = call->buffers[operand];
+    BorrowedTensor& memory = under_way.memories.emplace_back(declared.dtype, declared.device);
+    const auto rank = static_cast<size_t>(buffer.rank);
+    memory.set_shape({buffer.sizes, rank}, {buffer.strides, rank});
+    memory.point_to(buffer.data);
+    if (buffer.object != nullptr) {
+      auto* impl = static_cast<c10::TensorImpl*>(buffer.object);
+      under_way.kept.emplace_back(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(impl));
+    }
+    return memory.alias();
+  }
+
+  Declared declared_;
+  std::vector<Attr> args_;
+  size_t num_operands_;
+  std::vector<int32_t> outputs_;
+  Settings settings_;
+  void (Begin::*start_)() const = nullptr;
+};
+
+class WaitTask {
+ public:
+  explicit WaitTask(const program::Task& task) : object_(task.operands.size() - 1) {}
+
+  void bind(State&, const ng_call*) const {}
+  void run(State&, ng_call* call) const {
+    const BelowAutograd below;
+    const at::NoGradGuard no_grad;
+    static_cast<UnderWay*>(static_cast<c10::TensorImpl*>(call->buffers[object_].object))->wait();
+  }
+  void finish(State&, const ng_call*) const noexcept {}
+
+ private:
+  size_t object_;
+};
+
+}  // namespace
+
+ng_task build_collective_task(const program::Program& program, const program::Task& task) {
+  if (task.name != "npugraph.wait") return task_of<State>(std::make_unique<BeginTask>(program, task));
+  const bool waits = !task.operands.empty() && program.buffers.at(task.operands.back().buffer).opaque;
+  if (!waits) throw UserError("a task npugraph.wait has nothing to wait for");
+  return task_of<State>(std::make_unique<WaitTask>(task));
+}
+
+void rename_groups(program::Program& program,
+                   const std::function<std::string(const std::string&, const std::vector<int64_t>&)>& rename) {
+  for (program::Task& task : program.tasks) {
+    if (task.kind != program::TaskKind::kCollective || task.args.size() < 2) continue;
+    Attr& group = task.args[task.args.size() - 2];
+    if (auto* name = std::get_if<std::string>(&group)) *name = rename(*name, constants_of(task.args.back()));
+  }
+}
+
+}  // namespace npugraph::bridge
