@@ -10,6 +10,7 @@ import functools
 import gc
 import inspect
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph import _C, counters, guards, serialize
 from npugraph.artifact import Artifact, Owners, registry
-from npugraph.debug.observer import Compiles
+from npugraph.debug.compiles import Compiles
 from npugraph.error_notes import add_note
 from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
@@ -152,6 +153,10 @@ def _compile_dynamo_graph(
             "a call with gradients on: a backward pass would need the weights",
             first_useful_frame=inspect.currentframe(),
         )
+    if _may_have_scopes():
+        from npugraph.fx.scopes import check_scopes
+
+        check_scopes(gm)
     with _garbage_left_alone(), kept_whole():
         return _compile(gm, example_inputs, config, decompositions or {})
 
@@ -281,6 +286,7 @@ class _Compile:
     def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], route: Route) -> Callable[..., Any]:
         entered = time.perf_counter()
         observer = self.compiles.observer(name, route.phase)
+        _warn_dumps(self.config)
         if self.config.dump_tensor_data.value and self.config.data_dump_stage.value == "original":
             self.add_dumps(gm)
             run = _labelled("fx_run_eagerly", gm.forward)
@@ -290,7 +296,7 @@ class _Compile:
         if route is Route.FORWARD:
             notes.stages = self.joint_notes.stages | notes.stages
             notes.replacements[:0] = self.joint_notes.replacements
-        if self.config.dump_tensor_data.value:
+        if self.config.dump_tensor_data.value and not self.config.super_kernel_optimize.value:
             self.add_dumps(gm)
         passed = time.perf_counter()
         try:
@@ -310,6 +316,7 @@ class _Compile:
         except Exception as error:
             _report_defect(name, error)
             return gm.forward if route is Route.RECORDED else make_boxed_func(gm.forward)
+        _check_cuts(core, self.config, gm)
         released.carry_out(name)
         artifact = Artifact(core, self.config.as_dict(), imported.callables, released.sizes(), notes)
         registry.add(artifact)
@@ -403,6 +410,13 @@ class _Compile:
         options.max_instances = self.config.max_instances.value
         options.max_concurrent = self.config.max_concurrent.value
         options.capture = not self.config.force_eager.value
+        options.super_kernels = self.config.super_kernel_optimize.value
+        options.super_kernel_workers = sum((self.config.super_kernel_debug_options.value or {}).values())
+        values = self.config._vllm_aclnn_static_kernel_sym_range.value
+        options.static_kernels = self.config.static_kernel_compile.value and values != ()
+        options.static_kernels_on_disk = not self.config.disable_static_kernel_compile_cache.value
+        options.static_symbol = self.config._vllm_aclnn_static_kernel_sym_index.value
+        options.static_values = values or []
         return options
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:
@@ -454,6 +468,39 @@ def _warn_partitions(partitions: Sequence[Any]) -> None:
         NpugraphWarning,
         stacklevel=2,
     )
+
+
+def _warn_dumps(config: CompilerConfig) -> None:
+    asked = config.dump_tensor_data.value and config.data_dump_stage.value == "optimized"
+    if asked and config.super_kernel_optimize.value:
+        warnings.warn(
+            "npugraph_ex: option 'dump_tensor_data' is ignored with 'super_kernel_optimize': what one task computes "
+            "inside has no tensors to dump. data_dump_stage='original' dumps those of the graph as it was written",
+            NpugraphWarning,
+            stacklevel=2,
+        )
+
+
+def _may_have_scopes() -> bool:
+    """Whether anybody has imported what puts scopes into graphs."""
+    return "torch_npu" in sys.modules or "npugraph.scope" in sys.modules
+
+
+def _check_cuts(core: Any, config: CompilerConfig, gm: fx.GraphModule) -> None:
+    """``ScopeError`` where a super kernel scope that has to be one task is not."""
+    if not config.super_kernel_optimize.value:
+        return
+    from npugraph.fx.scopes import ScopeError, strict_scopes
+
+    all_strict = (config.super_kernel_optimize_options.value or {}).get("strict-scope-check") == "abort"
+    strict = strict_scopes(gm.graph)
+    for scope, tasks, _, cuts in core.scopes():
+        if cuts and (all_strict or scope in strict):
+            raise ScopeError(
+                f"super kernel scope {scope!r} has strict-scope-check=abort, and {len(cuts)} of its {tasks} tasks "
+                f"cannot be part of a super kernel, because they are not generated code: {', '.join(cuts)}",
+                first_useful_frame=None,
+            )
 
 
 def _report_defect(name: str, error: Exception) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -83,6 +83,43 @@ class TextList(Value):
         if unknown:
             raise ValueError(f"{self.refusal(what, given)}; {unknown[0]!r} is none of {', '.join(self.known())}")
         return tuple(given)
+
+
+class IntList(Value):
+    """A list of ints. ``TypeError`` for anything else."""
+
+    allowed = "a list of ints"
+
+    def check(self, what: str, given: Any) -> tuple[int, ...]:
+        if isinstance(given, (list, tuple)) and all(type(value) is int for value in given):
+            return tuple(given)
+        raise TypeError(self.refusal(what, given))
+
+
+class Settings(Value):
+    """A dict of some names. ``TypeError`` for what is no dict, ``ValueError`` for an unknown name or a value that it
+    does not take. ``combinations`` of values, where given, are all there are; a name that is missing counts as 0."""
+
+    def __init__(self, values: Mapping[str, Value], combinations: Sequence[tuple[Any, ...]] = ()) -> None:
+        self.values = values
+        self.combinations = combinations
+        self.allowed = f"a dict of {', '.join(f'{name!r}: {value.allowed}' for name, value in values.items())}"
+        if combinations:
+            self.allowed += f", together {', '.join(':'.join(map(str, c)) for c in combinations)}"
+
+    def check(self, what: str, given: Any) -> dict[str, Any]:
+        if not isinstance(given, Mapping):
+            raise TypeError(self.refusal(what, given))
+        for name, value in given.items():
+            if name not in self.values:
+                raise ValueError(f"{self.refusal(what, given)}; there is no {name!r}")
+            try:
+                self.values[name].check(repr(name), value)
+            except ValueError as error:
+                raise ValueError(f"{self.refusal(what, given)}; {error}") from None
+        if self.combinations and tuple(given.get(name, 0) for name in self.values) not in self.combinations:
+            raise ValueError(self.refusal(what, given))
+        return dict(given)
 
 
 class Directory(Value):

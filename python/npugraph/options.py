@@ -9,7 +9,18 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from npugraph.option_values import AnyCallable, Choice, Directory, IntRange, Setting, Text, TextList, Value
+from npugraph.option_values import (
+    AnyCallable,
+    Choice,
+    Directory,
+    IntList,
+    IntRange,
+    Setting,
+    Settings,
+    Text,
+    TextList,
+    Value,
+)
 
 BACKEND = "npugraph_ex"
 
@@ -105,6 +116,53 @@ OPTIONS: tuple[Option, ...] = (
         _SWITCH,
         "After each capture, look for collectives on several streams that may wait for each other's vector cores "
         "forever, print the verdict, and write the graph and what was found to npugraph_deadlock_check.",
+    ),
+    Option(
+        "static_kernel_compile",
+        False,
+        _SWITCH,
+        "Make code of their own for the sizes of each capture, where sizes are symbols; kept on disk, for other "
+        "processes.",
+    ),
+    Option(
+        "disable_static_kernel_compile_cache",
+        False,
+        _SWITCH,
+        "Neither read that code from disk nor keep it there.",
+    ),
+    Option(
+        "_vllm_aclnn_static_kernel_sym_index",
+        0,
+        IntRange(0, 2**31 - 1),
+        "Which symbol of the inputs, in the order of the Program, decides whether there is such code.",
+    ),
+    Option(
+        "_vllm_aclnn_static_kernel_sym_range",
+        None,
+        IntList(),
+        "The values of that symbol for which there is; by default all.",
+    ),
+    Option(
+        "super_kernel_optimize",
+        False,
+        _SWITCH,
+        "Make one task of adjacent ones between `torch.npu.super_kernel_scope_begin` and `_end`, or in "
+        "`npugraph_ex.scope.super_kernel`.",
+    ),
+    Option(
+        "super_kernel_optimize_options",
+        None,
+        Settings({"strict-scope-check": Choice("bypass", "abort")}),
+        "With abort, operators that cannot be part of such a task are an error; else they stay by themselves.",
+    ),
+    Option(
+        "super_kernel_debug_options",
+        None,
+        Settings(
+            {"debug-aic-num": Choice(0, 1), "debug-aiv-num": Choice(0, 1, 2)},
+            ((1, 0), (0, 1), (1, 1), (1, 2)),
+        ),
+        "So many threads, both numbers together, run such a task at most; by default all.",
     ),
     Option("verify", False, _SWITCH, "Verify the graph after every pass."),
     Option("max_instances", 64, _COUNT, "Captured Instances kept per graph."),

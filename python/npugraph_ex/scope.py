@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the npu device that hold in a part of a program, and are afterwards what they were. Graphs of compiled
-functions break where a scope begins and ends: with ``fullgraph=True`` they cannot hold one."""
+"""Scopes: parts of compiled code whose tasks become one, and settings of the npu device that hold in a part of a program
+and are afterwards what they were. At the latter graphs of compiled functions break: with ``fullgraph=True`` they cannot
+hold one."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 
 import torch
 
-__all__ = ["deterministic", "limit_core_num"]
+from npugraph.scope import super_kernel
+
+__all__ = ["deterministic", "limit_core_num", "super_kernel"]
 
 
 @contextlib.contextmanager

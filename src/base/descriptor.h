@@ -2,6 +2,8 @@
 // A file descriptor that closes itself.
 #pragma once
 
+#include <utility>
+
 #include <unistd.h>
 
 namespace npugraph {
@@ -9,12 +11,15 @@ namespace npugraph {
 class Descriptor {
  public:
   // What open() gave: negative where there is none.
-  explicit Descriptor(int number) : number_(number) {}
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return number_; }
 
  private:

@@ -52,6 +52,7 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   notes_ = std::move(result.notes);
   left_apart_ = std::move(result.left_apart);
   refused_ = std::move(result.refused);
+  scopes_ = std::move(result.scopes);
   kernel_builds_ = result.kernel_builds;
   kernel_build_ns_ = result.kernel_build_ns;
   kernel_loads_ = result.kernel_loads;
@@ -60,11 +61,14 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   const auto take = [generated = std::move(result.generated), program = program_](const program::Task& task) {
     return generated->take(static_cast<size_t>(&task - program->tasks.data()));
   };
-  const runtime::Options run_options{.max_instances = options_.max_instances,
-                                     .max_concurrent = options_.max_concurrent,
-                                     .capture = options_.capture,
-                                     .label = options_.label,
-                                     .generate = take};
+  if (options_.static_kernels) static_kernels_ = std::make_shared<StaticKernels>(program_, options_, host_.generate);
+  runtime::Options run_options{.max_instances = options_.max_instances,
+                               .max_concurrent = options_.max_concurrent,
+                               .capture = options_.capture,
+                               .label = options_.label,
+                               .generate = take};
+  if (static_kernels_)
+    run_options.specialise = [made = static_kernels_](auto symbols) { return made->for_symbols(symbols); };
   executable_ = run_phase(phases_, "build", [&] {
     return std::make_shared<runtime::Executable>(program_, runtime_host, run_options, options_.name);
   });
@@ -164,6 +168,13 @@ std::map<std::string, int64_t> Artifact::counters() const {
   std::map<std::string, int64_t> counters = compile_counters();
   const runtime::Counters run = executable_->counters();
   for (const runtime::CounterName& name : runtime::kCounterNames) counters.emplace(name.name, run.*name.count);
+  if (static_kernels_) {
+    const StaticKernels::Counts own = static_kernels_->counts();
+    counters.insert({{"static_kernels", own.tasks},
+                     {"static_kernel_builds", own.builds},
+                     {"static_kernel_loads", own.loads},
+                     {"static_kernel_failures", own.failures}});
+  }
   return counters;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/pipeline.h"
+#include "compiler/static_kernels.h"
 #include "runtime/executable.h"
 
 namespace npugraph::compiler {
@@ -78,9 +79,12 @@ class Artifact {
   // "compiles", "captures", "replays", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", and of the
   // kernels of its tasks those that LLVM made for this compile, "kernel_builds", in "kernel_build_ns" summed over threads,
   // those that an earlier process left on disk, "kernel_loads", and those that were there already, "kernel_hits": of equal
-  // tasks, of earlier compiles, precompiled.
+  // tasks, of earlier compiles, precompiled. With static kernels those of them, too: "static_kernels" is how many tasks
+  // Instances have of their own.
   std::map<std::string, int64_t> counters() const;
   std::vector<PhaseTime> phases() const { return phases_; }
+  // Of super kernels; empty where the options ask for none.
+  const std::vector<lower::ScopeResult>& scopes() const { return scopes_; }
   const std::vector<passes::PassRecord>& passes() const { return passes_; }
   const std::vector<passes::Remark>& remarks() const { return remarks_; }
   const std::vector<lower::LeftApart>& left_apart() const { return left_apart_; }
@@ -109,12 +113,14 @@ class Artifact {
   std::vector<lower::TaskNote> notes_;  // per task
   std::vector<lower::LeftApart> left_apart_;
   lower::Refusals refused_;
+  std::vector<lower::ScopeResult> scopes_;
   int64_t kernel_builds_ = 0;
   int64_t kernel_build_ns_ = 0;
   int64_t kernel_loads_ = 0;
   std::vector<PhaseTime> phases_;
   std::vector<Partition> partitions_;
   std::shared_ptr<const program::Program> program_;
+  std::shared_ptr<StaticKernels> static_kernels_;  // null where the options ask for none
   std::shared_ptr<runtime::Executable> executable_;
 };
 

@@ -120,6 +120,18 @@ void print_passes(std::ostringstream& out, const std::vector<passes::PassRecord>
   if (texts.size() > most) out << "  ... and " << texts.size() - most << " more\n";
 }
 
+// "block: 5 tasks became 2 super kernels and 1 task; cut by aten.topk at model.py:12"
+void print_scopes(std::ostringstream& out, const std::vector<lower::ScopeResult>& scopes) {
+  if (!scopes.empty()) out << "\nSuper kernels\n";
+  for (const lower::ScopeResult& scope : scopes) {
+    out << "  " << scope.scope << ": " << counted(scope.tasks, "task") << " became "
+        << counted(scope.super_kernels, "super kernel");
+    if (scope.left > 0) out << " and " << counted(scope.left, "task");
+    for (const std::string& cut : scope.cuts) out << "\n    cut by " << cut << ", which is not generated code";
+    out << "\n";
+  }
+}
+
 constexpr size_t kMostLines = 20;
 constexpr size_t kMostConflicts = 8;
 constexpr size_t kSlowest = 5;
@@ -247,6 +259,11 @@ std::string Artifact::explain() const {
     print_slowest(out, infos, kSlowest);
     out << "\nGenerated code\n";
     print_generated(out, infos);
+  }
+  print_scopes(out, scopes_);
+  if (static_kernels_) {
+    out << "\nStatic kernels\n";
+    for (const std::string& line : static_kernels_->lines()) out << "  " << line << "\n";
   }
 
   print_passes(out, passes_, remarks_, kMostLines);

@@ -12,7 +12,10 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/matmul/matmul.h"
 #include "codegen/quant/quant.h"
+#include "codegen/task/sequence.h"
+#include "kernels/registry.h"
 #include "loop/text.h"
+#include "program/super_kernel.h"
 #include "target/target.h"
 
 namespace npugraph::compiler {
@@ -68,9 +71,37 @@ ng_task make_convolution(const program::Task& task, std::string_view text) {
   return codegen::make_convolution(spec, target::host_target());
 }
 
+ng_task make_part(const program::Task& part) {
+  if (part.kind != program::TaskKind::kKernel) return generate(part);
+  const kernels::Kernel* kernel = kernels::find(part.name);
+  if (kernel == nullptr) throw UserError(cat("there is no kernel ", part.name));
+  return kernel->build(part);
+}
+
+ng_task make_super_kernel(const program::Task& task) {
+  const program::SuperKernel super = program::parts_of(task);
+  std::vector<codegen::SequencePart> parts;
+  try {
+    for (const program::Task& part : super.parts) {
+      const std::string nodes = part.origin.empty() ? "" : cat(", from ", part.origin);
+      parts.push_back({.task = make_part(part),
+                       .buffers = static_cast<uint32_t>(part.operands.size()),
+                       .scalars = static_cast<uint32_t>(part.scalars.size()),
+                       .label = cat("part ", parts.size(), " of ", task.name, ", ", part.name, nodes,
+                                    part.source.empty() ? "" : " at ", part.source)});
+    }
+  } catch (...) {
+    const ng_task made = codegen::make_sequence(std::move(parts));
+    made.destroy(made.context);
+    throw;
+  }
+  return codegen::make_sequence(std::move(parts), super.workers);
+}
+
 }  // namespace
 
 ng_task generate(const program::Task& task) {
+  if (task.kind == program::TaskKind::kSuperKernel) return make_super_kernel(task);
   const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
   if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
   if (task.kind == program::TaskKind::kAttention) return make_attention(task, *text);

@@ -2,6 +2,7 @@
 // The table of contents of the compiler: its phases in order, and why in this order. No algorithm lives here.
 #include "compiler/pipeline.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -126,6 +127,15 @@ void generate_tasks(const ir::Graph& graph, const CompileOptions& options, const
   }
 }
 
+// A super kernel takes its parts from the caches of machine code, where generate_tasks() has put them.
+void merge_scopes(const CompileOptions& options, const CompileHost& host, CompileResult& result) {
+  const lower::MergeOptions merging{.merges = options.super_kernels, .workers = options.super_kernel_workers};
+  result.scopes = lower::merge_scopes(result.program, result.notes, merging);
+  result.generated = std::make_shared<GeneratedTasks>(result.program, host.generate);
+  NG_CHECK(result.generated->refused().empty(),
+           "refused code is a part: ", result.generated->refused().begin()->second);
+}
+
 }  // namespace
 
 CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host) {
@@ -140,7 +150,10 @@ CompileResult compile(ir::Graph graph, const CompileOptions& options, const Comp
   run_phase(result.phases, "lower", [&] { lower_graph(graph, options, host, result); });
   // 3. Machine code. Before the plan, because what cannot be generated is lowered to other tasks.
   run_phase(result.phases, "generate", [&] { generate_tasks(graph, options, host, result); });
-  // 4. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
+  // 4. Adjacent tasks of a scope become one. After code was made, because only now it is known which tasks there are.
+  if (std::ranges::any_of(result.program.tasks, lower::is_scope_mark))
+    run_phase(result.phases, "scopes", [&] { merge_scopes(options, host, result); });
+  // 5. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
   run_phase(result.phases, "plan", [&] { plan::plan(result.program); });
   const std::string broken = program::verify(result.program);
   NG_CHECK(broken.empty(), broken);

@@ -14,6 +14,7 @@
 #include "ir/graph.h"
 #include "lower/catalog.h"
 #include "lower/lower.h"
+#include "lower/super_kernels.h"
 #include "passes/pass.h"
 #include "program/file.h"
 #include "program/program.h"
@@ -33,6 +34,7 @@ struct CompileResult {
   std::vector<lower::TaskNote> notes;  // per task
   std::vector<lower::LeftApart> left_apart;
   lower::Refusals refused;                    // nodes that could not be generated
+  std::vector<lower::ScopeResult> scopes;     // of super kernels, where the options ask for them
   std::shared_ptr<GeneratedTasks> generated;  // of the Program
   int64_t kernel_builds = 0;                  // pieces of code that LLVM made
   int64_t kernel_build_ns = 0;                // its time, summed over threads

@@ -81,10 +81,21 @@ bool same_window(const Operand& a, const Operand& b);
 bool same_elements(const Operand& a, const Operand& b);
 
 // Open set: what matters to the runtime is the ABI; the kind is for builders and reports.
-enum class TaskKind : uint8_t { kKernel, kAten, kPython, kCollective, kLoop, kMatmul, kAttention, kConvolution };
-std::string_view name_of(TaskKind kind);  // "kernel", "aten", "python", "collective", "loop", "matmul", ...
+enum class TaskKind : uint8_t {
+  kKernel,
+  kAten,
+  kPython,
+  kCollective,
+  kLoop,
+  kMatmul,
+  kAttention,
+  kConvolution,
+  kSuperKernel,  // several of the others but kAten, kPython and kCollective, see super_kernel.h
+};
+// "kernel", "aten", "python", "collective", "loop", "matmul", "attention", "convolution", "super_kernel"
+std::string_view name_of(TaskKind kind);
 // Of generated code, the first argument is the text of what is generated, which every machine compiles for itself; the others
-// are its scalars.
+// are its scalars. A super kernel has the arguments of its parts instead.
 inline bool is_generated(TaskKind kind) { return kind >= TaskKind::kLoop; }
 
 // A symbol that a task defines: an entry of ng_call::defined, in the order of Task::defines.

@@ -228,7 +228,8 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   set_symbols(blueprint, blueprint.key_symbols, call.key, symbols);
   set_symbols(blueprint, blueprint.refreshed_symbols, bits_of(blueprint, blueprint.refreshed_symbols, inputs.all),
               symbols);
-  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, std::move(symbols));
+  const Specialise specialise = options.specialise ? options.specialise(symbols) : nullptr;
+  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, std::move(symbols), specialise);
   const int64_t end = now_ns();
   call.instance = made.get();
   std::lock_guard lock(mutex);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,9 @@ struct BoundOutput {
   bool whole = false;  // the window is the whole object: it can be returned as it is
 };
 
+// Makes the task of an entry of the Program for these values of its scalars alone; nothing where there is no such task.
+using Specialise = std::function<std::optional<ng_task>(const program::Task&, std::span<const ng_scalar> scalars)>;
+
 struct Options {
   int64_t max_instances = 64;  // least recently used ones are dropped beyond
   int64_t max_concurrent = 4;
@@ -62,6 +66,8 @@ struct Options {
   std::string label;    // of calls, for profilers; empty: none
   // Makes the task of generated code from its Program entry. Without it, Programs with generated code are refused.
   std::function<ng_task(const program::Task&)> generate;
+  // Asked once for each Instance, with the values of the symbols (those of inputs are known), which tasks it gets of its own.
+  std::function<Specialise(std::span<const Scalar> symbols)> specialise;
 };
 
 enum class RunStatus : uint8_t {

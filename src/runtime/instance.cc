@@ -32,9 +32,9 @@ void* advance(void* base, int64_t bytes) { return base == nullptr ? nullptr : st
 }  // namespace
 
 Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, Lease& lease,
-                   std::vector<Scalar> symbols)
+                   std::vector<Scalar> symbols, const Specialise& specialise)
     : blueprint_(blueprint),
-      tasks_(tasks),
+      tasks_(tasks.begin(), tasks.end()),
       sizes_(blueprint, std::move(symbols)),
       overlap_(written_inputs(*blueprint.program)) {
   make_blocks(&lease.service);
@@ -42,6 +42,7 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
   measure_inputs();
   place_constants(host);
   try {
+    if (specialise) specialise_tasks(specialise);
     bind_stage(0);
     plan_arena(lease.solver);
   } catch (...) {
@@ -57,6 +58,22 @@ Instance::~Instance() { unbind_tasks(); }
 void Instance::unbind_tasks() {
   for (size_t t = 0; t < tasks_.size(); ++t) {
     if (steps_[t].state != nullptr) tasks_[t].unbind(tasks_[t].context, steps_[t].state);
+  }
+  for (const int32_t t : own_tasks_) {
+    if (tasks_[t].destroy != nullptr) tasks_[t].destroy(tasks_[t].context);
+  }
+}
+
+void Instance::specialise_tasks(const Specialise& specialise) {
+  for (const int32_t t : blueprint_.stages[0].tasks) {
+    const program::Task& task = blueprint_.program->tasks[t];
+    if (task.scalars.empty()) continue;
+    const std::optional<ng_task> made = specialise(task, evaluate_scalars(t));
+    if (!made) continue;
+    own_tasks_.push_back(t);
+    tasks_[t] = *made;
+    steps_[t].run = made->run;
+    steps_[t].context = made->context;
   }
 }
 
@@ -233,21 +250,27 @@ void Instance::bind_stage(size_t stage) {
   for (const int32_t t : blueprint_.stages[stage].tasks) scratch_bytes_ = std::max(scratch_bytes_, workspace_[t]);
 }
 
+std::span<const ng_scalar> Instance::evaluate_scalars(int32_t t) {
+  const std::span scalars = std::span(scalars_).subspan(blueprint_.first_scalar[t]);
+  const std::vector<int32_t>& exprs = blueprint_.program->tasks[t].scalars;
+  for (size_t i = 0; i < exprs.size(); ++i) {
+    const Scalar value = sizes_.value(exprs[i]);
+    if (value.kind == ScalarKind::kFloat) {
+      scalars[i].f = value.f;
+    } else {
+      scalars[i].i = value.i;
+    }
+  }
+  return scalars.first(exprs.size());
+}
+
 void Instance::bind_task(int32_t t) {
   const program::Task& task = blueprint_.program->tasks[t];
   for (int32_t w = blueprint_.first_window[t]; w < blueprint_.first_window[t + 1]; ++w) {
     const bool dies = blueprint_.windows[w].dies && sizes_.offset(w) % program::kArenaAlignment == 0;
     buffers_[w].flags = dies ? NG_BUFFER_DIES : 0;
   }
-  ng_scalar* scalar = scalars_.data() + blueprint_.first_scalar[t];
-  for (const int32_t e : task.scalars) {
-    const Scalar value = sizes_.value(e);
-    if (value.kind == ScalarKind::kFloat) {
-      (scalar++)->f = value.f;
-    } else {
-      (scalar++)->i = value.i;
-    }
-  }
+  evaluate_scalars(t);
   ng_call call = calls_[t];
   call.host = nullptr;
   const ng_task& functions = tasks_[t];

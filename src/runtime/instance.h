@@ -35,9 +35,10 @@ struct Step {
 class Instance {
  public:
   // Evaluates, places and binds all that follows from the inputs' symbols. TaskError when a task refuses the sizes, UserError
-  // from Sizes. `tasks`, `blueprint` and `lease` outlive the Instance.
+  // from Sizes. `tasks`, `blueprint` and `lease` outlive the Instance. `specialise` may be empty; tasks whose scalars other
+  // tasks define are not asked for.
   Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, Lease& lease,
-           std::vector<Scalar> symbols);
+           std::vector<Scalar> symbols, const Specialise& specialise = {});
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -107,6 +108,8 @@ class Instance {
   void plan_arena(std::optional<program::ArenaSolver>& solver);
   void bind_stage(size_t stage);
   void bind_task(int32_t t);
+  void specialise_tasks(const Specialise& specialise);
+  std::span<const ng_scalar> evaluate_scalars(int32_t t);
   void unbind_tasks();
   void place_scratch(Arena& scratch);
   void point(int32_t w);
@@ -114,7 +117,8 @@ class Instance {
   std::span<const int32_t> find_moved(std::span<const BoundInput> inputs);
 
   const Blueprint& blueprint_;
-  const std::span<const ng_task> tasks_;
+  std::vector<ng_task> tasks_;
+  std::vector<int32_t> own_tasks_;  // those of tasks_ that belong to the Instance
   Sizes sizes_;
 
   std::vector<ng_buffer> buffers_;  // one per window

@@ -18,11 +18,6 @@ _numbers = {"model": itertools.count(), "compile": itertools.count()}
 _graph_ids = itertools.count()
 
 
-def is_wanted() -> bool:
-    """Whether the process wants files at this moment."""
-    return os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1"
-
-
 def rank() -> int:
     distributed = torch.distributed
     return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0

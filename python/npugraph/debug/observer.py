@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows compiles for those who look. Where nobody does, it costs nothing."""
+"""Follows one graph through its compile, for those who look."""
 
 from __future__ import annotations
 
@@ -9,44 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from torch import fx
-from torch._logging import getArtifactLogger
 
-from npugraph.debug.folder import GraphFolder, ModelFolder, is_wanted, unharmed
-from npugraph.debug.nobody import NOBODY, Nobody
+from npugraph.debug.compiles import code_log
+from npugraph.debug.folder import GraphFolder, unharmed
+from npugraph.debug.nobody import Nobody
 from npugraph.debug.output_code import output_code
 from npugraph.debug.pass_diff import nodes_of, table
 from npugraph.debug.python_source import Constants, source_of
-from npugraph.log import EVENT, logger
-
-# Inductor's logger of what it generates, which TORCH_LOGS="output_code" turns on.
-_code_log = getArtifactLogger("torch._inductor.codecache", "output_code")
-
-
-class Compiles:
-    """Of one call of the backend: hands out who looks at each of its graphs."""
-
-    def __init__(self, kind: str, gm: fx.GraphModule) -> None:
-        self._folder: ModelFolder | None = None
-        if not is_wanted():
-            logger.write_to(None)
-            return
-        self._folder = unharmed(ModelFolder, kind)
-        if self._folder is not None:
-            logger.write_to(self._folder.path.parent / "debug.log")
-        if self._folder is not None and kind == "model":
-            unharmed(self._write_graph, gm)
-
-    def observer(self, name: str, phase: str) -> Nobody:
-        """Of the graph ``name``; ``phase`` is "forward" or "backward"."""
-        logs = logger.is_asked_for(EVENT) or _code_log.isEnabledFor(logging.DEBUG)
-        if self._folder is None and not logs:
-            return NOBODY
-        return Observer(name, None if self._folder is None else unharmed(GraphFolder, self._folder, phase))
-
-    def _write_graph(self, gm: fx.GraphModule) -> None:
-        constants = Constants(self._folder.path)
-        (self._folder.path / "dynamo_out_graph.txt").write_text(source_of(gm, constants))
-        constants.save()
+from npugraph.log import logger
 
 
 class Observer(Nobody):
@@ -111,12 +81,12 @@ class Observer(Nobody):
         return gm
 
     def _write_code(self, gm: fx.GraphModule, artifact: Any, sources: Sequence[str]) -> None:
-        if self._folder is None and not _code_log.isEnabledFor(logging.DEBUG):
+        if self._folder is None and not code_log.isEnabledFor(logging.DEBUG):
             return
         text = output_code(gm, artifact, self._inputs, sources, self._constants)
-        _code_log.debug("Output code:\n%s", text)
+        code_log.debug("Output code:\n%s", text)
         if self._folder is not None:
             path: Path = self._folder.path / "output_code.py"
             path.write_text(text)
             self._constants.save()
-            _code_log.debug("Output code written to: %s", path)
+            code_log.debug("Output code written to: %s", path)

@@ -315,6 +315,11 @@ def source_line(node: fx.Node, *, outermost: bool = False) -> str:
     return _frame(trace, 0 if outermost else -1) if trace else ""
 
 
+def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:
+    """File, line and function of the user's lines that led to the node, the outermost first."""
+    return _FRAME.findall(node.meta.get("stack_trace") or "")
+
+
 @functools.lru_cache(maxsize=4096)
 def _frame(trace: str, index: int) -> str:
     frames = _FRAME.findall(trace)

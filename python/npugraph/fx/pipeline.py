@@ -20,7 +20,7 @@ from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
 from npugraph.debug.nobody import NOBODY, Nobody
-from npugraph.fx.values import evaluate
+from npugraph.fx.values import evaluate, is_same
 from npugraph.options import CompilerConfig
 
 _RULES = "npugraph.fx.replacements"
@@ -83,6 +83,15 @@ def _custom_post_pass(run: _Run) -> None:
     _custom(run, "post_grad_custom_post_pass")
 
 
+def _check_scopes(run: _Run) -> None:
+    from npugraph.fx.scopes import problem
+
+    if (found := problem(run.gm.graph)) is not None:
+        names = [name for name in _CUSTOM if getattr(run.config, name).value]
+        blamed = f", after the custom pass {' and '.join(names)}, which has to keep both marks" if names else ""
+        raise CustomPassError(found + blamed)
+
+
 PASSES: tuple[tuple[str, Callable[[_Run], None]], ...] = (
     # On the graph as the front end made it.
     ("post_grad_custom_pre_pass", _custom_pre_pass),
@@ -93,7 +102,11 @@ PASSES: tuple[tuple[str, Callable[[_Run], None]], ...] = (
     # After patterns, which name view.
     ("view_to_reshape", _view_to_reshape),
     ("post_grad_custom_post_pass", _custom_post_pass),
+    # Changes nothing: what the user's passes left.
+    ("check_scopes", _check_scopes),
 )
+
+_CUSTOM = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 
 
 class CustomPassError(RuntimeError):
@@ -110,15 +123,16 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
     if not (run.rules or _has_custom_passes(config) or looks):
         return notes
     with _fake_mode_of(run.inputs()):
-        before, original = str(gm.graph), _snapshot(gm)
+        first = before = _calls(gm.graph)
+        original = _snapshot(gm)
         for name, pass_ in PASSES:
             pass_(run)
-            if (after := str(gm.graph)) != before:
+            if (after := _calls(gm.graph)) != before:
                 before = after
                 notes.original = original
                 notes.stages[name] = _snapshot(gm)
                 observer.after(name, gm)
-        _refresh_values(gm.graph, everything=_has_custom_passes(config))
+        _refresh_values(gm.graph, first, trusted=not _has_custom_passes(config))
     gm.graph.lint()
     gm.recompile()
     return notes
@@ -143,9 +157,10 @@ def run_joint_rules(gm: fx.GraphModule, config: CompilerConfig, notes: Notes) ->
 
     run = _Run(gm, config, rules, notes)
     with _fake_mode_of(run.inputs()):
+        first = _calls(gm.graph)
         remove_noop_ops(gm.graph)  # as in traced patterns
         made = apply_rules(gm, rules)
-        _refresh_values(gm.graph, everything=False)
+        _refresh_values(gm.graph, first, trusted=True)
     gm.graph.lint()
     gm.recompile()
     if made:
@@ -154,7 +169,7 @@ def run_joint_rules(gm: fx.GraphModule, config: CompilerConfig, notes: Notes) ->
 
 
 def _has_custom_passes(config: CompilerConfig) -> bool:
-    return bool(config.post_grad_custom_pre_pass.value or config.post_grad_custom_post_pass.value)
+    return any(getattr(config, name).value for name in _CUSTOM)
 
 
 def _candidates(gm: fx.GraphModule, config: CompilerConfig) -> list[Any]:
@@ -193,15 +208,43 @@ def _fake_mode_of(values: list[Any]) -> Iterator[None]:
         yield
 
 
-def _refresh_values(graph: fx.Graph, everything: bool) -> None:
-    """Gives nodes that a pass made their fake tensors; all nodes where a pass of the user may have changed operands."""
+# A node and what it calls: its name, target, arguments.
+_Call = tuple[fx.Node, str, Any, tuple[Any, ...], dict[str, Any]]
+
+
+def _calls(graph: fx.Graph) -> list[_Call]:
+    """What a graph is, for comparisons: much cheaper than its text, as what nobody changed is the same object."""
+    return [_call(node) for node in graph.nodes]
+
+
+def _call(node: fx.Node) -> _Call:
+    return node, node.name, node.target, node.args, node.kwargs
+
+
+def _refresh_values(graph: fx.Graph, calls: list[_Call], trusted: bool) -> None:
+    """Gives nodes their fake tensors that have none. Where passes are not ``trusted`` to have kept what operands are,
+    also nodes that are not among ``calls``, with which the passes began. Then those that read another value than
+    before."""
     from npugraph.fx.view_to_reshape import resolve_reshape
 
+    first = {call[0]: call for call in calls}
+    renewed: set[fx.Node] = set()
     for node in list(graph.nodes):
-        if node.target is torch.ops.aten.reshape.default:
+        if node.op != "call_function":
+            continue
+        is_reshape = node.target is torch.ops.aten.reshape.default
+        if is_reshape:
+            node.target = torch.ops.aten.view.default
+        before = node.meta.get("val")
+        kept = first.get(node) == _call(node) if is_reshape or not trusted else before is not None
+        if kept and before is not None and renewed.isdisjoint(node.all_input_nodes):
+            continue
+        if is_reshape:
             resolve_reshape(node)
-        elif node.op == "call_function" and (everything or "val" not in node.meta) and not _is_given(node):
+        elif not _is_given(node):
             node.meta["val"] = evaluate(node)
+        if not is_same(before, node.meta.get("val")):
+            renewed.add(node)
 
 
 def _is_given(node: fx.Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import fx
 
 
@@ -12,6 +13,26 @@ def evaluate(node: fx.Node) -> Any:
     """What a call gives for the values of its arguments."""
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     return node.target(*args, **kwargs)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values, or lists of them, say the same of their tensors. Guards nothing."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return one is other
+    return one is other or _facts(one) == _facts(other)
+
+
+def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
+    if tensor.layout is not torch.strided:
+        return (id(tensor),)
+    sizes = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+    return tensor.dtype, tensor.device, tensor.requires_grad, *map(_expression, sizes)
+
+
+def _expression(size: int | torch.SymInt) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 _ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")

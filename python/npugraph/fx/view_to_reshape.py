@@ -21,9 +21,9 @@ def view_to_reshape(graph: fx.Graph) -> None:
 
 
 def resolve_reshape(node: fx.Node) -> None:
-    """A ``reshape`` becomes the view that it is, or a copy and a view of that, by the strides that its operand has."""
+    """What was a ``reshape`` becomes the view that it is, or a copy and a view of that, by the strides that its operand
+    has. ``node`` is a ``view`` again."""
     source, shape = node.args
-    node.target = aten.view.default
     try:
         node.meta["val"] = evaluate(node)
     except (RuntimeError, ValueError):  # of C++, of Python

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "codegen/jit/build_count.h"
+#include "codegen/jit/build_rules.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -25,14 +26,22 @@ std::shared_ptr<const MachineCode> load_stored(const target::Target& target, std
 
 std::shared_ptr<const MachineCode> make_code(const target::Target& target, std::string_view text,
                                              const std::function<IrModule()>& emit, const ObjectCache& objects) {
-  if (auto loaded = load_stored(target, text, objects)) {
+  const BuildRules& rules = build_rules();
+  const bool on_disk = rules.reads_disk && objects.is_on();
+  auto loaded = on_disk ? load_stored(target, text, objects) : nullptr;
+  Descriptor turn;
+  if (!loaded && on_disk && rules.one_builder) {
+    turn = objects.take_turn(target, text);
+    loaded = load_stored(target, text, objects);
+  }
+  if (loaded) {
     count_load();
     return loaded;
   }
   const int64_t start = now_ns();
   auto made = compile(emit(), target);
   count_build(now_ns() - start);
-  objects.store(target, text, {made->object().begin(), made->object().end()});
+  if (on_disk) objects.store(target, text, {made->object().begin(), made->object().end()});
   return made;
 }
 

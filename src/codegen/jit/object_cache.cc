@@ -29,7 +29,10 @@ constexpr std::string_view kMagic = "NGOBJ001";
 constexpr std::string_view kSuffix = ".o";
 constexpr int64_t kMostObjectBytes = int64_t{64} << 20;
 constexpr time_t kDay = 24 * 60 * 60;
-constexpr time_t kAbandoned = 60 * 60;  // a file that somebody writes is finished long before
+constexpr time_t kAbandoned = 60 * 60;   // a file that somebody writes is finished long before
+constexpr const char* kTurns = "turns";  // of whose bytes each stands for the pieces of code of some hashes
+constexpr int kMostWaits = 10'000;       // of kWait: ten seconds
+constexpr timespec kWait = {.tv_sec = 0, .tv_nsec = 1'000'000};
 
 using Digest = llvm::BLAKE3Result<>;
 constexpr size_t kNameBytes = 2 * sizeof(Digest) + kSuffix.size();
@@ -166,6 +169,26 @@ void ObjectCache::store(const target::Target& target, std::string_view text, con
   }
   const auto bytes = static_cast<int64_t>(sizeof(header) + object.size());
   if (is_sweep_due(key, bytes, options_.most_bytes)) drop_oldest(directory.get(), options_.most_bytes);
+}
+
+Descriptor ObjectCache::take_turn(const target::Target& target, std::string_view text) const {
+  if (!is_on()) return Descriptor();
+  if (::access(options_.directory.c_str(), F_OK) != 0) make_directories(options_.directory);
+  const Descriptor directory(open_directory());
+  if (directory.get() < 0) return Descriptor();
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+  Descriptor turns(::openat(directory.get(), kTurns, kFlags, S_IRUSR | S_IWUSR));
+  if (turns.get() < 0) return turns;
+  const Digest key = hash({options_.build, describe(target), text});
+  uint32_t place;
+  std::memcpy(&place, &key, sizeof(place));
+  // Of open files, not of processes: threads wait for each other, too.
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place, .l_len = 1, .l_pid = 0};
+  for (int waits = 0; ::fcntl(turns.get(), F_OFD_SETLK, &lock) != 0; ++waits) {
+    if ((errno != EAGAIN && errno != EACCES) || waits == kMostWaits) return Descriptor();
+    ::nanosleep(&kWait, nullptr);
+  }
+  return turns;
 }
 
 int ObjectCache::open_directory() const {

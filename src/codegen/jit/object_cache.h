@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "target/target.h"
 
 namespace npugraph::codegen {
@@ -31,6 +32,9 @@ class ObjectCache {
   std::optional<std::vector<char>> find(const target::Target& target, std::string_view text) const;
   // Keeps `object`. May drop files that were not used for the longest time, so that there are about `most_bytes` at most.
   void store(const target::Target& target, std::string_view text, const std::vector<char>& object) const;
+  // Waits while another process or thread holds the turn for this target and text, for some seconds at most; it is held as
+  // long as the descriptor is open, and ends with the process. An invalid descriptor where the disk grants no turns.
+  Descriptor take_turn(const target::Target& target, std::string_view text) const;
 
  private:
   int open_directory() const;  // -1 where there is none to trust

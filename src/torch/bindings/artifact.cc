@@ -200,7 +200,13 @@ void init_artifact(py::module_& module) {
       .def_readwrite("max_instances", &CompileOptions::max_instances)
       .def_readwrite("max_concurrent", &CompileOptions::max_concurrent)
       .def_readwrite("capture", &CompileOptions::capture)
-      .def_readwrite("label", &CompileOptions::label);
+      .def_readwrite("label", &CompileOptions::label)
+      .def_readwrite("super_kernels", &CompileOptions::super_kernels)
+      .def_readwrite("super_kernel_workers", &CompileOptions::super_kernel_workers)
+      .def_readwrite("static_kernels", &CompileOptions::static_kernels)
+      .def_readwrite("static_kernels_on_disk", &CompileOptions::static_kernels_on_disk)
+      .def_readwrite("static_symbol", &CompileOptions::static_symbol)
+      .def_readwrite("static_values", &CompileOptions::static_values);
   py::class_<Partition>(module, "Partition")
       .def(py::init([](std::string node, std::string target, std::string source, std::string runs_as,
                        std::string reason) {
@@ -251,6 +257,13 @@ void init_artifact(py::module_& module) {
              return phases;
            })
       .def("explain", &Artifact::explain)
+      .def("scopes",
+           [](const Artifact& artifact) {
+             std::vector<std::tuple<std::string, int64_t, int64_t, std::vector<std::string>>> scopes;
+             for (const lower::ScopeResult& scope : artifact.scopes())
+               scopes.emplace_back(scope.scope, scope.tasks, scope.super_kernels, scope.cuts);
+             return scopes;
+           })
       .def("writes_inputs", &writes_inputs)
       .def("save", &Artifact::save)
       .def("refresh", &Artifact::refresh)

@@ -33,12 +33,12 @@ inline constexpr std::string_view kDoubles = R"(npugraph.graph 1 @doubles {
 
 // `generate`: with generated code, that this makes.
 inline std::unique_ptr<Artifact> compile_text(std::string_view text, const lower::OperatorCatalog& catalog,
-                                              std::vector<PhaseTime> front_end = {}, Generator generate = {}) {
+                                              std::vector<PhaseTime> front_end = {}, Generator generate = {},
+                                              CompileOptions options = {}) {
   static runtime::MallocHost runtime_host;
   CompileHost host;
   host.catalog = &catalog;
   host.facts = {{"torch", "1.2.3"}};
-  CompileOptions options;
   options.name = "doubles";
   options.generate = generate != nullptr;
   if (generate) host.generate = std::move(generate);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/jit/make_code.h"
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <llvm/IR/IRBuilder.h>
 
 #include "base/error.h"
 #include "codegen/jit/build_count.h"
+#include "codegen/jit/build_rules.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -60,6 +64,41 @@ TEST_F(MakeCodeTest, AnObjectThatCannotBeLoadedIsMadeAgain) {
   EXPECT_EQ(run("a", 1), 1);
   EXPECT_EQ(count.builds(), 1);
   EXPECT_EQ(count.loads(), 1);
+}
+
+TEST_F(MakeCodeTest, TheDiskIsLeftAloneWhereTheRulesSaySo) {
+  const BuildCount count;
+  {
+    const WithBuildRules rules({.reads_disk = false});
+    EXPECT_EQ(run("a", 1), 1);
+    EXPECT_EQ(run("a", 2), 2);
+    {
+      const WithBuildRules inner({});
+      EXPECT_EQ(run("a", 3), 3);
+    }
+    EXPECT_EQ(run("a", 4), 4);
+  }
+  EXPECT_EQ(run("a", 5), 3);
+  EXPECT_EQ(count.builds(), 4);
+  EXPECT_EQ(count.loads(), 1);
+}
+
+TEST_F(MakeCodeTest, OfThoseWhoWantTheSameAtOnceOneMakesIt) {
+  std::atomic<int64_t> builds = 0, loads = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        const WithBuildRules rules({.one_builder = true});
+        const BuildCount count;
+        EXPECT_EQ(run("a", 1), 1);
+        builds += count.builds();
+        loads += count.loads();
+      });
+    }
+  }
+  EXPECT_EQ(builds, 1);
+  EXPECT_EQ(loads, 7);
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who looks at the compiles of this process. Where nobody does, nothing that looks is imported."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from torch import fx
+from torch._logging import getArtifactLogger
+
+from npugraph.debug.nobody import NOBODY, Nobody
+from npugraph.log import EVENT, logger
+
+if TYPE_CHECKING:
+    from npugraph.debug.folder import ModelFolder
+
+# Inductor's logger of what it generates, which TORCH_LOGS="output_code" turns on.
+code_log = getArtifactLogger("torch._inductor.codecache", "output_code")
+
+
+def is_wanted() -> bool:
+    """Whether the process wants files at this moment."""
+    return os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1"
+
+
+class Compiles:
+    """Of one call of the backend: hands out who looks at each of its graphs."""
+
+    def __init__(self, kind: str, gm: fx.GraphModule) -> None:
+        self._folder: ModelFolder | None = None
+        if not is_wanted():
+            logger.write_to(None)
+            return
+        from npugraph.debug.folder import ModelFolder, unharmed
+
+        self._folder = unharmed(ModelFolder, kind)
+        if self._folder is not None:
+            logger.write_to(self._folder.path.parent / "debug.log")
+        if self._folder is not None and kind == "model":
+            unharmed(self._write_graph, gm)
+
+    def observer(self, name: str, phase: str) -> Nobody:
+        """Of the graph ``name``; ``phase`` is "forward" or "backward"."""
+        logs = logger.is_asked_for(EVENT) or code_log.isEnabledFor(logging.DEBUG)
+        if self._folder is None and not logs:
+            return NOBODY
+        from npugraph.debug.folder import GraphFolder, unharmed
+        from npugraph.debug.observer import Observer
+
+        return Observer(name, None if self._folder is None else unharmed(GraphFolder, self._folder, phase))
+
+    def _write_graph(self, gm: fx.GraphModule) -> None:
+        from npugraph.debug.python_source import Constants, source_of
+
+        constants = Constants(self._folder.path)
+        (self._folder.path / "dynamo_out_graph.txt").write_text(source_of(gm, constants))
+        constants.save()

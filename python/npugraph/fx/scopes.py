@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scopes of the user in a graph: between a mark that begins one and a mark that ends it, in the same graph.
+
+npu.super_kernel_scope_begin("a");  y = aten.add(x, 1);  npu.super_kernel_scope_end("a")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import sys
+from typing import Any
+
+from torch import fx
+from torch._dynamo.exc import ShortenTraceback
+from torch._ops import OpOverload, OpOverloadPacket
+
+from npugraph.fx.importer import frames_of
+
+
+class ScopeError(ShortenTraceback):
+    """A scope of the program that does not close in its graph, or that cannot become what it asks for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    words: str
+    begin: str
+    end: str
+
+
+_KINDS = (
+    _Kind("super kernel scope", "npu.super_kernel_scope_begin", "npu.super_kernel_scope_end"),
+    _Kind("super kernel scope", "npugraph_ex.super_kernel_scope_begin", "npugraph_ex.super_kernel_scope_end"),
+    _Kind("stream or core limit scope", "npugraph_ex.scope_enter", "npugraph_ex.scope_exit"),
+)
+_OPERATORS = (OpOverload, OpOverloadPacket)
+_BEGINS = {kind.begin: kind for kind in _KINDS}
+_ENDS = {kind.end: kind for kind in _KINDS}
+
+
+def problem(graph: fx.Graph) -> str | None:
+    """The first mark of the graph without its other half, in words, with the user's line."""
+    open_: list[tuple[_Kind, Any, fx.Node]] = []
+    for node in _marks(graph):
+        name = _name(node.target)
+        if kind := _BEGINS.get(name):
+            open_.append((kind, _label(node, kind), node))
+            continue
+        kind = _ENDS[name]
+        label = _label(node, kind)
+        begun = next((scope for scope in reversed(open_) if scope[:2] == (kind, label)), None)
+        if begun is None:
+            return f"{_words(kind, label)} ends{_at(node)}, and does not begin in this graph"
+        open_.remove(begun)
+    if not open_:
+        return None
+    kind, label, node = open_[0]
+    return f"{_words(kind, label)} begins{_at(node)}, and does not end in this graph"
+
+
+def check_scopes(gm: fx.GraphModule) -> None:
+    """``ScopeError`` where a graph of Dynamo's breaks a scope; it names what broke the graph."""
+    found = problem(gm.graph)
+    if found is None:
+        return
+    reason = getattr(gm, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        raise ScopeError(f"{found}: it is left open", first_useful_frame=None)
+    why = reason.reason.strip().splitlines()[0]
+    frame = reason.user_stack[-1] if reason.user_stack else None
+    where = f" at {frame.filename}:{frame.lineno} in {frame.name}" if frame else ""
+    raise ScopeError(
+        f"{found}, because of a graph break{where}: {why}. Move that out of the scope; torch.compile(fullgraph=True) "
+        "shows it in full.",
+        first_useful_frame=None,
+    )
+
+
+def strict_scopes(graph: fx.Graph) -> set[str]:
+    """The super kernel scopes that may not be cut, by their own options."""
+    wanted = "strict-scope-check=abort"
+    return {node.args[0] for node in _marks(graph) if wanted in node.args[1:]}
+
+
+def _marks(graph: fx.Graph) -> list[fx.Node]:
+    marks = _BEGINS.keys() | _ENDS.keys()
+    return [node for node in graph.nodes if isinstance(node.target, _OPERATORS) and _name(node.target) in marks]
+
+
+@functools.cache
+def _name(target: OpOverload | OpOverloadPacket) -> str:
+    """``npu.super_kernel_scope_begin``, of an operator as of one of its overloads."""
+    return str(target).removesuffix(".default")
+
+
+def _label(node: fx.Node, kind: _Kind) -> Any:
+    """What has to be equal at both ends. The end of a scope of a stream names none."""
+    if kind.begin == "npugraph_ex.scope_enter":
+        return None
+    return node.args[0] if node.args else node.kwargs.get("scope_name")
+
+
+def _words(kind: _Kind, label: Any) -> str:
+    return f"{kind.words} {label!r}" if label else f"a {kind.words}"
+
+
+def _at(node: fx.Node) -> str:
+    """The user's line: the innermost one outside of the packages that have the marks."""
+    homes = [os.path.dirname(sys.modules[name].__file__) for name in ("npugraph", "torch_npu") if name in sys.modules]
+    frames = frames_of(node)
+    own = [frame for frame in frames if not any(frame[0].startswith(home + os.sep) for home in homes)] or frames
+    if not own:
+        return ""
+    file, line, function = own[-1]
+    return f" at {file}:{line} in {function}"

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/static_kernels.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "base/counters.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "codegen/jit/build_count.h"
+#include "codegen/jit/build_rules.h"
+#include "compiler/defect_report.h"
+#include "loop/specialise.h"
+#include "loop/text.h"
+#include "program/super_kernel.h"
+
+namespace npugraph::compiler {
+namespace {
+
+using program::Task;
+using program::TaskKind;
+
+// Texts of kernels that could not be made, in this process.
+class Failures {
+ public:
+  bool contains(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    return texts_.contains(text);
+  }
+  void add(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    texts_.insert(text);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> texts_;
+};
+
+Failures& failures() {
+  static auto* instance = new Failures;
+  return *instance;
+}
+
+// The text of a loop for these scalars.
+std::string specialised_text(const Task& task, std::span<const ng_scalar> scalars) {
+  const loop::Kernel kernel = loop::parse(std::get<std::string>(task.args.front()), task.name);
+  std::vector<std::optional<int64_t>> values;
+  for (size_t i = 0; i < kernel.scalars.size(); ++i)
+    values.push_back(kernel.scalars[i].kind == ScalarKind::kFloat ? std::nullopt : std::optional(scalars[i].i));
+  return loop::print(loop::specialised(kernel, values));
+}
+
+// The task with loops for these scalars; nothing where there are none to make. Its scalars stay.
+std::optional<Task> specialised(const Task& task, std::span<const ng_scalar> scalars) {
+  if (task.kind == TaskKind::kLoop) {
+    Task made = task;
+    made.args.front() = specialised_text(task, scalars);
+    return made;
+  }
+  if (task.kind != TaskKind::kSuperKernel) return {};
+  program::SuperKernel super = program::parts_of(task);
+  bool any = false;
+  for (Task& part : super.parts) {
+    const auto own = scalars.first(part.scalars.size());
+    scalars = scalars.subspan(own.size());
+    if (part.kind != TaskKind::kLoop || own.empty()) continue;
+    part.args.front() = specialised_text(part, own);
+    any = true;
+  }
+  if (!any) return {};
+  Task made = program::super_kernel(super.parts, std::get<std::string>(task.args.front()), super.workers);
+  made.may_share = task.may_share;
+  return made;
+}
+
+// All that is generated for a task.
+std::string text_of(const Task& task) {
+  std::string text;
+  for (const Attr& arg : task.args) {
+    if (const auto* part = std::get_if<std::string>(&arg)) text += *part;
+  }
+  return text;
+}
+
+}  // namespace
+
+StaticKernels::StaticKernels(std::shared_ptr<const program::Program> program, const CompileOptions& options,
+                             Generator generate)
+    : program_(std::move(program)), options_(options), generate_(std::move(generate)) {}
+
+runtime::Specialise StaticKernels::for_symbols(std::span<const Scalar> symbols) {
+  const std::string key = key_of(symbols);
+  if (!is_wanted(symbols)) {
+    const std::lock_guard lock(mutex_);
+    sizes_of(key).excluded = true;
+    return nullptr;
+  }
+  return [this, key](const Task& task, std::span<const ng_scalar> scalars) { return make(task, scalars, key); };
+}
+
+std::optional<ng_task> StaticKernels::make(const Task& task, std::span<const ng_scalar> scalars,
+                                           const std::string& key) {
+  const codegen::WithBuildRules rules({.reads_disk = options_.static_kernels_on_disk, .one_builder = true});
+  const codegen::BuildCount builds;
+  std::string text;
+  std::optional<ng_task> made;
+  bool failed = false;
+  try {
+    const std::optional<Task> own = specialised(task, scalars);
+    if (!own) return {};
+    text = text_of(*own);
+    failed = failures().contains(text);
+    if (!failed) made = generate_(*own);
+  } catch (const std::exception& error) {
+    failed = true;
+    failures().add(text);
+    const std::string message = cat("the static kernel of ", task.name, " for ", key,
+                                    " could not be made, so the task keeps its code for all sizes: ", error.what());
+    log_warning(report_text(message, "Its text", text, "static-kernel", environment().report_dir));
+  }
+  const std::lock_guard lock(mutex_);
+  counts_.builds += builds.builds();
+  counts_.loads += builds.loads();
+  count(key, failed);
+  return made;
+}
+
+void StaticKernels::count(const std::string& key, bool failed) {
+  ++(failed ? counts_.failures : counts_.tasks);
+  ++(failed ? sizes_of(key).failures : sizes_of(key).tasks);
+  process_counters().at(failed ? "static_kernel_failures" : "static_kernels").add();
+}
+
+StaticKernels::Sizes& StaticKernels::sizes_of(const std::string& key) {
+  const auto found = std::ranges::find(sizes_, key, &Sizes::key);
+  return found != sizes_.end() ? *found : sizes_.emplace_back(Sizes{.key = key});
+}
+
+StaticKernels::Counts StaticKernels::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::vector<std::string> StaticKernels::lines() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> lines;
+  for (const Sizes& sizes : sizes_) {
+    std::string line = cat(sizes.key, ": ");
+    if (sizes.excluded)
+      line += "not among the values that the options name";
+    else if (sizes.tasks == 1)
+      line += "1 task has code of its own";
+    else
+      line += cat(sizes.tasks == 0 ? "no" : std::to_string(sizes.tasks), " tasks have code of their own");
+    if (sizes.failures > 0) line += cat(", ", sizes.failures, " could not be made");
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+// The symbols of inputs count, in the order of the Program.
+bool StaticKernels::is_wanted(std::span<const Scalar> symbols) const {
+  if (options_.static_values.empty()) return true;
+  int64_t index = 0;
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    if (program_->symbols[s].task != program::kNone || index++ != options_.static_symbol) continue;
+    return std::ranges::count(options_.static_values, symbols[s].as_int()) > 0;
+  }
+  return false;
+}
+
+std::string StaticKernels::key_of(std::span<const Scalar> symbols) const {
+  std::string key;
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    const program::Symbol& symbol = program_->symbols[s];
+    if (symbol.task != program::kNone) continue;
+    key += cat(key.empty() ? "" : ", ", symbol.name, "=", Expr::constant(symbols[s]).str());
+  }
+  return key.empty() ? "constant sizes" : key;
+}
+
+}  // namespace npugraph::compiler

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Static kernels: generated loops of symbolic sizes, made again for the sizes of an Instance when that is made. Constant
+// sizes need no tests for remainders and multiply less. Matrix products plan by their sizes already.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/generated_tasks.h"
+#include "compiler/options.h"
+#include "program/program.h"
+#include "runtime/executable.h"
+
+namespace npugraph::compiler {
+
+class StaticKernels {
+ public:
+  // `options` are those that begin with static_.
+  StaticKernels(std::shared_ptr<const program::Program> program, const CompileOptions& options, Generator generate);
+
+  // For runtime::Options. A task that cannot be made stays as it is, with one warning; it is not tried again in this process.
+  runtime::Specialise for_symbols(std::span<const Scalar> symbols);
+
+  struct Counts {
+    int64_t tasks = 0;  // that Instances have of their own
+    int64_t builds = 0;
+    int64_t loads = 0;
+    int64_t failures = 0;
+  };
+  Counts counts() const;
+  // "s0=8: 3 tasks have code of their own", for each set of sizes so far, and why there is none for others.
+  std::vector<std::string> lines() const;
+
+ private:
+  struct Sizes {
+    std::string key;
+    int64_t tasks = 0;
+    int64_t failures = 0;
+    bool excluded = false;
+  };
+
+  std::optional<ng_task> make(const program::Task& task, std::span<const ng_scalar> scalars, const std::string& key);
+  void count(const std::string& key, bool failed);
+  Sizes& sizes_of(const std::string& key);
+  bool is_wanted(std::span<const Scalar> symbols) const;
+  std::string key_of(std::span<const Scalar> symbols) const;
+
+  const std::shared_ptr<const program::Program> program_;
+  const CompileOptions options_;
+  const Generator generate_;
+  mutable std::mutex mutex_;  // guards what follows
+  Counts counts_;
+  std::vector<Sizes> sizes_;
+};
+
+}  // namespace npugraph::compiler

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/super_kernels.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "program/super_kernel.h"
+
+namespace npugraph::lower {
+
+using program::Task;
+
+namespace {
+
+// Of torch_npu, and of npugraph_ex.scope.
+bool begins(const Task& task) {
+  return task.name == "npu.super_kernel_scope_begin" || task.name == "npugraph_ex.super_kernel_scope_begin";
+}
+bool ends(const Task& task) {
+  return task.name == "npu.super_kernel_scope_end" || task.name == "npugraph_ex.super_kernel_scope_end";
+}
+
+// A mark without a name is one of the same scope as all others without.
+std::string scope_of(const Task& mark) {
+  const auto* name = mark.args.empty() ? nullptr : std::get_if<std::string>(&mark.args.front());
+  return name == nullptr ? "unnamed" : *name;
+}
+
+class Merging {
+ public:
+  Merging(program::Program& program, std::vector<TaskNote>& notes, MergeOptions options)
+      : program_(program), notes_(notes), options_(options), moved_to_(program.tasks.size(), program::kNone) {}
+
+  std::vector<ScopeResult> run() && {
+    for (size_t i = 0; i < program_.tasks.size(); ++i) visit(i);
+    finish_run();
+    program_.tasks = std::move(made_);
+    notes_ = std::move(made_notes_);
+    for (program::Symbol& symbol : program_.symbols) {
+      if (symbol.task != program::kNone) symbol.task = moved_to_[symbol.task];
+    }
+    return std::move(results_);
+  }
+
+ private:
+  void visit(size_t i) {
+    Task& task = program_.tasks[i];
+    if (begins(task)) {
+      if (options_.merges) open_.push_back(scope_of(task));
+      return;
+    }
+    if (ends(task)) {
+      close(scope_of(task));
+      return;
+    }
+    ScopeResult* scope = open_.empty() || open_.back().empty() ? nullptr : &result_of(open_.back());
+    const bool joins = scope != nullptr && can_be_part(task);
+    if (scope != nullptr) ++scope->tasks;
+    if (scope != nullptr && !joins) {
+      ++scope->left;
+      scope->cuts.push_back(cat(task.name, task.source.empty() ? "" : " at ", task.source));
+    }
+    const bool continues = joins && !run_.empty() && run_scope_ == scope->scope && run_.front().stream == task.stream;
+    if (!continues) finish_run();
+    if (!joins) return keep(i);
+    run_scope_ = scope->scope;
+    run_.push_back(std::move(task));
+    run_notes_.push_back(notes_[i]);
+  }
+
+  // The innermost one of this name; front ends see to it that there is one.
+  void close(const std::string& scope) {
+    const auto found = std::find(open_.rbegin(), open_.rend(), scope);
+    if (found != open_.rend()) open_.erase(std::next(found).base());
+  }
+
+  ScopeResult& result_of(const std::string& scope) {
+    const auto found = std::ranges::find(results_, scope, &ScopeResult::scope);
+    return found != results_.end() ? *found : results_.emplace_back(ScopeResult{.scope = scope});
+  }
+
+  void keep(size_t i) {
+    moved_to_[i] = static_cast<int32_t>(made_.size());
+    made_.push_back(std::move(program_.tasks[i]));
+    made_notes_.push_back(notes_[i]);
+  }
+
+  void finish_run() {
+    if (run_.empty()) return;
+    TaskNote note = run_notes_.back();
+    note.saved_bytes = 0;
+    for (const TaskNote& part : run_notes_) note.saved_bytes += part.saved_bytes;
+    made_notes_.push_back(note);
+    if (run_.size() == 1) {
+      made_.push_back(std::move(run_.front()));
+      ++result_of(run_scope_).left;
+    } else {
+      made_.push_back(program::super_kernel(run_, run_scope_, options_.workers));
+      ++result_of(run_scope_).super_kernels;
+    }
+    run_.clear();
+    run_notes_.clear();
+  }
+
+  program::Program& program_;
+  std::vector<TaskNote>& notes_;
+  const MergeOptions options_;
+  std::vector<int32_t> moved_to_;  // per task that may define symbols
+  std::vector<std::string> open_;  // scopes, the innermost last
+  std::string run_scope_;
+  std::vector<Task> run_;
+  std::vector<TaskNote> run_notes_;
+  std::vector<Task> made_;
+  std::vector<TaskNote> made_notes_;
+  std::vector<ScopeResult> results_;
+};
+
+}  // namespace
+
+bool is_scope_mark(const Task& task) { return begins(task) || ends(task); }
+
+std::vector<ScopeResult> merge_scopes(program::Program& program, std::vector<TaskNote>& notes, MergeOptions options) {
+  return Merging(program, notes, options).run();
+}
+
+}  // namespace npugraph::lower

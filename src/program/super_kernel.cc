@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/super_kernel.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "program/names.h"
+
+namespace npugraph::program {
+namespace {
+
+// The arguments in front of those of the parts; per part one entry in each list.
+enum Position : size_t { kScope, kWorkers, kKinds, kNames, kOrigins, kSources, kCounts, kParts };
+
+// Numbers of a part in kCounts.
+constexpr size_t kCountsOfPart = 2;  // operands, arguments
+
+// Operand `i` of the parts together, and of which part it is.
+struct Place {
+  const Operand* operand;
+  size_t part;
+};
+
+std::vector<Place> places_of(std::span<const Task> parts) {
+  std::vector<Place> places;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    for (const Operand& operand : parts[p].operands) places.push_back({&operand, p});
+  }
+  return places;
+}
+
+// Whether what a part writes may take the place of what it reads: nobody behind it reads that, and nobody before it has
+// anything of the memory that it writes.
+bool keeps_share(const std::vector<Place>& places, size_t part, const Operand& written, const Operand& read) {
+  return std::ranges::none_of(places, [&](const Place& other) {
+    return (other.part > part && other.operand->buffer == read.buffer) ||
+           (other.part < part && other.operand->buffer == written.buffer);
+  });
+}
+
+template <typename Value>
+const Value& argument(const Task& task, size_t position) {
+  const Value* value = position < task.args.size() ? std::get_if<Value>(&task.args[position]) : nullptr;
+  if (value == nullptr) throw UserError(cat("task ", task.name, " is no super kernel: argument ", position));
+  return *value;
+}
+
+[[noreturn]] void fail(const Task& task, std::string_view what) {
+  throw UserError(cat("task ", task.name, " is no super kernel: ", what));
+}
+
+size_t count_at(const Task& task, size_t index, size_t most) {
+  const auto count = argument<std::vector<Expr>>(task, kCounts)[index].as_int();
+  if (!count || *count < 0 || *count > static_cast<int64_t>(most)) fail(task, "it has not that many operands");
+  return static_cast<size_t>(*count);
+}
+
+TaskKind kind_of(const Task& task, const std::string& name) {
+  const auto found = std::ranges::find(kTaskKindNames, name);
+  const auto kind = static_cast<TaskKind>(found - kTaskKindNames.begin());
+  if (found == kTaskKindNames.end() || kind == TaskKind::kAten || kind == TaskKind::kPython ||
+      kind == TaskKind::kCollective || kind == TaskKind::kSuperKernel)
+    fail(task, cat("a part of kind \"", name, "\""));
+  return kind;
+}
+
+// Checks that there is one entry in each list for each part; how many parts.
+size_t check_lists(const Task& task) {
+  const size_t parts = argument<std::vector<std::string>>(task, kKinds).size();
+  for (const size_t list : {kNames, kOrigins, kSources}) {
+    if (argument<std::vector<std::string>>(task, list).size() != parts) fail(task, "lists of different lengths");
+  }
+  if (argument<std::vector<Expr>>(task, kCounts).size() != parts * kCountsOfPart) fail(task, "no count for each part");
+  return parts;
+}
+
+// What the parts so far have taken.
+struct Cursor {
+  size_t operand = 0;
+  size_t arg = kParts;
+  size_t scalar = 0;
+};
+
+// The operands, arguments and scalars of part `p`, which is the next one.
+void take_operands(const Task& task, size_t p, Cursor& at, Task& part) {
+  const auto operands = count_at(task, p * kCountsOfPart, task.operands.size() - at.operand);
+  const auto args = count_at(task, p * kCountsOfPart + 1, task.args.size() - at.arg);
+  part.operands.assign(task.operands.begin() + at.operand, task.operands.begin() + at.operand + operands);
+  for (size_t i = at.arg; i < at.arg + args; ++i) {
+    Attr& arg = part.args.emplace_back(task.args[i]);
+    for_each_tensor(arg, [&](TensorRef& ref) {
+      ref.id -= static_cast<int32_t>(at.operand);
+      if (ref.id < 0 || ref.id >= static_cast<int32_t>(operands)) fail(task, "a part names an operand of another one");
+    });
+    for_each_expr(std::as_const(arg), [&](const Expr& e) {
+      if (e.is_constant()) return;
+      if (at.scalar == task.scalars.size()) fail(task, "it has too few scalars");
+      part.scalars.push_back(task.scalars[at.scalar++]);
+    });
+  }
+  at.operand += operands;
+  at.arg += args;
+}
+
+}  // namespace
+
+bool can_be_part(const Task& task) {
+  const bool runs_here = task.kind == TaskKind::kKernel || is_generated(task.kind);
+  return runs_here && task.kind != TaskKind::kSuperKernel && task.defines.empty();
+}
+
+Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t workers) {
+  Task merged{.kind = TaskKind::kSuperKernel, .name = cat("super_kernel.", scope), .stream = parts.front().stream};
+  std::vector<std::string> kinds, names, origins, sources;
+  std::vector<Expr> counts;
+  std::vector<Attr> args;
+  const std::vector<Place> places = places_of(parts);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Task& part = parts[p];
+    const auto first = static_cast<int32_t>(merged.operands.size());
+    kinds.emplace_back(name_of(part.kind));
+    names.push_back(part.name);
+    origins.push_back(part.origin);
+    sources.push_back(part.source);
+    counts.insert(counts.end(), {Expr(std::ssize(part.operands)), Expr(std::ssize(part.args))});
+    for (Attr arg : part.args) {
+      for_each_tensor(arg, [&](TensorRef& ref) { ref.id += first; });
+      args.push_back(std::move(arg));
+    }
+    for (const Share& share : part.may_share) {
+      if (keeps_share(places, p, part.operands[share.written], part.operands[share.read]))
+        merged.may_share.push_back({share.written + first, share.read + first});
+    }
+    merged.operands.insert(merged.operands.end(), part.operands.begin(), part.operands.end());
+    merged.scalars.insert(merged.scalars.end(), part.scalars.begin(), part.scalars.end());
+    if (!part.origin.empty()) merged.origin += cat(merged.origin.empty() ? "" : ", ", part.origin);
+    if (merged.source.empty()) merged.source = part.source;
+  }
+  merged.args = {std::string(scope), Expr(workers), kinds, names, origins, sources, counts};
+  merged.args.insert(merged.args.end(), args.begin(), args.end());
+  return merged;
+}
+
+SuperKernel parts_of(const Task& task) {
+  argument<std::string>(task, kScope);
+  const auto workers = argument<Expr>(task, kWorkers).as_int();
+  if (!workers || *workers < 0) fail(task, "it has no number of workers");
+  SuperKernel made{.workers = *workers};
+  const size_t parts = check_lists(task);
+  Cursor at;
+  for (size_t p = 0; p < parts; ++p) {
+    Task& part = made.parts.emplace_back();
+    part.kind = kind_of(task, argument<std::vector<std::string>>(task, kKinds)[p]);
+    part.name = argument<std::vector<std::string>>(task, kNames)[p];
+    part.origin = argument<std::vector<std::string>>(task, kOrigins)[p];
+    part.source = argument<std::vector<std::string>>(task, kSources)[p];
+    take_operands(task, p, at, part);
+  }
+  if (at.operand != task.operands.size() || at.arg != task.args.size()) fail(task, "more operands than its parts have");
+  return made;
+}
+
+}  // namespace npugraph::program

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code of its own for the sizes of a capture: which sizes get it, that processes share it, and that it may fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+import npugraph
+from tests.python.backend.checks import compile_ex
+
+
+def step(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x.tanh() * 1.25 + x, -1)
+
+
+def counts(artifact: npugraph.Artifact) -> list[int]:
+    counters = artifact.counters
+    names = ("static_kernels", "static_kernel_builds", "static_kernel_loads", "static_kernel_failures")
+    return [counters.get(name, -1) for name in names]
+
+
+def run(rows: list[int], fn=step, **options) -> npugraph.Artifact:
+    """The artifact of symbolic sizes, after calls of so many rows that were right."""
+    compiled = compile_ex(fn, dynamic=True, options=options)
+    with torch.no_grad():
+        for row in rows:
+            x = torch.randn(row, 24)
+            torch.testing.assert_close(compiled(x), fn(x))
+    (artifact,) = npugraph.artifacts()
+    return artifact
+
+
+@pytest.mark.feature("1.16", "3.14")
+def test_each_capture_has_kernels_for_its_sizes():
+    artifact = run([5, 6, 5, 6], static_kernel_compile=True)
+    kernels, builds, loads, failures = counts(artifact)
+    assert kernels == 2 * len(artifact.tasks) and builds + loads <= kernels and failures == 0
+    page = artifact.explain()
+    assert "Static kernels\n  s" in page and "=5, " in page and "=6, " in page and "code of its own" in page
+    npugraph.reset()
+    plain = run([5, 6])
+    assert counts(plain) == [-1] * 4 and "Static kernels" not in plain.explain()
+
+
+@pytest.mark.feature("1.16")
+def test_one_build_for_each_kernel_and_sizes():
+    def several(x):
+        return step(step(x).relu().sort(-1)[0]), step(x * 3)
+
+    first = run([31, 33, 31], several, static_kernel_compile=True, disable_static_kernel_compile_cache=True)
+    kernels, builds, loads, _ = counts(first)
+    assert kernels >= builds > 0 and loads == 0
+    npugraph.reset()
+    second = run([31, 33], several, static_kernel_compile=True, disable_static_kernel_compile_cache=True)
+    assert counts(second)[1] == builds
+
+
+@pytest.mark.feature("1.17")
+def test_only_the_named_sizes_get_kernels():
+    names = {"_vllm_aclnn_static_kernel_sym_index": 0, "_vllm_aclnn_static_kernel_sym_range": [8, 16]}
+    artifact = run([7, 8, 9, 16], static_kernel_compile=True, **names)
+    assert counts(artifact)[0] == 2 * len(artifact.tasks)
+    lines = artifact.explain().split("Static kernels\n")[1].splitlines()[:4]
+    named = ["not among the values that the options name" in line for line in lines]
+    assert named == [True, False, True, False]
+    npugraph.reset()
+    names["_vllm_aclnn_static_kernel_sym_index"] = 7  # there is none
+    assert counts(run([8], static_kernel_compile=True, **names))[0] == 0
+
+
+PROGRAM = """
+import json, os, sys, torch, npugraph
+from torch._dynamo.utils import counters
+
+def step(x):
+    return torch.softmax(x.tanh() * 1.25 + x, -1)
+
+options = json.loads(sys.argv[1])
+compiled = torch.compile(step, backend="npugraph_ex", dynamic=True, options=options)
+torch.manual_seed(0)
+with torch.no_grad():
+    results = [compiled(torch.randn(rows, 24)).tolist() for rows in (5, 6)]
+(artifact,) = npugraph.artifacts()
+print(json.dumps({"results": results, "artifact": artifact.counters}))
+"""
+
+
+def process(folder: Path, options: dict, **environment: str) -> tuple[dict, str]:
+    environment = os.environ | {"NPUGRAPH_CACHE": str(folder)} | environment
+    command = [sys.executable, "-c", PROGRAM, json.dumps(options)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.feature("1.16", "3.14", "11.22")
+def test_processes_share_what_one_of_them_builds(tmp_path: Path):
+    """Four at once, which know nothing of each other (no LOCAL_WORLD_SIZE): each kernel is built once. A fifth one
+    builds nothing, and one that does not use the disk all."""
+    options = {"static_kernel_compile": True}
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(lambda rank: process(tmp_path, options, WORLD_SIZE="4", RANK=str(rank)), range(4)))
+    assert sum(made["artifact"]["static_kernel_builds"] for made, _ in at_once) == 2
+    assert sum(made["artifact"]["static_kernel_loads"] for made, _ in at_once) == 6
+    assert all(made["results"] == at_once[0][0]["results"] for made, _ in at_once)
+    assert not any("Warning" in stderr for _, stderr in at_once)
+    later, _ = process(tmp_path, options)
+    assert later["artifact"]["static_kernel_builds"] == 0
+    assert later["artifact"]["static_kernel_loads"] == 2
+    alone, _ = process(tmp_path, options | {"disable_static_kernel_compile_cache": True})
+    assert alone["artifact"]["static_kernel_builds"] == 2
+    assert alone["artifact"]["static_kernel_loads"] == 0
+
+
+@pytest.mark.feature("11.22")
+def test_a_disk_that_keeps_nothing_costs_the_reuse_alone(tmp_path: Path):
+    file = tmp_path / "file"
+    file.touch()
+    made, _ = process(file / "folder", {"static_kernel_compile": True})
+    assert made["artifact"]["static_kernels"] == 2
+    assert made["artifact"]["static_kernel_builds"] == 2

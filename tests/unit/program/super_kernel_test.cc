@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/super_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "program/text.h"
+
+namespace npugraph::program {
+namespace {
+
+Operand window(int32_t buffer, Access access) {
+  return {.buffer = buffer, .access = access, .sizes = {{4}}, .strides = {{1}}};
+}
+
+// Reads buffer `from`, writes buffer `to` in the place of it if it may.
+Task step(std::string name, int32_t from, int32_t to) {
+  return {.kind = TaskKind::kLoop,
+          .name = std::move(name),
+          .operands = {window(from, Access::kRead), window(to, Access::kWrite)},
+          .args = {std::string("text of ") + std::to_string(from), Expr::symbol("s0")},
+          .scalars = {0},
+          .may_share = {{.written = 1, .read = 0}},
+          .origin = "node" + std::to_string(to),
+          .source = "model.py:" + std::to_string(to)};
+}
+
+Task copy(int32_t from, int32_t to) {
+  return {.kind = TaskKind::kKernel,
+          .name = "kernel.copy",
+          .operands = {window(from, Access::kRead), window(to, Access::kWrite)},
+          .args = {TensorRef{0}}};
+}
+
+std::vector<Task> parts() { return {step("loop.neg", 0, 1), copy(1, 2), step("loop.abs", 2, 3)}; }
+
+TEST(SuperKernel, IsItsPartsInOrder) {
+  const Task merged = super_kernel(parts(), "block", 2);
+  EXPECT_EQ(merged.kind, TaskKind::kSuperKernel);
+  EXPECT_EQ(merged.name, "super_kernel.block");
+  EXPECT_EQ(merged.origin, "node1, node3");
+  EXPECT_EQ(merged.source, "model.py:1");
+  EXPECT_EQ(merged.operands.size(), 6u);
+  EXPECT_EQ(merged.scalars, (std::vector<int32_t>{0, 0}));
+  const SuperKernel back = parts_of(merged);
+  EXPECT_EQ(back.workers, 2);
+  ASSERT_EQ(back.parts.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(back.parts[i].kind, parts()[i].kind);
+    EXPECT_EQ(back.parts[i].name, parts()[i].name);
+    EXPECT_EQ(back.parts[i].args, parts()[i].args);
+    EXPECT_EQ(back.parts[i].scalars, parts()[i].scalars);
+    EXPECT_EQ(back.parts[i].origin, parts()[i].origin);
+    EXPECT_EQ(back.parts[i].source, parts()[i].source);
+    EXPECT_EQ(back.parts[i].operands[0].buffer, parts()[i].operands[0].buffer);
+  }
+}
+
+// Buffer 0 dies in the first part and buffer 1 is new there.
+TEST(SuperKernel, KeepsInPlaceResultsThatNoOtherPartMeets) {
+  const Task merged = super_kernel(parts(), "block", 0);
+  ASSERT_EQ(merged.may_share.size(), 2u);
+  EXPECT_EQ(merged.may_share[0].written, 1);
+  EXPECT_EQ(merged.may_share[1].written, 5);
+  EXPECT_EQ(merged.may_share[1].read, 4);
+  // What the first part reads is read again; what the last one writes was written before.
+  EXPECT_TRUE(super_kernel(std::vector{step("loop.a", 0, 1), copy(0, 2)}, "s", 0).may_share.empty());
+  EXPECT_TRUE(super_kernel(std::vector{copy(0, 3), step("loop.a", 2, 3)}, "s", 0).may_share.empty());
+}
+
+TEST(SuperKernel, PartsNeitherAllocateNorDefine) {
+  EXPECT_TRUE(can_be_part(step("loop.a", 0, 1)));
+  EXPECT_TRUE(can_be_part(copy(0, 1)));
+  EXPECT_FALSE(can_be_part(Task{.kind = TaskKind::kAten}));
+  EXPECT_FALSE(can_be_part(Task{.kind = TaskKind::kPython}));
+  EXPECT_FALSE(can_be_part(super_kernel(parts(), "block", 0)));
+  EXPECT_FALSE(can_be_part(Task{.kind = TaskKind::kLoop, .defines = {{.symbol = 0}}}));
+}
+
+// Programs are read from files.
+TEST(SuperKernel, RefusesWhatIsNone) {
+  const Task good = super_kernel(parts(), "block", 0);
+  for (size_t cut = 0; cut < good.args.size(); ++cut) {
+    Task bad = good;
+    bad.args.resize(cut);
+    EXPECT_THROW(parts_of(bad), UserError) << cut;
+  }
+  for (size_t i = 0; i < good.args.size(); ++i) {
+    Task bad = good;
+    bad.args[i] = TensorRef{5};
+    if (i < 7) {
+      EXPECT_THROW(parts_of(bad), UserError) << i;
+    }
+  }
+  const auto with = [&](size_t position, Attr arg) {
+    Task bad = good;
+    bad.args[position] = std::move(arg);
+    return bad;
+  };
+  EXPECT_THROW(parts_of(with(1, Expr(-1))), UserError);
+  EXPECT_THROW(parts_of(with(2, std::vector<std::string>{"loop", "aten", "loop"})), UserError);
+  EXPECT_THROW(parts_of(with(2, std::vector<std::string>{"loop", "loop"})), UserError);
+  EXPECT_THROW(parts_of(with(6, std::vector<Expr>{2, 2, 2, 1, 9, 2})), UserError);
+  EXPECT_THROW(parts_of(with(6, std::vector<Expr>{2, 2, 2, 1, -1, 2})), UserError);
+  EXPECT_THROW(parts_of(with(6, std::vector<Expr>{2, 2, 1, 1, 2, 2})), UserError);
+  EXPECT_THROW(parts_of(with(9, TensorRef{0})), UserError);  // of another part
+}
+
+}  // namespace
+}  // namespace npugraph::program
