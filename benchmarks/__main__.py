@@ -26,6 +26,7 @@ from benchmarks import (
     memory,
     model_speed,
     npu_eager,
+    pass_time,
     peers,
     replay_overhead,
     report,
@@ -53,6 +54,7 @@ BENCHMARKS = {
         lifecycle,
         npu_eager,
         import_time,
+        pass_time,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5

@@ -13,6 +13,7 @@ from benchmarks import (
     lifecycle,
     memory,
     npu_eager,
+    pass_time,
     peers,
     warm_start,
 )
@@ -75,4 +76,6 @@ BARS = (
     DifferenceBar("npu_eager", npu_eager.LISTS, 3e-6, side="npu", other="cpu"),
     Bar("npu_eager", npu_eager.TRAINING, 1.15, side="npu", other="cpu"),
     DifferenceBar("import_time", import_time.CASE, 0.3, side="torch_npu", other="torch"),
+    FigureBar("pass_time", pass_time.GRAPH_PASSES, 15),
+    FigureBar("pass_time", pass_time.PER_100_NODES, 15),
 )
