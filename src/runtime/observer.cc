@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/trace.h"
+#include "runtime/running_tasks.h"
 #include "runtime/worker_pool.h"
 
 namespace npugraph::runtime {
@@ -16,7 +18,8 @@ constexpr int kPoison = 0xff;
 }  // namespace
 
 bool Observer::wanted() {
-  return TaskLog::instance().active() || npugraph::trace::enabled() || poison() || task_watch() != nullptr;
+  return TaskLog::instance().active() || npugraph::trace::enabled() || poison() || running_tasks_recorded() ||
+         task_watch() != nullptr;
 }
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
@@ -29,6 +32,7 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
       logs_(TaskLog::instance().active()),
       traces_(npugraph::trace::enabled()),
       poisons_(poison()),
+      tells_what_runs_(running_tasks_recorded()),
       watch_(task_watch()) {
   if (!poisons_) return;
   if (lease.arena.data() != nullptr) std::memset(lease.arena.data(), kPoison, lease.arena.capacity());
@@ -38,11 +42,13 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
 void Observer::before(int32_t task) {
   if (watch_ != nullptr) show(task, false);
   regions_ = WorkerPool::instance().regions();
+  if (tells_what_runs_) begin_running(describe(task));
   begin_ns_ = now_ns();
 }
 
 void Observer::after(int32_t task) {
   const int64_t end_ns = now_ns();
+  if (tells_what_runs_) end_running();
   if (times_ != nullptr) times_->push_back({begin_ns_, end_ns});
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
@@ -52,8 +58,16 @@ void Observer::after(int32_t task) {
 
 void Observer::after_failure(int32_t task) {
   const int64_t end_ns = now_ns();
+  if (tells_what_runs_) end_running();
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
+}
+
+// "task 3, aten.mm.out (aten), stream 0 of forward_0, at model.py:12 in forward"
+std::string Observer::describe(int32_t t) const {
+  const program::Task& task = blueprint_.program->tasks[t];
+  return cat("task ", t, ", ", task.name, " (", program::name_of(task.kind), "), stream ", task.stream, " of ",
+             artifact_, task.source.empty() ? "" : ", at ", task.source);
 }
 
 void Observer::trace(int32_t t, int64_t end_ns) const {

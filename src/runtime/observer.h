@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at the tasks of one replay for those who asked: the task log, the trace, the poisoning of dead memory, and whoever
-// watches tasks.
+// Looks at the tasks of one replay for those who asked: the task log, the trace, the poisoning of dead memory, the file of
+// running tasks, and whoever watches tasks.
 //
 // Not thread-safe; lives as long as one replay. Made only when somebody asked, so that the hot loop pays one branch.
 #pragma once
@@ -38,6 +38,7 @@ class Observer {
   void trace(int32_t task, int64_t end_ns) const;
   void poison_deaths(int32_t task) const;
   void show(int32_t task, bool done) const;
+  std::string describe(int32_t task) const;
   void add_inputs(WatchedTask& watched) const;
 
   const Blueprint& blueprint_;
@@ -48,6 +49,7 @@ class Observer {
   const bool logs_;
   const bool traces_;
   const bool poisons_;
+  const bool tells_what_runs_;
   const std::shared_ptr<const TaskWatch> watch_;
   int64_t begin_ns_ = 0;
   uint64_t regions_ = 0;  // parallel regions before the task

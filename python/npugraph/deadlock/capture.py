@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from npugraph import _C
 from npugraph.deadlock.check import check_file
 from npugraph.deadlock.operators import VECTOR_CORES
 from npugraph.deadlock.trace_file import write
@@ -21,8 +23,15 @@ FOLDER = "npugraph_deadlock_check"
 
 def checked(run: Any, artifact: Any) -> Watched:
     """Calls ``run``, and after a call that captured writes the graph to ``FOLDER`` in the current directory, and prints
-    the verdict."""
+    the verdict. From now on a file there says what runs, for other processes to read should a run never end."""
+    unharmed(_record_running_tasks, Path(FOLDER).resolve() / f"running_{os.getpid()}.txt")
     return Watched(run, artifact, functools.partial(unharmed, _write, artifact, itertools.count()))
+
+
+@functools.lru_cache(maxsize=1)
+def _record_running_tasks(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    _C.record_running_tasks(str(path))
 
 
 def _write(artifact: Any, numbers: Any, records: Sequence[Any]) -> None:

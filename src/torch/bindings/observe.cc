@@ -12,6 +12,7 @@
 #include "base/trace.h"
 #include "passes/pass.h"
 #include "runtime/ledger.h"
+#include "runtime/running_tasks.h"
 #include "runtime/task_watch.h"
 #include "runtime/worker_pool.h"
 #include "torch/bindings/allocation_hook.h"
@@ -85,6 +86,7 @@ void init_pools(py::module_& module) {
       .def("__repr__", [](const PoolInfo& pool) { return repr(pool); });
   module.def("pools", &runtime::pools);
   module.def("set_poison", &runtime::set_poison);
+  module.def("record_running_tasks", &runtime::record_running_tasks);
 }
 
 at::Tensor tensor_of(void* object) {

@@ -50,10 +50,55 @@ def test_tasks() -> None:
         assert task.bytes_read > 0
         assert task.bytes_written >= 16 * 32 * 4
         assert task.nanoseconds > 0
+        assert task.begin_nanoseconds >= 0
+        assert task.saved_bytes >= 0
+    ends = [task.begin_nanoseconds + task.nanoseconds for task in tasks]
+    assert tasks[0].begin_nanoseconds == 0
+    assert all(end <= task.begin_nanoseconds for end, task in zip(ends, tasks[1:], strict=False))
     torch._dynamo.reset()
     _, _, plain = compiled_step(options={"generate_code": False})
     softmax = next(task for task in plain.tasks if "softmax" in task.name)
     assert softmax.bytes_read == softmax.bytes_written == 16 * 32 * 4
+
+
+def test_buffers_lie_where_nothing_else_lives() -> None:
+    def fn(x, w):
+        for _ in range(4):
+            x = (x @ w).cumsum(0).sort(-1).values
+        return x
+
+    compiled = compile_ex(fn, dynamic=True)
+    for size in (8, 32):
+        x, w = torch.randn(size, 16), torch.randn(16, 16)
+        compiled(x, w)
+        artifact = npugraph.artifacts()[-1]
+        end = len(artifact.tasks)
+        assert {buffer.kind for buffer in artifact.buffers} <= {"arena", "heap", "output", "workspace"}
+        assert max(buffer.last_task for buffer in artifact.buffers) == end  # of the result
+        assert all(0 <= buffer.first_task <= buffer.last_task <= end for buffer in artifact.buffers)
+        assert any(buffer.bytes == size * 16 * 4 for buffer in artifact.buffers)
+        placed = [buffer for buffer in artifact.buffers if buffer.offset >= 0]
+        assert {buffer.kind for buffer in placed} <= {"arena", "workspace"}
+        assert max(buffer.offset + buffer.bytes for buffer in placed) <= artifact.memory["arena_bytes"]
+        for a, b in itertools.combinations(placed, 2):
+            live_together = a.first_task <= b.last_task and b.first_task <= a.last_task
+            apart = a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
+            assert apart or not live_together, (a, b)
+
+
+def test_remarks_and_what_was_left_apart() -> None:
+    def fn(x, cache):
+        cache.copy_((x.cumsum(0) + cache).softmax(-1))
+        return x
+
+    compile_ex(fn)(torch.randn(4, 8), torch.zeros(4, 8))
+    (artifact,) = npugraph.artifacts()
+    (pair,) = artifact.left_apart
+    assert (pair.consumer, pair.reason, pair.origin) == ("_softmax", "their loops differ", "_softmax")
+    assert pair.bytes == 4 * 8 * 4
+    assert re.fullmatch(rf"{re.escape(__file__)}:\d+ in fn", pair.source)
+    assert [(r.pass_name, r.node, r.message) for r in artifact.remarks]
+    assert all(r.message in artifact.explain() for r in artifact.remarks)
 
 
 def test_stages_and_program_text() -> None:

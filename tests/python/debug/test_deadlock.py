@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -251,11 +253,33 @@ def test_the_option_checks_each_capture(operators, tmp_path, monkeypatch, capsys
         for _ in range(3):
             torch.testing.assert_close(run(x, x), exchange(x, x))
     assert capsys.readouterr().out == "a/b: [RESULT] No deadlock risks detected.\n"
-    names = ["a_b_0.json", "a_b_0_filtered.json", "a_b_0_filtered_deadlock_check.json"]
+    names = ["a_b_0.json", "a_b_0_filtered.json", "a_b_0_filtered_deadlock_check.json", f"running_{os.getpid()}.txt"]
     assert sorted(path.name for path in (tmp_path / "npugraph_deadlock_check").iterdir()) == names
     kept = json.loads((tmp_path / "npugraph_deadlock_check" / names[1]).read_text())["traceEvents"]
     assert ["dispatch" in event["name"] for event in kept] == [True, False]
     assert all("test_deadlock.py" in event["args"]["source"] for event in kept)
+
+
+@pytest.mark.feature("1.20", "9.09")
+def test_another_process_sees_what_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    @torch.library.custom_op("npugraph_deadlock_look::look", mutates_args=())
+    def look(x: torch.Tensor) -> torch.Tensor:
+        path = f"npugraph_deadlock_check/running_{os.getpid()}.txt"
+        seen.append(subprocess.run(["cat", path], capture_output=True, text=True, check=True).stdout.split("\n"))
+        return x.clone()
+
+    look.register_fake(lambda x: torch.empty_like(x))
+    with torch.no_grad():
+        compile_ex(lambda x: look(x.sin()) + 1, options={"deadlock_check": True})(torch.ones(3))
+    (line,) = filter(None, map(str.strip, seen[0]))
+    task = r"task \d+, \S*look\S* \(\w+\), stream 0 of \S+_0, at \S*test_deadlock.py:\d+ in"
+    assert re.match(rf"since [-\d]+ [:\d]+ thread \d+: {task}", line)
+    (path,) = tmp_path.glob("npugraph_deadlock_check/running_*.txt")
+    assert not path.read_text().strip()
+    npugraph._C.record_running_tasks("")
 
 
 @pytest.mark.feature("1.20", "9.09")
