@@ -274,8 +274,8 @@ void Parser::parse_input() {
 void Parser::parse_task() {
   expect_number(program_.tasks.size(), "task");
   Task task;
-  task.kind =
-      lexer_.expect_word<TaskKind>(kTaskKindNames, "kernel, aten, python, collective, loop, matmul, attention or convolution");
+  task.kind = lexer_.expect_word<TaskKind>(kTaskKindNames,
+                                           "kernel, aten, python, collective, loop, matmul, attention or convolution");
   task.name = lexer_.expect_string("the task's name");
   if (lexer_.accept("stream")) task.stream = parenthesised_number("a stream");
   if (lexer_.accept("callable")) task.callable = parenthesised_number("a callable");

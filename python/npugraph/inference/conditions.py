@@ -96,6 +96,7 @@ _KINDS = {
 }
 # Of process groups: who is in them is what counts, and a graph names them by that.
 _OF_GROUPS = {"ID_MATCH", "TYPE_MATCH", "FAKE_SCRIPT_TYPE_MATCH", "OPAQUE_OBJ_GUARD_FN_MATCH"}
+_NAME_OF_GROUP = ".group_name"
 # Of torch's own state, which is looked at in one piece, and of what is no condition.
 _OF_STATE = {"GRAD_MODE", "DETERMINISTIC_ALGORITHMS", "GLOBAL_STATE", "TORCH_FUNCTION_STATE", "DEFAULT_DEVICE"}
 _OF_STATE |= {"FUNCTORCH_STACK_MATCH", "AUTOGRAD_SAVED_TENSORS_HOOKS", "DUAL_LEVEL", "SHAPE_ENV"}
@@ -138,6 +139,10 @@ def _of_guard(guard: Any, described: Mapping[str, Any], arguments: Any, variable
     try:
         if name == "DUPLICATE_INPUT":
             return Condition("same", source, True, keywords["source_b"].name)
+        if source.endswith(_NAME_OF_GROUP):
+            group = value_of(source.removesuffix(_NAME_OF_GROUP), arguments, variables)
+            if looks.is_group(group):
+                return Condition("group", source.removesuffix(_NAME_OF_GROUP), looks.of_group(group))
         value = value_of(source, arguments, variables)
         if name == "TENSOR_MATCH":
             sizes = described.get(source, (list(value.shape), list(value.stride())))

@@ -244,7 +244,6 @@ class BeginTask {
     for (size_t i = 0; i + 2 < args_.size(); ++i) {
       if (const auto* text = std::get_if<std::string>(&args_[i])) settings_.reduce_op = *text;
     }
-    if (!settings_.reduce_op.empty()) reduction(task.name, settings_.reduce_op);
     for (const int32_t result : task.results) outputs_.push_back(result);
   }
 

@@ -14,7 +14,7 @@
 
 namespace npugraph::bridge {
 
-// UserError for a collective or a reduction that does not exist.
+// UserError for a collective that does not exist.
 ng_task build_collective_task(const program::Program& program, const program::Task& task);
 
 // Gives each group that collectives of the Program name the name that `rename` says, of its name and ranks.

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 
 import npugraph
+import npugraph_ex
 from tests.python.device.ranks import Ranks
 
 DEVICES = ["cpu", "npu"]
@@ -73,7 +74,7 @@ def check_functional(device: str) -> None:
     names = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "wait"]
     assert operators() == {f"npugraph.{name}" for name in names}
     artifact = npugraph.artifacts()[-1]
-    torch.testing.assert_close(artifact.to_fx()(x), list(function(x)) and tuple(function(x)))
+    torch.testing.assert_close(artifact.to_fx()(x), tuple(function(x)))
 
 
 @pytest.mark.feature("8.02")
@@ -107,6 +108,174 @@ def check_rewritten(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_collectives_that_write(ranks, device):
     ranks(check_rewritten, device)
+
+
+BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
+
+
+def check_reductions(device: str) -> None:
+    """Each reduction is itself, in graphs as everywhere."""
+    inputs = [data(rank, 6).int() + 1 for rank in range(2)]
+    meanings = {"SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum, **BITWISE}
+    x = inputs[dist.get_rank()].to(device)
+
+    def function(x):
+        results = [x.clone() for _ in meanings]
+        for result, name in zip(results, meanings, strict=True):
+            dist.all_reduce(result, getattr(dist.ReduceOp, name))
+        return results, functional.all_reduce(x, "bor", dist.group.WORLD)
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        results, last = torch.compile(function, backend="npugraph_ex", fullgraph=True)(x)
+    for result, meaning in zip(results, meanings.values(), strict=True):
+        assert torch.equal(result.cpu(), meaning(*inputs))
+    assert torch.equal(last.cpu(), torch.bitwise_or(*inputs))
+
+
+@pytest.mark.feature("8.04", "12b.8")
+@pytest.mark.parametrize("device", DEVICES)
+def test_reductions_are_what_they_are_called(ranks, device):
+    ranks(check_reductions, device)
+
+
+def check_refusals() -> None:
+    x = data(dist.get_rank(), 4)
+
+    def asynchronous(x):
+        y = x + 1
+        work = dist.all_reduce(y, async_op=True)
+        work.wait()
+        return y * 2
+
+    def run(function, x, **options):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            return torch.compile(function, backend="npugraph_ex", **options)(x)
+
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="async_op=True"):
+        run(asynchronous, x, fullgraph=True)
+    assert torch.equal(run(asynchronous, x), asynchronous(x))  # around a break of the graph
+    with pytest.raises(ValueError, match="there is no reduction 'median'; allowed are sum, avg, "):
+        run(lambda x: functional.all_reduce(x, "median", dist.group.WORLD), x)
+    with pytest.raises(ValueError, match="complex tensors have the reductions sum and avg, got max"):
+        run(lambda x: functional.all_reduce(x, "max", dist.group.WORLD), x.to(torch.complex64))
+    assert torch.equal(run(lambda x: functional.all_reduce(x, "sum", dist.group.WORLD) + 1, x), sum(_all(4)) + 1)
+
+
+def _all(*shape: int) -> list[torch.Tensor]:
+    return [data(rank, *shape) for rank in range(2)]
+
+
+@pytest.mark.feature("8.03")
+def test_what_collectives_in_graphs_refuse(ranks):
+    ranks(check_refusals)
+
+
+def check_overlap(device: str) -> None:
+    """What does not need the result runs between the two tasks of a collective, and nothing else does."""
+    group = dist.group.WORLD
+    x = data(dist.get_rank(), 64, 64).to(device)
+
+    def function(x):
+        a = functional.all_reduce(x, "sum", group)
+        b = torch.sort(x)[0] @ x
+        c = functional.all_gather_tensor(b, 0, group)
+        return (a + b).sum(), c.sum(), torch.cumsum(b, 0)
+
+    check_same(function, x)
+    names = [task.name for task in npugraph.artifacts()[-1].tasks]
+    with npugraph.task_log() as log, torch.no_grad():
+        torch.compile(function, backend="npugraph_ex")(x)
+    begin, end = names.index("npugraph.all_reduce"), names.index("npugraph.wait")
+    assert any("sort" in name for name in names[begin:end])
+    gathered = names.index("npugraph.all_gather")
+    assert gathered < [i for i, name in enumerate(names) if name == "npugraph.wait"][-1]
+    text = str(log)
+    assert text.index("npugraph.all_reduce") < text.index("sort") < text.index("npugraph.wait")
+
+
+@pytest.mark.feature("8.07")
+@pytest.mark.parametrize("device", DEVICES)
+def test_computation_beside_collectives(ranks, device):
+    ranks(check_overlap, device)
+
+
+def check_sizes(dynamic: bool) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x: functional.all_gather_tensor(x * 2, 0, dist.group.WORLD) + 1, backend="npugraph_ex", dynamic=dynamic
+    )
+    for rows in (2, 3, 5):
+        with torch.no_grad():
+            result = compiled(data(dist.get_rank(), rows, 3))
+        assert torch.equal(result, torch.cat(_all(rows, 3)) * 2 + 1)
+    counters = [artifact.counters for artifact in npugraph.artifacts()]
+    assert sum(c["compiles"] for c in counters) == (1 if dynamic else 3)
+    assert sum(c["captures"] for c in counters) == 3
+
+
+@pytest.mark.feature("1.24")
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_sizes_on_ranks(ranks, dynamic):
+    ranks(check_sizes, dynamic)
+
+
+class Reduced(torch.nn.Module):
+    """Sums over the ranks of a group, and over all."""
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        super().__init__()
+        self.group = group
+        self.weight = torch.nn.Parameter(data(5, 4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x @ self.weight
+        dist.all_reduce(y)
+        return y + functional.all_reduce(x, "max", self.group)
+
+
+def check_restart(folder: str, device: str, is_first: bool) -> None:
+    """In other processes groups have other names, and some do not exist."""
+    if not is_first:
+        dist.new_group([1])
+        dist.new_group([0])
+    group = dist.new_group([0, 1])
+    rank = dist.get_rank()
+    x = data(rank, 2, 4).to(device)
+    model = Reduced(group).to(device)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters["npugraph_ex"].clear()
+    function = npugraph_ex.inference.cache_compile(model.forward, cache_dir=folder)
+    with torch.no_grad():
+        assert torch.equal(function(x), model(x))
+    found = torch._dynamo.utils.counters["npugraph_ex"]
+    assert (found["compiles"], found["inference_cache_hits"]) == ((1, 0) if is_first else (0, 1)), dict(found)
+    path = f"{folder}/{device}{rank}.npugraph"
+    if is_first:
+        npugraph.artifacts()[-1].save(path)
+    else:
+        dist.destroy_process_group(group)
+    loaded = npugraph.load(path, model)
+    with torch.no_grad():
+        result = loaded(x)[0]
+    y = sum(part @ model.weight.cpu() for part in _all(2, 4))
+    assert torch.equal(result.cpu(), y + torch.maximum(*_all(2, 4)))
+
+
+@pytest.mark.feature("5.08", "8.05", "12e.9")
+def test_groups_of_a_restart(ranks, tmp_path, tmp_path_factory):
+    for device in DEVICES:
+        ranks(check_restart, str(tmp_path), device, is_first=True)
+    again = Ranks(2, tmp_path_factory.mktemp("again"), BACKEND)
+    try:
+        for device in DEVICES:
+            again(check_restart, str(tmp_path), device, is_first=False)
+    finally:
+        again.close()
+    path = str(tmp_path / "cpu0.npugraph")
+    with pytest.raises(ValueError, match=r"the process group '\d+' of ranks \[0, 1\]: call .*init_process_group first"):
+        npugraph.load(path)
 
 
 class Layers(torch.nn.Module):
