@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scopes: parts of compiled code whose tasks become one, and settings of the npu device that hold in a part of a program
+"""Parts of compiled code whose tasks become one, and settings of the npu device that hold in a part of a program
 and are afterwards what they were. At the latter graphs of compiled functions break: with ``fullgraph=True`` they cannot
 hold one."""
 

@@ -105,6 +105,13 @@ void set_symbols(const Blueprint& blueprint, const std::vector<int32_t>& which, 
   }
 }
 
+// Those that are no part of the key are 0.
+std::vector<Scalar> symbols_of(const Blueprint& blueprint, const SymbolKey& key) {
+  std::vector<Scalar> symbols(blueprint.program->symbols.size());
+  set_symbols(blueprint, blueprint.key_symbols, key, symbols);
+  return symbols;
+}
+
 }  // namespace
 
 struct Executable::State {
@@ -224,8 +231,7 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   call.mode = options.capture ? RunMode::kCapture : RunMode::kEager;
   const Range range(host, options.capture ? "acl_graph_capture" : nullptr);
   const int64_t begin = now_ns();
-  std::vector<Scalar> symbols(blueprint.program->symbols.size());
-  set_symbols(blueprint, blueprint.key_symbols, call.key, symbols);
+  std::vector<Scalar> symbols = symbols_of(blueprint, call.key);
   set_symbols(blueprint, blueprint.refreshed_symbols, bits_of(blueprint, blueprint.refreshed_symbols, inputs.all),
               symbols);
   const Specialise specialise = options.specialise ? options.specialise(symbols) : nullptr;
@@ -366,8 +372,7 @@ std::vector<InstanceInfo> Executable::instances() const {
   std::lock_guard lock(state.mutex);
   std::vector<InstanceInfo> infos;
   for (const auto& entry : state.cache.entries()) {
-    std::vector<Scalar> symbols(state.blueprint.program->symbols.size());
-    set_symbols(state.blueprint, state.blueprint.key_symbols, entry.key, symbols);
+    const std::vector<Scalar> symbols = symbols_of(state.blueprint, entry.key);
     const std::string key = key_text(state.blueprint, symbols);
     // Calls in parallel have one Instance each for the same sizes; to the user they are one.
     auto info = std::ranges::find(infos, key, &InstanceInfo::key);
