@@ -2,8 +2,8 @@
 """The passes over FX graphs, in order: the half of the compiler that users can see and extend in torch's own form.
 
 They run where somebody looks at the FX graph: where the user has passes of his own, where a replacement rule may match,
-or where dumps are written. For any other graph the graph passes (src/passes) do the same, and none of torch._inductor
-is imported.
+or where dumps are written. For any other graph the graph passes (src/passes) do the same, but for the recovery of
+updates of views, which always runs, and none of torch._inductor is imported.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
     run = _Run(gm, config, _candidates(gm, config), notes)
     looks = observer.runs_all_passes or config.dump_tensor_data.value
     if not (run.rules or _has_custom_passes(config) or looks):
+        _recover_view_inplace(run)  # which the graph passes do not know
         return notes
     with _fake_mode_of(run.inputs()):
         first = before = _calls(gm.graph)

@@ -34,6 +34,7 @@ def recover_view_inplace(graph: fx.Graph) -> None:
         written.meta = dict(update.meta)
         for node in (copy, view_back, update):
             graph.erase_node(node)
+        graph.owning_module.recompile()
 
 
 def _chain(copy: fx.Node) -> tuple[fx.Node, fx.Node] | None:
