@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -152,3 +155,52 @@ def test_operators_of_a_library_without_a_python_wrapper() -> None:
         )
         twice = torch.ops.backend_tests_raw.twice
         check(lambda x: twice(x) + twice(x, bias=3) + twice(x, dtype=torch.float32, bias=0.5), vector)
+
+
+FRESH = """
+import sys
+import torch
+
+@torch.library.custom_op("fresh::scale_", mutates_args=("x",))
+def scale_(x: torch.Tensor, factor: float) -> None:
+    x.mul_(factor)
+
+def fn(x):
+    scale_(x, 2.0)
+    return x + 1
+
+with torch.no_grad():
+    print(torch.compile(fn, backend="npugraph_ex")(torch.ones(3)).tolist())
+print([name for name in sys.modules if name.endswith(("fx_passes.post_grad", "fx_passes.reinplace", "pattern_matcher"))])
+"""
+
+
+@pytest.mark.feature("2.14")
+def test_operators_that_write_need_no_part_of_inductor() -> None:
+    run = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True)
+    assert run.stdout.splitlines() == ["[3.0, 3.0, 3.0]", "[]"], run.stderr
+
+
+@pytest.mark.feature("2.14")
+@pytest.mark.parametrize("part", [slice(1, 3), (slice(None), slice(0, 2)), slice(None, None, 2)])
+def test_parts_of_inputs_are_written_where_they_stand(part) -> None:
+    def fn(x):
+        scale_(x[part], 3.0)
+        return x + 1
+
+    (artifact,) = check_captured(fn, lambda: (torch.randn(4, 6),))
+    assert artifact.memory["copied_bytes_per_replay"] == 0
+
+
+@pytest.mark.feature("2.14")
+def test_inputs_that_are_parts_are_written_where_they_stand() -> None:
+    """Also strided ones, and those that begin behind the start of their memory."""
+
+    def fn(x):
+        scale_(x, 3.0)
+        return x + 1
+
+    for make in (lambda: (torch.randn(4, 6)[:, ::2],), lambda: (torch.randn(4, 6).t(),), lambda: (torch.randn(8)[3:],)):
+        torch._dynamo.reset()
+        (artifact,) = check_captured(fn, make)
+        assert artifact.memory["copied_bytes_per_replay"] == 0

@@ -85,6 +85,32 @@ def test_changes_between_calls(grad) -> None:
     assert artifact.counters["compiles"] == 1
 
 
+@pytest.mark.feature("3.02")
+def test_parameters_and_static_addresses_are_bound_where_they_lie() -> None:
+    """Neither is copied, whatever takes their places; that is no reason to capture, as in Ascend's graphs."""
+    layer = torch.nn.Linear(8, 8)
+    cache = torch.zeros(4, 8)
+    torch._dynamo.mark_static_address(cache)
+
+    def fn(x, cache):
+        cache.add_(1)
+        return layer(x) + cache
+
+    compiled = compile_ex(fn)
+    x, own = torch.randn(4, 8), torch.zeros(4, 8)
+    with torch.no_grad():
+        for _ in range(3):
+            assert_same(compiled(x, cache), fn(x, own), exact=False)
+            layer.weight.data = torch.randn(8, 8)
+        assert_same(cache, own)
+    (artifact,) = npugraph.artifacts()
+    assert artifact.graph("import").count(" parameter ") == 2
+    assert artifact.graph("import").count(" static ") == 1
+    assert artifact.program().count(" parameter(") == 3
+    assert artifact.memory["copied_bytes_per_replay"] == 0
+    assert artifact.counters["captures"] == 1
+
+
 def test_another_dtype() -> None:
     model = Model().eval()
     compiled = compile_ex(model)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator with a kernel runs in compiled graphs: a part of PyTorch's operator database, and in ``make long`` all
+of it, each compiled and compared with eager."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+import npugraph
+from tests.python.backend.checks import compile_ex
+
+OPERATORS = {op.formatted_name: op for op in op_db}
+# Operators whose results say nothing, or that need another machine.
+LEFT_OUT = {
+    *("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
+    *(name for name in OPERATORS if name.startswith("jiterator")),
+}
+NAMES = sorted(set(OPERATORS) - LEFT_OUT)
+PARTS = 16
+
+
+def compare(name: str) -> None:
+    """The first sample that eager takes."""
+    op = OPERATORS[name]
+    dtype = torch.float32 if torch.float32 in op.supported_dtypes("cpu") else next(iter(op.supported_dtypes("cpu")))
+    for sample in itertools.islice(op.sample_inputs("cpu", dtype), 3):
+        values = (sample.input, sample.args, sample.kwargs)
+        own = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, values)
+        torch.manual_seed(0)
+        try:
+            want = op.op(values[0], *values[1], **values[2])
+        except Exception:
+            continue
+
+        def call(x: Any, args: Any, kwargs: Any) -> Any:
+            return op.op(x, *args, **kwargs)
+
+        torch.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", npugraph.NpugraphWarning)
+            warnings.simplefilter("error", npugraph.backend.DefectWarning)
+            got = compile_ex(call, fullgraph=False, dynamic=False)(*own)
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4, equal_nan=True)
+        return
+
+
+def compare_all(names: list[str]) -> None:
+    failed = {}
+    for name in names:
+        torch._dynamo.reset()
+        try:
+            with torch.no_grad():
+                compare(name)
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    npugraph.reset()
+    assert not failed, "\n".join(f"{name}: {text}" for name, text in failed.items())
+
+
+@pytest.mark.feature("10.04")
+def test_some_operators() -> None:
+    compare_all(NAMES[::PARTS])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(1, PARTS))
+def test_all_operators(part: int) -> None:
+    compare_all(NAMES[part::PARTS])
