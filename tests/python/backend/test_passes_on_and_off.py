@@ -105,10 +105,10 @@ def test_every_pass_has_a_case() -> None:
     assert set(CASES) | RIGHT_NOT_FAST == set(pass_names())
 
 
-def run(case: Case, off: Sequence[str]) -> tuple[Any, dict[str, int]]:
+def run(case: Case, off: Sequence[str], place: str) -> tuple[Any, dict[str, int]]:
     torch.manual_seed(0)
-    inputs = [shape.clone() if isinstance(shape, torch.Tensor) else torch.randn(shape) for shape in case.shapes]
-    given, expected = inputs, [x.clone() for x in inputs]
+    inputs = [shape if isinstance(shape, torch.Tensor) else torch.randn(shape) for shape in case.shapes]
+    given, expected = [[x.clone().to(place) for x in inputs] for _ in range(2)]
     result = compile_ex(case.fn, options={"disable_passes": off, "generate_code": case.generate})(*given)
     torch.testing.assert_close(result, case.fn(*expected), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(given, expected, rtol=1e-5, atol=1e-5)
@@ -124,10 +124,14 @@ def run(case: Case, off: Sequence[str]) -> tuple[Any, dict[str, int]]:
 @pytest.mark.feature("12e.2", "2.09", "2.13", "2.14", "2.17")
 @pytest.mark.parametrize("name", CASES)
 def test_it_makes_a_program_better(name) -> None:
-    case = CASES[name]
-    with_it, measured = run(case, [])
-    without, before = run(case, [name])
-    assert_same(with_it, without, exact=case.exact) if case.exact else torch.testing.assert_close(with_it, without)
+    compare(CASES[name], name)
+
+
+def compare(case: Case, name: str, place: str = "cpu") -> None:
+    """The pass ``name`` on and off."""
+    with_it, measured = run(case, [], place)
+    without, before = run(case, [name], place)
+    torch.testing.assert_close(with_it, without, **({"rtol": 0, "atol": 0} if case.exact else {}))
     assert measured[case.less] < before[case.less], (measured, before)
 
 
