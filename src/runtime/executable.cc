@@ -423,7 +423,7 @@ std::vector<BufferLife> Executable::lives() const {
   std::vector<BufferLife> lives = lives_of(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
   const std::string key = key_text(state.blueprint, *state.latest_symbols);
   const auto is_latest = [&](const InstanceCache::Entry& entry) {
-    return key_text(state.blueprint, symbols_of(state.blueprint, entry.key)) == key;
+    return key_text(state.blueprint, entry.instance->sizes().symbols()) == key;
   };
   const auto& entries = state.cache.entries();
   const auto latest = std::ranges::find_if(entries, is_latest);
