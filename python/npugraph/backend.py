@@ -28,6 +28,7 @@ from npugraph.artifact import Artifact, Owners, registry
 from npugraph.debug.compiles import Compiles
 from npugraph.error_notes import add_note
 from npugraph.forget import forget_compiles
+from npugraph.fx import traceable
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
@@ -223,6 +224,8 @@ if "BREAK_GRAPH_OP_LIST" in os.environ:
     from npugraph import graph_breaks
 
     graph_breaks.install()
+if torch.distributed.is_available():
+    traceable.install()
 
 
 def reset() -> None:

@@ -25,7 +25,7 @@ def finish_collectives(gm: fx.GraphModule, *, of_gradients: bool) -> fx.GraphMod
     gradients become few. In place."""
     found = False
     for node in list(gm.graph.nodes):
-        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != _NAMESPACE:
+        if node._erased or not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != _NAMESPACE:
             continue
         found = True
         if node.target._schema.name != _WAIT:

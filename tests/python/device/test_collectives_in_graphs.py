@@ -110,6 +110,34 @@ def test_collectives_that_write(ranks, device):
     ranks(check_rewritten, device)
 
 
+def check_transfers(device: str) -> None:
+    rank = dist.get_rank()
+    x = data(rank, 4, 3).to(device)
+
+    def function(x):
+        y = x * 2
+        dist.broadcast(y, 1)
+        parts = [x.new_empty(2, 3), x.new_empty(2, 3)]
+        dist.all_to_all(parts, [x[:2], x[2:]])
+        z = torch.empty_like(x)
+        if rank == 0:
+            dist.send(x + 1, 1)
+            dist.recv(z, 1)
+        else:
+            source = dist.recv(z, 0)
+            dist.send(z + source, 0)
+        return y + 1, parts, z * 2
+
+    check_same(function, x)
+    assert {"npugraph.broadcast", "npugraph.all_to_all", "npugraph.send", "npugraph.receive"} <= operators()
+
+
+@pytest.mark.feature("8.01")
+@pytest.mark.parametrize("device", DEVICES)
+def test_broadcasts_and_transfers(ranks, device):
+    ranks(check_transfers, device)
+
+
 BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
 
 

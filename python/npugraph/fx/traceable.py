@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of torch.distributed that Dynamo has no functional collectives for, in terms of those that it has.
+
+They join Dynamo's table, which names functions of ``torch.distributed._functional_collectives``: broadcast,
+all_to_all, send and recv are nodes of graphs then, and no longer break them. Their arguments are those of
+torch.distributed; ``async_op=True`` Dynamo refuses itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
+
+
+def _broadcast(tensor, src=None, group=None, async_op=False, group_src=None):  # type: ignore[no-untyped-def]
+    source = group_src if group_src is not None else src if group is None else dist.get_group_rank(group, src)
+    tensor.copy_(functional.broadcast(tensor, source, group or dist.group.WORLD))
+
+
+def _all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):  # type: ignore[no-untyped-def]
+    received = exchange(input_tensor_list, [math.prod(x.shape) for x in output_tensor_list], group)
+    for output, part in zip(output_tensor_list, received, strict=True):
+        output.copy_(part.view(output.shape))
+
+
+def _send(tensor, dst=None, group=None, tag=0, group_dst=None):  # type: ignore[no-untyped-def]
+    peer = dst if group_dst is None else dist.get_global_rank(group or dist.group.WORLD, group_dst)
+    functional.wait_tensor(functional.isend_inplace(tensor, peer, tag, group))
+
+
+def _recv(tensor, src=None, group=None, tag=0, group_src=None):  # type: ignore[no-untyped-def]
+    peer = src if group_src is None else dist.get_global_rank(group or dist.group.WORLD, group_src)
+    tensor.copy_(functional.irecv_inplace(tensor, peer, tag, group))
+    return peer
+
+
+def exchange(parts: Sequence[torch.Tensor], counts: Sequence[int], group: Any) -> Sequence[torch.Tensor]:
+    """Part i goes to rank i; what came from the ranks, flat, as many elements as ``counts`` says."""
+    flat = torch.cat([part.reshape(-1) for part in parts])
+    sent = [math.prod(part.shape) for part in parts]
+    received = functional.all_to_all_single(flat, list(counts), sent, group or dist.group.WORLD)
+    return received.split(list(counts))
+
+
+def make_traceable(function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+    """Has Dynamo trace ``replacement``, which takes the same arguments, where a program calls ``function``."""
+    replacement.__name__ = f"_npugraph_{function.__name__}"
+    setattr(functional, replacement.__name__, replacement)
+    functional.traceable_collective_remaps[function] = replacement
+
+
+def install() -> None:
+    make_traceable(dist.broadcast, _broadcast)
+    make_traceable(dist.all_to_all, _all_to_all)
+    make_traceable(dist.send, _send)
+    make_traceable(dist.recv, _recv)
