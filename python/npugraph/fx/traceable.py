@@ -2,13 +2,14 @@
 """Functions of torch.distributed that Dynamo has no functional collectives for, in terms of those that it has.
 
 They join Dynamo's table, which names functions of ``torch.distributed._functional_collectives``: broadcast,
-all_to_all, send and recv are nodes of graphs then, and no longer break them. Their arguments are those of
-torch.distributed; ``async_op=True`` Dynamo refuses itself.
+all_to_all, send, recv and those of torch_npu for uneven parts are nodes of graphs then, and no longer break them.
+Their arguments are those of torch.distributed; ``async_op=True`` Dynamo refuses itself.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,6 +40,36 @@ def _recv(tensor, src=None, group=None, tag=0, group_src=None):  # type: ignore[
     return peer
 
 
+def _all_gather_into_tensor_uneven(output, input, output_split_sizes=None, group=None, async_op=False):  # type: ignore[no-untyped-def]
+    rows = _rows(output, output_split_sizes, group)
+    width = math.prod(output.shape[1:])
+    received = exchange([input] * len(rows), [n * width for n in rows], group)
+    output.copy_(torch.cat(received).view(output.shape))
+
+
+def _reduce_scatter_tensor_uneven(  # type: ignore[no-untyped-def]
+    output, input, input_split_sizes=None, op=dist.ReduceOp.SUM, group=None, async_op=False
+):
+    rows = _rows(input, input_split_sizes, group)
+    received = exchange(input.split(rows), [math.prod(output.shape)] * len(rows), group)
+    parts = torch.stack([part.view(output.shape) for part in received])
+    output.copy_(_REDUCTIONS[functional.REDUCE_OP_TO_STR[op]](parts))
+
+
+_REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": lambda parts: parts.sum(0, dtype=parts.dtype),
+    "avg": lambda parts: parts.mean(0),
+    "product": lambda parts: parts.prod(0, dtype=parts.dtype),
+    "min": lambda parts: parts.amin(0),
+    "max": lambda parts: parts.amax(0),
+}
+
+
+def _rows(tensor: torch.Tensor, sizes: Sequence[int] | None, group: Any) -> list[int]:
+    ranks = dist.get_world_size(group)
+    return list(sizes) if sizes else [tensor.shape[0] // ranks] * ranks
+
+
 def exchange(parts: Sequence[torch.Tensor], counts: Sequence[int], group: Any) -> Sequence[torch.Tensor]:
     """Part i goes to rank i; what came from the ranks, flat, as many elements as ``counts`` says."""
     flat = torch.cat([part.reshape(-1) for part in parts])
@@ -59,3 +90,6 @@ def install() -> None:
     make_traceable(dist.all_to_all, _all_to_all)
     make_traceable(dist.send, _send)
     make_traceable(dist.recv, _recv)
+    if of_npu := sys.modules.get("torch_npu.distributed"):
+        make_traceable(of_npu.all_gather_into_tensor_uneven, _all_gather_into_tensor_uneven)
+        make_traceable(of_npu.reduce_scatter_tensor_uneven, _reduce_scatter_tensor_uneven)

@@ -11,6 +11,7 @@ import warnings
 import pytest
 import torch
 import torch.distributed as dist
+import torch_npu
 from torch.distributed import _functional_collectives as functional
 
 import npugraph
@@ -136,6 +137,32 @@ def check_transfers(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_broadcasts_and_transfers(ranks, device):
     ranks(check_transfers, device)
+
+
+def check_uneven(device: str) -> None:
+    rank, rows = dist.get_rank(), [1, 3]
+    x, piece = data(rank, 4, 2).to(device), data(rank, rows[rank], 2).to(device)
+
+    def function(x, piece):
+        gathered = x.new_empty(4, 2)
+        torch_npu.distributed.all_gather_into_tensor_uneven(gathered, piece, rows)
+        scattered = [x.new_empty(rows[rank], 2) for _ in range(2)]
+        torch_npu.distributed.reduce_scatter_tensor_uneven(scattered[0], x, rows)
+        torch_npu.distributed.reduce_scatter_tensor_uneven(scattered[1], x, rows, op=dist.ReduceOp.MAX)
+        return gathered * 2, scattered
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        gathered, scattered = torch.compile(function, backend="npugraph_ex", fullgraph=True)(x, piece)
+    assert torch.equal(gathered.cpu(), 2 * torch.cat([data(i, rows[i], 2) for i in range(2)]))
+    assert torch.equal(scattered[0].cpu(), sum(_all(4, 2)).split(rows)[rank])
+    assert torch.equal(scattered[1].cpu(), torch.maximum(*_all(4, 2)).split(rows)[rank])
+
+
+@pytest.mark.feature("8.01", "8.02")
+@pytest.mark.parametrize("device", DEVICES)
+def test_parts_of_different_sizes(ranks, device):
+    ranks(check_uneven, device)
 
 
 BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}

@@ -8,7 +8,7 @@ import operator
 import pytest
 import torch
 import torch_npu
-from torch._inductor.pattern_matcher import CallFunction, KeywordArg, MultiOutputPattern, fwd_only
+from torch._inductor.pattern_matcher import CallFunction, KeywordArg, MultiOutputPattern, fwd_only, joint_fwd_bwd
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -44,6 +44,40 @@ def rules_of(artifact):
 
 X = torch.randn(4, 6)
 PAIR = (torch.empty(2, 2), torch.empty(2, 2))
+
+
+@pytest.mark.feature("2.18")
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_a_rule_for_training(device) -> None:
+    """A rule that was traced with its gradients takes part in the joint graph, before it is cut in two."""
+
+    def written_out(x):
+        return x * torch.sigmoid(x)
+
+    example = [torch.randn(4, 4, requires_grad=True)]
+    npugraph_ex.register_replacement(written_out, torch.nn.functional.silu, example, trace_fn=joint_fwd_bwd)
+
+    def fn(x, w):
+        return written_out(x @ w).sum()
+
+    x, w = torch.randn(5, 8, device=device), torch.randn(8, 8, device=device)
+    gradients = []
+    for function in (torch.compile(fn, backend="npugraph_ex"), fn):
+        leaf = w.clone().requires_grad_()
+        function(x, leaf).backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*gradients)
+    forward, backward = npugraph.artifacts()
+    assert rules_of(forward) == ["written_out"]
+    assert "aten.silu(" in forward.graph("import") and "sigmoid" not in forward.graph("import")
+    assert "aten.silu_backward(" in backward.graph("import")
+    assert "silu_backward" in forward.graph("joint_graph")
+    npugraph.reset()
+    off = torch.compile(fn, backend="npugraph_ex", options={"pattern_fusion_pass": False})
+    off(x, w.clone().requires_grad_()).backward()
+    assert "aten.sigmoid(" in npugraph.artifacts()[0].graph("import")
+    run(written_out, x)
+    assert not npugraph.artifacts()[-1].replacements
 
 
 @pytest.mark.feature("2.18", "12e.4")
