@@ -256,6 +256,31 @@ def test_computation_beside_collectives(ranks, device):
     ranks(check_overlap, device)
 
 
+def check_error(device: str) -> None:
+    """A task that fails while a collective is under way leaves nothing behind."""
+    x = data(dist.get_rank(), 50, 50).to(device)
+
+    def function(x, i):
+        total = functional.all_reduce(x, "sum", dist.group.WORLD)
+        return total + x[i].sum() * 3
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="npugraph_ex", fullgraph=True)
+    good, bad = (torch.tensor([i], device=device) for i in (1, 5000))
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.equal(compiled(x, good), sum(_all(50, 50)).to(device) + x[1].sum() * 3)
+            with pytest.raises(IndexError, match="index 5000 is out of bounds"):
+                compiled(x, bad)
+    names = [task.name for task in npugraph.artifacts()[-1].tasks]
+    assert any("index" in name for name in names[: names.index("npugraph.wait")])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_errors_beside_collectives(ranks, device):
+    ranks(check_error, device)
+
+
 def check_sizes(dynamic: bool) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(

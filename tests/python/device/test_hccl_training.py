@@ -179,16 +179,7 @@ def check_functional(backend: str | None) -> None:
             torch.testing.assert_close(result.cpu(), wanted)
     if backend == "npugraph_ex":
         assert len(npugraph.artifacts()) == before + 1
-        assert {partition.target for partition in npugraph.artifacts()[-1].partitions} == {
-            f"_c10d_functional.{name}"
-            for name in (
-                "all_reduce",
-                "all_gather_into_tensor",
-                "reduce_scatter_tensor",
-                "all_to_all_single",
-                "broadcast",
-            )
-        }
+        assert not npugraph.artifacts()[-1].partitions
 
 
 @pytest.mark.parametrize("backend", [None, "aot_eager", "npugraph_ex"])
