@@ -77,6 +77,16 @@ def _tensor_to_npu(tensor: torch.Tensor) -> torch.Tensor:
     return own._neg_view() if tensor.is_neg() else own
 
 
+def as_leaves(value: Any) -> Any:
+    """``value`` with every tensor as a leaf of its own, as of ``to_npu``: a sample that is a view of a leaf, made
+    under ``no_grad``, says that it requires a gradient, and gets none."""
+
+    def leaf(one: Any) -> Any:
+        return one.detach().requires_grad_(one.requires_grad) if isinstance(one, torch.Tensor) else one
+
+    return pytree.tree_map(leaf, value)
+
+
 def tensors(value: Any) -> list[torch.Tensor]:
     """All tensors in ``value``, in order."""
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
@@ -193,8 +203,7 @@ class Run:
 def _run(function: Any, sample: SampleInput, device: str) -> Run:
     """``function`` on ``sample`` with ``device`` as the default device; random numbers start anew."""
     arguments = (sample.input, sample.args, sample.kwargs)
-    if device == "npu":
-        arguments = to_npu(arguments)
+    arguments = to_npu(arguments) if device == "npu" else as_leaves(arguments)
     torch.manual_seed(0)
     value, args, kwargs = arguments
     with torch.device(device):
