@@ -9,7 +9,7 @@
 //   npu.super_kernel_scope_end("block")
 //
 // Tasks of the innermost scope count; one of the empty name keeps its tasks out. Scopes of one name that follow each other are
-// one scope. Intermediate results of a super kernel live as long as it runs.
+// one scope.
 #pragma once
 
 #include <cstdint>

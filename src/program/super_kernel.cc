@@ -163,4 +163,35 @@ SuperKernel parts_of(const Task& task) {
   return made;
 }
 
+Steps steps_of(const Program& program) {
+  Steps steps;
+  steps.of_buffer.resize(program.buffers.size(), {.first = kNone, .last = kNone});
+  int32_t now = 0;
+  const auto touch = [&](const Task& task) {
+    for (const Operand& operand : task.operands) {
+      Lifetime& life = steps.of_buffer[operand.buffer];
+      if (life.first == kNone) life.first = now;
+      life.last = now;
+    }
+    ++now;
+  };
+  for (const Task& task : program.tasks) {
+    const int32_t begin = now;
+    if (task.kind == TaskKind::kSuperKernel) {
+      std::ranges::for_each(parts_of(task).parts, touch);
+    } else {
+      touch(task);
+    }
+    steps.of_task.push_back({.first = begin, .last = now - 1});
+  }
+  // One that is returned lives on.
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.last_task == kNone) continue;
+    const auto touches = [&](const Operand& operand) { return operand.buffer == static_cast<int32_t>(b); };
+    if (std::ranges::none_of(program.tasks[buffer.last_task].operands, touches)) steps.of_buffer[b].last = now - 1;
+  }
+  return steps;
+}
+
 }  // namespace npugraph::program

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "program/offsets.h"
 #include "program/program.h"
 
 namespace npugraph::program {
@@ -26,5 +27,14 @@ Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t w
 
 // The inverse. UserError where the arguments of the task are not those of a super kernel.
 SuperKernel parts_of(const Task& task);
+
+// Time in a Program counts steps: a task is one, a super kernel one for each of its parts.
+struct Steps {
+  std::vector<Lifetime> of_task;    // the steps of each task
+  std::vector<Lifetime> of_buffer;  // those in which it is touched, from the first to the last; of a planned Program
+};
+
+// UserError where a super kernel is none.
+Steps steps_of(const Program& program);
 
 }  // namespace npugraph::program

@@ -46,6 +46,7 @@ Blueprint::Blueprint(std::shared_ptr<const program::Program> source) : program(s
     symbol_index.emplace(program->symbols[s].name, s);
     if (program->symbols[s].task == kNone) input_symbols.push_back(s);
   }
+  steps = program::steps_of(*program);
   place_integers();
   find_stages();
   list_buffers();
@@ -204,7 +205,7 @@ void Blueprint::list_buffers() {
     if (buffer.cls == BufferClass::kOutput || buffer.cls == BufferClass::kHeap) owned_buffers.push_back(b);
     if (buffer.first_task == kNone) continue;
     if (buffer.cls == BufferClass::kArena) {
-      deaths[buffer.last_task].push_back(b);
+      if (steps.of_buffer[b].last == steps.of_task[buffer.last_task].last) deaths[buffer.last_task].push_back(b);
       arena_buffers.push_back(b);
     }
     if (buffer.cls == BufferClass::kOutput || buffer.preallocated) allocated[buffer.first_task].push_back(b);

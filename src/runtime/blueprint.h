@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "program/super_kernel.h"
 
 namespace npugraph::runtime {
 
@@ -87,8 +88,9 @@ struct Blueprint {
   IndexLists exprs_of_task;            // what binding the task reads
   IndexLists allocated_by_task;        // buffers for which the runtime allocates memory right before the task
   IndexLists adopted_by_task;          // windows in which the task stores memory of its own
-  IndexLists arena_deaths;             // arena buffers whose last task it is
+  IndexLists arena_deaths;             // arena buffers whose last step is the last one of the task
   std::vector<int32_t> arena_buffers;  // that tasks touch
+  program::Steps steps;                // when
   std::vector<int32_t> owned_buffers;  // those whose memory lives for one replay: outputs and heap
 
  private:

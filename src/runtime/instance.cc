@@ -202,13 +202,13 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   std::vector<program::Lifetime> lives;
   std::vector<int64_t> bytes;
   for (const int32_t b : blueprint_.arena_buffers) {
-    lives.push_back({blueprint_.program->buffers[b].first_task, blueprint_.program->buffers[b].last_task});
+    lives.push_back(blueprint_.steps.of_buffer[b]);
     bytes.push_back(sizes_.bytes(b));
   }
   live_bytes_ = program::most_alive(lives, bytes);
   for (const int32_t t : blueprint_.stages[0].tasks) {
     if (tasks_[t].workspace == nullptr) continue;
-    lives.push_back({t, t});
+    lives.push_back(blueprint_.steps.of_task[t]);
     bytes.push_back(workspace_[t]);
     workspace_offsets_.emplace_back(t, 0);
   }

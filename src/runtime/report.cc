@@ -36,11 +36,24 @@ int64_t buffer_bytes(const Blueprint& blueprint, const Sizes& sizes, int32_t b) 
   return bytes;
 }
 
-// Of arena, heap and results that `wanted` says.
+int64_t count_steps(const Blueprint& blueprint) {
+  const auto& tasks = blueprint.steps.of_task;
+  return tasks.empty() ? 0 : tasks.back().last + 1;
+}
+
+// The task that a step is of; as many as there are tasks when results are handed out.
+int32_t task_at(const Blueprint& blueprint, int64_t step) {
+  const auto& tasks = blueprint.steps.of_task;
+  const auto task = std::ranges::find_if(tasks, [&](const auto& steps) { return step <= steps.last; });
+  return static_cast<int32_t>(task - tasks.begin());
+}
+
+// Of arena, heap and results that `wanted` says, from step to step. Only planned memory comes and goes within a task.
 template <typename Wanted>
 std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes, Wanted wanted) {
   const program::Program& program = *blueprint.program;
-  const auto end = std::ssize(program.tasks);
+  const auto& [of_task, of_buffer] = blueprint.steps;
+  const int64_t end = count_steps(blueprint);
   std::vector<bool> returned(program.buffers.size());
   for (const OutputPlan& output : blueprint.outputs)
     if (output.window != kNone) returned[blueprint.windows[output.window].operand->buffer] = true;
@@ -52,26 +65,26 @@ std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes,
     const bool at_work =
         arena ? buffer.first_task != kNone : (buffer.cls == BufferClass::kOutput || buffer.cls == BufferClass::kHeap);
     if (!at_work || !wanted(buffer)) continue;
-    lives.push_back({.buffer = b,
-                     .bytes = buffer_bytes(blueprint, sizes, b),
-                     .first = buffer.first_task == kNone ? end : buffer.first_task,
-                     .last = lasts ? end : buffer.last_task});
+    BufferLife life{.buffer = b, .bytes = buffer_bytes(blueprint, sizes, b), .first = end, .last = end};
+    if (buffer.first_task != kNone) life.first = arena ? of_buffer[b].first : of_task[buffer.first_task].first;
+    if (!lasts) life.last = arena ? of_buffer[b].last : of_task[buffer.last_task].last;
+    lives.push_back(life);
   }
   return lives;
 }
 
-// The first task at which most bytes live, without its buffers.
-LivePeak peak_of(const std::vector<BufferLife>& lives, int64_t tasks) {
-  std::vector<int64_t> change(static_cast<size_t>(tasks) + 2, 0);  // of the live bytes, before each task
+// The first step at which most bytes live, as `task`, without its buffers.
+LivePeak peak_of(const std::vector<BufferLife>& lives, int64_t steps) {
+  std::vector<int64_t> change(static_cast<size_t>(steps) + 2, 0);  // of the live bytes, before each step
   for (const BufferLife& life : lives) {
     change[static_cast<size_t>(life.first)] += life.bytes;
     change[static_cast<size_t>(life.last) + 1] -= life.bytes;
   }
   LivePeak peak;
   int64_t live = 0;
-  for (int64_t task = 0; task <= tasks; ++task) {
-    live += change[static_cast<size_t>(task)];
-    if (live > peak.bytes) peak = {.task = static_cast<int32_t>(task), .bytes = live, .buffers = {}};
+  for (int64_t step = 0; step <= steps; ++step) {
+    live += change[static_cast<size_t>(step)];
+    if (live > peak.bytes) peak = {.task = static_cast<int32_t>(step), .bytes = live, .buffers = {}};
   }
   return peak;
 }
@@ -94,20 +107,26 @@ std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& s
 
 int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes) {
   return peak_of(lives_of(blueprint, sizes, [](const program::Buffer& b) { return b.cls != BufferClass::kArena; }),
-                 std::ssize(blueprint.program->tasks))
+                 count_steps(blueprint))
       .bytes;
 }
 
 std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes) {
-  return lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
+  std::vector<BufferLife> lives = lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
+  for (BufferLife& life : lives) {
+    life.first = task_at(blueprint, life.first);
+    life.last = task_at(blueprint, life.last);
+  }
+  return lives;
 }
 
 LivePeak live_peak_of(const Blueprint& blueprint, const Sizes& sizes) {
-  const std::vector<BufferLife> lives = lives_of(blueprint, sizes);
-  LivePeak peak = peak_of(lives, std::ssize(blueprint.program->tasks));
+  const std::vector<BufferLife> lives = lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
+  LivePeak peak = peak_of(lives, count_steps(blueprint));
   for (const BufferLife& life : lives)
     if (life.first <= peak.task && peak.task <= life.last) peak.buffers.push_back({life.buffer, life.bytes});
   std::ranges::stable_sort(peak.buffers, std::greater(), &LiveBuffer::bytes);
+  if (peak.task != kNone) peak.task = task_at(blueprint, peak.task);
   return peak;
 }
 

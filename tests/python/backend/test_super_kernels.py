@@ -87,6 +87,23 @@ def test_scopes_are_told_apart_by_name():
     assert len(names) == 6 and not any("super" in name for name in names[2:])
 
 
+def test_intermediate_results_take_memory_in_turn():
+    def deep(x):
+        with super_kernel("deep"):
+            for _ in range(12):
+                x = layer(x)
+        return x
+
+    merged, plain = both(deep, torch.randn(512, 16))
+    assert task_names(merged) == ["super_kernel.deep"] and len(plain.tasks) > 12
+    assert merged.memory["live_bytes"] == plain.memory["live_bytes"]
+    npugraph.poison_freed_memory()
+    try:
+        both(deep, torch.randn(512, 16))
+    finally:
+        npugraph.poison_freed_memory(False)
+
+
 def test_sizes_may_be_symbols():
     fn = compile_ex(block, options={"super_kernel_optimize": True}, dynamic=True)
     with torch.no_grad():

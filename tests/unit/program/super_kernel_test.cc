@@ -106,5 +106,25 @@ TEST(SuperKernel, RefusesWhatIsNone) {
   EXPECT_THROW(parts_of(with(9, TensorRef{0})), UserError);  // of another part
 }
 
+TEST(SuperKernel, IsAStepForEachOfItsParts) {
+  Program program;
+  program.buffers.resize(6, {.first_task = 1, .last_task = 1});
+  program.buffers[0].first_task = 0;
+  program.buffers[3].last_task = 2;
+  program.buffers[4].first_task = program.buffers[4].last_task = 2;
+  program.buffers[5].first_task = program.buffers[5].last_task = kNone;
+  program.buffers[0].last_task = 2;  // returned
+  program.tasks = {copy(0, 0), super_kernel(parts(), "block", 0), copy(3, 4)};
+  const Steps steps = steps_of(program);
+  const auto pairs = [](const std::vector<Lifetime>& lives) {
+    std::vector<std::pair<int32_t, int32_t>> out;
+    for (const Lifetime& life : lives) out.emplace_back(life.first, life.last);
+    return out;
+  };
+  using Pairs = std::vector<std::pair<int32_t, int32_t>>;
+  EXPECT_EQ(pairs(steps.of_task), (Pairs{{0, 0}, {1, 3}, {4, 4}}));
+  EXPECT_EQ(pairs(steps.of_buffer), (Pairs{{0, 4}, {1, 2}, {2, 3}, {3, 4}, {4, 4}, {-1, -1}}));
+}
+
 }  // namespace
 }  // namespace npugraph::program
