@@ -10,10 +10,12 @@ import dataclasses
 import functools
 import os
 import sys
+import traceback
 from typing import Any
 
 from torch import fx
 from torch._dynamo.exc import ShortenTraceback
+from torch._dynamo.utils import counters
 from torch._ops import OpOverload, OpOverloadPacket
 
 from npugraph.fx.importer import frames_of
@@ -66,16 +68,17 @@ def check_scopes(gm: fx.GraphModule) -> None:
     if found is None:
         return
     reason = getattr(gm, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break:
-        raise ScopeError(f"{found}: it is left open", first_useful_frame=None)
-    why = reason.reason.strip().splitlines()[0]
-    frame = reason.user_stack[-1] if reason.user_stack else None
-    where = f" at {frame.filename}:{frame.lineno} in {frame.name}" if frame else ""
-    raise ScopeError(
-        f"{found}, because of a graph break{where}: {why}. Move that out of the scope; torch.compile(fullgraph=True) "
-        "shows it in full.",
-        first_useful_frame=None,
-    )
+    if reason is not None and reason.graph_break:
+        frame = reason.user_stack[-1] if reason.user_stack else None
+        where = f" at {frame.filename}:{frame.lineno} in {frame.name}" if frame else ""
+        why = f", because of a graph break{where}: {reason.reason.strip().splitlines()[0]}"
+    elif not any(_is_users(file) for mark in _marks(gm.graph) for file, _, _ in frames_of(mark)):
+        why = f"; its block{_running()} is not compiled, because of a graph break: {_last_break()}"
+    else:
+        why = ": it is left open"
+        raise ScopeError(found + why, first_useful_frame=None)
+    advice = "Move that out of the scope; torch.compile(fullgraph=True) shows it in full."
+    raise ScopeError(f"{found}{why}. {advice}", first_useful_frame=None)
 
 
 def strict_scopes(graph: fx.Graph) -> set[str]:
@@ -108,10 +111,24 @@ def _words(kind: _Kind, label: Any) -> str:
 
 def _at(node: fx.Node) -> str:
     """The user's line: the innermost one outside of the packages that have the marks."""
-    homes = [os.path.dirname(sys.modules[name].__file__) for name in ("npugraph", "torch_npu") if name in sys.modules]
-    frames = frames_of(node)
-    own = [frame for frame in frames if not any(frame[0].startswith(home + os.sep) for home in homes)] or frames
-    if not own:
-        return ""
-    file, line, function = own[-1]
-    return f" at {file}:{line} in {function}"
+    own = [frame for frame in frames_of(node) if _is_users(frame[0])]
+    return " at {}:{} in {}".format(*own[-1]) if own else ""
+
+
+def _is_users(file: str) -> bool:
+    homes = [sys.modules[name].__file__ for name in ("npugraph", "torch", "torch_npu") if name in sys.modules]
+    return not any(file.startswith(os.path.dirname(home) + os.sep) for home in homes)
+
+
+def _running() -> str:
+    """The user's line that runs now."""
+    stack = traceback.walk_stack(sys._getframe())
+    own = next(((frame, line) for frame, line in stack if _is_users(frame.f_code.co_filename)), None)
+    return f" at {own[0].f_code.co_filename}:{own[1]} in {own[0].f_code.co_name}" if own else ""
+
+
+def _last_break() -> str:
+    """Why Dynamo last gave up on a frame: what it is, and the sentence that explains it."""
+    texts = list(counters["unimplemented"]) or ["Dynamo says no more"]
+    lines = [line.strip().removeprefix("Explanation: ") for line in texts[-1].strip().splitlines()]
+    return ": ".join(line.rstrip(".") for line in lines[:2])

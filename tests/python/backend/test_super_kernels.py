@@ -104,6 +104,21 @@ def test_intermediate_results_take_memory_in_turn():
         npugraph.poison_freed_memory(False)
 
 
+def test_training_has_super_kernels_too():
+    weights = torch.randn(16, 16, requires_grad=True)
+
+    def fn(x):
+        with super_kernel("block"):
+            return torch.softmax(torch.relu(x @ weights) + 1, -1) * x
+
+    x = torch.randn(4, 16)
+    merged = compile_ex(fn, options={"super_kernel_optimize": True})
+    (gradient,) = torch.autograd.grad(merged(x).square().sum(), weights)
+    (want,) = torch.autograd.grad(fn(x).square().sum(), weights)
+    torch.testing.assert_close(gradient, want)
+    assert task_names(npugraph.artifacts()[0]) == ["super_kernel.block"]
+
+
 def test_sizes_may_be_symbols():
     fn = compile_ex(block, options={"super_kernel_optimize": True}, dynamic=True)
     with torch.no_grad():
@@ -198,6 +213,22 @@ def test_a_graph_break_inside_of_a_scope_is_an_error_that_names_it():
     message = (
         r"super kernel scope 'open' begins at .*test_super_kernels.py:\d+ in fn, and does not end in this graph, "
         r"because of a graph break at .*test_super_kernels.py:\d+ in fn: .*. Move that out of the scope"
+    )
+    with torch.no_grad(), pytest.raises(RuntimeError, match=message):
+        torch.compile(fn, backend="npugraph_ex")(torch.randn(4, 16))
+
+
+@pytest.mark.feature("4.15")
+def test_a_graph_break_in_the_block_of_a_scope_is_an_error_that_names_it():
+    def fn(x):
+        with super_kernel("block"):
+            x = layer(x)
+            print(end="")
+        return x
+
+    message = (
+        r"super kernel scope 'block' begins, and does not end in this graph; its block at .*test_super_kernels.py:\d+ "
+        r"in fn is not compiled, because of a graph break: Failed to trace builtin operator: .* `print` .* Move that out"
     )
     with torch.no_grad(), pytest.raises(RuntimeError, match=message):
         torch.compile(fn, backend="npugraph_ex")(torch.randn(4, 16))
