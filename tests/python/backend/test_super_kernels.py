@@ -227,8 +227,8 @@ def test_a_graph_break_in_the_block_of_a_scope_is_an_error_that_names_it():
         return x
 
     message = (
-        r"super kernel scope 'block' begins, and does not end in this graph; its block at .*test_super_kernels.py:\d+ "
-        r"in fn is not compiled, because of a graph break: Failed to trace builtin operator: .* `print` .* Move that out"
+        r"super kernel scope 'block' begins, and does not end in this graph; its block at .*super_kernels.py:\d+ in "
+        r"fn is not compiled, because of a graph break: Failed to trace builtin operator: .* `print` .* Move that out"
     )
     with torch.no_grad(), pytest.raises(RuntimeError, match=message):
         torch.compile(fn, backend="npugraph_ex")(torch.randn(4, 16))
