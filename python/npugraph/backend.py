@@ -28,7 +28,6 @@ from npugraph.artifact import Artifact, Owners, registry
 from npugraph.debug.compiles import Compiles
 from npugraph.error_notes import add_note
 from npugraph.forget import forget_compiles
-from npugraph.fx import traceable
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
@@ -225,6 +224,8 @@ if "BREAK_GRAPH_OP_LIST" in os.environ:
 
     graph_breaks.install()
 if torch.distributed.is_available():
+    from npugraph.fx import traceable
+
     traceable.install()
 
 

@@ -53,6 +53,7 @@ Task wait_for(const Task& begin) {
   wait.stream = begin.stream;
   wait.origin = begin.origin;
   wait.source = begin.source;
+  wait.reason = begin.reason;
   return wait;
 }
 

@@ -12,6 +12,8 @@ import torch
 from torch import fx
 from torch.fx.graph import _custom_builtins
 
+from npugraph.fx.collectives import is_collective
+
 _INDENT = "    "
 
 _ATTACH = """
@@ -95,6 +97,8 @@ class _Writer:
         code = gm.graph.python_code("self", verbose=True, include_stride=True, include_device=True)
         for global_name, value in code.globals.items():
             self.imports[global_name] = _import_line(global_name, value)
+        if any(is_collective(node.target) for node in gm.graph.nodes):
+            self.imports["npugraph.collectives"] = "import npugraph.collectives"
         attached = [self._attach(gm, target, name) for target in _attributes(gm.graph)]
         init = [f"{_INDENT}def __init__(self):", f"{_INDENT * 2}super().__init__()", *attached]
         body = "\n".join(f"{_INDENT}{line}" if line.strip() else "" for line in code.src.strip().splitlines())

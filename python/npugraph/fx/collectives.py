@@ -40,6 +40,14 @@ def finish_collectives(gm: fx.GraphModule, *, of_gradients: bool) -> fx.GraphMod
     return gm
 
 
+def is_collective(target: Any) -> bool:
+    """Whether a call communicates with other processes."""
+    namespace = getattr(target, "namespace", None)
+    if namespace == "npugraph":
+        return any(argument.name == "ranks" for argument in target._schema.arguments)
+    return namespace in (_NAMESPACE, "_c10d_functional_autograd", "c10d")
+
+
 def _finish(node: fx.Node) -> None:
     call = _REWRITES.get(node.target._schema.name.removeprefix(f"{_NAMESPACE}::"))
     arguments = _arguments(node)

@@ -11,6 +11,8 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
+from npugraph.fx.collectives import is_collective
+
 MISSING = object()  # a value that nobody knows
 
 
@@ -36,7 +38,7 @@ def run_nodes(
 
 def is_local(node: fx.Node) -> bool:
     """Whether a call asks nothing of other processes."""
-    return getattr(node.target, "namespace", None) not in ("_c10d_functional", "_c10d_functional_autograd", "c10d")
+    return not is_collective(node.target)
 
 
 def is_repeatable(node: fx.Node) -> bool:

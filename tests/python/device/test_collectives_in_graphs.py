@@ -75,6 +75,7 @@ def check_functional(device: str) -> None:
     names = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "wait"]
     assert operators() == {f"npugraph.{name}" for name in names}
     artifact = npugraph.artifacts()[-1]
+    assert "2x npugraph.all_reduce: communicates with other processes" in artifact.explain()
     torch.testing.assert_close(artifact.to_fx()(x), tuple(function(x)))
 
 
