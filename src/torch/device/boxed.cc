@@ -15,6 +15,7 @@
 #include "torch/device/cpu_call.h"
 #include "torch/device/streams.h"
 #include "torch/npu/generator.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::device {
 
@@ -92,22 +93,25 @@ BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_
 }
 
 void BoxedKernel::pass_tensors(CpuCall& call, const Tensors& argument, IValue& value, Held& held) const {
-  held.push_back(value);
+  held.push_back(std::move(value));
+  const IValue& given = held.back();
   auto pass = [&](const at::Tensor& tensor) {
     return argument.written ? call.write(tensor) : call.read(tensor, argument.may_be_cpu);
   };
-  if (value.isTensor()) {
-    value = pass(value.toTensor());
-  } else if (value.isTensorList()) {
+  if (given.isTensor()) {
+    value = pass(given.toTensor());
+  } else if (given.isTensorList()) {
     c10::List<at::Tensor> out;
-    out.reserve(value.toListRef().size());
-    for (const IValue& element : value.toListRef()) out.push_back(pass(element.toTensor()));
+    out.reserve(given.toListRef().size());
+    for (const IValue& element : given.toListRef()) out.push_back(pass(element.toTensor()));
     value = std::move(out);
-  } else if (value.isList()) {
+  } else if (given.isList()) {
     c10::List<std::optional<at::Tensor>> out;
-    for (const IValue& element : value.toListRef())
+    for (const IValue& element : given.toListRef())
       out.push_back(element.isNone() ? std::nullopt : std::make_optional(pass(element.toTensor())));
     value = std::move(out);
+  } else {
+    value = given;
   }
   held.push_back(value);
 }
@@ -153,6 +157,10 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
   call.finish();
   IValue* results = stack->data() + (stack->size() - returns_);
   for (size_t index = 0; index < returns_; ++index) return_tensors(call, results[index]);
+  for (size_t index = 0; index < held.size(); index += 2) {
+    IValue& alias = held[index + 1];
+    if (alias.isTensor() && !alias.is(held[index])) reuse_alias(std::move(alias).toTensor());
+  }
 }
 
 // Of the first tensor on npu among the arguments, which a call of the operator runs on.
@@ -193,10 +201,12 @@ void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) 
   call_boxed(op, keys, stack);
 }
 
-// Their composite kernels ask for the device's type, and know only torch's own.
+// Their composite kernels ask for the device's type, and know only torch's own; those of scans call several operators, each of
+// which would go to the CPU by itself.
 constexpr std::string_view kBoxedThoughComposite[] = {
     "aten::convolution", "aten::convolution_backward", "aten::_convolution",   "aten::_lazy_clone",
-    "aten::mode",        "aten::_conj_physical",       "aten::conj_physical_",
+    "aten::mode",        "aten::_conj_physical",       "aten::conj_physical_", "aten::cummax",
+    "aten::cummin",      "aten::logcumsumexp",
 };
 
 bool is_boxed(const OperatorHandle& op) {

@@ -120,13 +120,14 @@ void CpuCall::take_over(const Argument& argument) {
 void CpuCall::finish() {
   finished_ = true;
   std::exception_ptr out_of_memory;  // of the device; every argument must let go of memory that is gone
-  for (const Argument& argument : arguments_) {
+  for (Argument& argument : arguments_) {
     if (!argument.written.defined()) continue;
     try {
       take_over(argument);
     } catch (const c10::OutOfMemoryError&) {
       out_of_memory = std::current_exception();
     }
+    argument.written.reset();
   }
   if (out_of_memory) std::rethrow_exception(out_of_memory);
 }

@@ -15,7 +15,9 @@
 #include "torch/capture/registry.h"
 #include "torch/device/boxed.h"
 #include "torch/device/cpu_call.h"
+#include "torch/device/index_list.h"
 #include "torch/npu/generator.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::device {
 
@@ -27,18 +29,30 @@ struct Passed {
   T get() { return std::forward<T>(value); }
 };
 
+// An alias that is given back when the call is over.
+class Alias {
+ public:
+  explicit Alias(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+  Alias(Alias&&) = default;
+  ~Alias() { npu::reuse_alias(std::move(tensor_)); }
+  at::Tensor& get() { return tensor_; }
+
+ private:
+  at::Tensor tensor_;
+};
+
 template <>
 struct Passed<const at::Tensor&> {
-  at::Tensor value;
+  Alias value;
   Passed(CpuCall& call, const at::Tensor& argument) : value(call.read(argument)) {}
-  const at::Tensor& get() { return value; }
+  const at::Tensor& get() { return value.get(); }
 };
 
 template <>
 struct Passed<at::Tensor&> {
-  at::Tensor value;
+  Alias value;
   Passed(CpuCall& call, at::Tensor& argument) : value(call.write(argument)) {}
-  at::Tensor& get() { return value; }
+  at::Tensor& get() { return value.get(); }
 };
 
 template <>
@@ -47,42 +61,53 @@ struct Passed<const std::optional<at::Tensor>&> {
   Passed(CpuCall& call, const std::optional<at::Tensor>& argument) {
     if (argument.has_value()) value = call.read(*argument);
   }
+  Passed(Passed&&) = default;
+  ~Passed() {
+    if (value.has_value()) npu::reuse_alias(*std::move(value));
+  }
   const std::optional<at::Tensor>& get() { return value; }
 };
 
-inline std::vector<at::Tensor> read_all(CpuCall& call, const at::ITensorListRef& arguments) {
-  std::vector<at::Tensor> tensors;
-  tensors.reserve(arguments.size());
-  for (const at::Tensor& tensor : arguments) tensors.push_back(call.read(tensor));
-  return tensors;
-}
+class Aliases {
+ public:
+  Aliases(CpuCall& call, const at::ITensorListRef& arguments) {
+    tensors_.reserve(arguments.size());
+    for (const at::Tensor& tensor : arguments) tensors_.push_back(call.read(tensor));
+  }
+  Aliases(Aliases&&) = default;
+  ~Aliases() {
+    for (at::Tensor& tensor : tensors_) npu::reuse_alias(std::move(tensor));
+  }
+  at::TensorList get() const { return tensors_; }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
 
 template <>
 struct Passed<const at::ITensorListRef&> {
-  std::vector<at::Tensor> tensors;
+  Aliases aliases;
   at::ITensorListRef value;
-  Passed(CpuCall& call, const at::ITensorListRef& argument)
-      : tensors(read_all(call, argument)), value(at::TensorList(tensors)) {}
+  Passed(CpuCall& call, const at::ITensorListRef& argument) : aliases(call, argument), value(aliases.get()) {}
   const at::ITensorListRef& get() { return value; }
 };
 
 template <>
 struct Passed<at::TensorList> {
-  std::vector<at::Tensor> tensors;
-  Passed(CpuCall& call, at::TensorList argument) : tensors(read_all(call, argument)) {}
-  at::TensorList get() { return tensors; }
+  Aliases value;
+  Passed(CpuCall& call, at::TensorList argument) : value(call, argument) {}
+  at::TensorList get() { return value.get(); }
 };
 
 // Indices: they may stay on the host.
 template <>
-struct Passed<const c10::List<std::optional<at::Tensor>>&> {
-  c10::List<std::optional<at::Tensor>> value;
-  Passed(CpuCall& call, const c10::List<std::optional<at::Tensor>>& argument) {
-    value.reserve(argument.size());
+struct Passed<const IndexList&> {
+  ReusedIndexList value;
+  Passed(CpuCall& call, const IndexList& argument) {
     for (const std::optional<at::Tensor>& element : argument)
-      value.push_back(element.has_value() ? std::make_optional(call.read(*element, true)) : std::nullopt);
+      value.list().push_back(element.has_value() ? std::make_optional(call.read(*element, true)) : std::nullopt);
   }
-  const c10::List<std::optional<at::Tensor>>& get() { return value; }
+  const IndexList& get() { return value.list(); }
 };
 
 inline at::Tensor returned(CpuCall& call, at::Tensor value) { return call.result(std::move(value)); }

@@ -10,15 +10,69 @@ namespace npugraph::npu {
 
 using c10::TensorImpl;
 
+namespace {
+
+using Impl = c10::intrusive_ptr<TensorImpl>;
+
+// Aliases of one thread without storage, all made of tensors with the keys `npu`. With other sizes, another type and another
+// storage they are those of any tensor with these keys.
+struct SpareAliases {
+  static constexpr size_t kMost = 32;
+
+  c10::DispatchKeySet npu, cpu;
+  c10::SmallVector<Impl, 8> impls;
+};
+
+// None when the thread ends, and its objects that go after this one still call operators.
+SpareAliases* spare_aliases() {
+  thread_local bool is_gone = false;
+  struct Owned : SpareAliases {
+    ~Owned() { is_gone = true; }
+  };
+  thread_local Owned out;
+  return is_gone ? nullptr : &out;
+}
+
+Impl new_alias(const TensorImpl& source, c10::Storage storage) {
+  auto out = c10::make_intrusive<TensorImpl>(TensorImpl::VIEW, std::move(storage), source.key_set(), source.dtype());
+  out->_change_backend_component_keys(c10::kCPU);
+  return out;
+}
+
+Impl spare_or_new_alias(const TensorImpl& source, c10::Storage storage) {
+  SpareAliases* spare = spare_aliases();
+  if (spare == nullptr) return new_alias(source, std::move(storage));
+  if (spare->npu == source.key_set() && !spare->impls.empty()) [[likely]] {
+    Impl out = spare->impls.pop_back_val();
+    out->set_storage_and_dtype(std::move(storage), source.dtype());
+    return out;
+  }
+  if (spare->npu != source.key_set()) spare->impls.clear();
+  Impl out = new_alias(source, std::move(storage));
+  spare->npu = source.key_set();
+  spare->cpu = out->key_set();
+  return out;
+}
+
+}  // namespace
+
 at::Tensor cpu_alias(const at::Tensor& npu) {
   const TensorImpl* source = npu.unsafeGetTensorImpl();
   c10::StorageImpl* twin = twin_of(source->unsafe_storage().unsafeGetStorageImpl());
-  auto impl = c10::make_intrusive<TensorImpl>(TensorImpl::VIEW,
-                                              c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)),
-                                              source->key_set(), source->dtype());
-  impl->_change_backend_component_keys(c10::kCPU);
+  Impl impl = spare_or_new_alias(*source, c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)));
   impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
   return at::Tensor(std::move(impl));
+}
+
+void reuse_alias(at::Tensor alias) {
+  if (!alias.defined()) return;
+  Impl impl = alias.unsafeReleaseIntrusivePtr();
+  SpareAliases* spare = spare_aliases();
+  if (spare == nullptr || !impl.is_uniquely_owned() || impl->key_set() != spare->cpu ||
+      spare->impls.size() == SpareAliases::kMost)
+    return;
+  impl->release_resources();
+  spare->impls.push_back(std::move(impl));
 }
 
 void move_into(TensorImpl& cpu, c10::Storage storage) {

@@ -12,6 +12,9 @@ inline bool is_npu(const at::Tensor& tensor) { return tensor.device().type() == 
 
 // A CPU tensor over the twin of an npu tensor, with its sizes, strides, and conjugate and negative bits.
 at::Tensor cpu_alias(const at::Tensor& npu);
+// Takes back what cpu_alias gave and is no longer needed, so that the thread's next alias costs less. Nothing happens to a
+// tensor that somebody else holds, too.
+void reuse_alias(at::Tensor alias);
 
 // Moves a CPU tensor into `storage`, an npu storage over the same memory.
 void move_into(c10::TensorImpl& cpu, c10::Storage storage);
