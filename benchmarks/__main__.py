@@ -32,6 +32,7 @@ from benchmarks import (
     report,
     sides,
     smollm2_decode,
+    two_streams,
     warm_start,
 )
 from benchmarks.harness import Request, Result
@@ -52,6 +53,7 @@ BENCHMARKS = {
         memory,
         kv_cache,
         lifecycle,
+        two_streams,
         npu_eager,
         import_time,
         pass_time,

@@ -15,6 +15,7 @@ from benchmarks import (
     npu_eager,
     pass_time,
     peers,
+    two_streams,
     warm_start,
 )
 from benchmarks.bar_kinds import Bar, DifferenceBar, EachBar, FigureBar, GeneratedBar, GeometricBar, RegretBar, ShareBar
@@ -25,6 +26,7 @@ BARS = (
     Bar("replay_overhead", "1 task", limit=1.0, side="runtime", other="allowed"),
     Bar("replay_overhead", "1000 tasks", limit=1.0, side="runtime", other="allowed"),
     RegretBar("cost_model_regret", mean=1.05, worst=1.5),
+    Bar("two_streams", "small products", limit=0.60, side=two_streams.TWO, other=two_streams.ONE),
     Bar("call_overhead", "mlp64", limit=1.15),
     DifferenceBar("call_overhead", "mlp64", 1.5e-6),
     Bar("call_overhead", "decoder28", limit=1 / 5),

@@ -36,6 +36,8 @@ from npugraph.fx.pipeline import CustomPassError, Notes, has_joint_rules, run_jo
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
+from npugraph.fx.sections import Section, mark_sections
+from npugraph.fx.streams import has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
 from npugraph.options import CompilerConfig, disabled_passes, parse
@@ -178,6 +180,8 @@ def _compile(
     decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]],
 ) -> Callable[..., Any]:
     compile_ = _Compile(gm, example_inputs, config)
+    if has_streams(gm):
+        mark_streams(gm)
     try:
         if decompositions:
             raise NotRecorded("decompositions")
@@ -296,7 +300,9 @@ class _Compile:
             run = _labelled("fx_run_eagerly", gm.forward)
             return run if route is Route.RECORDED else make_boxed_func(run)
         with _disable_current_modes():
+            self.sections(gm, route)  # for passes that ask whether nodes belong together
             notes = run_passes(gm, self.config, observer)
+            self.sections(gm, route)  # passes may have left scopes that do not pair
         if route is Route.FORWARD:
             notes.stages = self.joint_notes.stages | notes.stages
             notes.replacements[:0] = self.joint_notes.replacements
@@ -308,7 +314,7 @@ class _Compile:
             with _disable_current_modes():
                 gm = finish_collectives(expand(prepare(gm)), of_gradients=route is Route.BACKWARD)
                 released = self.derive_from_weights(gm, inputs)
-                imported = import_graph(gm, name, inputs)
+                imported = import_graph(gm, name, inputs, self.sections(gm, route))
                 front_end = [
                     (route.front_end, (entered - self.started) * 1e3),
                     ("fx", (passed - entered) * 1e3),
@@ -350,6 +356,10 @@ class _Compile:
             return run
         boxed = _with_objects(run, imported)
         return (lambda *args: boxed(list(args))) if route is Route.RECORDED else boxed
+
+    def sections(self, gm: fx.GraphModule, route: Route) -> list[Section] | None:
+        """Of graphs for inference: the parts of a graph for training are not in the order of the program."""
+        return None if route.training else mark_sections(gm)
 
     def add_dumps(self, gm: fx.GraphModule) -> None:
         from npugraph.fx.tensor_dumps import add_dumps

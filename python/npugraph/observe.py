@@ -15,8 +15,9 @@ def task_log() -> Iterator[list[Any]]:
     """Records every launch of a task inside the ``with``, also one that fails; the list is filled when it ends.
 
     Each record: sequence, artifact, instance, task, name, kind, mode ("eager", "capture", "replay"), stream, workers
-    (thread ids, 0 is the caller), begin_ns and end_ns (monotonic). Reserved, and empty as long as streams run one after
-    the other: limits, scopes, waits.
+    (thread ids, 0 is the caller), begin_ns and end_ns (monotonic), limits (pairs "cube_core_num", "vector_core_num" and
+    workers, where a limit is in force) and waits (tasks of other streams whose events it waited for). Streams are
+    numbered in the order of their first use, from 0, the one on which the graph is called. Reserved and empty: scopes.
     """
     records: list[Any] = []
     _C.task_log_start()

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 
 # Marks of the graph, which compute nothing. Those of torch.npu, which take a name alone, mean the same.
@@ -42,3 +45,25 @@ class super_kernel:
 
     def __exit__(self, *exception: object) -> None:
         torch.ops.npugraph_ex.super_kernel_scope_end(self.scope)
+
+
+@contextlib.contextmanager
+def deterministic(level: int) -> Iterator[None]:
+    """How far results must repeat, as ``torch.npu.set_deterministic_level`` says, until the block ends. Graphs of compiled
+    functions break where it begins and ends: with ``fullgraph=True`` they cannot hold one. Raises ValueError for another
+    level, RuntimeError without torch_npu."""
+    before = _set_level(level)
+    try:
+        yield
+    finally:
+        _set_level(before)
+
+
+@torch.compiler.disable
+def _set_level(level: int) -> int:
+    """What it was."""
+    if not hasattr(torch, "npu"):
+        raise RuntimeError("npugraph_ex.scope.deterministic is for the npu device, and torch_npu is not installed")
+    before = torch.npu.get_deterministic_level()
+    torch.npu.set_deterministic_level(level)
+    return before

@@ -33,6 +33,8 @@ Importer::Importer(std::string name, ir::OpResolver& ops) : ops_(ops) { graph_.n
 
 void Importer::add_symbol(ir::Symbol symbol) { graph_.symbols.push_back(std::move(symbol)); }
 
+void Importer::set_sections(std::vector<ir::Section> sections) { graph_.sections = std::move(sections); }
+
 void Importer::remember(ir::ValueId id, const TensorDescription& tensor, int32_t input) {
   places_.resize(graph_.num_values());
   if (const auto* type = std::get_if<ir::TensorType>(&tensor.type)) {
@@ -127,7 +129,7 @@ Importer::Values Importer::add_shared(const NodeDescription& node, const ir::Nod
     strided.args = {TensorRef{shared[i]}, type.sizes, type.strides, None{}};
     if (!offset.is_int(0)) strided.args.back() = result.storage_offset;
     strided.views = {{offset}};
-    strided.stream = node.stream;
+    strided.section = node.section;
     strided.origin = built.origin;
     const auto added = append(std::move(strided), {.name = node.name, .results = {result}});
     values.push_back(added->front());
@@ -192,7 +194,7 @@ Importer::Values Importer::add_node(const NodeDescription& node) {
   built.results.resize(node.results.size(), ir::kNone);
   built.defines = node.defines;
   built.callable = node.callable;
-  built.stream = node.stream;
+  built.section = node.section;
   built.origin = {node.name, node.source};
   const bool is_view = op->is(Trait::kView) && op->in_table;
   if (!is_view && std::ranges::any_of(ir::shared_operands(built), [](ir::ValueId id) { return id != ir::kNone; })) {

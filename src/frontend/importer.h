@@ -32,7 +32,7 @@ struct NodeDescription {
   std::vector<ir::SymbolDef> defines;
   int32_t callable = ir::kNone;      // of a Python node; then `schema` names it and args are its operands
   bool counts_from_storage = false;  // a Python node that may name places of its operands' storages
-  int32_t stream = 0;
+  int32_t section = 0;               // of the graph
 };
 
 class Importer {
@@ -42,6 +42,8 @@ class Importer {
   Importer(std::string name, ir::OpResolver& ops);
 
   void add_symbol(ir::Symbol symbol);
+  // In place of the one section that every graph has.
+  void set_sections(std::vector<ir::Section> sections);
   // The row of an operator: that of the table, or one made from its schema.
   const ir::Op& op_for(const std::string& schema, ir::Traits traits);
   ir::ValueId add_input(const TensorDescription& tensor, std::string name, ir::InputKind kind, std::string source);

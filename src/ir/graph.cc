@@ -222,6 +222,11 @@ std::vector<ValueId> shared_operands(const Node& node) {
   return shared;
 }
 
+bool Graph::has_streams() const {
+  return std::any_of(sections.begin(), sections.end(),
+                     [&](const Section& section) { return section.stream != sections.front().stream; });
+}
+
 Uses find_uses(const Graph& graph) {
   Uses uses;
   uses.users.resize(graph.num_values());

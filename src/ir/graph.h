@@ -10,6 +10,8 @@
 //   alias letter of a written argument *is* that argument afterwards (same memory, same view).
 // - Scalars are expressions, not values. A symbol comes from the graph's inputs or is defined by a node (`item`, `nonzero`).
 // - Random and side-effecting nodes keep their order among themselves.
+// - Where there are several streams, a node runs beside those that its section (below) does not come after, whatever `order`
+//   says: values that it shares with them have to be ordered by sections. Passes take nodes out of no section.
 //
 // Not thread-safe; a Graph belongs to one thread at a time.
 #pragma once
@@ -25,6 +27,7 @@
 
 #include "ir/op.h"
 #include "tensor/attr.h"
+#include "tensor/core_limits.h"
 
 namespace npugraph::ir {
 
@@ -93,12 +96,22 @@ struct Node {
   std::vector<View> views;  // one per result when op is a view
   std::vector<SymbolDef> defines;
   int32_t callable = kNone;  // Trait::kOpaque: which callable of the host
-  int32_t stream = 0;
+  int32_t section = 0;       // Graph::sections
   Origin origin;
   bool dead = false;
 };
 
 enum class InputKind : uint8_t { kUser, kParameter, kBuffer, kStatic };
+
+// A stretch of one stream between two events. Its nodes run in the order of the graph, and the sections of one stream one after
+// the other, as they are numbered. Sections of other streams come before only as far as `after` leads there. The graph begins
+// before all sections and ends when all are done.
+struct Section {
+  int32_t stream = 0;
+  std::vector<int32_t> after;  // earlier sections
+  CoreLimits limits;           // of each of its tasks
+  bool operator==(const Section&) const = default;
+};
 
 // A graph input: a tensor value, or a scalar symbol.
 struct Input {
@@ -143,6 +156,7 @@ class Graph {
   std::vector<Input> inputs;
   std::vector<Constant> constants;
   std::vector<Output> outputs;
+  std::vector<Section> sections = {Section{}};
 
   Graph() = default;
   Graph(const Graph&) = default;  // a deep copy; rows, constant bytes and expressions are shared
@@ -184,6 +198,8 @@ class Graph {
 
   bool is_input(ValueId id) const;
   bool is_constant(ValueId id) const;
+  // Whether sections are of different streams.
+  bool has_streams() const;
 
  private:
   std::string unique_name(std::string_view wish);

@@ -4,6 +4,8 @@
 //   npugraph.graph 1 @forward {
 //     symbol s0 : int [2, 1024]
 //     op "my::op(Tensor x, int n) -> Tensor" traits(may_throw)         // rows that the table does not know
+//     section 0 stream(0)                                             // Graph::sections; left out where 0 is all
+//     section 1 stream(1) after(0) limits(1, 2)                         // of cube and vector cores
 //     input %x : f32[s0, 64]{64, 1} user "L['x']"
 //     input s0 : int user "s0"
 //     input %cache : f32[1, 8]{8, 1} static "L['cache']" at(s1)          // Input::storage_offset
@@ -12,7 +14,7 @@
 //     %t : f32[64, 64]{1, 64} = aten.t(%w) view(0) @ "t" "model.py:12 in forward"
 //     %a, %b : f32[4]{1}, f32[4]{1} = aten.split.Tensor(%x, 4, 0) view(0; 4)
 //     %n : i64[u0, 2]{2, 1} = aten.nonzero(%m) defines(u0 = result 0 dim 0)
-//     aten._assert_async(%m) stream(1)
+//     aten._assert_async(%m) section(1)
 //     %p : opaque "sparse_coo f32[4, 4]" = aten.to_sparse(%x)
 //     %q, none : f32[4]{1}, none = my.pair(%a)                          // an undefined result
 //     %r : f32[4]{1} = higher_order.cond(%a) callable(0)

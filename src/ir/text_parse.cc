@@ -70,6 +70,8 @@ class Parser {
       parse_symbol();
     } else if (lexer_.accept("op")) {
       parse_operator();
+    } else if (lexer_.accept("section")) {
+      parse_section();
     } else if (lexer_.accept("input")) {
       parse_input();
     } else if (lexer_.accept("const")) {
@@ -78,6 +80,30 @@ class Parser {
       parse_node();
     }
     return false;
+  }
+
+  void parse_section() {
+    const Token at = lexer_.peek();
+    if (num_sections_ == 0) graph_.sections.clear();
+    if (parse_number("the number of a section") != num_sections_) lexer_.fail_at(at, cat("expected ", num_sections_));
+    ++num_sections_;
+    Section section;
+    if (lexer_.accept("stream")) section.stream = parse_number_in_parentheses("the number of a stream");
+    if (lexer_.accept("after")) {
+      lexer_.expect("(");
+      do {
+        section.after.push_back(parse_number("the number of a section"));
+      } while (lexer_.accept(","));
+      lexer_.expect(")");
+    }
+    if (lexer_.accept("limits")) {
+      lexer_.expect("(");
+      section.limits.cube = parse_number("a number of workers");
+      lexer_.expect(",");
+      section.limits.vector = parse_number("a number of workers");
+      lexer_.expect(")");
+    }
+    graph_.sections.push_back(std::move(section));
   }
 
   // Symbols
@@ -399,7 +425,7 @@ class Parser {
       lexer_.expect(")");
     }
     if (lexer_.accept("callable")) node.callable = parse_number_in_parentheses("the number of a callable");
-    if (lexer_.accept("stream")) node.stream = parse_number_in_parentheses("the number of a stream");
+    if (lexer_.accept("section")) node.section = parse_number_in_parentheses("the number of a section");
     if (lexer_.accept("@")) {
       node.origin.node = lexer_.expect_string("the FX node as a string");
       if (lexer_.peek().kind == TokenKind::kString) node.origin.source = lexer_.next().text;
@@ -437,7 +463,8 @@ class Parser {
   OpResolver& ops_;
   ParseContext context_;
   Graph graph_;
-  Token statement_;  // first token of the statement that is being read
+  int32_t num_sections_ = 0;  // declared so far
+  Token statement_;           // first token of the statement that is being read
   std::unordered_map<std::string, ValueId> values_;
   std::unordered_map<std::string, ScalarKind> symbols_;
   std::vector<std::string> pending_;  // symbols of this statement that nothing declared so far

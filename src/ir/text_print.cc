@@ -46,6 +46,7 @@ class Printer {
     out_.append(is_plain_name(graph_.name) ? graph_.name : quote(graph_.name)).append(" {\n");
     for (const Symbol& symbol : graph_.symbols) write_symbol(symbol);
     write_operators();
+    write_sections();
     for (const Input& input : graph_.inputs) write_input(input);
     for (const Constant& constant : graph_.constants) write_constant(constant);
     for (const NodeId id : graph_.order()) {
@@ -96,6 +97,20 @@ class Printer {
         separator = ", ";
       }
       out_ += ")\n";
+    }
+  }
+
+  // The one section that every graph has goes without saying.
+  void write_sections() {
+    if (graph_.sections == std::vector{Section{}}) return;
+    for (size_t i = 0; i < graph_.sections.size(); ++i) {
+      const Section& section = graph_.sections[i];
+      out_ += cat("  section ", i, " stream(", section.stream, ")");
+      for (size_t k = 0; k < section.after.size(); ++k) out_ += cat(k == 0 ? " after(" : ", ", section.after[k]);
+      if (!section.after.empty()) out_ += ')';
+      const auto& [cube, vector] = section.limits;
+      if (section.limits != CoreLimits{}) out_ += cat(" limits(", cube, ", ", vector, ")");
+      out_ += '\n';
     }
   }
 
@@ -193,7 +208,7 @@ class Printer {
     if (!node.views.empty()) write_views(node);
     if (!node.defines.empty()) write_defines(node);
     if (node.callable != kNone) out_.append(" callable(").append(std::to_string(node.callable)).append(")");
-    if (node.stream != 0) out_.append(" stream(").append(std::to_string(node.stream)).append(")");
+    if (node.section != 0) out_.append(" section(").append(std::to_string(node.section)).append(")");
     if (!node.origin.node.empty() || !node.origin.source.empty()) {
       out_.append(" @ ").append(quote(node.origin.node));
       if (!node.origin.source.empty()) out_.append(" ").append(quote(node.origin.source));

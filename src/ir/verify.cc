@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
+#include "ir/section_order.h"
 #include "ir/text.h"
 #include "ir/text_parts.h"
 
@@ -63,6 +65,7 @@ class Verifier {
   explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.num_values(), false) {}
 
   std::string verify() {
+    check_sections();
     check_symbols();
     check_inputs();
     check_constants();
@@ -95,6 +98,31 @@ class Verifier {
       if (id >= 0 && id < graph_.num_values()) return cat("%", graph_.value(id).name, " = ", node_->op->name, ": ");
     }
     return cat(node_->op->name, ": ");
+  }
+
+  void check_sections() {
+    const auto count = static_cast<int32_t>(graph_.sections.size());
+    if (count == 0) fail("no section");
+    for (int32_t id = 0; id < count; ++id) {
+      const Section& section = graph_.sections[id];
+      if (section.stream < 0) fail("section ", id, " is of stream ", section.stream);
+      if (section.limits.cube < 0 || section.limits.vector < 0) fail("section ", id, " has a limit below 0");
+      for (const int32_t other : section.after) {
+        if (other < 0 || other >= id) fail("section ", id, " is after ", other);
+      }
+    }
+    if (!error_.empty() || !graph_.has_streams()) return;
+    section_order_.emplace(graph_.sections);
+    closed_.assign(count, false);
+  }
+
+  // A replay takes tasks in the order of the graph, and so must meet all that a node waits for before it.
+  void check_section_order(const Node& node) {
+    if (!section_order_ || !node.views.empty()) return;
+    if (closed_[node.section]) return fail("section ", node.section, " goes on behind one that is after it");
+    for (int32_t other = 0; other < node.section; ++other) {
+      if (section_order_->precedes(other, node.section)) closed_[other] = true;
+    }
   }
 
   // Symbols that nodes define become known where they are defined; the others are known from the start.
@@ -201,7 +229,9 @@ class Verifier {
     check_defined_sizes(node);
     if (node.op->is(Trait::kOpaque) != (node.callable != kNone))
       fail("an opaque operator, and no other, has a callable");
-    if (node.stream < 0) fail("stream ", node.stream);
+    if (node.section < 0 || node.section >= static_cast<int32_t>(graph_.sections.size()))
+      return fail("section ", node.section, " is not declared");
+    check_section_order(node);
     node_ = nullptr;
   }
 
@@ -308,6 +338,8 @@ class Verifier {
   };
 
   const Graph& graph_;
+  std::optional<SectionOrder> section_order_;  // where there are streams
+  std::vector<bool> closed_;                   // per section: one has begun that is after it
   std::vector<bool> defined_;
   std::unordered_map<std::string, SymbolState> symbols_;
   std::unordered_set<std::string_view> names_;

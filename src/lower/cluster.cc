@@ -350,6 +350,7 @@ bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& clu
   const auto& type = graph_.value(view).tensor();
   const auto& sums = graph_.value(result).tensor();
   if (type.sizes != cluster.space || !lies_as_summed(graph_.node(product), type, sums, cluster.lanes)) return false;
+  if (graph_.node(product).section != graph_.node(cluster.anchor()).section) return false;
   if (legality_.is_overwritten(product, cluster.anchor())) return false;
   for (const ir::ValueId name : aliases_.members(aliases_.root(result))) {
     if (uses_.output_uses[name] > 0) return false;

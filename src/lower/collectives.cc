@@ -59,11 +59,12 @@ Task wait_for(const Task& begin) {
 
 std::vector<Task> Waits::due(const program::Program& program, const Task& next) {
   if (waits_.empty()) return {};
-  if (has_effects(program, next)) return rest();
+  const bool all = has_effects(program, next);
   const auto rest =
-      std::stable_partition(waits_.begin(), waits_.end(), [&](const Task& wait) { return touches(next, wait); });
+      std::stable_partition(waits_.begin(), waits_.end(), [&](const Task& wait) { return all || touches(next, wait); });
   std::vector<Task> due(std::move_iterator(waits_.begin()), std::move_iterator(rest));
   waits_.erase(waits_.begin(), rest);
+  for (Task& wait : due) wait.stream = next.stream;  // what stands there comes after what was begun
   return due;
 }
 

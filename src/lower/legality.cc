@@ -61,6 +61,7 @@ const char* Legality::objection(const std::vector<ir::NodeId>& nodes, ir::NodeId
   if (!can_write(at, nodes)) return "what it writes is read elsewhere in the loop";
   const char* reason = nullptr;
   for (const ir::NodeId member : nodes) {
+    if (graph_.node(member).section != graph_.node(at).section) reason = "an event of their streams stands between";
     if (is_read_early(member, nodes, at)) reason = "something else reads the result before";
     if (is_overwritten(member, at)) reason = "what is read is written in between";
     if (fails_late(member, nodes, at)) reason = "a failure would come too late";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes may run later than they stand: nobody reads or writes in between what would move, and nothing fails in another
-// order. Internal to lower/. What it is made of must outlive it.
+// Which nodes may run later than they stand: nobody reads or writes in between what would move, nothing fails in another
+// order, and no event stands in between. Internal to lower/. What it is made of must outlive it.
 #pragma once
 
 #include <vector>

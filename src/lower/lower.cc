@@ -17,6 +17,7 @@
 #include "lower/merge_products.h"
 #include "lower/moved.h"
 #include "lower/quant.h"
+#include "lower/sections.h"
 #include "lower/streaming.h"
 #include "lower/terms.h"
 
@@ -84,6 +85,9 @@ class Lowering {
     }
     for (Task& wait : waits_.rest()) program_.tasks.push_back(std::move(wait));
     notes_.resize(program_.tasks.size());
+    std::vector<ir::NodeId> nodes;
+    for (const TaskNote& note : notes_) nodes.push_back(note.node);
+    resolve_sections(program_, graph_, nodes);
     for (const ir::Output& output : graph_.outputs) program_.outputs.push_back(lower_output(output));
     std::vector<LeftApart> left_apart;
     for (const Conflict& conflict : decisions_.conflicts()) {
@@ -182,7 +186,7 @@ Task Lowering::start_task(const ir::Node& node) const {
   task.name = node.op->name;
   task.schema = node.op->schema.text;
   task.args = node.args;
-  task.stream = node.stream;
+  task.stream = node.section;  // until resolve_sections
   task.origin = node.origin.node;
   task.source = node.origin.source;
   return task;

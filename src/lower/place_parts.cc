@@ -154,7 +154,7 @@ void PartPlaces::place(ir::NodeId cat, Part& part) {
   places_.emplace(aliases_.root(part.value), Place{host(graph_.node(cat).results[0]), part});
 }
 
-// Null when nothing but the nodes up to the concatenation, on its stream, touches the memory, which a task can be given, and
+// Null when nothing but the nodes up to the concatenation, in its section, touches the memory, which a task can be given, and
 // which is a window of the concatenation to all of them.
 const char* PartPlaces::find_obstacle(ir::NodeId cat, const Part& part) const {
   const ir::ValueId root = aliases_.root(part.value);
@@ -162,7 +162,8 @@ const char* PartPlaces::find_obstacle(ir::NodeId cat, const Part& part) const {
   if (def == ir::kNone) return "it is an input or a constant";
   if (last_use_[root] != uses_.position[cat]) return "it is used later, too";
   if (places_.contains(root)) return "its memory stands in a concatenation already";
-  if (graph_.node(def).stream != graph_.node(cat).stream) return "it is computed in another stream";
+  if (graph_.node(def).section != graph_.node(cat).section)
+    return "it is computed in another stream, or on the other side of an event";
   if (!writes_into_(graph_.node(def))) return "its operator writes into no memory that it is given";
   return fits(part, root) ? nullptr : "its elements or its alignment would be others there";
 }
@@ -174,7 +175,7 @@ bool PartPlaces::fits(const Part& part, ir::ValueId root) const {
   if (!same && !is_indifferent(graph_, graph_.node(def))) return false;
   const auto allowed = [&](ir::NodeId user) {
     const ir::Node& node = graph_.node(user);
-    return !node.views.empty() || (node.stream == graph_.node(def).stream && (same || is_indifferent(graph_, node)));
+    return !node.views.empty() || (node.section == graph_.node(def).section && (same || is_indifferent(graph_, node)));
   };
   const auto& members = aliases_.members(root);
   return std::all_of(members.begin(), members.end(), [&](ir::ValueId id) {

@@ -42,6 +42,7 @@ class Merging {
     for (program::Symbol& symbol : program_.symbols) {
       if (symbol.task != program::kNone) symbol.task = moved_to_[symbol.task];
     }
+    for (Task& task : program_.tasks) move_waits(task);
     return std::move(results_);
   }
 
@@ -63,10 +64,12 @@ class Merging {
       ++scope->left;
       scope->cuts.push_back(cat(task.name, task.source.empty() ? "" : " at ", task.source));
     }
-    const bool continues = joins && !run_.empty() && run_scope_ == scope->scope && run_.front().stream == task.stream;
+    const bool continues = joins && !run_.empty() && run_scope_ == scope->scope && run_.front().stream == task.stream &&
+                           run_.front().limits == task.limits;
     if (!continues) finish_run();
     if (!joins) return keep(i);
     run_scope_ = scope->scope;
+    moved_to_[i] = static_cast<int32_t>(made_.size());
     run_.push_back(std::move(task));
     run_notes_.push_back(notes_[i]);
   }
@@ -80,6 +83,14 @@ class Merging {
   ScopeResult& result_of(const std::string& scope) {
     const auto found = std::ranges::find(results_, scope, &ScopeResult::scope);
     return found != results_.end() ? *found : results_.emplace_back(ScopeResult{.scope = scope});
+  }
+
+  // Parts of one task wait for the same one.
+  void move_waits(Task& task) const {
+    for (int32_t& other : task.waits) other = moved_to_[other];
+    std::ranges::sort(task.waits);
+    const auto repeated = std::ranges::unique(task.waits);
+    task.waits.erase(repeated.begin(), repeated.end());
   }
 
   void keep(size_t i) {
@@ -108,7 +119,7 @@ class Merging {
   program::Program& program_;
   std::vector<TaskNote>& notes_;
   const MergeOptions options_;
-  std::vector<int32_t> moved_to_;  // per task that may define symbols
+  std::vector<int32_t> moved_to_;  // per task that is no mark
   std::vector<std::string> open_;  // scopes, the innermost last
   std::string run_scope_;
   std::vector<Task> run_;

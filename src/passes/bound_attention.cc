@@ -136,7 +136,7 @@ class Bounder {
     const auto* dropout = std::get_if<Expr>(&argument(node, "dropout_p"));
     if (dropout == nullptr || !dropout->is_constant() || dropout->value().as_float() != 0) return false;
     const Expr no = Expr::constant(Scalar::of_bool(false));
-    ir::Node attention{.op = row("npugraph.attention"), .stream = node.stream, .origin = node.origin};
+    ir::Node attention{.op = row("npugraph.attention"), .section = node.section, .origin = node.origin};
     attention.args = {
         argument(node, "query"), argument(node, "key"), argument(node, "value"), None{}, None{}, None{}, None{}, no, no,
         argument(node, "scale")};

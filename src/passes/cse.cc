@@ -79,7 +79,7 @@ class Numbering {
     const ir::Node& b = graph_.node(later);
     if (a.op != b.op || !have_equal_arguments(a, b) || a.results.size() != b.results.size()) return false;
     const bool is_view = is_free_view(b);
-    if (!is_view && (a.stream != b.stream || is_any_operand_written_since(earlier, b))) return false;
+    if (!is_view && (a.section != b.section || is_any_operand_written_since(earlier, b))) return false;
     if (is_view && a.views != b.views) return false;
     for (size_t i = 0; i < a.results.size(); ++i) {
       if (!can_merge_results(a.results[i], b.results[i], is_view)) return false;

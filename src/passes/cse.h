@@ -5,7 +5,7 @@
 //   %b = aten.add.Tensor(%y, %x)             ->    %m = aten.mul.Tensor(%a, %a)
 //   %m = aten.mul.Tensor(%a, %b)
 //
-// Two nodes are equal when operator, arguments and stream agree (the stream of a view does not matter, operands of
+// Two nodes are equal when operator, arguments and section agree (the section of a view does not matter, operands of
 // commutative operators of one type may be exchanged), and no operand was written between them. Numbers memory by alias
 // root: a write anywhere in a memory separates the reads around it.
 //

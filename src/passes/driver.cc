@@ -37,8 +37,9 @@ std::vector<PassRecord> run_passes(ir::Graph& graph, const std::vector<Pass>& pi
   for (const Pass& pass : pipeline) {
     const bool disabled =
         std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
-    records.push_back(disabled ? PassRecord{.name = pass.name, .disabled = true}
-                               : run_pass(graph, pass, context, options.verify));
+    const bool runs = !disabled && (pass.keeps_sections || !graph.has_streams());
+    records.push_back(runs ? run_pass(graph, pass, context, options.verify)
+                           : PassRecord{.name = pass.name, .disabled = disabled});
     if (options.after) options.after(pass, graph, records.back());
   }
   return records;

@@ -38,7 +38,7 @@ class Fuser {
 
   bool fuse(ir::NodeId id) {
     const auto parts = find_parts(id);
-    if (!parts || !fits(*parts, id)) return false;
+    if (!parts || !fits(*parts, id) || graph_.node(parts->scores).section != graph_.node(id).section) return false;
     return replace(*parts, id);
   }
 
@@ -215,7 +215,7 @@ class Fuser {
     }
     const Attr mask = parts.mask == ir::kNone ? Attr(None{}) : Attr(TensorRef{parts.mask});
     const auto flag = [](bool value) { return Expr::constant(Scalar::of_bool(value)); };
-    ir::Node attention{.op = row("npugraph.attention"), .stream = last.stream, .origin = last.origin};
+    ir::Node attention{.op = row("npugraph.attention"), .section = last.section, .origin = last.origin};
     attention.args = {
         TensorRef{q}, TensorRef{k}, TensorRef{v}, mask,       None{},
         None{},       None{},       flag(false),  flag(true), Expr::constant(Scalar::of_float(parts.scale))};

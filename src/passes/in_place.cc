@@ -107,10 +107,10 @@ ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Rep
 
   const ir::TensorType& type = form.part;
   ir::Node view{.op = form.twin, .args = std::move(form.args), .views = {{form.offset}}};
-  view.stream = graph.node(id).stream;
+  view.section = graph.node(id).section;
   view.origin = graph.node(id).origin;
   const ir::Op* copy_op = row("aten.copy_");
-  ir::Node copy{.op = copy_op, .stream = view.stream, .origin = view.origin};
+  ir::Node copy{.op = copy_op, .section = view.section, .origin = view.origin};
   const ir::NodeId view_id = graph.insert_before(id, std::move(view), {type}, name + ".part");
   copy.args = {TensorRef{graph.node(view_id).results[0]}, TensorRef{form.source},
                copy_op->schema.args[2].default_value};

@@ -10,8 +10,6 @@
 namespace npugraph::passes {
 namespace {
 
-constexpr int32_t kMixedStreams = -1;
-
 bool may_fail(const ir::Op& op) {
   return op.is(ir::Trait::kMayThrow) || op.is(ir::Trait::kOpaque) || op.is(ir::Trait::kSideEffect);
 }
@@ -47,14 +45,13 @@ MemoryTrace::MemoryTrace(const ir::Graph& graph)
       parent_(graph.num_values()),
       fresh_(graph.num_values(), false),
       fills_parent_(graph.num_values(), false),
-      stream_(graph.num_values(), 0),
       accesses_(graph.num_values()) {
+  if (graph.has_streams()) order_.emplace(graph.sections);
   for (ir::ValueId id = 0; id < graph.num_values(); ++id) {
     parent_[id] = id;
     const ir::NodeId def = graph.value(id).def;
     if (def == ir::kNone) continue;
     fresh_[id] = !graph.node(def).op->is(ir::Trait::kOpaque);
-    stream_[id] = graph.node(def).stream;
   }
   const auto& order = graph.order();
   for (size_t i = 0; i < order.size(); ++i) {
@@ -76,7 +73,6 @@ void MemoryTrace::add_accesses(int32_t position, ir::NodeId id) {
     const ir::ValueId root = aliases_.root(operand);
     const bool write = std::find(written.begin(), written.end(), operand) != written.end();
     accesses_[root].push_back({position, id, operand, write});
-    if (stream_[root] != node.stream) stream_[root] = kMixedStreams;
   }
 }
 
@@ -103,7 +99,19 @@ bool MemoryTrace::is_whole(ir::ValueId id) const {
   return part.dtype == whole.dtype && numel(part.sizes) == numel(whole.sizes);
 }
 
-bool MemoryTrace::is_only_on(ir::ValueId id, int32_t stream) const { return stream_[root(id)] == stream; }
+bool MemoryTrace::is_done(ir::NodeId earlier, ir::NodeId later) const {
+  return !order_ || order_->reaches(graph_.node(earlier).section, graph_.node(later).section);
+}
+
+bool MemoryTrace::is_settled(ir::ValueId id, ir::NodeId before) const {
+  if (!order_) return true;
+  const ir::NodeId def = graph_.value(root(id)).def;
+  if (def != ir::kNone && !is_done(def, before)) return false;
+  const auto all = accesses(id);
+  return std::all_of(all.begin(), all.end(), [&](const Access& access) {
+    return access.position >= position(before) || is_done(access.node, before);
+  });
+}
 
 bool MemoryTrace::is_accessed(ir::ValueId id, int32_t after, int32_t before, Kind kind) const {
   return first_access(id, after, kind) < before;
@@ -141,7 +149,6 @@ void MemoryTrace::unite(ir::ValueId into, ir::ValueId from) {
   if (into == from) return;
   fills_parent_[from] = is_all;
   parent_[from] = into;
-  if (stream_[into] != stream_[from]) stream_[into] = kMixedStreams;
   auto& all = accesses_[into];
   auto& added = accesses_[from];
   if (added.empty()) return;
@@ -160,6 +167,10 @@ bool can_share(const MemoryTrace& trace, ir::ValueId source, ir::ValueId result,
     return false;
   }
   const int32_t source_write = trace.first_access(source, position, Kind::kWrite);
+  // Who reads one of the two may run beside who writes the other.
+  if (trace.has_streams() && (source_write != MemoryTrace::kNever ||
+                              trace.first_access(result, position, Kind::kWrite) != MemoryTrace::kNever))
+    return false;
   if (source_write != MemoryTrace::kNever &&
       trace.is_accessed(result, source_write - 1, MemoryTrace::kNever, Kind::kAny)) {
     return false;

@@ -8,11 +8,13 @@
 // overlap.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "ir/alias.h"
 #include "ir/graph.h"
+#include "ir/section_order.h"
 
 namespace npugraph::passes {
 
@@ -45,8 +47,12 @@ class MemoryTrace {
   bool is_returned(ir::ValueId id) const;
   // Whether `id` certainly names every element of its memory, after unite().
   bool is_whole(ir::ValueId id) const;
-  // Whether all nodes that make or touch the memory of `id` run on this stream.
-  bool is_only_on(ir::ValueId id, int32_t stream) const;
+  // Whether all nodes before the node `before` that make or touch the memory of `id` are done when it runs, which in graphs of
+  // several streams is for sections to say.
+  bool is_settled(ir::ValueId id, ir::NodeId before) const;
+  // The same of two nodes in program order.
+  bool is_done(ir::NodeId earlier, ir::NodeId later) const;
+  bool has_streams() const { return order_.has_value(); }
 
   // All accesses to the memory of `id`, in program order.
   std::span<const Access> accesses(ir::ValueId id) const { return accesses_[root(id)]; }
@@ -76,7 +82,7 @@ class MemoryTrace {
   std::vector<ir::ValueId> parent_;            // of roots, by unite()
   std::vector<bool> fresh_;                    // per root
   std::vector<bool> fills_parent_;             // per root: it is all of the memory that it was united with
-  std::vector<int32_t> stream_;                // per root: the one stream, or kMixedStreams
+  std::optional<ir::SectionOrder> order_;      // where there are streams
   std::vector<std::vector<Access>> accesses_;  // per root
 };
 

@@ -48,6 +48,9 @@ struct Pass {
   const char* name;  // also its switch: disable_passes=("cse",)
   PassFn run;
   const char* summary;  // one sentence
+  // Leaves work where it is ordered: false for passes that carry it from one section to another, or read memory later than
+  // before. Those run on graphs of one stream only.
+  bool keeps_sections = true;
 };
 
 struct PassRecord {

@@ -27,25 +27,27 @@ namespace npugraph::passes {
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
-      {"bound_attention", bound_attention, "tells attention from positions which keys a query sees"},
+      {"bound_attention", bound_attention, "tells attention from positions which keys a query sees", false},
       {"canonicalise", canonicalise, "gives what means the same one spelling"},
       {"cse", cse, "computes equal things once"},
       {"dce", dce, "removes what nobody can notice"},
       {"detach_creations", detach_creations, "lets tensors of one number read nothing"},
-      {"drop_head_copies", drop_head_copies, "lets attention read heads where products leave them"},
-      {"expand_batch_norm", expand_batch_norm, "computes factors and summands of channels for batch normalisations"},
+      {"drop_head_copies", drop_head_copies, "lets attention read heads where products leave them", false},
+      {"expand_batch_norm", expand_batch_norm, "computes factors and summands of channels for batch normalisations",
+       false},
       {"fold_constants", fold_constants, "computes at compile time what does not depend on the inputs"},
-      {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves"},
-      {"fold_dequantised", fold_dequantised, "lets products read the codes of weights that are dequantised for them"},
-      {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are"},
+      {"fold_conversions", fold_conversions, "lets products and quotients convert their operands themselves", false},
+      {"fold_dequantised", fold_dequantised, "lets products read the codes of weights that are dequantised for them",
+       false},
+      {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are", false},
       {"fuse_attention", fuse_attention, "puts attention in the place of products with a softmax between them"},
-      {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is there"},
-      {"recompute_parts", recompute_parts, "computes again what a concatenation would copy"},
+      {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is there", false},
+      {"recompute_parts", recompute_parts, "computes again what a concatenation would copy", false},
       {"reinplace_inputs", reinplace_inputs, "gives mutated inputs back their in-place operators"},
       {"reinplace_intermediates", reinplace_intermediates, "lets operators write into operands that die with them"},
       {"remove_copies", remove_copies, "removes copies that nobody can tell from the original"},
-      {"sink_cat", sink_cat, "computes in the parts of a concatenation what would be computed of the whole"},
-      {"straighten", straighten, "keeps rows in order in chains of elementwise operators that are read so"},
+      {"sink_cat", sink_cat, "computes in the parts of a concatenation what would be computed of the whole", false},
+      {"straighten", straighten, "keeps rows in order in chains of elementwise operators that are read so", false},
   };
   return passes;
 }

@@ -61,7 +61,9 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   const int32_t copied = trace.position(sink.copy);
   if (trace.root(form.target) != trace.root(sink.destination)) return "the new value is not computed from the old one";
   if (!lands_on_destination(trace, graph, sink, form)) return "the new value has other strides or other elements";
-  if (graph.node(sink.producer).stream != graph.node(sink.copy).stream) return "written on another stream";
+  if (!trace.is_done(sink.producer, sink.copy)) return "copied on another stream, with no event between";
+  if (!trace.is_settled(form.target, sink.producer))
+    return "the old value is used on another stream, with no event between";
   if (!operands_permit(trace, graph, sink.producer, form)) return "another operand overlaps what is written";
   if (trace.is_accessed(form.target, computed, copied, Kind::kAny)) return "the old value is used after the write";
   if (trace.is_returned(sink.result)) return "the new value is returned as well";

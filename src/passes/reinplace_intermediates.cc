@@ -10,7 +10,7 @@ namespace {
 
 // Whether the memory that `form` would overwrite dies with node `id`, and its result may be there.
 bool dies_here(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form) {
-  if (!trace.is_fresh(form.target) || !trace.is_only_on(form.target, graph.node(id).stream)) return false;
+  if (!trace.is_fresh(form.target) || !trace.is_settled(form.target, id)) return false;
   if (trace.is_returned(graph.node(id).results[0]) && !trace.is_whole(form.target)) return false;
   const bool is_read_later =
       trace.is_accessed(form.target, trace.position(id), MemoryTrace::kNever, MemoryTrace::Kind::kAny);

@@ -11,7 +11,7 @@
 // handle.
 //
 // Requires: nothing. Run it before reinplace_inputs.
-// Guarantees: the written memory is fresh, has exactly the type of the result, lives on the node's stream alone, and no
+// Guarantees: the written memory is fresh, has exactly the type of the result, is used by nothing that may run beside the node, and no
 // later node and no output reads what was overwritten; what the graph returns is all of its memory. The node keeps its
 // place.
 // Must not: write inputs, constants or results of opaque callables; touch random operators.

@@ -64,7 +64,7 @@ const ir::Op* row(std::string_view name) { return &ops::require(name); }
 namespace {
 
 ir::ValueId insert(ir::Graph& graph, ir::NodeId before, ir::Node node, const ir::Type& made, std::string name) {
-  node.stream = graph.node(before).stream;
+  node.section = graph.node(before).section;
   node.origin = graph.node(before).origin;
   return graph.node(graph.insert_before(before, std::move(node), {made}, std::move(name))).results[0];
 }

@@ -44,7 +44,7 @@ std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::
 // The operator `name`; it must be in the table.
 const ir::Op* row(std::string_view name);
 
-// Adds a node before `before`, on its stream and with its origin, for one result that is no view.
+// Adds a node before `before`, in its section and with its origin, for one result that is no view.
 ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,
                           const ir::TensorType& made, std::string name);
 // The same where the operator's rules tell the type and, of a view, the

@@ -39,6 +39,13 @@ bool is_all_copied(const MemoryTrace& trace, const WorkingCopy& working, ir::Val
          });
 }
 
+// The node that writes the copy first, at `position`; `copy` where none does.
+ir::NodeId node_at(const MemoryTrace& trace, const WorkingCopy& working, int32_t position, ir::NodeId copy) {
+  const auto accesses = trace.accesses(working.result);
+  const auto found = std::ranges::find(accesses, position, &MemoryTrace::Access::position);
+  return found == accesses.end() ? copy : found->node;
+}
+
 }  // namespace
 
 const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, const WorkingCopy& working, ir::NodeId copy,
@@ -47,13 +54,17 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   const int32_t copied = trace.position(copy);
   const int32_t written = std::min(trace.first_access(result, trace.position(clone), Kind::kWrite), copied);
   if (!is_all_copied(trace, working, as_value(argument(graph.node(copy), "src")))) return "only a part is copied back";
-  if (!trace.is_only_on(result, graph.node(copy).stream)) return "written on another stream";
+  if (!trace.is_settled(result, copy)) return "copied on another stream, with no event between";
+  if (!trace.is_settled(original, node_at(trace, working, written, copy)))
+    return "the old value is used on another stream, with no event between";
   if (trace.is_accessed(original, trace.position(clone), written, Kind::kWrite)) return "the old value is overwritten";
   if (trace.is_accessed(original, written - 1, copied, Kind::kAny)) return "the old value is used after the write";
   if (trace.is_returned(result)) return "the new value is returned as well";
   if (trace.is_accessed(result, copied, kNever, Kind::kWrite)) return "the new value is overwritten later";
   const int32_t next_write = trace.first_access(original, copied, Kind::kWrite);
-  if (next_write != kNever && trace.is_accessed(result, next_write - 1, kNever, Kind::kAny)) {
+  // Where there are several streams, whoever reads behind the copy may run beside that write.
+  const int32_t overwritten = trace.has_streams() ? copied : next_write - 1;
+  if (next_write != kNever && trace.is_accessed(result, overwritten, kNever, Kind::kAny)) {
     return "the new value is read after the next write";
   }
   if (!may_move && trace.may_fail_between(written, copied)) return "an operator before the write may fail";

@@ -49,6 +49,11 @@ bool same_elements(const Operand& a, const Operand& b) {
   return size_of(a.dtype) == size_of(b.dtype) && a.byte_offset == b.byte_offset && folded(a) == folded(b);
 }
 
+bool has_streams(const Program& program) {
+  return std::ranges::any_of(program.tasks,
+                             [&](const Task& task) { return task.stream != program.tasks.front().stream; });
+}
+
 std::vector<int32_t> defining_tasks(const Program& program) {
   std::unordered_map<std::string_view, int32_t> task_of;
   for (const Symbol& symbol : program.symbols) task_of.emplace(symbol.name, symbol.task);

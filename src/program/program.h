@@ -4,6 +4,8 @@
 //
 // Rules, checked by verify():
 // - Tasks are in program order. What a task reads and writes is declared by its operands; order and safety derive from that.
+// - Tasks of one stream run in program order; tasks of different streams may run at once, but for Task::waits. Memory is shared
+//   only by buffers all of whose tasks are ordered.
 // - Views are not tasks: an operand is a strided window into a buffer.
 // - Symbols come from inputs, or are defined by a task. A segment ends after a task that defines a symbol. What a task uses
 //   is known before it runs; only the heap buffers that it allocates itself may have sizes that it defines.
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "tensor/attr.h"
+#include "tensor/core_limits.h"
 
 namespace npugraph::program {
 
@@ -56,7 +59,7 @@ struct Buffer {
   // that it is given. Set by plan() for buffers that it moves out of the arena.
   bool preallocated = false;
   // Filled by plan(): index of the first and the last task that touches it; kNone when no task does. An output's life ends
-  // with the Program.
+  // with the Program. With several streams a life ends with the last task that may run before all that touch it are done.
   int32_t first_task = kNone;
   int32_t last_task = kNone;
 };
@@ -127,6 +130,9 @@ struct Task {
   std::vector<Share> may_share;
   int32_t callable = kNone;  // kPython: which callable of the host
   int32_t stream = 0;
+  // Earlier tasks of other streams that it waits for, ascending. Those of its own stream come before it anyway.
+  std::vector<int32_t> waits;
+  CoreLimits limits;
   std::string origin;  // FX node
   std::string source;  // "file.py:12 in forward"
   std::string reason;  // why it is not generated code; empty when it is
@@ -194,6 +200,9 @@ struct Program {
  private:
   std::unordered_map<Expr, int32_t, ExprHash> expr_index_;
 };
+
+// Whether tasks are of several streams.
+bool has_streams(const Program& program);
 
 // Per expression: the last of the tasks that define its symbols; kNone when it follows from the inputs alone.
 std::vector<int32_t> defining_tasks(const Program& program);

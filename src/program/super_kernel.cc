@@ -113,7 +113,10 @@ bool can_be_part(const Task& task) {
 }
 
 Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t workers) {
-  Task merged{.kind = TaskKind::kSuperKernel, .name = cat("super_kernel.", scope), .stream = parts.front().stream};
+  Task merged{.kind = TaskKind::kSuperKernel,
+              .name = cat("super_kernel.", scope),
+              .stream = parts.front().stream,
+              .limits = parts.front().limits};
   std::vector<std::string> kinds, names, origins, sources;
   std::vector<Expr> counts;
   std::vector<Attr> args;
@@ -134,6 +137,7 @@ Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t w
       if (keeps_share(places, p, part.operands[share.written], part.operands[share.read]))
         merged.may_share.push_back({share.written + first, share.read + first});
     }
+    merged.waits.insert(merged.waits.end(), part.waits.begin(), part.waits.end());
     merged.operands.insert(merged.operands.end(), part.operands.begin(), part.operands.end());
     merged.scalars.insert(merged.scalars.end(), part.scalars.begin(), part.scalars.end());
     if (!part.origin.empty()) merged.origin += cat(merged.origin.empty() ? "" : ", ", part.origin);
@@ -184,12 +188,13 @@ Steps steps_of(const Program& program) {
     }
     steps.of_task.push_back({.first = begin, .last = now - 1});
   }
-  // One that is returned lives on.
+  // One that is returned lives on, and so does one that tasks of other streams may run beside.
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     if (buffer.last_task == kNone) continue;
     const auto touches = [&](const Operand& operand) { return operand.buffer == static_cast<int32_t>(b); };
-    if (std::ranges::none_of(program.tasks[buffer.last_task].operands, touches)) steps.of_buffer[b].last = now - 1;
+    if (std::ranges::none_of(program.tasks[buffer.last_task].operands, touches))
+      steps.of_buffer[b].last = steps.of_task[buffer.last_task].last;
   }
   return steps;
 }

@@ -278,6 +278,14 @@ void Parser::parse_task() {
                                            "kernel, aten, python, collective, loop, matmul, attention or convolution");
   task.name = lexer_.expect_string("the task's name");
   if (lexer_.accept("stream")) task.stream = parenthesised_number("a stream");
+  if (lexer_.accept("waits")) list([&] { task.waits.push_back(number("a task's number")); });
+  if (lexer_.accept("limits")) {
+    lexer_.expect("(");
+    task.limits.cube = number("a number of workers");
+    lexer_.expect(",");
+    task.limits.vector = number("a number of workers");
+    lexer_.expect(")");
+  }
   if (lexer_.accept("callable")) task.callable = parenthesised_number("a callable");
   lexer_.expect("{");
   while (!lexer_.accept("}")) {

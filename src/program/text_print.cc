@@ -141,6 +141,8 @@ void Printer::print_task(size_t index) {
   const Task& task = program_.tasks[index];
   add("  task ", index, " ", name_in(kTaskKindNames, task.kind), " ", quote(task.name));
   if (task.stream != 0) add(" stream(", task.stream, ")");
+  put_clause("waits", task.waits, [&](int32_t other) { add(other); });
+  if (task.limits != CoreLimits{}) add(" limits(", task.limits.cube, ", ", task.limits.vector, ")");
   if (task.callable != kNone) add(" callable(", task.callable, ")");
   add(" {\n");
   for (const Operand& operand : task.operands) {

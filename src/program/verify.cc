@@ -257,6 +257,11 @@ void StructureVerifier::check_task(int32_t index) {
   at("task", index);
   if (task.name.empty()) fail("has no name");
   if (task.stream < 0) fail("stream ", task.stream);
+  if (task.limits.cube < 0 || task.limits.vector < 0) fail("has a limit below 0");
+  for (const int32_t other : task.waits) {
+    if (other < 0 || other >= index) fail("waits for task ", other);
+    if (program_.tasks[other].stream == task.stream) fail("waits for task ", other, ", which is of its own stream");
+  }
   if ((task.kind == TaskKind::kPython) != (task.callable >= 0)) fail("Python tasks have a callable, and no others");
   for (int32_t i = 0; i < count(task.operands); ++i) {
     place_ = cat("task ", index, ", operand ", i);

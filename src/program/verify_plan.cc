@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "program/task_order.h"
 #include "program/verifier.h"
 
 namespace npugraph::program {
@@ -11,6 +14,7 @@ class PlanVerifier : Verifier {
   void check() {
     check_segments();
     check_lives();
+    check_lanes();
     check_releases();
     check_mutated();
   }
@@ -18,6 +22,7 @@ class PlanVerifier : Verifier {
  private:
   void check_segments();
   void check_lives();
+  void check_lanes();
   void check_releases();
   void check_mutated();
   std::vector<bool> returned_buffers() const;
@@ -70,6 +75,31 @@ void PlanVerifier::check_lives() {
         fail("uses heap buffer ", operand.buffer, " before a task has written it");
       }
       touched[operand.buffer] = true;
+    }
+  }
+}
+
+// Memory that is used again after a life has ended is free by then, whichever stream was faster.
+void PlanVerifier::check_lanes() {
+  if (!has_streams(program_)) return;
+  const TaskOrder order(program_);
+  const auto touches = order.last_touches();
+  for (int32_t b = 0; b < count(program_.buffers); ++b) {
+    at("buffer", b);
+    const Buffer& buffer = program_.buffers[b];
+    if (buffer.first_task == kNone || touches[b].empty()) continue;
+    const bool released = buffer.cls == BufferClass::kHeap;
+    const int32_t end = released ? order.first_after(touches[b]) : order.last_beside(touches[b]);
+    if (buffer.last_task < std::min(end, count(program_.tasks) - 1))
+      fail("its life ends with task ", buffer.last_task, ", and task ", end, " runs beside those that touch it");
+  }
+  for (int32_t t = 0; t < count(program_.tasks); ++t) {
+    at("task", t);
+    for (const Operand& operand : program_.tasks[t].operands) {
+      const Buffer& buffer = program_.buffers[operand.buffer];
+      const bool made_by_task = buffer.cls == BufferClass::kHeap && !buffer.preallocated;
+      if (made_by_task && t != buffer.first_task && !order.precedes(buffer.first_task, t))
+        fail("does not wait for task ", buffer.first_task, ", which allocates buffer ", operand.buffer);
     }
   }
 }

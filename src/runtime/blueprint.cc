@@ -2,9 +2,11 @@
 #include "runtime/blueprint.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "program/task_order.h"
 #include "tensor/expr.h"
 
 namespace npugraph::runtime {
@@ -48,9 +50,28 @@ Blueprint::Blueprint(std::shared_ptr<const program::Program> source) : program(s
   }
   steps = program::steps_of(*program);
   place_integers();
+  find_lanes();
   find_stages();
   list_buffers();
   plan_outputs();
+}
+
+void Blueprint::find_lanes() {
+  const auto is_limited = [](const program::Task& task) { return task.limits != CoreLimits{}; };
+  const bool has_streams = program::has_streams(*program);
+  if (!has_streams && std::ranges::none_of(program->tasks, is_limited)) return;
+  std::unordered_map<int32_t, int32_t> lanes;
+  for (const program::Task& task : program->tasks) {
+    lane_of_task.push_back(lanes.try_emplace(task.stream, static_cast<int32_t>(lanes.size())).first->second);
+  }
+  num_lanes = static_cast<int32_t>(lanes.size());
+  const program::TaskOrder order(*program);
+  const auto touches = order.last_touches();
+  for (int32_t t = 0; t < count(program->tasks); ++t) last_beside.push_back(order.last_beside({t}));
+  for (Window& window : windows) {
+    const auto is_done = [&](int32_t t) { return t == window.task || order.precedes(t, window.task); };
+    window.dies = window.dies && std::ranges::all_of(touches[window.operand->buffer], is_done);
+  }
 }
 
 int32_t Blueprint::add_integer(const program::Dim& dim) {

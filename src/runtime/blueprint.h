@@ -85,15 +85,23 @@ struct Blueprint {
   // bound anew where they change.
   std::vector<int32_t> refreshed_symbols;
   IndexLists windows_of_buffer;
-  IndexLists exprs_of_task;            // what binding the task reads
-  IndexLists allocated_by_task;        // buffers for which the runtime allocates memory right before the task
+  IndexLists exprs_of_task;  // what binding the task reads
+  IndexLists
+      allocated_by_task;  // buffers for which the runtime allocates memory right before the task, or before lanes run
   IndexLists adopted_by_task;          // windows in which the task stores memory of its own
   IndexLists arena_deaths;             // arena buffers whose last step is the last one of the task
   std::vector<int32_t> arena_buffers;  // that tasks touch
   program::Steps steps;                // when
   std::vector<int32_t> owned_buffers;  // those whose memory lives for one replay: outputs and heap
+  // Of a Program that runs in lanes (runtime/lanes.h), else empty: the lane of each task, and the last task that may run before
+  // it is done.
+  std::vector<int32_t> lane_of_task;
+  std::vector<int32_t> last_beside;
+  int32_t num_lanes = 1;
+  bool has_lanes() const { return !lane_of_task.empty(); }
 
  private:
+  void find_lanes();
   void place_integers();
   void add_window(const program::Operand& operand, int32_t task);
   int32_t add_integer(const program::Dim& dim);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include "abi/task.h"
@@ -31,6 +32,11 @@ class Host {
 
   // The object of an opaque constant, borrowed.
   virtual void* constant_object(const program::Constant& constant) = 0;
+
+  // The exception that a task of the calling thread threw last, which is forgotten; null where the host keeps none.
+  virtual std::exception_ptr take_exception() { return nullptr; }
+  // Keeps one as if a task of the calling thread had thrown it.
+  virtual void keep_exception(std::exception_ptr /*thrown*/) {}
 
   // Begins a named stretch of time for the profiler of the process, to be ended in the same thread. Null where none is on.
   virtual void* begin_range(const char* /*name*/) { return nullptr; }

@@ -37,7 +37,8 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
       tasks_(tasks.begin(), tasks.end()),
       sizes_(blueprint, std::move(symbols)),
       overlap_(written_inputs(*blueprint.program)) {
-  make_blocks(&lease.service);
+  if (blueprint.has_lanes()) lease.serve_lanes(blueprint.num_lanes);
+  make_blocks(lease);
   sizes_.evaluate(0);
   measure_inputs();
   place_constants(host);
@@ -77,7 +78,7 @@ void Instance::specialise_tasks(const Specialise& specialise) {
   }
 }
 
-void Instance::make_blocks(const ng_host* service) {
+void Instance::make_blocks(const Lease& lease) {
   const program::Program& program = *blueprint_.program;
   buffers_.resize(blueprint_.windows.size());
   for (size_t w = 0; w < buffers_.size(); ++w) {
@@ -105,7 +106,7 @@ void Instance::make_blocks(const ng_host* service) {
                  .scalars = scalars_.data() + blueprint_.first_scalar[t],
                  .defined = defined_.data() + blueprint_.first_defined[t],
                  .workspace = nullptr,
-                 .host = service,
+                 .host = blueprint_.has_lanes() ? &lease.lane_services[blueprint_.lane_of_task[t]] : &lease.service,
                  .num_buffers = static_cast<uint32_t>(task.operands.size()),
                  .num_scalars = static_cast<uint32_t>(task.scalars.size()),
                  .num_defined = static_cast<uint32_t>(task.defines.size()),
@@ -208,7 +209,8 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   live_bytes_ = program::most_alive(lives, bytes);
   for (const int32_t t : blueprint_.stages[0].tasks) {
     if (tasks_[t].workspace == nullptr) continue;
-    lives.push_back(blueprint_.steps.of_task[t]);
+    const int32_t last = blueprint_.has_lanes() ? blueprint_.last_beside[t] : t;
+    lives.push_back({blueprint_.steps.of_task[t].first, blueprint_.steps.of_task[last].last});
     bytes.push_back(workspace_[t]);
     workspace_offsets_.emplace_back(t, 0);
   }
@@ -247,6 +249,7 @@ void Instance::bind_stage(size_t stage) {
     if (bound_at_[t] == 0 || std::ranges::any_of(blueprint_.exprs_of_task[t], changed)) bind_task(t);
   }
   if (stage == 0) return;  // their workspaces lie in the arena
+  if (blueprint_.has_lanes()) scratch_bytes_ = place_in_scratch(nullptr);
   for (const int32_t t : blueprint_.stages[stage].tasks) scratch_bytes_ = std::max(scratch_bytes_, workspace_[t]);
 }
 
@@ -365,10 +368,22 @@ void Instance::bind_memory(Arena& arena, Arena& scratch) {
 void Instance::place_scratch(Arena& scratch) {
   scratch.reserve(scratch_bytes_);
   if (scratch.generation() == scratch_generation_) return;
-  for (const Stage& late : std::span(blueprint_.stages).subspan(1)) {
-    for (const int32_t t : late.tasks) calls_[t].workspace = workspace_[t] > 0 ? scratch.data() : nullptr;
-  }
+  place_in_scratch(scratch.data());
   scratch_generation_ = scratch.generation();
+}
+
+// One behind the other where tasks run at once, else all at one place. Returns where the last one ends.
+int64_t Instance::place_in_scratch(std::byte* scratch) {
+  int64_t offset = 0;
+  for (const Stage& late : std::span(blueprint_.stages).subspan(1)) {
+    for (const int32_t t : late.tasks) {
+      const bool has_place = scratch != nullptr && workspace_[t] > 0;
+      calls_[t].workspace = has_place ? scratch + offset : nullptr;
+      constexpr int64_t kUnit = program::kArenaAlignment;
+      if (blueprint_.has_lanes()) offset += (workspace_[t] + kUnit - 1) / kUnit * kUnit;
+    }
+  }
+  return offset;
 }
 
 bool Instance::enter_stage(size_t stage, Arena& scratch) {

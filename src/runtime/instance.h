@@ -97,7 +97,7 @@ class Instance {
     int64_t capacity = 0;
   };
 
-  void make_blocks(const ng_host* service);
+  void make_blocks(const Lease& lease);
   void measure_inputs();
   void measure_windows_of_inputs();
   void measure_window(int32_t w);
@@ -112,6 +112,7 @@ class Instance {
   std::span<const ng_scalar> evaluate_scalars(int32_t t);
   void unbind_tasks();
   void place_scratch(Arena& scratch);
+  int64_t place_in_scratch(std::byte* scratch);
   void point(int32_t w);
   RunStatus bind_moved(std::span<const BoundInput> inputs);
   std::span<const int32_t> find_moved(std::span<const BoundInput> inputs);

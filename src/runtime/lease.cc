@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/lease.h"
 
+#include <atomic>
+#include <mutex>
+
 #include "base/error.h"
 #include "runtime/worker_pool.h"
 
@@ -12,10 +15,14 @@ void parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain, Ran
 }
 
 void set_error(const ng_host* host, const char* message) {
-  static_cast<Lease*>(host->self)->error = message == nullptr ? "" : message;
+  auto& lease = *static_cast<Lease*>(host->self);
+  const std::lock_guard lock(lease.error_mutex);
+  lease.error = message == nullptr ? "" : message;
 }
 
-void count_copied(const ng_host* host, int64_t bytes) { static_cast<Lease*>(host->self)->copied_bytes += bytes; }
+void count_copied(const ng_host* host, int64_t bytes) {
+  std::atomic_ref(static_cast<Lease*>(host->self)->copied_bytes).fetch_add(bytes, std::memory_order_relaxed);
+}
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,11 +22,15 @@ struct Lease {
   Lease(const std::string& owner, int32_t index);
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
+  // Makes services for so many lanes.
+  void serve_lanes(size_t lanes) { lane_services.resize(lanes, service); }
 
   const int32_t index;
   Arena arena;
   Arena scratch;
   ng_host service;
+  std::deque<ng_host> lane_services;           // one per stream of a Program that runs in lanes
+  std::mutex error_mutex;                      // lanes may fail at once
   std::string error;                           // what a task of the call in progress said last
   int64_t copied_bytes = 0;                    // by the run in progress, beyond what its tasks declare
   std::optional<program::ArenaSolver> solver;  // of the Executable's Program, made by the first Instance

@@ -28,10 +28,9 @@ struct TaskRecord {
   std::vector<int32_t> workers;  // ids of the threads that took part; 0 is the caller
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // Empty as long as streams run one after the other.
   std::vector<std::pair<std::string, int64_t>> limits;  // core limits in force
-  std::vector<std::string> scopes;
-  std::vector<int32_t> waits;  // tasks whose events it waited for
+  std::vector<std::string> scopes;                      // reserved, empty
+  std::vector<int32_t> waits;                           // tasks of other streams whose events it waited for
 };
 
 class TaskLog {

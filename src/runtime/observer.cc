@@ -34,6 +34,7 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
       poisons_(poison()),
       tells_what_runs_(running_tasks_recorded()),
       watch_(task_watch()) {
+  if (times_ != nullptr) times_->resize(blueprint.program->tasks.size());
   if (!poisons_) return;
   if (lease.arena.data() != nullptr) std::memset(lease.arena.data(), kPoison, lease.arena.capacity());
   if (lease.scratch.data() != nullptr) std::memset(lease.scratch.data(), kPoison, lease.scratch.capacity());
@@ -49,11 +50,12 @@ void Observer::before(int32_t task) {
 void Observer::after(int32_t task) {
   const int64_t end_ns = now_ns();
   if (tells_what_runs_) end_running();
-  if (times_ != nullptr) times_->push_back({begin_ns_, end_ns});
+  if (times_ != nullptr) (*times_)[task] = {begin_ns_, end_ns};
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
   if (watch_ != nullptr) show(task, true);
-  if (poisons_) poison_deaths(task);
+  // Of lanes, another one may not have come as far.
+  if (poisons_ && !blueprint_.has_lanes()) poison_deaths(task);
 }
 
 void Observer::after_failure(int32_t task) {
@@ -92,6 +94,9 @@ void Observer::log(int32_t t, int64_t end_ns) const {
   record.mode = mode_;
   record.stream = task.stream;
   record.workers = WorkerPool::instance().workers_since(regions_);
+  if (task.limits.cube > 0) record.limits.emplace_back("cube_core_num", task.limits.cube);
+  if (task.limits.vector > 0) record.limits.emplace_back("vector_core_num", task.limits.vector);
+  record.waits = task.waits;
   record.begin_ns = begin_ns_;
   record.end_ns = end_ns;
   TaskLog::instance().add(std::move(record));

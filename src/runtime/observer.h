@@ -2,7 +2,8 @@
 // Looks at the tasks of one replay for those who asked: the task log, the trace, the poisoning of dead memory, the file of
 // running tasks, and whoever watches tasks.
 //
-// Not thread-safe; lives as long as one replay. Made only when somebody asked, so that the hot loop pays one branch.
+// Not thread-safe, so that each lane of a replay has a copy; lives as long as one replay. Made only when somebody asked, so that
+// the hot loop pays one branch.
 #pragma once
 
 #include <cstdint>

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <map>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/lanes.h"
 #include "runtime/observer.h"
 #include "runtime/task_error.h"
 #include "runtime/worker_pool.h"
@@ -52,6 +55,7 @@ void Replay::run(Observer* observer) {
 
 // To gather the team pays from the second parallel region on. Tasks of the host do not run while it stands by.
 void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
+  if (blueprint_.has_lanes()) return run_lanes(begin, end, observer);
   if (instance_.regions < 2 || (observer != nullptr && observer->calls_back())) return run_tasks(begin, end, observer);
   const std::span<const Step> steps = instance_.steps();
   while (begin < end) {
@@ -63,6 +67,34 @@ void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
       run_with_team(begin, stop, observer);
     }
     begin = stop;
+  }
+}
+
+// What the host keeps of a task's exception it keeps for the thread that ran the task; the caller is to find it.
+void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
+  // Before any lane runs, so that none has to wait for another one's memory.
+  for (int32_t t = begin; t < end; ++t) {
+    for (const int32_t b : blueprint_.allocated_by_task[t]) allocate(b);
+  }
+  // Whoever is called back from between tasks sees them in the order of the program.
+  if (observer != nullptr && observer->calls_back()) return run_tasks(begin, end, observer);
+  std::mutex mutex;
+  std::map<int32_t, std::exception_ptr> thrown;
+  const auto run_task = [&](int32_t task, Lanes::Thread& thread) {
+    if (observer != nullptr && !thread.observer) thread.observer.emplace(*observer);
+    try {
+      run_tasks(task, task + 1, observer == nullptr ? nullptr : &*thread.observer);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      thrown.emplace(task, host_.take_exception());
+      throw;
+    }
+  };
+  try {
+    Lanes(blueprint_, lease_, begin, end, run_task).run();
+  } catch (...) {
+    if (!thrown.empty()) host_.keep_exception(thrown.begin()->second);
+    throw;
   }
 }
 
@@ -105,12 +137,17 @@ void Replay::run_tasks(int32_t begin, int32_t end, Observer* observer) {
 }
 
 void Replay::fail(int32_t task) const {
-  if (!lease_.error.empty()) throw TaskError(lease_.error, task);
+  {
+    const std::lock_guard lock(lease_.error_mutex);
+    if (!lease_.error.empty()) throw TaskError(lease_.error, task);
+  }
   throw TaskError(cat("task ", task, " (", blueprint_.program->tasks[task].name, ") failed"), task);
 }
 
 void Replay::prepare(int32_t task) {
-  for (const int32_t b : blueprint_.allocated_by_task[task]) allocate(b);
+  if (!blueprint_.has_lanes()) {
+    for (const int32_t b : blueprint_.allocated_by_task[task]) allocate(b);
+  }
   for (const int32_t w : blueprint_.adopted_by_task[task]) {
     instance_.window(w).data = nullptr;
     instance_.window(w).object = nullptr;

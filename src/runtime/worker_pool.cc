@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <pthread.h>
 #include <sched.h>
@@ -17,25 +18,17 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/trace.h"
+#include "runtime/crew.h"
 #include "runtime/fp_control.h"
+#include "runtime/range_queue.h"
 
 namespace npugraph::runtime {
 namespace {
 
-constexpr int32_t kRangesPerThread = 4;  // so that a thread that comes late costs a quarter of its share
 constexpr int32_t kMaxThreads = 1024;
 // How long a worker looks for more work before it parks: within a replay, and outside of one.
 constexpr int64_t kSpinInReplayNs = 100'000;
 constexpr int64_t kSpinOutsideNs = 2'000;
-constexpr size_t kCacheLine = 64;
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  _mm_pause();
-#else
-  asm volatile("yield");
-#endif
-}
 
 int32_t processors() {
   cpu_set_t set;
@@ -45,40 +38,23 @@ int32_t processors() {
 
 thread_local bool inside_region = false;
 thread_local int32_t replays_of_this_thread = 0;
-
-// What is to be done, in one word: how many ranges the region has, and the next one that nobody took. A range is taken by
-// adding 1, so that a ticket tells at once whether it is valid, before the region is looked at.
-struct Ticket {
-  uint32_t ranges;
-  uint32_t next;
-  static Ticket of(uint64_t word) { return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)}; }
-  static uint64_t first_of(uint32_t ranges) { return static_cast<uint64_t>(ranges) << 32; }
-  bool valid() const { return next < ranges; }
-};
+thread_local int32_t id_of_this_thread = 0;  // of our own workers
 
 // A thread of the team works for the pool while one of these lives. Regions bring control words of their own.
 class TeamMember {
  public:
   TeamMember() { inside_region = true; }
   ~TeamMember() {
-    inside_region = false;
+    inside_region = was_inside_;
     if (fp_control() != own_fp_control_) set_fp_control(own_fp_control_);
   }
   TeamMember(const TeamMember&) = delete;
   TeamMember& operator=(const TeamMember&) = delete;
+  uint64_t own_fp_control() const { return own_fp_control_; }
 
  private:
+  const bool was_inside_ = inside_region;
   const uint64_t own_fp_control_ = fp_control();
-};
-
-struct Region {
-  RangeBody body;
-  void* arg;
-  int64_t begin;
-  int64_t end;
-  int64_t length;  // of each range but the last
-  uint64_t fp_control;
-  uint64_t number;
 };
 
 }  // namespace
@@ -102,10 +78,7 @@ struct WorkerPool::Impl {
   std::atomic<bool> standing_by{false};        // threads of the team are in serve()
   std::atomic<int32_t> replays{0};
 
-  // `region` is written only while no ticket is valid and no range is open, and read only by who holds a valid ticket.
-  Region region{};
-  alignas(kCacheLine) std::atomic<uint64_t> ticket{0};
-  alignas(kCacheLine) std::atomic<uint32_t> done{0};
+  RangeQueue queue;
   alignas(kCacheLine) std::atomic<uint64_t> regions{0};
 
   std::mutex mutex;  // guards parking and the start of threads
@@ -121,23 +94,12 @@ struct WorkerPool::Impl {
 };
 
 void WorkerPool::Impl::take_ranges(int32_t id) {
-  for (;;) {
-    if (!Ticket::of(ticket.load(std::memory_order_relaxed)).valid()) return;
-    const Ticket mine = Ticket::of(ticket.fetch_add(1, std::memory_order_acquire));
-    if (!mine.valid()) return;
-    presence[id].region.store(region.number, std::memory_order_relaxed);
-    if (id != 0 && fp_control() != region.fp_control) set_fp_control(region.fp_control);
-    const int64_t first = region.begin + mine.next * region.length;
-    region.body(region.arg, first, std::min(first + region.length, region.end));
-    done.fetch_add(1, std::memory_order_release);
-  }
+  queue.take_ranges(id == 0, [&](uint64_t number) { presence[id].region.store(number, std::memory_order_relaxed); });
 }
 
 void WorkerPool::Impl::run(const Region& next, uint32_t ranges) {
-  region = next;
-  done.store(0, std::memory_order_relaxed);
-  // Ordered against the count of parked workers: either they see the ticket or we see them.
-  ticket.store(Ticket::first_of(ranges), std::memory_order_seq_cst);
+  // Ordered against the count of parked workers: either they see the ranges or we see them.
+  queue.publish(next, ranges);
   if (team.run != nullptr && !standing_by.load(std::memory_order_relaxed)) {
     const auto body = [](void* self) { static_cast<Impl*>(self)->take_ranges_in_team(); };
     return team.run(body, this, std::min<uint32_t>(ranges, wanted.load(std::memory_order_relaxed)));
@@ -146,13 +108,7 @@ void WorkerPool::Impl::run(const Region& next, uint32_t ranges) {
   inside_region = true;
   take_ranges(0);
   inside_region = false;
-  for (int64_t spins = 0; done.load(std::memory_order_acquire) != ranges; ++spins) {
-    if (spins < 1000) {
-      pause_cpu();
-    } else {
-      std::this_thread::yield();  // a worker lost its processor in the middle of a range
-    }
-  }
+  queue.await_all(ranges);
 }
 
 void WorkerPool::Impl::take_ranges_in_team() {
@@ -182,6 +138,7 @@ void WorkerPool::Impl::start_workers() {
 void WorkerPool::Impl::work(int32_t id) {
   trace::set_thread_name("npugraph worker " + std::to_string(id));
   inside_region = true;
+  id_of_this_thread = id;
   const std::atomic<bool> over{false};
   while (await_work(id, over)) take_ranges(id);
 }
@@ -194,8 +151,8 @@ void WorkerPool::Impl::serve(const std::atomic<bool>& over) {
 }
 
 bool WorkerPool::Impl::has_work(int32_t id) const {
-  const bool valid = Ticket::of(ticket.load(std::memory_order_seq_cst)).valid();
-  return valid && id < wanted.load(std::memory_order_relaxed);  // a pool made smaller keeps its last workers idle
+  return queue.has_ranges() &&
+         id < wanted.load(std::memory_order_relaxed);  // a pool made smaller keeps its last workers idle
 }
 
 // False when it is over instead.
@@ -249,6 +206,8 @@ void WorkerPool::parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBo
   const int32_t threads = size();
   const int64_t most = std::min<int64_t>(kRangesPerThread * threads, (end - begin) / std::max<int64_t>(grain, 1));
   if (threads == 1 || most <= 1 || inside_region || impl.in_use.test_and_set(std::memory_order_acquire)) {
+    if (Crew* crew = Crew::own(); crew != nullptr) [[unlikely]]
+      return crew->parallel_for(begin, end, grain, body, arg);
     body(arg, begin, end);
     return;
   }
@@ -285,6 +244,81 @@ void WorkerPool::with_team(void (*body)(void* arg), void* arg) {
   impl.team.run(take_part, &session, threads);
 }
 
+// Threads of a region as members of crews: thread `place` of all, counted from the leader of the first one.
+class Crews {
+ public:
+  Crews(std::span<const int32_t> sizes, void (*body)(void* arg, size_t crew), void* arg) : body_(body), arg_(arg) {
+    for (const int32_t size : sizes) {
+      for (int32_t rank = 0; rank < size; ++rank) seats_.push_back({crews_.size(), rank});
+      crews_.push_back(std::make_unique<Crew>(size));
+    }
+  }
+
+  int32_t seats() const { return static_cast<int32_t>(seats_.size()); }
+  bool ran() const { return ran_.load(std::memory_order_relaxed); }
+
+  void take(int32_t place, int32_t id) {
+    if (place >= seats()) return;
+    const TeamMember member;
+    if (member.own_fp_control() != fp_control_) set_fp_control(fp_control_);
+    ran_.store(true, std::memory_order_relaxed);
+    const auto [crew, rank] = seats_[place];
+    if (rank > 0) return crews_[crew]->help(rank, id);
+    Lead lead{*this, crew};
+    crews_[crew]->lead(id, [](void* opaque) { static_cast<Lead*>(opaque)->run(); }, &lead);
+  }
+
+ private:
+  struct Lead {
+    Crews& crews;
+    size_t crew;
+    void run() const { crews.body_(crews.arg_, crew); }
+  };
+  struct Seat {
+    size_t crew;
+    int32_t rank;
+  };
+  void (*const body_)(void* arg, size_t crew);
+  void* const arg_;
+  const uint64_t fp_control_ = fp_control();
+  std::vector<std::unique_ptr<Crew>> crews_;
+  std::vector<Seat> seats_;
+  std::atomic<bool> ran_{false};
+};
+
+bool WorkerPool::run_crews(std::span<const int32_t> sizes, void (*body)(void* arg, size_t crew), void* arg) {
+  Impl& impl = *impl_;
+  Crews crews(sizes, body, arg);
+  const int32_t threads = crews.seats();
+  if (threads > size() || inside_region || impl.in_use.test_and_set(std::memory_order_acquire)) return false;
+  if (impl.workers.load(std::memory_order_relaxed) < threads - 1) impl.start_workers();
+  const bool has_team = impl.team.run != nullptr;
+  if (has_team && impl.team.count != nullptr && !impl.standing_by.load(std::memory_order_relaxed)) {
+    struct Session {
+      Crews& crews;
+      const Team& team;
+    } session{crews, impl.team};
+    const auto take_part = [](void* opaque) {
+      const auto& [all, team] = *static_cast<Session*>(opaque);
+      if (team.count() >= all.seats()) all.take(team.thread(), team.thread());
+    };
+    impl.team.run(take_part, &session, static_cast<uint32_t>(threads));
+  } else if (!has_team && impl.workers.load(std::memory_order_relaxed) >= threads - 1) {
+    const auto take = [](void* opaque, int64_t place, int64_t) {
+      static_cast<Crews*>(opaque)->take(static_cast<int32_t>(place), id_of_this_thread);
+    };
+    impl.run({take, &crews, 0, threads, 1, fp_control(), 0}, static_cast<uint32_t>(threads));
+  }
+  impl.in_use.clear(std::memory_order_release);
+  return crews.ran();
+}
+
+void WorkerPool::run_alone(void (*body)(void* arg), void* arg) {
+  const bool was_inside = std::exchange(inside_region, true);
+  body(arg);
+  inside_region = was_inside;
+}
+
 void WorkerPool::begin_replay() {
   ++replays_of_this_thread;
   impl_->replays.fetch_add(1, std::memory_order_relaxed);
@@ -295,9 +329,13 @@ void WorkerPool::end_replay() {
   impl_->replays.fetch_sub(1, std::memory_order_relaxed);
 }
 
-uint64_t WorkerPool::regions() const { return impl_->regions.load(std::memory_order_relaxed); }
+uint64_t WorkerPool::regions() const {
+  const Crew* crew = Crew::own();
+  return crew != nullptr ? crew->regions() : impl_->regions.load(std::memory_order_relaxed);
+}
 
 std::vector<int32_t> WorkerPool::workers_since(uint64_t regions) const {
+  if (const Crew* crew = Crew::own(); crew != nullptr) return crew->workers_since(regions);
   std::vector<int32_t> ids{0};
   for (int32_t id = 1; id <= impl_->workers.load(std::memory_order_relaxed); ++id) {
     if (impl_->presence[id].region.load(std::memory_order_relaxed) > regions) ids.push_back(id);

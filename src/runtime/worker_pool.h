@@ -8,12 +8,14 @@
 // pool, runs in the calling thread. Safe under fork: a child starts with an empty pool and makes its own threads on first use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-namespace npugraph::runtime {
+#include "runtime/range_queue.h"
 
-using RangeBody = void (*)(void* arg, int64_t begin, int64_t end);
+namespace npugraph::runtime {
 
 // Threads of the host.
 struct Team {
@@ -21,6 +23,8 @@ struct Team {
   void (*run)(void (*body)(void* arg), void* arg, uint32_t threads) = nullptr;
   // Inside of run(): which thread of the team this is; 0 is the caller.
   int32_t (*thread)() = nullptr;
+  // Inside of run(): how many threads it runs in.
+  int32_t (*count)() = nullptr;
 };
 
 class WorkerPool {
@@ -45,12 +49,19 @@ class WorkerPool {
   // body must neither throw nor use the team in other ways. Without a team, or where it stands by already, just calls it.
   void with_team(void (*body)(void* arg), void* arg);
 
+  // Runs body(arg, k) for all k at once, each with sizes[k] threads of the pool to itself (runtime/crew.h): regions that it
+  // enters run on those alone. The bodies may wait for each other and must not throw. False, with nothing run, where the pool
+  // has fewer threads or others use it.
+  bool run_crews(std::span<const int32_t> sizes, void (*body)(void* arg, size_t crew), void* arg);
+  // Runs body(arg) in the calling thread with all of its regions.
+  void run_alone(void (*body)(void* arg), void* arg);
+
   // Between the two, workers that have had work spin for more. Calls nest.
   void begin_replay();
   void end_replay();
 
   // For the task log: regions run so far, and the threads that took part in one after the first `regions`, in order; 0 is the
-  // caller.
+  // caller. For the leader of a crew those of the crew, itself first.
   uint64_t regions() const;
   std::vector<int32_t> workers_since(uint64_t regions) const;
 

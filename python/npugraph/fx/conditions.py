@@ -49,8 +49,8 @@ same_arguments = Condition(
 
 
 def stream_of(node: fx.Node) -> object:
-    """The stream on which a node runs, None for the one on which the graph was called."""
-    return (node.meta.get("custom") or {}).get("stream")
+    """The stretch of a stream in which a node runs, None for the stream on which the graph was called."""
+    return node.meta.get("section") or (node.meta.get("custom") or {}).get("stream")
 
 
 same_stream = Condition(

@@ -22,6 +22,8 @@ from torch.utils import _pytree as pytree
 from npugraph import _C
 from npugraph.fx.corrections import correct_values
 from npugraph.fx.python_node import Objects, attribute, make_callable
+from npugraph.fx.sections import Section
+from npugraph.fx.stream_marks import is_mark
 from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
 
 
@@ -65,11 +67,18 @@ _SETTLED_CHECKS = {
 }
 
 
-def import_graph(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo]) -> Imported:
-    """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order."""
+def import_graph(
+    gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo], sections: Sequence[Section] | None = None
+) -> Imported:
+    """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order, ``sections`` are what
+    ``mark_sections`` returned."""
     correct_values(gm.graph.nodes)
     importer = _Importer(gm, name)
+    if sections is not None:
+        importer.core.set_sections([section.as_tuple() for section in sections])
     for node in gm.graph.nodes:
+        if sections is not None and node.op == "call_function":
+            importer.core.enter_section(node.meta.get("section", 0))
         importer.add(node, inputs)
     return importer.finish()
 
@@ -143,7 +152,7 @@ class _Importer:
     def add_call(self, node: fx.Node) -> None:
         value = node.meta.get("val")
         self.note_shape_env(value)
-        if node.target in _SETTLED_CHECKS:
+        if node.target in _SETTLED_CHECKS or is_mark(node):
             return
         if node.target is operator.getitem and self.core.bind_item(node, node.args[0], node.args[1]):
             return

@@ -20,7 +20,19 @@ from npugraph import _C
 # Names of other operators to be called so: those whose calls in a captured graph are issued again with other arguments.
 issued_again: set[str] = set()
 
-_OF_TORCH = ("aten", "prim", "prims", "quantized", "streams", "c10d", "_c10d_functional", "npu", "npugraph", "atb")
+_OF_TORCH = (
+    "aten",
+    "prim",
+    "prims",
+    "quantized",
+    "streams",
+    "c10d",
+    "_c10d_functional",
+    "npu",
+    "npugraph",
+    "npugraph_ex",
+    "atb",
+)
 
 # Compiles one piece: a function of its inputs that gives its outputs in a tuple, or None where it runs as it is.
 Compile = Callable[[fx.GraphModule, str], Callable[..., Any] | None]

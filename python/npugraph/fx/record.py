@@ -29,6 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from npugraph.fx.fake_results import FakeResults
 from npugraph.fx.memory_state import MemoryState, NotRecorded, Tracked, View
 from npugraph.fx.schema import is_view
+from npugraph.fx.stream_marks import marks
 from npugraph.fx.symbol_nodes import Symbolic, SymbolNodes
 from npugraph.fx.values import evaluate, origin_of
 
@@ -203,6 +204,12 @@ class _Recorder(TorchDispatchMode):
             result = func(*args, **kwargs)
             self._memory.rename(result, self._tracked(args[0]))
             return result
+        if func in marks():
+            if func._schema.returns:
+                return self._call(func, args, kwargs)
+            node = self._node(func, args, kwargs)
+            node.meta |= self.origin | {"val": None}
+            return None
         _check_operator(func)
         return self._write(func, args, kwargs) if func._schema.is_mutable else self._call(func, args, kwargs)
 

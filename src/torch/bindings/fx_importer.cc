@@ -73,6 +73,15 @@ void FxImporter::add_symbol(std::string name, ScalarKind kind, int64_t min, int6
   importer_.add_symbol({.name = std::move(name), .kind = kind, .min = min, .max = max});
 }
 
+void FxImporter::set_sections(
+    const std::vector<std::tuple<int32_t, std::vector<int32_t>, int32_t, int32_t>>& sections) {
+  std::vector<ir::Section> read;
+  for (const auto& [stream, after, cube, vector] : sections) {
+    read.push_back({.stream = stream, .after = after, .limits = {.cube = cube, .vector = vector}});
+  }
+  importer_.set_sections(std::move(read));
+}
+
 Expr FxImporter::expr_of(py::handle value) const { return py::cast<Expr>(expr_of_(value)); }
 
 TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
@@ -241,6 +250,7 @@ std::optional<TensorDescription> FxImporter::read_result(py::handle value, Item&
 
 std::optional<std::string> FxImporter::add(py::handle node, NodeDescription description, py::handle value) {
   description.name = py::cast<std::string>(node.attr("name"));
+  description.section = section_;
   Binding bound;
   bound.is_list = PyList_Check(value.ptr()) || PyTuple_Check(value.ptr());
   if (bound.is_list) {
@@ -352,6 +362,8 @@ void init_fx_importer(py::module_& module) {
   py::class_<FxImporter>(module, "FxImporter")
       .def(py::init<std::string, py::function>())
       .def("add_symbol", &FxImporter::add_symbol)
+      .def("set_sections", &FxImporter::set_sections)
+      .def("enter_section", &FxImporter::enter_section)
       .def("add_input", &FxImporter::add_input)
       .def("add_scalar_input", &FxImporter::add_scalar_input)
       .def("add_constant", &FxImporter::add_constant)

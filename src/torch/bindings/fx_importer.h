@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -28,6 +29,10 @@ class __attribute__((visibility("hidden"))) FxImporter {
   FxImporter(std::string name, py::function expr_of);
 
   void add_symbol(std::string name, ScalarKind kind, int64_t min, int64_t max);
+  // The graph's sections: of each its stream, the earlier ones that it is after, and its limits of cube and vector cores.
+  void set_sections(const std::vector<std::tuple<int32_t, std::vector<int32_t>, int32_t, int32_t>>& sections);
+  // The one to which the nodes to come belong; at first the first one.
+  void enter_section(int32_t section) { section_ = section; }
   // `value` is the placeholder's fake tensor.
   void add_input(py::handle node, const at::Tensor& value, const std::string& kind, std::string source);
   void add_scalar_input(py::handle node, Expr scalar, std::string source);
@@ -83,6 +88,7 @@ class __attribute__((visibility("hidden"))) FxImporter {
 
   frontend::Importer importer_;
   py::function expr_of_;
+  int32_t section_ = 0;
   std::unordered_map<PyObject*, Binding> bindings_;
   std::unordered_map<PyObject*, Target> targets_;
 };

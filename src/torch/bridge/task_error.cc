@@ -31,6 +31,8 @@ ng_status report_current_exception(const ng_call* call) noexcept {
   return NG_ERROR;
 }
 
+void keep_exception(std::exception_ptr thrown) { kept = std::move(thrown); }
+
 std::exception_ptr take_kept_exception() { return std::exchange(kept, nullptr); }
 
 }  // namespace npugraph::bridge

@@ -12,6 +12,7 @@ namespace npugraph::bridge {
 // host, and returns NG_ERROR.
 ng_status report_current_exception(const ng_call* call) noexcept;
 
+void keep_exception(std::exception_ptr thrown);
 // The exception that the calling thread kept last, and forget it.
 std::exception_ptr take_kept_exception();
 

@@ -69,4 +69,6 @@ program::Metadata torch_facts() { return {{"torch", TORCH_VERSION}}; }
 
 std::exception_ptr TorchHost::take_exception() { return take_kept_exception(); }
 
+void TorchHost::keep_exception(std::exception_ptr thrown) { bridge::keep_exception(std::move(thrown)); }
+
 }  // namespace npugraph::bridge

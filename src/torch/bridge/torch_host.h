@@ -31,8 +31,8 @@ class TorchHost : public runtime::Host {
   void* begin_range(const char* name) override;
   void end_range(void* range) override;
 
-  // The exception that a task of the calling thread threw last, and forget it. Null when there is none.
-  std::exception_ptr take_exception();
+  std::exception_ptr take_exception() override;
+  void keep_exception(std::exception_ptr thrown) override;
 
  private:
   TorchHost() = default;

@@ -22,13 +22,18 @@ ThreadNumber thread_number() {
   return found;
 }
 
+ThreadNumber thread_count() {
+  static const auto found = reinterpret_cast<ThreadNumber>(dlsym(RTLD_DEFAULT, "omp_get_num_threads"));
+  return found;
+}
+
 }  // namespace
 
 runtime::Team torch_team() {
 #if AT_PARALLEL_OPENMP
-  if (gomp_parallel() != nullptr && thread_number() != nullptr) {
+  if (gomp_parallel() != nullptr && thread_number() != nullptr && thread_count() != nullptr) {
     return {[](void (*body)(void*), void* arg, uint32_t threads) { gomp_parallel()(body, arg, threads, 0); },
-            [] { return thread_number()(); }};
+            [] { return thread_number()(); }, [] { return thread_count()(); }};
   }
 #endif
   return {};

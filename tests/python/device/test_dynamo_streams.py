@@ -56,6 +56,7 @@ def chosen_stream(x: torch.Tensor) -> torch.Tensor:
     npu.set_stream(OUTER)
     y = x * 2
     npu.set_stream(before)
+    before.wait_stream(OUTER)
     return y + int(before == npu.default_stream()) + int(npu.default_stream(1) == before)
 
 

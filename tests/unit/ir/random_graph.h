@@ -28,6 +28,7 @@ class RandomGraph {
     graph_.name = chance(10) ? "a name, \"quoted\"" : "random";
     add_inputs();
     add_constants();
+    graph_.sections = {{.stream = 0}, {.stream = 1}, {.stream = 2, .limits = {1, 2}}};
     for (int i = 0; i < num_nodes; ++i) add_node();
     for (int i = 0; i < 3; ++i) graph_.outputs.emplace_back(TensorRef{any_tensor()});
     graph_.outputs.emplace_back(None{});
@@ -137,7 +138,7 @@ class RandomGraph {
 
   void append(Node node, std::vector<Type> types) {
     if (chance(3)) node.origin = {"fx_node", chance(2) ? "" : "model.py:12 in forward"};
-    if (chance(5)) node.stream = static_cast<int32_t>(below(3));
+    if (chance(5)) node.section = static_cast<int32_t>(below(3));
     const std::string name(node.op->schema.name.substr(node.op->schema.name.find('.') + 1));
     graph_.append(std::move(node), std::move(types), name.substr(0, name.find('.')));
   }

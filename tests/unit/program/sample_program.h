@@ -38,14 +38,14 @@ inline constexpr std::string_view kSampleProgram = R"(npugraph.program 4 @forwar
     schema "aten::nonzero(Tensor self) -> Tensor"
     reason "its result has a size that depends on data"
   }
-  task 2 python "python.call" stream(1) callable(7) {
+  task 2 python "python.call" stream(1) waits(1) callable(7) {
     read b4+0 : i64[u0, 2]{2, 1}
     write b5+0 : f32[2*u0]{1}
     write b7+0 : f32[]{}
     args(%0, flag) results(1, 2)
     releases(b4)
   }
-  task 3 kernel "kernel.copy" {
+  task 3 kernel "kernel.copy" waits(2) limits(0, 1) {
     read b5+0 : f32[u0]{1}
     read b7+0 : f32[]{}
     write b6+0 : f32[16]{1}

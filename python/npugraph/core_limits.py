@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``npugraph_ex.scope.limit_core_num``: how many workers may run what stands in a ``with``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from npugraph.fx.stream_marks import LIMITS
+
+
+class limit_core_num:
+    """Within it tasks of compiled graphs use at most so many workers: ``op_aicore_num`` products, convolutions and
+    attention, ``op_vectorcore_num`` all others. It holds for streams that are entered inside, too; limits nest, and the
+    innermost one counts. In eager code the limits of ``stream``, by default npu's current one, are set and restored.
+
+    Raises TypeError for numbers that are not integers, ValueError for those below 1.
+    """
+
+    def __init__(self, op_aicore_num: int, op_vectorcore_num: int, stream: Any = None) -> None:
+        for name, number in (("op_aicore_num", op_aicore_num), ("op_vectorcore_num", op_vectorcore_num)):
+            if type(number) is not int:
+                raise TypeError(f"limit_core_num: {name} is a {type(number).__name__}; it has to be an integer")
+            if number < 1:
+                raise ValueError(f"limit_core_num: {name} is {number}; it has to be at least 1")
+        self.cube, self.vector = op_aicore_num, op_vectorcore_num
+        self.stream = stream
+        self.before: dict[str, int] | None = None
+
+    def __enter__(self) -> None:
+        if torch.compiler.is_compiling():
+            torch.ops.npugraph_ex.scope_enter(list(LIMITS), [str(self.cube), str(self.vector)])
+        else:
+            self._set_eagerly()
+
+    def __exit__(self, *exception: object) -> None:
+        if torch.compiler.is_compiling():
+            torch.ops.npugraph_ex.scope_exit()
+        elif self.before is not None:
+            torch.npu.set_stream_limit(self.stream, self.before["cube_core_num"], self.before["vector_core_num"])
+
+    def _set_eagerly(self) -> None:
+        npu = getattr(torch, "npu", None)
+        if npu is None:  # without torch_npu there are no streams to limit
+            return
+        if self.stream is None:
+            self.stream = npu.current_stream()
+        self.before = npu.get_stream_limit(self.stream)
+        npu.set_stream_limit(self.stream, self.cube, self.vector)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks of streams, events and core limits -> sections: stretches of one stream, and which of them come before which.
+
+src/ir/graph.h says what sections mean. All streams begin with the graph and are joined at its end: copies back into
+inputs, which functionalisation puts there, come after everything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph.fx.stream_marks import LABEL, LIMITS, MAIN, has_marks, is_mark, marks
+
+
+@dataclasses.dataclass
+class Section:
+    stream: int
+    after: set[int]
+    limits: tuple[int, int]  # cube, vector; 0: none
+
+    def as_tuple(self) -> tuple[int, list[int], int, int]:
+        return self.stream, sorted(self.after), *self.limits
+
+
+class ScopeError(RuntimeError):
+    """Scopes of a graph do not pair."""
+
+
+def mark_sections(gm: fx.GraphModule) -> list[Section] | None:
+    """Gives the nodes of a graph with marks ``meta["section"]``, the number of a section in the list that is returned.
+    None where the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ValueError where
+    events are not what a wait needs."""
+    if not has_marks(gm.graph):
+        return None
+    return _Sections(gm.graph).assign()
+
+
+@dataclasses.dataclass
+class _Lane:
+    number: int
+    section: int | None = None  # the last one
+    is_open: bool = False
+    waits: set[int] = dataclasses.field(default_factory=set)  # of the section to come
+
+    def position(self) -> set[int]:
+        """The sections that are over when all is that now stands in the lane."""
+        return self.waits | ({self.section} if self.section is not None else set())
+
+
+class _Sections:
+    def __init__(self, graph: fx.Graph) -> None:
+        self.graph = graph
+        self.sections = [Section(0, set(), (0, 0))]
+        self.lanes = {MAIN: _Lane(0, 0, True)}
+        self.scopes: list[dict[str, str]] = []
+        self.events: dict[str, set[int]] = {}
+        self.tokens: dict[fx.Node, set[int]] = {}
+        self.awaited = {node for wait in self._nodes("wait") for node in wait.all_input_nodes}
+
+    def _nodes(self, name: str) -> Iterable[fx.Node]:
+        target = getattr(torch.ops.npugraph_ex, name).default
+        return self.graph.find_nodes(op="call_function", target=target)
+
+    def assign(self) -> list[Section] | None:
+        epilogues = _epilogues(self.graph)
+        for node in self.graph.nodes:
+            if is_mark(node):
+                self._read(node)
+            elif node.op == "call_function" and node not in epilogues:
+                self._place(node)
+        if self.scopes:
+            raise ScopeError(_unpaired("scope_enter without scope_exit"))
+        if len(self.lanes) == 1 and all(section.limits == (0, 0) for section in self.sections):
+            return None
+        self._join(epilogues)
+        return self.sections
+
+    def _place(self, node: fx.Node) -> None:
+        lane = self._lane(self._current(LABEL) or MAIN)
+        limits = (int(self._current(LIMITS[0]) or 0), int(self._current(LIMITS[1]) or 0))
+        if not lane.is_open or self.sections[lane.section].limits != limits:
+            self._open(lane, limits)
+        node.meta["section"] = lane.section
+        if node in self.awaited:
+            self.tokens[node] = lane.position()
+            lane.is_open = False
+
+    def _open(self, lane: _Lane, limits: tuple[int, int]) -> None:
+        self.sections.append(Section(lane.number, lane.waits, limits))
+        lane.section, lane.is_open, lane.waits = len(self.sections) - 1, True, set()
+
+    def _join(self, epilogues: set[fx.Node]) -> None:
+        everything = set().union(*(lane.position() for lane in self.lanes.values()))
+        main = self.lanes[MAIN]
+        main.waits |= everything
+        self._open(main, (0, 0))
+        for node in epilogues:
+            node.meta["section"] = main.section
+
+    def _current(self, key: str) -> str | None:
+        return next((scope[key] for scope in reversed(self.scopes) if key in scope), None)
+
+    def _lane(self, label: str) -> _Lane:
+        return self.lanes.setdefault(label, _Lane(len(self.lanes)))
+
+    def _read(self, node: fx.Node) -> None:
+        read = _READERS.get(marks()[node.target])
+        if read is not None:
+            read(self, node, *node.args, **node.kwargs)
+
+    def _enter(self, node: fx.Node, keys: list[str], values: list[str], need_execute: bool = False) -> None:
+        self.scopes.append(dict(zip(keys, values, strict=True)))
+
+    def _exit(self, node: fx.Node) -> None:
+        if not self.scopes:
+            raise ScopeError(_unpaired("scope_exit without scope_enter"))
+        self.scopes.pop()
+
+    def _here(self) -> str:
+        return self._current(LABEL) or MAIN
+
+    def _point(self, label: str) -> set[int]:
+        """The position of a lane, which ends its section."""
+        lane = self._lane(label)
+        lane.is_open = False
+        return lane.position()
+
+    def _await(self, label: str, sections: set[int]) -> None:
+        lane = self._lane(label)
+        lane.waits |= {index for index in sections if self.sections[index].stream != lane.number}
+        lane.is_open = False
+
+    def _record(self, node: fx.Node) -> None:
+        self.tokens[node] = self._point(self._here())
+
+    def _wait(self, node: fx.Node, tensors: list[fx.Node]) -> None:
+        if not tensors:
+            raise ValueError("npugraph_ex.wait: got an empty list; give the tensors to wait for")
+        for tensor in tensors:
+            self._await(self._here(), self.tokens.get(tensor, set()))
+
+    def _record_event(self, node: fx.Node, tag: str, created_inside: bool = True) -> None:
+        self.events[tag] = self._point(self._here())
+
+    def _wait_event(self, node: fx.Node, tag: str) -> None:
+        self._wait_event_on(node, tag, self._here())
+
+    def _record_event_on(self, node: fx.Node, tag: str, stream: str, created_inside: bool = True) -> None:
+        self.events[tag] = self._point(stream)
+
+    def _wait_event_on(self, node: fx.Node, tag: str, stream: str) -> None:
+        # What was recorded before the graph is done by now, as is all eager work.
+        self._await(stream, self.events.get(tag, set()))
+
+    def _wait_stream(self, node: fx.Node, stream: str, other: str) -> None:
+        self._await(stream, self._point(other))
+
+
+_READERS: dict[str, Callable[..., None]] = {
+    "scope_enter": _Sections._enter,
+    "scope_exit": _Sections._exit,
+    "record": _Sections._record,
+    "wait": _Sections._wait,
+    "tagged_event_record": _Sections._record_event,
+    "tagged_event_wait": _Sections._wait_event,
+    "tagged_event_record_on_stream": _Sections._record_event_on,
+    "tagged_event_wait_on_stream": _Sections._wait_event_on,
+    "tagged_stream_wait_stream": _Sections._wait_stream,
+}
+
+
+def _unpaired(what: str) -> str:
+    return f"npugraph_ex: {what}: a custom pass has taken one of the two away, or the graph was broken within a scope"
+
+
+def _epilogues(graph: fx.Graph) -> set[fx.Node]:
+    """The copies into inputs at the end of the graph."""
+    found: set[Any] = set()
+    for node in reversed(graph.nodes):
+        if node.op == "output" or is_mark(node):
+            continue
+        if node.target is not torch.ops.aten.copy_.default or node.args[0].op != "placeholder":
+            break
+        found.add(node)
+    return found

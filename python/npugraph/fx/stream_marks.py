@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators ``npugraph_ex::*`` by which graphs say where streams, events and core limits begin and end."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import fx
+
+MAIN = "main"  # the label of the stream on which a graph is called
+LABEL = "_user_stream_label"
+LIMITS = ("_op_aicore_num", "_op_vectorcore_num")  # of cube and of vector cores
+
+_NAMES = (
+    "scope_enter",
+    "scope_exit",
+    "record",
+    "wait",
+    "tagged_event_record",
+    "tagged_event_wait",
+    "tagged_event_record_on_stream",
+    "tagged_event_wait_on_stream",
+    "tagged_stream_wait_stream",
+    "record_tagged_stream",
+    "record_tagged_stream_",
+    "record_tagged_on_stream",
+    "record_tagged_on_stream_",
+)
+
+
+@functools.cache
+def marks() -> dict[Any, str]:
+    """Every such operator and its name. None of them is dead code where nobody uses a result."""
+    found = {getattr(torch.ops.npugraph_ex, name).default: name for name in _NAMES}
+    for mark in found:
+        fx.node.has_side_effect(mark)
+    # Fake tensors take an operator without operands for one that makes tensors of a device.
+    torch.library.register_fake("npugraph_ex::record", lambda: torch.empty(0))
+    return found
+
+
+def has_marks(graph: fx.Graph) -> bool:
+    return any(graph.find_nodes(op="call_function", target=mark, sort=False) for mark in marks())
+
+
+def is_mark(node: fx.Node) -> bool:
+    return node.op == "call_function" and node.target in marks()

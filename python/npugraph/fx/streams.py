@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams and events in Dynamo's graph -> marks (``npugraph_ex::*``), before the graph is traced into operators.
+
+    with npu.stream(side):              scope_enter(["_user_stream_label", ...], ["stream_1", ...])
+        y = x @ w                ->     y = x @ w
+    main.wait_stream(side)              scope_exit()
+                                        tagged_stream_wait_stream("main", "stream_1")
+
+Dynamo names streams and events by their numbers in a table and puts the stream of each call of a ``with`` into its
+metadata. An event that was there before the graph is recorded for the program to see, too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo import graph_bytecode_inputs as objects
+from torch._dynamo.exc import ShortenTraceback
+
+from npugraph.fx.stream_marks import LABEL, MAIN, is_mark, marks
+
+_ops = torch.ops.streams
+
+
+class StreamNotRestored(ShortenTraceback, RuntimeError):
+    """A graph ends on another stream than that on which it began."""
+
+
+def has_streams(gm: fx.GraphModule) -> bool:
+    """Whether Dynamo met a stream or event besides the current stream, or marks, while it traced the graph."""
+    return len(objects.index_to_external_object_weakref) > 1
+
+
+def mark_streams(gm: fx.GraphModule) -> None:
+    """In place. StreamNotRestored where a ``set_stream`` is left open."""
+    _Rewriter(gm.graph).run()
+    gm.recompile()
+
+
+class _Rewriter:
+    def __init__(self, graph: fx.Graph) -> None:
+        marks()  # keeps them from being dead
+        self.graph = graph
+        self.base: int | None = None  # the stream that set_stream chose
+        self.entered: int | None = None  # the stream whose scope is open
+        self.labels: dict[tuple[int, int], str] = {_identity(0): MAIN}
+
+    def run(self) -> None:
+        for node in self._calls():
+            for index in _streams_of(node):
+                self._label(index)
+        for node in self._calls():
+            self._visit(node)
+        output = next(iter(self.graph.find_nodes(op="output")))
+        if self.base is not None:
+            raise StreamNotRestored(_open_stream(self._label(self.base)), first_useful_frame=inspect.currentframe())
+        self._enter(None, output)
+        for node in self.graph.find_nodes(op="call_function", target=objects.get_external_object_by_index):
+            if not node.users:
+                self.graph.erase_node(node)
+
+    def _calls(self) -> list[fx.Node]:
+        skipped = ("placeholder", "get_attr", "output")
+        return [
+            node
+            for node in self.graph.nodes
+            if node.op not in skipped and node.target is not objects.get_external_object_by_index
+        ]
+
+    def _visit(self, node: fx.Node) -> None:
+        if _is_set_stream(node):
+            self.base = _index_of(node.args[0])
+            if self._label(self.base) == MAIN:
+                self.base = None
+            self.graph.erase_node(node)
+            return
+        read = _READERS.get(node.target)
+        if read is not None:
+            with self.graph.inserting_before(node):
+                keep = read(self, *node.args)
+            if keep is None:
+                self.graph.erase_node(node)
+            return
+        custom = node.meta.get("custom") or {}
+        self._enter(custom.get("stream", self.base), node)
+        # Else AOTAutograd would order streams of gradients itself, which are not streams here.
+        node.meta["custom"] = {key: value for key, value in custom.items() if key != "stream"}
+
+    def _label(self, index: int) -> str:
+        return self.labels.setdefault(_identity(index), f"stream_{index}")
+
+    def _enter(self, index: int | None, before: fx.Node) -> None:
+        """Makes ``index`` the stream of what follows; None is that on which the graph is called."""
+        label = MAIN if index is None else self._label(index)
+        if label == (MAIN if self.entered is None else self._label(self.entered)):
+            return
+        with self.graph.inserting_before(before):
+            if self.entered is not None:
+                self._add("scope_exit")
+            if label != MAIN:
+                stream = objects.get_external_object_by_index(index)
+                values = [label, str(stream.stream_id), str(stream.device_index), str(stream.device_type)]
+                keys = [LABEL, "_user_stream_id", "_user_stream_device_index", "_user_stream_device_type"]
+                self._add("scope_enter", keys, values)
+        self.entered = None if label == MAIN else index
+
+    def _add(self, name: str, *args: Any) -> fx.Node:
+        return self.graph.call_function(getattr(torch.ops.npugraph_ex, name).default, args)
+
+    def _record_event(self, event: int, stream: int) -> bool | None:
+        outside = _is_from_outside(event)
+        self._add("tagged_event_record_on_stream", f"event_{event}", self._label(stream), not outside)
+        return outside or None
+
+    def _wait_event(self, event: int, stream: int) -> None:
+        self._add("tagged_event_wait_on_stream", f"event_{event}", self._label(stream))
+
+    def _wait_stream(self, stream: int, other: int) -> None:
+        self._add("tagged_stream_wait_stream", self._label(stream), self._label(other))
+
+    # What the program waits for comes before all that it launches later.
+
+    def _synchronize_event(self, event: int) -> None:
+        for label in self.labels.values():
+            self._add("tagged_event_wait_on_stream", f"event_{event}", label)
+
+    def _synchronize_stream(self, stream: int) -> None:
+        for label in self.labels.values():
+            if label != self._label(stream):
+                self._add("tagged_stream_wait_stream", label, self._label(stream))
+
+    def _synchronize_device(self, kind: str, index: int) -> None:
+        for label in self.labels.values():
+            if label != MAIN:
+                self._add("tagged_stream_wait_stream", MAIN, label)
+        for label in self.labels.values():
+            if label != MAIN:
+                self._add("tagged_stream_wait_stream", label, MAIN)
+
+    def _record_stream(self, tensor: fx.Node, stream: int) -> None:
+        self._add("record_tagged_stream", tensor, self._label(stream))
+
+
+def _targets(op: Any) -> tuple[Any, Any]:
+    return op, op.default
+
+
+_READERS: dict[Any, Callable[..., Any]] = {
+    target: read
+    for op, read in (
+        (_ops.record_event, _Rewriter._record_event),
+        (_ops.wait_event, _Rewriter._wait_event),
+        (_ops.wait_stream, _Rewriter._wait_stream),
+        (_ops.synchronize_event, _Rewriter._synchronize_event),
+        (_ops.synchronize_stream, _Rewriter._synchronize_stream),
+        (_ops.synchronize_device, _Rewriter._synchronize_device),
+        (_ops.record_stream, _Rewriter._record_stream),
+    )
+    for target in _targets(op)
+}
+
+
+def _streams_of(node: fx.Node) -> list[int]:
+    """Numbers of the streams that a call names or runs on."""
+    found = [] if is_mark(node) else [(node.meta.get("custom") or {}).get("stream")]
+    if _is_set_stream(node):
+        found.append(_index_of(node.args[0]))
+    elif node.target in _READERS and node.target not in _targets(_ops.synchronize_device):
+        found += [arg for arg in node.args if _is_stream(arg)]
+    return [index for index in found if index is not None]
+
+
+def _is_stream(arg: Any) -> bool:
+    return isinstance(arg, int) and isinstance(objects.get_external_object_by_index(arg), torch.Stream)
+
+
+def _is_set_stream(node: fx.Node) -> bool:
+    return (
+        getattr(node.target, "__name__", None) == "set_stream"
+        and bool(node.args)
+        and _index_of(node.args[0]) is not None
+    )
+
+
+def _index_of(node: Any) -> int | None:
+    is_object = isinstance(node, fx.Node) and node.target is objects.get_external_object_by_index
+    return node.args[0] if is_object else None
+
+
+def _identity(index: int) -> tuple[int, int]:
+    stream = objects.get_external_object_by_index(index)
+    return stream.device_index, stream.stream_id
+
+
+def _is_from_outside(event: int) -> bool:
+    """Whether Dynamo found the event where its source says, rather than made it for the graph."""
+    return "source" in objects.index_to_bytecode_constructor[event].__code__.co_freevars
+
+
+def _open_stream(label: str) -> str:
+    return (
+        f"npugraph_ex: the graph ends on another stream ({label}) than that on which it began, because set_stream was "
+        "not undone: use `with torch.npu.stream(stream):`, which restores the stream at its end"
+    )

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which sections of a graph come before which, through streams and events.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace npugraph::ir {
+
+class SectionOrder {
+ public:
+  // Requires that `after` names earlier sections only.
+  explicit SectionOrder(const std::vector<Section>& sections);
+
+  // Whether all of `a` is done when `b` begins.
+  bool precedes(int32_t a, int32_t b) const { return before_[b][a]; }
+  // The same, or `a` is `b`.
+  bool reaches(int32_t a, int32_t b) const { return a == b || precedes(a, b); }
+
+ private:
+  std::vector<std::vector<bool>> before_;  // per section: those before it
+};
+
+}  // namespace npugraph::ir

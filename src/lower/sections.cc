@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/sections.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "lower/super_kernels.h"
+
+namespace npugraph::lower {
+namespace {
+
+using program::kNone;
+
+constexpr ir::Traits kNoticed = ir::Trait::kRandom | ir::Trait::kSideEffect | ir::Trait::kOpaque;
+
+// The last tasks of sections, as far as the walk over the tasks has come.
+class Ends {
+ public:
+  explicit Ends(const std::vector<ir::Section>& sections)
+      : sections_(sections), last_task_(sections.size(), kNone), previous_(sections.size(), kNone) {
+    std::unordered_map<int32_t, int32_t> last_of_stream;
+    for (int32_t id = 0; id < static_cast<int32_t>(sections.size()); ++id) {
+      const auto [last, is_first] = last_of_stream.try_emplace(sections[id].stream, id);
+      if (!is_first) previous_[id] = last->second;
+      last->second = id;
+    }
+  }
+
+  void add(int32_t section, int32_t task) { last_task_[section] = task; }
+
+  // Adds the tasks that are done when all of `section` is. Sections without tasks pass on what they wait for.
+  void collect(int32_t section, std::vector<int32_t>& tasks) const {
+    if (last_task_[section] != kNone) {
+      tasks.push_back(last_task_[section]);  // it waits itself for what stands before it
+      return;
+    }
+    for (const int32_t other : sections_[section].after) collect(other, tasks);
+    if (previous_[section] != kNone) collect(previous_[section], tasks);
+  }
+
+  // The tasks that the first task of `section` waits for, besides those before it on its stream.
+  std::vector<int32_t> waits(int32_t section) const {
+    std::vector<int32_t> tasks;
+    for (int32_t id = section; id != kNone; id = previous_[id]) {
+      if (last_task_[id] != kNone) break;
+      for (const int32_t other : sections_[id].after) collect(other, tasks);
+    }
+    return tasks;
+  }
+
+  bool has_begun(int32_t section) const { return last_task_[section] != kNone; }
+
+ private:
+  const std::vector<ir::Section>& sections_;
+  std::vector<int32_t> last_task_;  // per section
+  std::vector<int32_t> previous_;   // per section: the one before it on its stream
+};
+
+}  // namespace
+
+void resolve_sections(program::Program& program, const ir::Graph& graph, std::span<const ir::NodeId> nodes) {
+  if (graph.sections.size() == 1 && graph.sections.front() == ir::Section{}) return;
+  Ends ends(graph.sections);
+  int32_t last_noticed = kNone;
+  for (int32_t t = 0; t < static_cast<int32_t>(program.tasks.size()); ++t) {
+    program::Task& task = program.tasks[t];
+    const int32_t section = task.stream;
+    task.stream = graph.sections[section].stream;
+    task.limits = graph.sections[section].limits;
+    if (is_scope_mark(task)) continue;  // it will go
+    if (!ends.has_begun(section)) task.waits = ends.waits(section);
+    ends.add(section, t);
+    if (nodes[t] != ir::kNone && (graph.node(nodes[t]).op->traits & kNoticed) != 0) {
+      if (last_noticed != kNone) task.waits.push_back(last_noticed);
+      last_noticed = t;
+    }
+    const auto is_earlier_here = [&](int32_t other) { return program.tasks[other].stream == task.stream; };
+    std::erase_if(task.waits, is_earlier_here);
+    std::ranges::sort(task.waits);
+    const auto repeated = std::ranges::unique(task.waits);
+    task.waits.erase(repeated.begin(), repeated.end());
+  }
+}
+
+}  // namespace npugraph::lower

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tasks come before which in every run, through streams and waits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "program/program.h"
+
+namespace npugraph::program {
+
+class TaskOrder {
+ public:
+  explicit TaskOrder(const Program& program);
+
+  // Whether `a` is done when `b` begins.
+  bool precedes(int32_t a, int32_t b) const { return a < b && done_[b][stream_[a]] > a; }
+  // The first task behind all of these that all of them precede, or which is one of them and which all others precede; as many
+  // as there are tasks when there is none.
+  int32_t first_after(const std::vector<int32_t>& tasks) const;
+  // The last task that does not come after all of these, of which there is at least one.
+  int32_t last_beside(const std::vector<int32_t>& tasks) const;
+  // The tasks that touch each buffer: of each stream the last one.
+  std::vector<std::vector<int32_t>> last_touches() const;
+
+ private:
+  bool follows(const std::vector<int32_t>& tasks, int32_t task) const;
+
+  const Program& program_;
+  std::vector<int32_t> stream_;             // per task, numbered densely
+  std::vector<std::vector<int32_t>> done_;  // per task and stream: behind the last task that precedes it, 0: none
+};
+
+}  // namespace npugraph::program

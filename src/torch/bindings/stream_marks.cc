@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators npugraph_ex::*, which stand in graphs where streams, events and core limits begin and end. They compute nothing:
+// python/npugraph/fx/sections.py reads them, and eager work is done when its call returns anyway.
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+namespace {
+
+void scope_enter(const std::vector<std::string>& keys, const std::vector<std::string>& values, bool /*need_execute*/) {
+  TORCH_CHECK_VALUE(keys.size() == values.size(), "npugraph_ex.scope_enter: ", keys.size(), " keys and ", values.size(),
+                    " values were given; each key needs one value");
+}
+
+void scope_exit() {}
+
+at::Tensor record() { return at::empty({0}); }
+
+void wait(const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK_VALUE(!tensors.empty(), "npugraph_ex.wait: got an empty list; give the tensors to wait for");
+}
+
+void record_event(const std::string& /*tag*/, bool /*created_inside*/) {}
+void wait_event(const std::string& /*tag*/) {}
+void record_event_on(const std::string& /*tag*/, const std::string& /*stream*/, bool /*created_inside*/) {}
+void wait_names(const std::string& /*first*/, const std::string& /*second*/) {}
+void keep(const at::Tensor& /*input*/, const std::string& /*stream*/) {}
+
+}  // namespace
+
+TORCH_LIBRARY(npugraph_ex, library) {
+  const auto define = [&](const char* schema, auto function) {
+    library.def(schema, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, function));
+  };
+  define("scope_enter(str[] keys, str[] values, bool need_execute=False) -> ()", TORCH_FN(scope_enter));
+  define("scope_exit() -> ()", TORCH_FN(scope_exit));
+  // A point in the stream in which it stands, to be given to wait.
+  define("record() -> Tensor", TORCH_FN(record));
+  define("wait(Tensor[] tensors) -> ()", TORCH_FN(wait));
+  define("tagged_event_record(str tag, bool created_inside=True) -> ()", TORCH_FN(record_event));
+  define("tagged_event_wait(str tag) -> ()", TORCH_FN(wait_event));
+  define("tagged_event_record_on_stream(str tag, str stream, bool created_inside=True) -> ()",
+         TORCH_FN(record_event_on));
+  define("tagged_event_wait_on_stream(str tag, str stream) -> ()", TORCH_FN(wait_names));
+  // Later work of `stream` waits for what is now in `other`.
+  define("tagged_stream_wait_stream(str stream, str other) -> ()", TORCH_FN(wait_names));
+  // The memory of `input` is used by another stream: events say when.
+  define("record_tagged_stream(Tensor input, str stream) -> ()", TORCH_FN(keep));
+  define("record_tagged_stream_(Tensor input, str stream) -> ()", TORCH_FN(keep));
+  define("record_tagged_on_stream(Tensor input, str stream) -> ()", TORCH_FN(keep));
+  define("record_tagged_on_stream_(Tensor input, str stream) -> ()", TORCH_FN(keep));
+}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native streams and events of ``torch.npu`` in compiled graphs become lanes of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import npu
+
+import npugraph
+
+WIDTH = 128
+OUTER = npu.Stream()
+EVENT = npu.Event(enable_timing=True)
+
+
+@pytest.fixture(autouse=True)
+def two_workers() -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+    npu.set_stream(npu.default_stream())
+
+
+def inputs(width: int = WIDTH) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [(torch.randn(width, width, generator=generator) / width**0.5).npu() for _ in range(3)]
+
+
+def chains(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    y = z = x
+    with npu.stream(OUTER):
+        for _ in range(6):
+            y = (y @ a).tanh()
+    for _ in range(6):
+        z = (z @ b).tanh()
+    npu.current_stream().wait_stream(OUTER)
+    return y + z
+
+
+def with_events(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    side, done = npu.Stream(), npu.Event()
+    with npu.stream(side):
+        y = (x @ a).tanh() @ a
+        done.record()
+    z = (x @ b).tanh() @ b
+    npu.current_stream().wait_event(done)
+    return y + z
+
+
+def with_wait_stream(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    OUTER.wait_stream(npu.current_stream())
+    with npu.stream(OUTER):
+        y = x @ a
+        y.record_stream(OUTER)
+    z = x @ b
+    npu.current_stream().wait_stream(OUTER)
+    return y + z
+
+
+def with_set_stream(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    before = npu.current_stream()
+    npu.set_stream(OUTER)
+    y = x @ a
+    event = OUTER.record_event()
+    npu.set_stream(before)
+    z = x @ b
+    event.wait(before)
+    return y + z
+
+
+def nested(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    first, second = npu.Stream(), npu.Stream()
+    main = npu.current_stream()
+    with npu.stream(first):
+        y = x @ a
+        second.wait_stream(first)
+        with npu.stream(second):
+            z = y @ b
+        w = y @ a
+    main.wait_stream(first)
+    main.wait_stream(second)
+    return z + w
+
+
+def with_synchronize(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    with npu.stream(OUTER):
+        y = x @ a
+    z = x @ b
+    OUTER.synchronize()
+    return y + z
+
+
+PROGRAMS = {  # streams of the tasks, and what they wait for
+    with_events: ([1, 1, 0, 0, 0], {4: [1]}),
+    with_wait_stream: ([1, 0, 0], {2: [0]}),
+    with_set_stream: ([1, 0, 0], {2: [0]}),
+    nested: ([1, 2, 1, 0], {1: [0], 3: [1, 2]}),
+    with_synchronize: ([1, 0, 0], {2: [0]}),
+}
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    run = torch.compile(function, backend="npugraph_ex", fullgraph=True)
+    with torch.no_grad():
+        run(*inputs())
+    return run
+
+
+def log_of(run: Callable[..., Any], *args: torch.Tensor) -> list[Any]:
+    with torch.no_grad(), npugraph.task_log() as log:
+        run(*(args or inputs()))
+    return sorted(log, key=lambda record: record.task)
+
+
+@pytest.mark.feature("2.01", "2.15", "2.16", "4.01", "12e.10")
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
+def test_streams_are_lanes_and_events_are_edges(function: Callable[..., Any]) -> None:
+    streams, waits = PROGRAMS[function]
+    run = compiled(function)
+    args = inputs()
+    for _ in range(20):
+        with torch.no_grad():
+            torch.testing.assert_close(run(*args), function(*args))
+    log = log_of(run)
+    assert [record.stream for record in log] == streams
+    assert {record.task: list(record.waits) for record in log if record.waits} == waits
+    for record in log:
+        assert all(record.begin_ns >= log[other].end_ns for other in record.waits)
+    assert not npugraph.artifacts()[-1].partitions
+    assert npu.current_stream() == npu.default_stream()
+
+
+@pytest.mark.feature("4.01")
+def test_two_streams_overlap_in_time() -> None:
+    run = compiled(chains)
+    args = inputs(256)  # tasks that are long beside what a wake-up of a thread takes
+    for _ in range(300):
+        log = log_of(run, *args)
+        side, main = ([record for record in log if record.stream == stream] for stream in (1, 0))
+        assert not {w for r in main for w in r.workers} & {w for r in side for w in r.workers}
+        if any(a.begin_ns < b.end_ns and b.begin_ns < a.end_ns for a in main for b in side):
+            return
+    pytest.fail("the streams never ran at once")
+
+
+@pytest.mark.feature("2.01", "11.10")
+def test_a_stream_that_is_not_restored() -> None:
+    def left_open(x: torch.Tensor) -> torch.Tensor:
+        npu.set_stream(OUTER)
+        return x + 1
+
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError, match=r"because set_stream was not undone: use `with torch.npu.stream"):
+        torch.compile(left_open, backend="npugraph_ex", fullgraph=True)(torch.ones(3, device="npu"))
+
+
+@pytest.mark.feature("2.16")
+def test_events_of_the_graph_and_of_the_program() -> None:
+    """An event that the graph makes is an edge and no more; one of the program is recorded for it to see, too."""
+
+    def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with npu.stream(OUTER):
+            y = x @ a
+            EVENT.record()
+        EVENT.wait()
+        return y @ b
+
+    run = compiled(function)
+    args, times = inputs(), []
+    for _ in range(3):
+        with torch.no_grad():
+            torch.testing.assert_close(run(*args), function(*args))
+        with torch.no_grad():
+            run(*args)
+        times.append(EVENT.recorded_time())
+    assert times == sorted(set(times))
+    assert {record.stream for record in log_of(run)} == {0, 1}
+    assert all(record.kind != "python" for record in log_of(compiled(with_events)))
+
+
+@pytest.mark.feature("2.21", "4.04")
+def test_limits_hold_for_streams_that_are_entered_inside() -> None:
+    def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with npu.npugraph_ex.scope.limit_core_num(1, 1):
+            with npu.stream(OUTER):
+                y = x @ a
+            z = x @ b
+            npu.current_stream().wait_stream(OUTER)
+        return y + z
+
+    log = log_of(compiled(function))
+    assert [dict(record.limits).get("cube_core_num") for record in log] == [1, 1, None]
+    assert all(len(record.workers) == 1 for record in log[:2]) and log[0].workers != log[1].workers
+
+
+@pytest.mark.feature("4.04")
+def test_limits_of_eager_code_are_those_of_the_stream() -> None:
+    before = npu.get_stream_limit(npu.current_stream())
+    with npu.npugraph_ex.scope.limit_core_num(3, 4):
+        assert npu.get_stream_limit(npu.current_stream()) == {"cube_core_num": 3, "vector_core_num": 4}
+        with npu.npugraph_ex.scope.limit_core_num(1, 2, OUTER):
+            assert npu.get_stream_limit(OUTER) == {"cube_core_num": 1, "vector_core_num": 2}
+    assert npu.get_stream_limit(npu.current_stream()) == before
+
+
+def test_gradients_leave_streams_to_torch() -> None:
+    args = [tensor.detach().requires_grad_() for tensor in inputs()]
+    torch._dynamo.reset()
+    result = torch.compile(with_events, backend="npugraph_ex", fullgraph=True)(*args)
+    torch.testing.assert_close(result, with_events(*args))
