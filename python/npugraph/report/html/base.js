@@ -40,7 +40,7 @@ const timeText = (ns) => scaled(ns, ["ns", "µs", "ms", "s"], 1000);
 const percent = (part, whole) => (whole > 0 ? `${(100 * part / whole).toFixed(part / whole < 0.1 ? 1 : 0)} %` : "–");
 const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 const sum = (items, of) => items.reduce((total, item) => total + of(item), 0);
-const color = (kind) => `var(--${kind})`;
+const color = (kind) => `var(--${kind}, var(--faint))`;
 const place = (source) => source.replace(/^.*\//, "");
 
 const totalTime = sum(tasks, (task) => task.nanoseconds);

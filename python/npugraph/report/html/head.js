@@ -3,7 +3,7 @@
   const { counters, memory, instances } = facts;
   const runs = [counted(tasks.length, "task"), `captured ${counted(counters.captures, "time")}`, `run ${counted(counters.replays, "time")}`];
   document.getElementById("subtitle").textContent = runs.join(", ") + (instances.length ? `; latest sizes: ${instances[0].key || "fixed"}` : "");
-  const generated = tasks.filter((task) => !["kernel", "aten", "python"].includes(task.kind));
+  const generated = tasks.filter((task) => !["kernel", "aten", "python", "collective"].includes(task.kind));
   const end = tasks.reduce((latest, task) => Math.max(latest, task.begin_nanoseconds + task.nanoseconds), 0);
   const tile = (value, name) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, name));
   document.getElementById("head").append(
