@@ -257,6 +257,35 @@ def test_computation_beside_collectives(ranks, device):
     ranks(check_overlap, device)
 
 
+def check_capture() -> None:
+    """A compiled function with a collective, in a forked stream of a captured graph, communicates at each replay."""
+    torch._dynamo.reset()
+    x = data(dist.get_rank(), 4).npu()
+    side = torch.npu.Stream()
+    compiled = torch.compile(
+        lambda x: functional.all_reduce(x * 2, "sum", dist.group.WORLD) + 1, backend="npugraph_ex", fullgraph=True
+    )
+    with torch.no_grad():
+        compiled(x)
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            doubled = x * 2
+            side.wait_stream(torch.npu.current_stream())
+            with torch.npu.stream(side):
+                summed = compiled(doubled)
+            torch.npu.current_stream().wait_stream(side)
+            result = summed - 1
+        for scale in (1, 3):
+            x.copy_(data(dist.get_rank(), 4) * scale)
+            graph.replay()
+            assert torch.equal(result.cpu(), 4 * scale * sum(_all(4)))
+
+
+@pytest.mark.feature("8.06")
+def test_collectives_in_a_captured_side_stream(ranks):
+    ranks(check_capture)
+
+
 def check_error(device: str) -> None:
     """A task that fails while a collective is under way leaves nothing behind."""
     x = data(dist.get_rank(), 50, 50).to(device)
