@@ -34,6 +34,11 @@ Tensor CallArguments::optional_tensor(Names names) const {
   return value == nullptr ? Tensor() : value->toTensor();
 }
 
+OptionalTensor CallArguments::given_tensor(Names names) const {
+  const Tensor out = optional_tensor(names);
+  return out.defined() ? OptionalTensor(out) : std::nullopt;
+}
+
 std::vector<Tensor> CallArguments::tensors(Names names) const {
   const c10::IValue* value = find(names);
   return value == nullptr ? std::vector<Tensor>() : value->toTensorVector();

@@ -41,6 +41,7 @@ class CallArguments {
 
   const Tensor& tensor(Names names) const;    // which the call has
   Tensor optional_tensor(Names names) const;  // undefined where it is None or the schema has none
+  OptionalTensor given_tensor(Names names) const;
   std::vector<Tensor> tensors(Names names) const;
   std::optional<std::vector<int64_t>> integers(Names names) const;  // a list, or a tensor on the host
   std::optional<int64_t> optional_integer(Names names) const;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Causal depthwise convolutions of sequences, in float32: a result is made of its own token and the K - 1 before it.
+#include <string>
 #include <tuple>
 
-#include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/recurrent/families.h"
@@ -10,9 +11,9 @@
 namespace npugraph::npu_ops {
 namespace {
 
+using c10::OperatorHandle;
 using c10::SymInt;
-using OptionalInt = std::optional<int64_t>;
-using OptionalString = std::optional<c10::string_view>;
+using torch::jit::Stack;
 
 // Rows of x moved by `count` along dim 0, towards the end where it is positive; zeros come in.
 Tensor moved(const Tensor& x, int64_t count) {
@@ -65,19 +66,18 @@ std::tuple<Tensor, Tensor> masked_causal_conv1d_backward(const Tensor& grad_outp
   return {of_input.to(input.scalar_type()), at::stack(of_taps).to(weight.scalar_type())};
 }
 
-// The arguments after weight and conv_states.
+// The arguments of npu_fused_causal_conv1d after weight and conv_states.
 struct Options {
   const char* op;
   OptionalTensor query_start_loc, cache_indices, initial_state_mode, bias, num_accepted_tokens;
-  c10::string_view activation;
+  std::string activation, conv_mode;
   int64_t pad_slot_id, run_mode;
   bool residual;
   OptionalTensor num_computed_tokens, first_block, last_block, initial_block;
   int64_t block_size;
 };
 
-void check_fused(const Options& options, const Tensor& x, const Tensor& weight, const Tensor& states,
-                 OptionalString conv_mode) {
+void check_fused(const Options& options, const Tensor& x, const Tensor& weight, const Tensor& states) {
   check_floating(options.op, "x", x);
   check_dims(options.op, "x", x, 2, 3);
   check_dims(options.op, "weight", weight, 2, 2);
@@ -90,7 +90,7 @@ void check_fused(const Options& options, const Tensor& x, const Tensor& weight, 
   TORCH_CHECK(options.activation == "None" || options.activation == "silu" || options.activation == "swish", options.op,
               ": activation is '", options.activation, "', allowed are 'None', 'silu' and 'swish'");
   check_choice(options.op, "run_mode", options.run_mode, {0, 1});
-  TORCH_CHECK(conv_mode.value_or("default") == "default", options.op, ": conv_mode is '", *conv_mode,
+  TORCH_CHECK(options.conv_mode == "default", options.op, ": conv_mode is '", options.conv_mode,
               "', allowed is 'default'");
   const bool by_block = options.first_block || options.last_block || options.initial_block;
   TORCH_CHECK(!by_block || (options.last_block && options.initial_block && options.cache_indices &&
@@ -203,9 +203,31 @@ Tensor convolved(const Options& options, const Tensor& weight, const Sequences& 
   return at::where(taken.unsqueeze(1), sum, rest);
 }
 
-Tensor fused(const Options& options, const Tensor& x, const Tensor& weight, const Tensor& states, const Tensor& rest,
-             OptionalString conv_mode) {
-  check_fused(options, x, weight, states, conv_mode);
+Options options_of(const CallArguments& call) {
+  const std::string activation = call.text({"activation"}), conv_mode = call.text({"conv_mode"});
+  return {.op = call.op(),
+          .query_start_loc = call.given_tensor({"query_start_loc"}),
+          .cache_indices = call.given_tensor({"cache_indices"}),
+          .initial_state_mode = call.given_tensor({"initial_state_mode"}),
+          .bias = call.given_tensor({"bias"}),
+          .num_accepted_tokens = call.given_tensor({"num_accepted_tokens"}),
+          .activation = activation.empty() ? "None" : activation,
+          .conv_mode = conv_mode.empty() ? "default" : conv_mode,
+          .pad_slot_id = call.integer({"pad_slot_id"}, -1),
+          .run_mode = call.integer({"run_mode"}),
+          .residual = call.integer({"residual_connection"}) != 0,
+          .num_computed_tokens = call.given_tensor({"num_computed_tokens"}),
+          .first_block = call.given_tensor({"block_idx_first_scheduled_token"}),
+          .last_block = call.given_tensor({"block_idx_last_scheduled_token"}),
+          .initial_block = call.given_tensor({"initial_state_idx"}),
+          .block_size = call.integer({"block_size"}, 128)};
+}
+
+// With `rest` for tokens of no slot.
+Tensor fused(const CallArguments& call, const Tensor& rest) {
+  const Options options = options_of(call);
+  const Tensor &x = call.tensor({"x"}), &weight = call.tensor({"weight"}), &states = call.tensor({"conv_states"});
+  check_fused(options, x, weight, states);
   const Sequences sequences = sequences_of(options, x);
   const Tensor slots = slots_of(options, sequences);
   const int64_t before = weight.sym_size(0).guard_int(__FILE__, __LINE__) - 1;
@@ -216,62 +238,23 @@ Tensor fused(const Options& options, const Tensor& x, const Tensor& weight, cons
   return y.to(x.scalar_type()).view_symint(x.sym_sizes());
 }
 
-Tensor fused_causal_conv1d(const Tensor& x, const Tensor& weight, Tensor& conv_states,
-                           const OptionalTensor& query_start_loc, const OptionalTensor& cache_indices,
-                           const OptionalTensor& initial_state_mode, const OptionalTensor& bias,
-                           const OptionalTensor& num_accepted_tokens, OptionalString activation,
-                           OptionalInt pad_slot_id, OptionalInt run_mode, OptionalInt residual_connection, OptionalInt,
-                           const OptionalTensor& num_computed_tokens, const OptionalTensor& first_block,
-                           const OptionalTensor& last_block, const OptionalTensor& initial_state_idx,
-                           OptionalInt block_size, OptionalString conv_mode) {
-  const Options options = {"npu_fused_causal_conv1d",
-                           query_start_loc,
-                           cache_indices,
-                           initial_state_mode,
-                           bias,
-                           num_accepted_tokens,
-                           activation.value_or("None"),
-                           pad_slot_id.value_or(-1),
-                           run_mode.value_or(0),
-                           residual_connection.value_or(0) != 0,
-                           num_computed_tokens,
-                           first_block,
-                           last_block,
-                           initial_state_idx,
-                           block_size.value_or(128)};
-  return fused(options, x, weight, conv_states, at::zeros_like(x), conv_mode);
+void fused_causal_conv1d(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(fused(call, at::zeros_like(call.tensor({"x"}))));
 }
 
-void fused_causal_conv1d_v2(Tensor& x, const Tensor& weight, Tensor& conv_states, const OptionalTensor& query_start_loc,
-                            const OptionalTensor& cache_indices, const OptionalTensor& initial_state_mode,
-                            const OptionalTensor& bias, const OptionalTensor& num_accepted_tokens,
-                            OptionalString activation, OptionalInt pad_slot_id, OptionalInt run_mode,
-                            OptionalInt residual_connection, OptionalInt, const OptionalTensor& num_computed_tokens,
-                            const OptionalTensor& first_block, const OptionalTensor& last_block,
-                            const OptionalTensor& initial_state_idx, OptionalInt block_size, OptionalString conv_mode) {
-  const Options options = {"npu_fused_causal_conv1d_v2",
-                           query_start_loc,
-                           cache_indices,
-                           initial_state_mode,
-                           bias,
-                           num_accepted_tokens,
-                           activation.value_or("None"),
-                           pad_slot_id.value_or(-1),
-                           run_mode.value_or(0),
-                           residual_connection.value_or(0) != 0,
-                           num_computed_tokens,
-                           first_block,
-                           last_block,
-                           initial_state_idx,
-                           block_size.value_or(128)};
-  x.copy_(fused(options, x, weight, conv_states, x, conv_mode));
+void fused_causal_conv1d_v2(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Tensor& x = call.tensor({"x"});
+  x.copy_(fused(call, x));
+  call.give();
 }
 
 }  // namespace
 
 void define_causal_convolutions(Definitions& npu) {
   npu.composed(
-      "npu_fused_causal_conv1d", &fused_causal_conv1d,
+      "npu_fused_causal_conv1d", boxed<&fused_causal_conv1d>(),
       "Each token and the K - 1 before it, by channel, times weight, [K, dim], plus bias, then silu, then, with "
       "residual_connection, plus x. Before the first token of a sequence (query_start_loc; without it those of [B, S, "
       "dim], or one token each) are the rows of conv_states, [slots, places, dim], of its slot, cache_indices, where "
@@ -279,7 +262,7 @@ void define_causal_convolutions(Definitions& npu) {
       "With num_accepted_tokens the state begins with that of the last accepted token, and keeps all tokens. With "
       "blocks, cache_indices is a table of them, and the state at the end of each is kept. As causal_conv1d_fn and "
       "causal_conv1d_update of vLLM; the order of axes is not published. Tokens of no slot, pad_slot_id, give zeros");
-  npu.composed("npu_fused_causal_conv1d_v2", &fused_causal_conv1d_v2,
+  npu.composed("npu_fused_causal_conv1d_v2", boxed<&fused_causal_conv1d_v2>(),
                "npu_fused_causal_conv1d into x, in which tokens of no slot stay as they are");
   npu.composed("npu_masked_causal_conv1d", &masked_causal_conv1d,
                "Each row of input, [S, B, H], and the K - 1 before it times weight, [K, H]; where mask, [B, S], is "

@@ -75,6 +75,23 @@ GruWeights gru_weights(const Layers& layers, at::TensorList params, size_t index
   return out;
 }
 
+// y, then what `one`(index, x) gives of each layer and direction, stacked; its result number `of_h` is h of all steps.
+template <typename One>
+std::vector<Tensor> forward_through(const Layers& layers, const Tensor& input, size_t of_h, One&& one) {
+  std::vector<std::vector<Tensor>> results;
+  Tensor x = steps_first(layers, wide(input));
+  for (size_t index = 0; index < layers.count(); ++index) {
+    const std::vector<Tensor> of_one = one(index, x);
+    results.resize(of_one.size());
+    for (size_t k = 0; k < of_one.size(); ++k) results[k].push_back(of_one[k]);
+    if ((index + 1) % layers.directions() == 0)
+      x = next_input(layers, results[of_h], index / layers.directions(), index + 1 == layers.count());
+  }
+  std::vector<Tensor> out = {rounded_like(steps_first(layers, x), input)};
+  for (const std::vector<Tensor>& each : results) out.push_back(at::stack(each).to(input.scalar_type()));
+  return out;
+}
+
 Ten lstm(const Tensor& input, at::TensorList hx, at::TensorList params, bool has_biases, int64_t num_layers,
          double dropout, bool train, bool bidirectional, std::optional<bool> batch_first,
          const OptionalTensor& batch_sizes) {
@@ -82,29 +99,15 @@ Ten lstm(const Tensor& input, at::TensorList hx, at::TensorList params, bool has
       "_lstm_npu", has_biases, num_layers, dropout, train, bidirectional, batch_first.value_or(false), batch_sizes};
   check_layers(layers, input, hx, params);
   const Tensor h = wide(hx[0]), c = wide(hx[1]);
-  Tensor x = steps_first(layers, wide(input));
-  std::vector<std::vector<Tensor>> out(9);  // the last h and c, then what is of all steps
-  for (size_t index = 0; index < layers.count(); ++index) {
+  const auto one = [&](size_t index, const Tensor& x) -> std::vector<Tensor> {
     const auto place = static_cast<int64_t>(index);
     const LstmRun run =
         run_lstm(direction_of(layers, input, h, index), x, {h[place], c[place]}, lstm_weights(layers, params, index));
     const LstmSteps& all = run.all;
-    const Tensor results[] = {run.last.h, run.last.c, all.i, all.j, all.f, all.o, all.h, all.c, all.tanhc};
-    for (size_t k = 0; k < out.size(); ++k) out[k].push_back(results[k]);
-    if ((index + 1) % layers.directions() == 0)
-      x = next_input(layers, out[6], index / layers.directions(), index + 1 == layers.count());
-  }
-  const auto stacked = [&](size_t k) { return at::stack(out[k]).to(input.scalar_type()); };
-  return {rounded_like(steps_first(layers, x), input),
-          stacked(0),
-          stacked(1),
-          stacked(2),
-          stacked(3),
-          stacked(4),
-          stacked(5),
-          stacked(6),
-          stacked(7),
-          stacked(8)};
+    return {run.last.h, run.last.c, all.i, all.j, all.f, all.o, all.h, all.c, all.tanhc};
+  };
+  const std::vector<Tensor> out = forward_through(layers, input, 6, one);
+  return {out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7], out[8], out[9]};
 }
 
 // Gradients of layers from the last to the first: `one`(index, x, gradient of its h of all steps) gives that of x, and keeps
@@ -172,25 +175,14 @@ Seven gru(const Tensor& input, const Tensor& hx, at::TensorList params, bool has
                          batch_sizes};
   check_layers(layers, input, hx, params);
   const Tensor h = wide(hx);
-  Tensor x = steps_first(layers, wide(input));
-  std::vector<std::vector<Tensor>> out(6);  // the last h, then what is of all steps
-  for (size_t index = 0; index < layers.count(); ++index) {
+  const auto one = [&](size_t index, const Tensor& x) -> std::vector<Tensor> {
     const GruRun run = run_gru(direction_of(layers, input, h, index), x, h[static_cast<int64_t>(index)],
                                gru_weights(layers, params, index));
     const GruSteps& all = run.all;
-    const Tensor results[] = {run.last, all.reset, all.update, all.next, all.hidden, all.h};
-    for (size_t k = 0; k < out.size(); ++k) out[k].push_back(results[k]);
-    if ((index + 1) % layers.directions() == 0)
-      x = next_input(layers, out[5], index / layers.directions(), index + 1 == layers.count());
-  }
-  const auto stacked = [&](size_t k) { return at::stack(out[k]).to(input.scalar_type()); };
-  return {rounded_like(steps_first(layers, x), input),
-          stacked(0),
-          stacked(1),
-          stacked(2),
-          stacked(3),
-          stacked(4),
-          stacked(5)};
+    return {run.last, all.reset, all.update, all.next, all.hidden, all.h};
+  };
+  const std::vector<Tensor> out = forward_through(layers, input, 5, one);
+  return {out[0], out[1], out[2], out[3], out[4], out[5], out[6]};
 }
 
 using GruBackward = std::tuple<Tensor, Tensor, std::vector<Tensor>>;

@@ -112,23 +112,11 @@ Tensor& compress_infer(const Tensor& input, const Tensor& weight, const Tensor& 
 }
 
 AttentionPieces attention_to_compressed(const CallArguments& call) {
-  const Tensor query = nsa_queries(call);
-  const StoredRows key = nsa_keys(call, "key");
-  const SequencePairs pairs = nsa_pairs(call, query, key);
-  const auto weighting = [&call, pairs](int64_t index, const Tensor& rows, const Tensor& columns) {
-    Weighting out{.scale = call.number({"scale_value"})};
-    out.dropped = first_of_mask(call.op(), "atten_mask", call.optional_tensor({"atten_mask"}),
-                                pairs.is_whole() ? -1 : index, rows.sym_size(2), columns.sym_size(2));
-    return out;
-  };
-  return {.op = call.op(),
-          .query = query,
-          .key = key,
-          .value = nsa_keys(call, "value"),
-          .key_rope = {},
-          .tiles = {},
-          .pairs = pairs,
-          .weighting = weighting};
+  return nsa_pieces(call,
+                    [&call](const SequencePairs& pairs, int64_t index, const Tensor& rows, const Tensor& columns) {
+                      return first_of_mask(call.op(), "atten_mask", call.optional_tensor({"atten_mask"}),
+                                           pairs.is_whole() ? -1 : index, rows.sym_size(2), columns.sym_size(2));
+                    });
 }
 
 Tensor selected_blocks(const CallArguments& call, const AttentionPieces& pieces, const Attention& saved) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/sparse_attention/nsa_call.h"
 
+#include <utility>
+
 namespace npugraph::npu_ops {
 namespace {
 
@@ -34,14 +36,6 @@ int64_t nsa_count(const CallArguments& call, const char* name) {
   return out;
 }
 
-Tensor nsa_queries(const CallArguments& call) {
-  const int64_t heads = nsa_count(call, "head_num");
-  const Tensor out = to_heads(call.op(), "query", call.tensor({"query"}), nsa_axes(call), heads);
-  TORCH_CHECK(out.sym_size(1) == heads, call.op(), ": head_num is ", heads, ", and query has ", out.sym_size(1),
-              " heads");
-  return out;
-}
-
 Tensor nsa_choices(const CallArguments& call, const Tensor& tensor) {
   return to_heads(call.op(), "topk_indices", tensor, with_one_dim_of_heads(nsa_axes(call)), 0);
 }
@@ -50,7 +44,21 @@ Tensor from_nsa_choices(const CallArguments& call, const Tensor& tensor) {
   return from_heads(tensor, with_one_dim_of_heads(nsa_axes(call)));
 }
 
-StoredRows nsa_keys(const CallArguments& call, const char* name) {
+Tensor statistics_in_copies(const Tensor& statistic, Axes axes) {
+  return statistics_from_heads(statistic.expand({-1, -1, -1, kStatisticsCopies}), axes);
+}
+
+namespace {
+
+Tensor queries_of(const CallArguments& call) {
+  const int64_t heads = nsa_count(call, "head_num");
+  const Tensor out = to_heads(call.op(), "query", call.tensor({"query"}), nsa_axes(call), heads);
+  TORCH_CHECK(out.sym_size(1) == heads, call.op(), ": head_num is ", heads, ", and query has ", out.sym_size(1),
+              " heads");
+  return out;
+}
+
+StoredRows keys_of(const CallArguments& call, const char* name) {
   const Tensor& tensor = call.tensor({name});
   const auto given = call.optional_integer({"key_value_head_num"});
   const c10::SymInt heads = given ? c10::SymInt(nsa_count(call, "key_value_head_num")) : tensor.sym_size(-2);
@@ -63,11 +71,7 @@ StoredRows nsa_keys(const CallArguments& call, const char* name) {
   return StoredRows(tensor, tensor.dim() == 3 ? PageForm::kBnBsH : PageForm::kBnBsND, heads);
 }
 
-Tensor statistics_in_copies(const Tensor& statistic, Axes axes) {
-  return statistics_from_heads(statistic.expand({-1, -1, -1, kStatisticsCopies}), axes);
-}
-
-SequencePairs nsa_pairs(const CallArguments& call, const Tensor& query, const StoredRows& key) {
+SequencePairs pairs_of(const CallArguments& call, const Tensor& query, const StoredRows& key) {
   const Axes axes = nsa_axes(call);
   SequencePairs::Given given{.query_axes = axes,
                              .key_axes = axes,
@@ -81,6 +85,28 @@ SequencePairs nsa_pairs(const CallArguments& call, const Tensor& query, const St
       given.query_lengths = even_ends(call, query, static_cast<int64_t>(given.key_lengths->size()));
   }
   return SequencePairs(call.op(), given, query, key);
+}
+
+}  // namespace
+
+AttentionPieces nsa_pieces(const CallArguments& call, NsaDropped dropped) {
+  const Tensor query = queries_of(call);
+  const StoredRows key = keys_of(call, "key");
+  const SequencePairs pairs = pairs_of(call, query, key);
+  const auto weighting = [scale = call.number({"scale_value"}), pairs, dropped = std::move(dropped)](
+                             int64_t index, const Tensor& rows, const Tensor& columns) {
+    Weighting out{.scale = scale};
+    out.dropped = dropped(pairs, index, rows, columns);
+    return out;
+  };
+  return {.op = call.op(),
+          .query = query,
+          .key = key,
+          .value = keys_of(call, "value"),
+          .key_rope = {},
+          .tiles = {},
+          .pairs = pairs,
+          .weighting = weighting};
 }
 
 }  // namespace npugraph::npu_ops

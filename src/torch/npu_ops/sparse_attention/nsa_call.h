@@ -11,13 +11,14 @@ namespace npugraph::npu_ops {
 // Rows of queries and keys: of `layout`, or TND where calls have none.
 Axes nsa_axes(const CallArguments& call);
 
-Tensor nsa_queries(const CallArguments& call);
 // [batches, key heads, rows, n] of what is known of each row of each key head, in the layout of queries but for heads in
 // one dimension.
 Tensor nsa_choices(const CallArguments& call, const Tensor& tensor);
 Tensor from_nsa_choices(const CallArguments& call, const Tensor& tensor);
-StoredRows nsa_keys(const CallArguments& call, const char* name);
-SequencePairs nsa_pairs(const CallArguments& call, const Tensor& query, const StoredRows& key);
+// Of query, key and value, with the scale of the call, and keys dropped as `dropped` says of each piece.
+using NsaDropped =
+    std::function<Tensor(const SequencePairs& pairs, int64_t index, const Tensor& query, const Tensor& key)>;
+AttentionPieces nsa_pieces(const CallArguments& call, NsaDropped dropped);
 
 // [T, N, 8] or [batches, N, rows, 8] of [batches, N, rows, 1].
 Tensor statistics_in_copies(const Tensor& statistic, Axes axes);

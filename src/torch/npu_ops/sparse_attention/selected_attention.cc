@@ -22,31 +22,20 @@ Tensor hidden_by_mask(const CallArguments& call, int64_t index, const Tensor& qu
 }
 
 AttentionPieces selected_attention(const CallArguments& call) {
-  const Tensor query = nsa_queries(call);
-  const StoredRows key = nsa_keys(call, "key");
-  const SequencePairs pairs = nsa_pairs(call, query, key);
   const int64_t block_size = nsa_count(call, "select_block_size"), count = nsa_count(call, "select_block_count");
   const Tensor indices = nsa_choices(call, call.tensor({"topk_indices"}));
   TORCH_CHECK(indices.sym_size(-1) == count, call.op(), ": select_block_count is ", count, ", and topk_indices has ",
               indices.sym_size(-1), " for a row");
-  const auto weighting = [&call, indices, pairs, block_size](int64_t index, const Tensor& rows, const Tensor& columns) {
+  const auto dropped = [&call, indices, block_size](const SequencePairs& pairs, int64_t index, const Tensor& rows,
+                                                    const Tensor& columns) {
     const Tensor own = pairs.of_queries(indices, index);
     TORCH_CHECK(own.sym_size(1) == columns.sym_size(1), call.op(), ": topk_indices has ", own.sym_size(1),
                 " heads, and key ", columns.sym_size(1));
     const Tensor others = shared_by_heads(not_chosen(own, block_size, columns.sym_size(2)), rows.sym_size(1));
     const Tensor hidden = hidden_by_mask(call, pairs.is_whole() ? -1 : index, rows, columns);
-    Weighting out{.scale = call.number({"scale_value"})};
-    out.dropped = hidden.defined() ? others.logical_or(hidden) : others;
-    return out;
+    return hidden.defined() ? others.logical_or(hidden) : others;
   };
-  return {.op = call.op(),
-          .query = query,
-          .key = key,
-          .value = nsa_keys(call, "value"),
-          .key_rope = {},
-          .tiles = {},
-          .pairs = pairs,
-          .weighting = weighting};
+  return nsa_pieces(call, dropped);
 }
 
 void select_attention(const OperatorHandle& op, Stack* stack) {
