@@ -107,15 +107,16 @@ std::optional<ng_task> StaticKernels::make(const Task& task, std::span<const ng_
                                            const std::string& key) {
   const codegen::WithBuildRules rules({.reads_disk = options_.static_kernels_on_disk, .one_builder = true});
   const codegen::BuildCount builds;
-  std::string text;
+  // For these sizes: what fails may be the text itself.
+  const std::string text = cat(key, "\n", text_of(task));
   std::optional<ng_task> made;
-  bool failed = false;
+  bool failed = failures().contains(text);
   try {
-    const std::optional<Task> own = specialised(task, scalars);
-    if (!own) return {};
-    text = text_of(*own);
-    failed = failures().contains(text);
-    if (!failed) made = generate_(*own);
+    if (!failed) {
+      const std::optional<Task> own = specialised(task, scalars);
+      if (!own) return {};
+      made = generate_(*own);
+    }
   } catch (const std::exception& error) {
     failed = true;
     failures().add(text);
