@@ -52,6 +52,7 @@ class Artifact:
         self.replacements = notes.replacements
         self.near_misses = notes.near_misses
         self._callables = callables
+        self._run: Callable[[], Any] = lambda: None
         self.options = options
         self.released_weights = released_weights
 
@@ -132,10 +133,11 @@ class Artifact:
     @property
     def counters(self) -> dict[str, int]:
         """Counts since the compile: compiles, captures, capture_ns (of making Instances), replays (every run, also one
-        that captured), refreshes (runs that began with telling tasks other numbers), ``recaptures.<reason>``,
-        ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the kernels of its tasks, those that LLVM made
-        for this compile (kernel_builds, in kernel_build_ns summed over threads), those that an earlier process left on
-        disk (kernel_loads) and those that were there already (kernel_hits)."""
+        that captured), refreshes (runs that began with telling tasks other numbers), ``recaptures.<reason>``
+        (mutated_input_change and parameter_change, other memory than in the call before, make no Instance and are no
+        captures), ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the kernels of its tasks, those that
+        LLVM made for this compile (kernel_builds, in kernel_build_ns summed over threads), those that an earlier
+        process left on disk (kernel_loads) and those that were there already (kernel_hits)."""
         return self._core.counters()
 
     @property
@@ -171,6 +173,13 @@ class Artifact:
         """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not
         count (through ``.data``)."""
         self._core.refresh()
+        run = self._run()
+        if run is not None:
+            run.forget()
+
+    def runs_as(self, run: Any) -> None:
+        """Names the function that ``refresh()`` is to tell."""
+        self._run = weakref.ref(run)
 
     def save(self, path: str) -> None:
         """Writes the Program to ``path`` (mode 0600). ``ValueError`` when it has Python tasks or opaque constants."""

@@ -40,7 +40,7 @@ from npugraph.fx.sections import Section, mark_sections
 from npugraph.fx.streams import has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
-from npugraph.options import CompilerConfig, disabled_passes, parse
+from npugraph.options import CompilerConfig, capture_rules, disabled_passes, parse
 
 
 class NpugraphWarning(UserWarning):
@@ -337,6 +337,7 @@ class _Compile:
         positional = route is Route.RECORDED and imported.objects is None
         run = core.callable(boxed=not positional)
         run.owner = artifact
+        artifact.runs_as(run)
         self.owners.add(artifact)
         if route is not Route.BACKWARD:
             self.watch_model(run, inputs, imported)
@@ -431,6 +432,7 @@ class _Compile:
         options.static_kernels_on_disk = not self.config.disable_static_kernel_compile_cache.value
         options.static_symbol = self.config._vllm_aclnn_static_kernel_sym_index.value
         options.static_values = values or []
+        options.rules = capture_rules(self.config, training=route.training)
         return options
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:

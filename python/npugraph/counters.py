@@ -22,8 +22,11 @@ class ProcessCounts(collections.Counter):
 
     def _read(self) -> None:
         for name, value in _C.process_counters().items():
-            if value != self._before.get(name, 0):
-                super().__setitem__(name, value - self._before.get(name, 0))
+            gained = value - self._before.get(name, 0)
+            if gained > 0:
+                super().__setitem__(name, gained)
+            else:  # captured graphs may have been dropped
+                super().pop(name, None)
 
     def clear(self) -> None:
         super().clear()

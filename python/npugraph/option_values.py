@@ -10,10 +10,11 @@ from typing import Any
 
 
 class Setting:
-    """A value that was checked, read as ``.value``."""
+    """A value that was checked, read as ``.value``. ``given``: by the user, and not a default."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, given: bool = False) -> None:
         self.value = value
+        self.given = given
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -56,6 +57,18 @@ class IntRange(Value):
         if isinstance(given, int) and not isinstance(given, bool) and self.least <= given <= self.most:
             return given
         raise ValueError(self.refusal(what, given))
+
+
+class PoolHandle(Value):
+    """What ``torch.npu.graph_pool_handle()`` makes. ``TypeError`` for anything else."""
+
+    allowed = "a graph pool handle, that is a tuple of two ints of which one is 0"
+
+    def check(self, what: str, given: Any) -> tuple[int, int]:
+        is_pair = isinstance(given, tuple) and len(given) == 2 and all(type(part) is int for part in given)
+        if not is_pair or 0 not in given or not all(0 <= part < 2**63 for part in given):
+            raise TypeError(f"{self.refusal(what, given)}: Invalid graph pool handle type")
+        return given
 
 
 class Text(Value):

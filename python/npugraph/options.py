@@ -15,6 +15,7 @@ from npugraph.option_values import (
     Directory,
     IntList,
     IntRange,
+    PoolHandle,
     Setting,
     Settings,
     Text,
@@ -33,13 +34,15 @@ def pass_names() -> list[str]:
 
 
 class Option:
-    """A row of the table: a name, the values that it takes, its default, and a sentence for people."""
+    """A row of the table: a name, the values that it takes, its default, and a sentence for people. ``unset``, where it
+    is not as if the default had been given: what is done then."""
 
-    def __init__(self, name: str, default: Any, value: Value, help: str) -> None:
+    def __init__(self, name: str, default: Any, value: Value, help: str, *, unset: str = "") -> None:
         self.name = name
         self.default = default
         self.value = value
         self.help = help
+        self.unset = unset
 
     def check(self, given: Any) -> Any:
         """Returns the value to use. ``ValueError`` or ``TypeError`` says what was given and what is allowed."""
@@ -164,6 +167,62 @@ OPTIONS: tuple[Option, ...] = (
         ),
         "So many threads, both numbers together, run such a task at most; by default all.",
     ),
+    Option(
+        "use_graph_pool",
+        None,
+        PoolHandle(),
+        "Graphs that are given the same handle share the memory in which they compute, also with other compiled "
+        "functions. Takes the place of reuse_graph_pool_in_same_fx.",
+    ),
+    Option(
+        "reuse_graph_pool_in_same_fx",
+        True,
+        _SWITCH,
+        "Whether the sizes of one graph share the memory in which it computes. With clone_output=False they share that "
+        "of their results too.",
+        unset="only the memory of results is not shared",
+    ),
+    Option(
+        "clone_input",
+        True,
+        _SWITCH,
+        "True: copy inputs into memory of the graph at every call, but parameters and inputs that are written or "
+        "returned. False: read them where those of the first call are; **the inputs of later calls are copied over the "
+        "tensors of the first one**. Graphs of training read them where they are.",
+        unset="inputs are read where they are, and nothing is copied",
+    ),
+    Option(
+        "clone_output",
+        False,
+        _SWITCH,
+        "True: results are the caller's. False: they stay in memory of the graph, and **the next call overwrites "
+        "them**. Those of training graphs are always the caller's.",
+        unset="results are the caller's, without a copy",
+    ),
+    Option(
+        "capture_limit",
+        64,
+        IntRange(1, 2**63 - 1),
+        "Captured graphs of one compiled graph. One more drops them all, with a warning, and from then on it runs "
+        "without.",
+        unset="max_instances of them are kept, and the least recently used goes",
+    ),
+    Option("force_recapture", False, _SWITCH, "Capture again before every run."),
+    Option(
+        "capture_error_mode",
+        "global",
+        Choice("global", "thread_local", "relaxed"),
+        "Who may not wait for the npu (synchronize, item(), copies to the host) while a call captures a graph: any "
+        "thread, the one that captures, or nobody.",
+        unset="nobody is refused: captured operators have run, and waiting does no harm",
+    ),
+    Option(
+        "frozen_parameter",
+        False,
+        _SWITCH,
+        "Take the addresses of parameters for fixed: what was there at the first call is read, also after `p.data` "
+        "has become another tensor, until artifact.refresh().",
+    ),
     Option("verify", False, _SWITCH, "Verify the graph after every pass."),
     Option("max_instances", 64, _COUNT, "Captured Instances kept per graph."),
     Option("max_concurrent", 4, _COUNT, "Calls of one graph at the same time; more wait."),
@@ -184,7 +243,7 @@ class CompilerConfig:
         object.__setattr__(self, "_settings", {o.name: Setting(o.default) for o in OPTIONS})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._settings[name] = Setting(_option(name).check(value))
+        self._settings[name] = Setting(_option(name).check(value), given=True)
 
     def __getattr__(self, name: str) -> Setting:
         if name.startswith("__"):
@@ -204,8 +263,14 @@ class CompilerConfig:
         return f"CompilerConfig({', '.join(changed)})"
 
     def is_default(self, name: str) -> bool:
-        """Whether an option has its default value."""
-        return self._settings[name].value == _BY_NAME[name].default
+        """Whether an option does what it does when nobody sets it."""
+        option, setting = _BY_NAME[name], self._settings[name]
+        return setting.value == option.default and not (option.unset and setting.given)
+
+    def asked(self, name: str) -> Any:
+        """The value that the user gave to an option; None where he gave none."""
+        setting = self._settings[name]
+        return setting.value if setting.given else None
 
     def as_dict(self) -> dict[str, Any]:
         """Name to value, in the order of the table."""
@@ -239,6 +304,22 @@ def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     }
     off = [name for switch, names in switches.items() if not getattr(config, switch).value for name in names]
     return [*config.disable_passes.value, *off]
+
+
+def capture_rules(config: CompilerConfig, *, training: bool) -> Any:
+    """The options of captures and of memory, as ``_C.CaptureRules``. What a training graph returns and takes, autograd
+    keeps between calls, so it must stay as it is."""
+    from npugraph import _C
+
+    rules = _C.CaptureRules()
+    names = ["use_graph_pool", "reuse_graph_pool_in_same_fx", "capture_limit"]
+    for name in names if training else [*names, "clone_input", "clone_output"]:
+        setattr(rules, name, config.asked(name))
+    rules.force_recapture = config.force_recapture.value
+    rules.frozen_parameter = config.frozen_parameter.value
+    if config.asked("capture_error_mode"):
+        rules.refuse_waits(config.capture_error_mode.value)
+    return rules
 
 
 def _option(name: str) -> Option:

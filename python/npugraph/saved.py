@@ -66,10 +66,10 @@ def load(path: str, model: Any = None) -> SavedProgram | Callable[..., tuple[Any
     return SavedProgram(program) if model is None else bind(program, model)
 
 
-def read(path: str) -> Any:
-    """The Program in a file, as ``_C.LoadedProgram``, with the process groups of this process. ``ValueError`` as of
-    ``load``."""
-    return _C.LoadedProgram(path, _group_name)
+def read(path: str, rules: Any = None) -> Any:
+    """The Program in a file, as ``_C.LoadedProgram``, with the process groups of this process, to be run by these
+    ``_C.CaptureRules``. ``ValueError`` as of ``load``."""
+    return _C.LoadedProgram(path, _group_name, rules or _C.CaptureRules())
 
 
 def _group_name(name: str, ranks: Sequence[int]) -> str:

@@ -27,13 +27,14 @@ def serialize(compiled: Any) -> bytes:
     return program_of(compiled.owner)
 
 
-def load(program: bytes) -> Any:
-    """The Program that ``program_of`` gave, as ``_C.LoadedProgram``. ``ValueError`` as of ``npugraph.load``."""
+def load(program: bytes, rules: Any = None) -> Any:
+    """The Program that ``program_of`` gave, as ``_C.LoadedProgram``, to be run by these ``_C.CaptureRules``.
+    ``ValueError`` as of ``npugraph.load``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
         path.touch(mode=0o600)
         path.write_bytes(program)
-        return read(str(path))
+        return read(str(path), rules)
 
 
 def deserialize(data: bytes) -> Any:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named counters. Thread-safe; a counter only rises.
+// Named counters. Thread-safe; a counter rises, but for those of things that may be dropped.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,6 @@ namespace npugraph {
 
 class Counter {
  public:
-  // `n` is not negative.
   void add(int64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
   int64_t value() const { return value_.load(std::memory_order_relaxed); }
 

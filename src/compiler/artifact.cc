@@ -65,6 +65,8 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   runtime::Options run_options{.max_instances = options_.max_instances,
                                .max_concurrent = options_.max_concurrent,
                                .capture = options_.capture,
+                               .rules = options_.rules,
+                               .counts_by_name = true,
                                .label = options_.label,
                                .generate = take};
   if (static_kernels_)

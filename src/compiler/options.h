@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/capture_rules.h"
+
 namespace npugraph::compiler {
 
 struct CompileOptions {
@@ -16,10 +18,11 @@ struct CompileOptions {
   bool training = false;  // a forward or backward graph of a training step
   int64_t max_instances = 64;
   int64_t max_concurrent = 4;
-  bool place_parts = true;           // compute parts of concatenations where they stand in these
-  bool generate = false;             // generated loop nests instead of ATen calls where they save memory traffic
-  bool capture = true;               // false: bind before each run, keep no Instance
-  std::string label;                 // of calls, for profilers; empty: none
+  bool place_parts = true;  // compute parts of concatenations where they stand in these
+  bool generate = false;    // generated loop nests instead of ATen calls where they save memory traffic
+  bool capture = true;      // false: bind before each run, keep no Instance
+  std::string label;        // of calls, for profilers; empty: none
+  runtime::CaptureRules rules;
   bool super_kernels = false;        // adjacent tasks of one scope become one (lower/super_kernels.h)
   int64_t super_kernel_workers = 0;  // threads that such a task may use at most; 0: all
   // Code of their own for tasks of symbolic sizes, once for each Instance (compiler/static_kernels.h).

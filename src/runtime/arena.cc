@@ -2,6 +2,7 @@
 #include "runtime/arena.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -14,13 +15,18 @@ namespace {
 
 int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+uint64_t new_generation() {
+  static std::atomic<uint64_t> latest = 0;
+  return latest.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 // What is as large as a huge page is worth aligning to one.
 int64_t alignment_of(int64_t bytes) { return bytes >= kHugePage ? kHugePage : program::kArenaAlignment; }
 
 }  // namespace
 
 Arena::Arena(std::string name, std::string owner)
-    : record_(std::make_unique<PoolRecord>(std::move(name), std::move(owner))) {}
+    : generation_(new_generation()), record_(std::make_unique<PoolRecord>(std::move(name), std::move(owner))) {}
 
 Arena::~Arena() { free(); }
 
@@ -28,6 +34,13 @@ void Arena::free() {
   std::free(data_);
   data_ = nullptr;
   capacity_ = 0;
+}
+
+void Arena::release() {
+  if (data_ == nullptr) return;
+  free();
+  generation_ = new_generation();
+  record_->report("drop", 0);
 }
 
 void Arena::reserve(int64_t bytes) {
@@ -38,7 +51,7 @@ void Arena::reserve(int64_t bytes) {
   const int64_t capacity = round_up(wanted, alignment);
   // The old block goes first: its content is dead, and both at once would double the peak.
   free();
-  ++generation_;
+  generation_ = new_generation();
   data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, capacity));
   if (data_ == nullptr) throw std::bad_alloc();
   capacity_ = capacity;

@@ -27,15 +27,19 @@ class Arena {
 
   std::byte* data() const { return data_; }  // null until something was reserved
   int64_t capacity() const { return capacity_; }
-  // Rises when the block moves.
+  // Another number whenever the block moves, and another one than that of any other block.
   uint64_t generation() const { return generation_; }
+  // Gives the memory back until the next reserve().
+  void release();
+  // One more who uses it, for pools().
+  void add_owner(const std::string& owner) { record_->add_owner(owner); }
 
  private:
   void free();
 
   std::byte* data_ = nullptr;
   int64_t capacity_ = 0;
-  uint64_t generation_ = 1;
+  uint64_t generation_;
   std::unique_ptr<PoolRecord> record_;
 };
 

@@ -14,8 +14,11 @@
 #include "base/counters.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/hash.h"
 #include "kernels/registry.h"
 #include "runtime/blueprint.h"
+#include "runtime/captured_keys.h"
+#include "runtime/input_staging.h"
 #include "runtime/instance.h"
 #include "runtime/instance_cache.h"
 #include "runtime/lease.h"
@@ -25,6 +28,7 @@
 #include "runtime/report.h"
 #include "runtime/task_error.h"
 #include "runtime/worker_pool.h"
+#include "runtime/working_memory.h"
 
 namespace npugraph::runtime {
 
@@ -112,6 +116,31 @@ std::vector<Scalar> symbols_of(const Blueprint& blueprint, const SymbolKey& key)
   return symbols;
 }
 
+// Of the sizes, and of where parameters are unless that is taken for fixed.
+size_t hash_of_graph(const Blueprint& blueprint, const CaptureRules& rules, const SymbolKey& key,
+                     std::span<const BoundInput> inputs) {
+  size_t seed = 0;
+  for (const int64_t value : key) hash_combine(seed, static_cast<size_t>(value));
+  for (size_t i = 0; i < inputs.size() && !rules.frozen_parameter; ++i) {
+    const program::Input& input = blueprint.program->inputs[i];
+    if (input.buffer == kNone || input.mutated) continue;
+    if (blueprint.program->buffers[input.buffer].cls != program::BufferClass::kParameter) continue;
+    hash_combine(seed, reinterpret_cast<size_t>(inputs[i].data));
+  }
+  return seed;
+}
+
+bool is_of_device(const program::Program& program) {
+  return std::ranges::any_of(program.buffers, [](const program::Buffer& buffer) { return buffer.device != Device{}; });
+}
+
+// How many Instances are kept: as many as a limit of graphs allows, in each of the calls at the same time.
+size_t cache_size(const Options& options) {
+  const int64_t at_once = std::max<int64_t>(options.max_concurrent, 1);
+  const int64_t limit = std::min<int64_t>(options.rules.capture_limit.value_or(0), INT64_MAX / at_once);
+  return static_cast<size_t>(std::max<int64_t>({options.max_instances, limit * at_once, 1}));
+}
+
 }  // namespace
 
 struct Executable::State {
@@ -121,7 +150,11 @@ struct Executable::State {
         options(wanted),
         name(std::move(label)),
         tasks(*blueprint.program, process, options),
-        cache(static_cast<size_t>(std::max<int64_t>(wanted.max_instances, 1))) {}
+        staging(staging_rule(blueprint, wanted.rules.clone_input)),
+        cache(cache_size(wanted)),
+        captured(wanted.counts_by_name ? name : "", wanted.rules.capture_limit) {
+    if (options.rules.use_graph_pool) pool = std::make_unique<SharedPool>(*options.rules.use_graph_pool, name);
+  }
   ~State() {
     follow_fork();
     host.trim();
@@ -136,12 +169,24 @@ struct Executable::State {
     RunMode mode = RunMode::kReplay;
     bool rebound = false;
     bool refreshed = false;
+    MovedInputs moved;
+    std::unique_ptr<WorkingMemory> pooled;  // while it runs
+    std::string warning;
+    size_t graph = 0;  // its hash, where it is to be captured
+    std::vector<std::unique_ptr<KeptResults>> gone;
     int64_t staged_bytes = 0;
     std::vector<TaskTime> times;  // of the tasks, when this run was timed
   };
 
-  void acquire(Call& call);
+  void acquire(Call& call, const BoundInputs& inputs);
   Lease* find_lease(Call& call);
+  // Whether the call replays, captures or runs without an Instance that is kept. Under the mutex, before its lease is busy.
+  void decide(Call& call, const BoundInputs& inputs);
+  // Beyond capture_limit: drops what was captured and says so. Under the mutex.
+  void drop_captures(Call& call);
+  void note_parameters(Call& call, const BoundInputs& inputs);
+  WorkingMemory& memory_of(Call& call);
+  KeptResults* results_of(Call& call);
   void capture(Call& call, const BoundInputs& inputs);
   RunStatus bind(Call& call, const BoundInputs& inputs);
   RunStatus replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
@@ -157,6 +202,8 @@ struct Executable::State {
   const Options options;
   const std::string name;
   const BuiltTasks tasks;
+  const StagingRule staging;
+  std::unique_ptr<SharedPool> pool;
 
   mutable std::mutex mutex;  // guards what follows
   const HeldAcrossFork held_across_fork{mutex, 0};
@@ -165,6 +212,7 @@ struct Executable::State {
   std::vector<std::unique_ptr<Lease>> leases;
   int32_t next_lease = 0;
   InstanceCache cache;  // after the leases: Instances go first
+  CapturedKeys captured;
   Counters counters;
   std::optional<std::vector<Scalar>> latest_symbols;
   std::vector<TaskTime> times;  // of the tasks, in the latest run that was timed
@@ -216,10 +264,11 @@ void Executable::State::add(int64_t Counters::* count, int64_t more) {
   counters.*count += more;
 }
 
-void Executable::State::acquire(Call& call) {
+void Executable::State::acquire(Call& call, const BoundInputs& inputs) {
   std::unique_lock lock(mutex);
   follow_fork();
   while ((call.lease = find_lease(call)) == nullptr) lease_came_free->wait(lock);
+  decide(call, inputs);
   call.lease->busy = true;
   call.lease->holder = std::this_thread::get_id();
   call.lease->generation = generation;
@@ -227,25 +276,93 @@ void Executable::State::acquire(Call& call) {
   add(call.instance != nullptr ? &Counters::instance_hits : &Counters::instance_misses);
 }
 
+void Executable::State::decide(Call& call, const BoundInputs& inputs) {
+  if (options.rules.force_recapture && call.instance != nullptr) {
+    cache.drop(call.key, *call.lease);
+    call.instance = nullptr;
+    add(&Counters::recaptured_forced);
+    captured.count_recapture("force_recapture");
+  }
+  if (call.instance == nullptr && options.capture && !captured.exhausted()) {
+    call.graph = hash_of_graph(blueprint, options.rules, call.key, inputs.all);
+    if (!captured.has_room_for(call.graph)) drop_captures(call);
+  }
+  if (captured.exhausted()) call.instance = nullptr;
+  const bool keeps = options.capture && !captured.exhausted();
+  call.mode = call.instance != nullptr ? RunMode::kReplay : keeps ? RunMode::kCapture : RunMode::kEager;
+}
+
+void Executable::State::drop_captures(Call& call) {
+  const int64_t limit = captured.count();
+  captured.exhaust();
+  const std::string key = key_text(blueprint, symbols_of(blueprint, call.key));
+  call.warning =
+      cat("npugraph_ex: ", name, " has ", limit, " captured graph", limit == 1 ? "" : "s",
+          ", as many as capture_limit=", limit, " allows, and this call needs another one",
+          key.empty() ? "" : cat(" (", key, ")"),
+          ". All of them are dropped, and from now on it runs without, operator by operator, which is slower. "
+          "Raise capture_limit, pad inputs to fewer sizes, or leave the option unset: then graphs are dropped "
+          "one by one, the least recently used first");
+  cache.drop_idle();
+  for (const auto& lease : leases) {
+    if (lease->busy) continue;
+    lease->memory.release();
+    call.gone.push_back(std::move(lease->results));
+  }
+  if (pool) pool->trim();
+  host.trim();
+}
+
+// The parameters of an Instance that was there have moved: to those who count graphs it is another one.
+void Executable::State::note_parameters(Call& call, const BoundInputs& inputs) {
+  std::lock_guard lock(mutex);
+  const size_t hash = hash_of_graph(blueprint, options.rules, call.key, inputs.all);
+  if (captured.exhausted()) return;
+  if (captured.has_room_for(hash)) return captured.add(hash);
+  drop_captures(call);
+}
+
+WorkingMemory& Executable::State::memory_of(Call& call) {
+  if (pool) {
+    call.pooled = pool->take();
+    return *call.pooled;
+  }
+  return call.instance->memory ? *call.instance->memory : call.lease->memory;
+}
+
+KeptResults* Executable::State::results_of(Call& call) {
+  if (options.rules.clone_output.value_or(true) || call.mode == RunMode::kEager) return nullptr;
+  const bool shared = options.rules.reuse_graph_pool_in_same_fx.value_or(false) && !pool;
+  std::unique_ptr<KeptResults>& results = shared ? call.lease->results : call.instance->results;
+  if (results == nullptr) results = std::make_unique<KeptResults>(host);
+  return results.get();
+}
+
 void Executable::State::capture(Call& call, const BoundInputs& inputs) {
-  call.mode = options.capture ? RunMode::kCapture : RunMode::kEager;
-  const Range range(host, options.capture ? "acl_graph_capture" : nullptr);
+  const bool keeps = call.mode == RunMode::kCapture;
+  const Range range(host, keeps ? "acl_graph_capture" : nullptr);
   const int64_t begin = now_ns();
   std::vector<Scalar> symbols = symbols_of(blueprint, call.key);
   set_symbols(blueprint, blueprint.refreshed_symbols, bits_of(blueprint, blueprint.refreshed_symbols, inputs.all),
               symbols);
   const Specialise specialise = options.specialise ? options.specialise(symbols) : nullptr;
-  auto made = std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, std::move(symbols), specialise);
+  auto made =
+      std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, std::move(symbols), staging, specialise);
+  if (keeps && !pool && !options.rules.reuse_graph_pool_in_same_fx.value_or(true)) {
+    const std::string key = key_text(blueprint, made->sizes().symbols());
+    made->memory = std::make_unique<WorkingMemory>(cat(name, "#", call.lease->index, " ", key), name);
+  }
   const int64_t end = now_ns();
   call.instance = made.get();
   std::lock_guard lock(mutex);
   add(&Counters::captures);
   add(&Counters::capture_ns, end - begin);
-  if (!options.capture) {
+  if (!keeps) {
     if (counters.captures > 1) add(&Counters::recaptured_forced);
     call.own = std::move(made);
     return;
   }
+  captured.add(call.graph);
   if (cache.was_evicted(call.key, *call.lease)) add(&Counters::recaptured_evicted);
   cache.insert(call.key, *call.lease, std::move(made));
 }
@@ -259,12 +376,19 @@ RunStatus Executable::State::bind(Call& call, const BoundInputs& inputs) {
     call.refreshed = call.instance->refresh(bits_of(blueprint, blueprint.refreshed_symbols, inputs.all));
   }
   if (const RunStatus status = call.instance->bind_inputs(inputs); status != RunStatus::kOk) return status;
-  call.instance->bind_memory(lease.arena, lease.scratch);
+  call.moved = call.instance->take_moved();
+  if (call.moved.parameters) note_parameters(call, inputs);
+  lease.kept = results_of(call);
+  lease.working = &memory_of(call);
+  call.instance->bind_memory(lease.working->arena, lease.working->scratch);
   return RunStatus::kOk;
 }
 
 RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs,
                                     std::vector<int64_t>& dims) {
+  const auto watch_capture = options.rules.watch_capture;
+  const bool watched = call.mode == RunMode::kCapture && watch_capture != nullptr && is_of_device(*blueprint.program);
+  const std::shared_ptr<void> watch = watched ? watch_capture() : nullptr;
   if (const RunStatus status = bind(call, inputs); status != RunStatus::kOk) return status;
   Lease& lease = *call.lease;
   std::optional<Observer> observer;
@@ -275,7 +399,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   Replay replay(blueprint, *call.instance, lease, host);
   {
     const Range first(host, call.mode == RunMode::kCapture ? "acl_graph_warm_up" : nullptr);
-    const Range range(host, options.capture ? "acl_graph_replay" : "fx_run_eagerly");
+    const Range range(host, call.mode == RunMode::kEager ? "fx_run_eagerly" : "acl_graph_replay");
     const ReplayInProgress in_progress;
     replay.run(observer ? &*observer : nullptr);
   }
@@ -293,6 +417,11 @@ void Executable::State::count(const Call& call) {
     add(&Counters::recaptured_new_symbols);
     ++call.instance->captures;
   }
+  if (call.moved.written) {
+    add(&Counters::recaptured_written);
+    captured.count_recapture("mutated_input_change");
+  }
+  if (call.moved.parameters) add(&Counters::recaptured_parameters);
   scratch_bytes = std::max(scratch_bytes, call.instance->scratch_bytes());
   bound_bytes = call.instance->input_bytes();
   undeclared_copies = call.staged_bytes + call.lease->copied_bytes;
@@ -301,10 +430,17 @@ void Executable::State::count(const Call& call) {
 }
 
 void Executable::State::finish(Call& call, bool completed) {
-  std::unique_ptr<Lease> surplus;  // freed without the lock
+  // Freed without the lock.
+  std::unique_ptr<Lease> surplus;
+  std::vector<std::unique_ptr<Instance>> dropped;
+  call.lease->kept = nullptr;
+  call.lease->working = &call.lease->memory;
+  if (call.pooled) pool->give_back(std::move(call.pooled));
   {
     std::lock_guard lock(mutex);
     if (completed) count(call);
+    if (captured.exhausted()) cache.drop(*call.lease);
+    dropped = cache.take_dropped();
     call.lease->busy = false;
     if (static_cast<int64_t>(leases.size()) > std::max<int64_t>(options.max_concurrent, 1)) {
       cache.drop(*call.lease);
@@ -327,7 +463,7 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
   NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
   const Range range(state.host, state.options.label.empty() ? nullptr : state.options.label.c_str());
   State::Call call{.key = key_of(state.blueprint, inputs.all), .staged_bytes = inputs.staged_bytes};
-  state.acquire(call);
+  state.acquire(call, inputs);
   RunResult result;
   try {
     result.status = state.replay(call, inputs, outputs, dims);
@@ -342,6 +478,7 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
     result = {RunStatus::kTaskFailed, error.what(), kNone};
   }
   if (result.status != RunStatus::kOk) std::ranges::fill(outputs, BoundOutput{});
+  result.warning = std::move(call.warning);
   state.finish(call, result.status == RunStatus::kOk);
   return result;
 }
@@ -349,7 +486,7 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
 double Executable::time_tasks(const BoundInputs& inputs, int64_t times) {
   State& state = *state_;
   State::Call call{.key = key_of(state.blueprint, inputs.all)};
-  state.acquire(call);
+  state.acquire(call, inputs);
   int64_t begin = 0;
   try {
     if (state.bind(call, inputs) != RunStatus::kOk) throw UserError("inputs lie in memory as they must not");
@@ -366,6 +503,8 @@ double Executable::time_tasks(const BoundInputs& inputs, int64_t times) {
 }
 
 const program::Program& Executable::program() const { return *state_->blueprint.program; }
+
+const CaptureRules& Executable::rules() const { return state_->options.rules; }
 
 std::vector<InstanceInfo> Executable::instances() const {
   const State& state = *state_;
@@ -452,9 +591,17 @@ std::vector<TaskTraffic> Executable::traffic() const {
 
 void Executable::trim() {
   State& state = *state_;
+  // Freed without the lock.
+  std::vector<std::unique_ptr<Lease>> idle;
+  std::vector<std::unique_ptr<Instance>> dropped;
   std::lock_guard lock(state.mutex);
   state.cache.drop_idle();
-  std::erase_if(state.leases, [](const auto& lease) { return !lease->busy; });
+  dropped = state.cache.take_dropped();
+  for (auto& lease : state.leases) {
+    if (!lease->busy) idle.push_back(std::move(lease));
+  }
+  std::erase(state.leases, nullptr);
+  if (state.pool) state.pool->trim();
 }
 
 }  // namespace npugraph::runtime

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/capture_rules.h"
 #include "runtime/host.h"
 
 namespace npugraph::runtime {
@@ -30,6 +31,7 @@ struct BoundInput {
   const int64_t* sizes = nullptr;  // read only for inputs that define symbols
   int64_t storage_offset = 0;      // elements from the start of its memory to `data`
   int64_t capacity = INT64_MAX;    // bytes from `data` to the end of its memory
+  void* storage = nullptr;         // borrowed: what Host::hold() takes
 };
 
 // The inputs of a call.
@@ -63,7 +65,9 @@ struct Options {
   int64_t max_instances = 64;  // least recently used ones are dropped beyond
   int64_t max_concurrent = 4;
   bool capture = true;  // false: bind anew before each run, keep no Instance
-  std::string label;    // of calls, for profilers; empty: none
+  CaptureRules rules;
+  bool counts_by_name = false;  // in the process, under the names that Ascend's documents give counters of graphs
+  std::string label;            // of calls, for profilers; empty: none
   // Makes the task of generated code from its Program entry. Without it, Programs with generated code are refused.
   std::function<ng_task(const program::Task&)> generate;
   // Asked once for each Instance, with the values of the symbols (those of inputs are known), which tasks it gets of its own.
@@ -82,7 +86,8 @@ enum class RunStatus : uint8_t {
 struct RunResult {
   RunStatus status = RunStatus::kOk;
   std::string error;
-  int32_t task = -1;  // the task that failed
+  int32_t task = -1;    // the task that failed
+  std::string warning;  // for the user; empty: none
 };
 
 struct InstanceInfo {
@@ -150,8 +155,11 @@ struct Counters {
   // Recaptures by reason.
   int64_t recaptured_new_symbols = 0;  // a size defined by a task differed from the last replay
   int64_t recaptured_evicted = 0;      // the key had been captured before and was dropped from the cache
-  int64_t recaptured_forced = 0;       // capture is off
+  int64_t recaptured_forced = 0;       // capture is off, or the option force_recapture is on
   int64_t refreshes = 0;               // runs of an Instance that began with telling its tasks other numbers
+  // Other memory than in the call before. Pointers are patched, so this makes no Instance and counts as no capture.
+  int64_t recaptured_written = 0;     // of inputs that are written
+  int64_t recaptured_parameters = 0;  // of parameters
 };
 
 // The names under which people see the counts, of one Executable as of the process.
@@ -169,6 +177,8 @@ inline constexpr CounterName kCounterNames[] = {
     {"recaptures.evicted", &Counters::recaptured_evicted},
     {"recaptures.forced", &Counters::recaptured_forced},
     {"refreshes", &Counters::refreshes},
+    {"recaptures.mutated_input_change", &Counters::recaptured_written},
+    {"recaptures.parameter_change", &Counters::recaptured_parameters},
 };
 
 class Executable {
@@ -188,6 +198,7 @@ class Executable {
   double time_tasks(const BoundInputs& inputs, int64_t times);
 
   const program::Program& program() const;
+  const CaptureRules& rules() const;
   std::vector<InstanceInfo> instances() const;
   MemoryInfo memory() const;
   // Under the sizes of the latest call.

@@ -2,8 +2,10 @@
 // What the runtime needs from the process around it. The torch side implements it on tensors; tools implement it on malloc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <span>
 #include <string>
 
 #include "abi/task.h"
@@ -29,6 +31,10 @@ class Host {
   virtual void retain(void* object) = 0;
   // Gives one reference back.
   virtual void release(void* object) = 0;
+  // Where an object's memory is now: its owner may have resized it. Of a host that cannot say: nothing.
+  virtual std::span<std::byte> memory_of(void* /*object*/) { return {}; }
+  // An object, with one reference, that keeps the memory behind an input (BoundInput::storage). Null where this host cannot.
+  virtual void* hold(void* /*storage*/) { return nullptr; }
 
   // The object of an opaque constant, borrowed.
   virtual void* constant_object(const program::Constant& constant) = 0;

@@ -32,15 +32,17 @@ void* advance(void* base, int64_t bytes) { return base == nullptr ? nullptr : st
 }  // namespace
 
 Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, Lease& lease,
-                   std::vector<Scalar> symbols, const Specialise& specialise)
+                   std::vector<Scalar> symbols, const StagingRule& staging, const Specialise& specialise)
     : blueprint_(blueprint),
       tasks_(tasks.begin(), tasks.end()),
+      host_(host),
       sizes_(blueprint, std::move(symbols)),
       overlap_(written_inputs(*blueprint.program)) {
   if (blueprint.has_lanes()) lease.serve_lanes(blueprint.num_lanes);
   make_blocks(lease);
   sizes_.evaluate(0);
   measure_inputs();
+  plan_staging(staging);
   place_constants(host);
   try {
     if (specialise) specialise_tasks(specialise);
@@ -54,7 +56,10 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
   captures = 1;
 }
 
-Instance::~Instance() { unbind_tasks(); }
+Instance::~Instance() {
+  unbind_tasks();
+  for (Staged& staged : staged_) drop_first(staged);
+}
 
 void Instance::unbind_tasks() {
   for (size_t t = 0; t < tasks_.size(); ++t) {
@@ -206,6 +211,12 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
     lives.push_back(blueprint_.steps.of_buffer[b]);
     bytes.push_back(sizes_.bytes(b));
   }
+  std::vector<int32_t> arena_buffers = blueprint_.arena_buffers;
+  for (const Staged& staged : std::span(staged_).first(over_first_ ? 0 : staged_.size())) {
+    const int32_t b = arena_buffers.emplace_back(inputs_[staged.input].buffer);
+    lives.push_back({0, blueprint_.steps.of_task[blueprint_.program->buffers[b].last_task].last});
+    bytes.push_back(inputs_[staged.input].bytes);
+  }
   live_bytes_ = program::most_alive(lives, bytes);
   for (const int32_t t : blueprint_.stages[0].tasks) {
     if (tasks_[t].workspace == nullptr) continue;
@@ -217,7 +228,7 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   if (!solver) solver.emplace(lives);
   const program::Placement placement = solver->place(bytes);
   auto next = placement.offsets.begin();
-  for (const int32_t b : blueprint_.arena_buffers) arena_offsets_.emplace_back(b, *next++);
+  for (const int32_t b : arena_buffers) arena_offsets_.emplace_back(b, *next++);
   for (auto& [task, offset] : workspace_offsets_) offset = *next++;
   arena_bytes_ = placement.arena_bytes;
   lower_bound_bytes_ = placement.lower_bound_bytes;
@@ -346,12 +357,22 @@ RunStatus Instance::bind_moved(std::span<const BoundInput> inputs) {
     const BoundInput& input = inputs[tensor.input];
     check_memory(tensor, input);
     if (input.capacity < tensor.reach) return RunStatus::kInputElsewhere;
+    if (bound_[i].data != nullptr && bound_[i].data != input.data) note_move(tensor);
     bound_[i] = {input.data, input.object, input.capacity};
-    place_buffer(tensor.buffer, input.data, input.object);
+    if (staged_of_[i] == kNone) place_buffer(tensor.buffer, input.data, input.object);
     overlap_.set(i, advance(input.data, -tensor.before), tensor.before + tensor.reach);
   }
+  if (over_first_) follow_first(inputs);
   inputs_checked_ = !overlap_.overlaps(moved);
   return inputs_checked_ ? RunStatus::kOk : RunStatus::kInputsOverlap;
+}
+
+void Instance::note_move(const TensorInput& tensor) {
+  if (blueprint_.program->inputs[tensor.input].mutated) {
+    moved_inputs_.written = true;
+  } else if (blueprint_.program->buffers[tensor.buffer].cls == BufferClass::kParameter) {
+    moved_inputs_.parameters = true;
+  }
 }
 
 void Instance::bind_memory(Arena& arena, Arena& scratch) {

@@ -9,15 +9,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/arena.h"
 #include "runtime/blueprint.h"
 #include "runtime/executable.h"
+#include "runtime/input_staging.h"
+#include "runtime/kept_results.h"
 #include "runtime/lease.h"
 #include "runtime/overlap.h"
 #include "runtime/sizes.h"
+#include "runtime/working_memory.h"
 
 namespace npugraph::runtime {
 
@@ -32,13 +37,19 @@ struct Step {
   bool hosts = false;     // runs what is the host's, which may use the threads of its team itself
 };
 
+// What has moved since the call before.
+struct MovedInputs {
+  bool written = false;
+  bool parameters = false;
+};
+
 class Instance {
  public:
   // Evaluates, places and binds all that follows from the inputs' symbols. TaskError when a task refuses the sizes, UserError
-  // from Sizes. `tasks`, `blueprint` and `lease` outlive the Instance. `specialise` may be empty; tasks whose scalars other
-  // tasks define are not asked for.
+  // from Sizes. `tasks`, `blueprint`, `host` and `lease` outlive the Instance. `specialise` may be empty; tasks whose scalars
+  // other tasks define are not asked for.
   Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, Lease& lease,
-           std::vector<Scalar> symbols, const Specialise& specialise = {});
+           std::vector<Scalar> symbols, const StagingRule& staging, const Specialise& specialise = {});
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -48,6 +59,10 @@ class Instance {
   // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError when
   // the memory of an input ends too early, TaskError when an input that has elements has no memory.
   RunStatus bind_inputs(const BoundInputs& inputs);
+  // Since it was last asked.
+  MovedInputs take_moved() { return std::exchange(moved_inputs_, {}); }
+  // Before every run: copies the inputs that tasks read elsewhere. How many bytes.
+  int64_t stage_inputs();
   // Follows the blocks of the lease, after growing them as needed.
   void bind_memory(Arena& arena, Arena& scratch);
   // The segment before `stage` has run: takes the symbols that it defined, and where they differ from the last time binds
@@ -73,7 +88,9 @@ class Instance {
 
   int64_t captures = 0;
   int64_t replays = 0;
-  uint64_t regions = 0;  // parallel ones, in the last replay
+  uint64_t regions = 0;                   // parallel ones, in the last replay
+  std::unique_ptr<WorkingMemory> memory;  // of its own; null: that of its lease, or of a pool
+  std::unique_ptr<KeptResults> results;   // where they stay; null: that of its lease, or nowhere
 
  private:
   struct TensorInput {
@@ -96,6 +113,24 @@ class Instance {
     const void* object = nullptr;
     int64_t capacity = 0;
   };
+  // An input that tasks read elsewhere.
+  struct Staged {
+    int32_t input = 0;  // index into inputs_
+    int64_t item_bytes = 0;
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
+    // Of clone_input=False: where the tensor of the first call is, and what keeps its memory.
+    const void* first = nullptr;
+    void* held = nullptr;
+    std::span<std::byte> memory;  // of `held`, as it was
+  };
+
+  void plan_staging(const StagingRule& rule);
+  void follow_first(std::span<const BoundInput> inputs);
+  bool is_first_there(const Staged& staged) const;
+  bool is_first_in_use(const Staged& staged) const;
+  void drop_first(Staged& staged);
+  void note_move(const TensorInput& tensor);
 
   void make_blocks(const Lease& lease);
   void measure_inputs();
@@ -120,6 +155,7 @@ class Instance {
   const Blueprint& blueprint_;
   std::vector<ng_task> tasks_;
   std::vector<int32_t> own_tasks_;  // those of tasks_ that belong to the Instance
+  Host& host_;
   Sizes sizes_;
 
   std::vector<ng_buffer> buffers_;  // one per window
@@ -154,6 +190,10 @@ class Instance {
   bool inputs_checked_ = false;  // what is bound has passed every check
   uint64_t inputs_version_ = 0;  // of what is bound
   int64_t input_bytes_ = 0;
+  MovedInputs moved_inputs_;
+  std::vector<Staged> staged_;
+  std::vector<int32_t> staged_of_;  // index into staged_ of each of inputs_, or kNone
+  bool over_first_ = false;
   OverlapCheck overlap_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/instance_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/hash.h"
@@ -55,6 +56,12 @@ void InstanceCache::drop(const Lease& lease) {
   for (auto it = entries_.begin(); it != entries_.end();) it = it->lease == &lease ? erase(it) : std::next(it);
 }
 
+void InstanceCache::drop(const SymbolKey& key, const Lease& lease) {
+  const auto is_meant = [&](const Entry& entry) { return entry.lease == &lease && entry.key == key; };
+  const auto found = std::ranges::find_if(entries_, is_meant);
+  if (found != entries_.end()) erase(found);
+}
+
 void InstanceCache::abandon(const Lease& lease) {
   for (Entry& entry : entries_) {
     if (entry.lease == &lease) static_cast<void>(entry.instance.release());
@@ -73,6 +80,7 @@ InstanceCache::Position InstanceCache::erase(Position entry) {
     index_.erase(it);
     break;
   }
+  if (entry->instance != nullptr) dropped_.push_back(std::move(entry->instance));
   return entries_.erase(entry);
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "runtime/instance.h"
@@ -38,10 +39,13 @@ class InstanceCache {
   // Whether an Instance of this key and lease was dropped to make room. Remembers the last few thousand.
   bool was_evicted(const SymbolKey& key, const Lease& lease) const;
   void drop(const Lease& lease);
+  void drop(const SymbolKey& key, const Lease& lease);
   // Forgets the Instances of a lease without touching them: a thread that no longer exists was using one.
   void abandon(const Lease& lease);
   // Drops what no busy lease uses.
   void drop_idle();
+  // What was dropped since: to be destroyed without the lock, because memory of the host may go with it.
+  std::vector<std::unique_ptr<Instance>> take_dropped() { return std::exchange(dropped_, {}); }
 
   // Most recently used first.
   const std::list<Entry>& entries() const { return entries_; }
@@ -55,6 +59,7 @@ class InstanceCache {
   std::list<Entry> entries_;
   std::unordered_multimap<size_t, Position> index_;
   std::unordered_set<size_t> evicted_;  // hashes
+  std::vector<std::unique_ptr<Instance>> dropped_;
 };
 
 }  // namespace npugraph::runtime

@@ -28,8 +28,7 @@ void count_copied(const ng_host* host, int64_t bytes) {
 
 Lease::Lease(const std::string& owner, int32_t lease_index)
     : index(lease_index),
-      arena(cat("arena ", owner, "#", lease_index), owner),
-      scratch(cat("scratch ", owner, "#", lease_index), owner),
+      memory(cat(owner, "#", lease_index), owner),
       service{.self = this,
               .workers = 1,
               .parallel_for = parallel_for,

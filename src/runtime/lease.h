@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,7 +14,8 @@
 
 #include "abi/task.h"
 #include "program/offsets.h"
-#include "runtime/arena.h"
+#include "runtime/kept_results.h"
+#include "runtime/working_memory.h"
 
 namespace npugraph::runtime {
 
@@ -26,8 +28,10 @@ struct Lease {
   void serve_lanes(size_t lanes) { lane_services.resize(lanes, service); }
 
   const int32_t index;
-  Arena arena;
-  Arena scratch;
+  WorkingMemory memory;
+  WorkingMemory* working = &memory;      // what the call in progress works in
+  std::unique_ptr<KeptResults> results;  // of the Instances of this lease, where they share them
+  KeptResults* kept = nullptr;           // where results of the call in progress stay; null: they are the caller's
   ng_host service;
   std::deque<ng_host> lane_services;           // one per stream of a Program that runs in lanes
   std::mutex error_mutex;                      // lanes may fail at once

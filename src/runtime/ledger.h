@@ -20,7 +20,7 @@ struct TaskRecord {
   int64_t sequence = 0;  // order of completion in the process; set by TaskLog::add
   std::string artifact;
   std::string instance;  // key of the Instance
-  int32_t task = 0;
+  int32_t task = 0;      // kNone: before the first one, inputs were copied
   std::string name;
   std::string kind;
   RunMode mode = RunMode::kReplay;
@@ -53,7 +53,7 @@ class TaskLog {
 
 struct PoolEvent {
   int64_t ns = 0;
-  std::string what;   // "lease" when the pool is made, then "grow"; "keep" of spare memory
+  std::string what;   // "lease" when the pool is made, then "grow" and "drop"; "keep" of spare memory
   int64_t bytes = 0;  // of the pool afterwards
 };
 

@@ -36,8 +36,24 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
       watch_(task_watch()) {
   if (times_ != nullptr) times_->resize(blueprint.program->tasks.size());
   if (!poisons_) return;
-  if (lease.arena.data() != nullptr) std::memset(lease.arena.data(), kPoison, lease.arena.capacity());
-  if (lease.scratch.data() != nullptr) std::memset(lease.scratch.data(), kPoison, lease.scratch.capacity());
+  for (const Arena* memory : {&lease.working->arena, &lease.working->scratch}) {
+    if (memory->data() != nullptr) std::memset(memory->data(), kPoison, memory->capacity());
+  }
+}
+
+void Observer::staged(int64_t begin_ns) const {
+  if (!logs_) return;
+  TaskRecord record;
+  record.artifact = artifact_;
+  record.instance = key_text(blueprint_, instance_.sizes().symbols());
+  record.task = program::kNone;
+  record.name = "stage_inputs";
+  record.kind = "copy";
+  record.mode = mode_;
+  record.workers = {0};
+  record.begin_ns = begin_ns;
+  record.end_ns = now_ns();
+  TaskLog::instance().add(std::move(record));
 }
 
 void Observer::before(int32_t task) {

@@ -27,6 +27,8 @@ class Observer {
   Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
            RunMode mode, std::vector<TaskTime>* times);
 
+  // Before the tasks: the inputs were copied, since `begin_ns`.
+  void staged(int64_t begin_ns) const;
   void before(int32_t task);
   void after(int32_t task);
   // Instead of after(): the task failed. Its memory is left as it is.

@@ -26,7 +26,7 @@ Registry& registry() {
 
 }  // namespace
 
-PoolRecord::PoolRecord(std::string name, std::string owner) : name_(std::move(name)), owner_(std::move(owner)) {
+PoolRecord::PoolRecord(std::string name, std::string owner) : name_(std::move(name)), owners_{std::move(owner)} {
   add("lease", 0);
   std::lock_guard lock(registry().mutex);
   registry().records.push_back(this);
@@ -42,13 +42,18 @@ void PoolRecord::report(const char* what, int64_t bytes) {
   add(what, bytes);
 }
 
+void PoolRecord::add_owner(const std::string& owner) {
+  std::lock_guard lock(registry().mutex);
+  if (std::ranges::find(owners_, owner) == owners_.end()) owners_.push_back(owner);
+}
+
 void PoolRecord::add(const char* what, int64_t bytes) {
   peak_bytes_ = std::max(peak_bytes_, bytes);
   events_[event_count_++ % kHistory] = {now_ns(), what, bytes};
 }
 
 PoolInfo PoolRecord::info() const {
-  PoolInfo info{.name = name_, .owners = {owner_}, .live_bytes = 0, .peak_bytes = peak_bytes_, .history = {}};
+  PoolInfo info{.name = name_, .owners = owners_, .live_bytes = 0, .peak_bytes = peak_bytes_, .history = {}};
   const size_t kept = std::min(event_count_, kHistory);
   for (size_t i = event_count_ - kept; i < event_count_; ++i) {
     const Event& event = events_[i % kHistory];

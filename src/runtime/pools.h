@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/ledger.h"
 
@@ -20,6 +21,8 @@ class PoolRecord {
 
   // The pool now holds `bytes`, because of `what` (PoolEvent::what), which outlives the record. Cheap: calls do it.
   void report(const char* what, int64_t bytes);
+  // Does nothing for one that it has.
+  void add_owner(const std::string& owner);
 
  private:
   friend std::vector<PoolInfo> pools();
@@ -34,7 +37,7 @@ class PoolRecord {
   PoolInfo info() const;
 
   const std::string name_;
-  const std::string owner_;
+  std::vector<std::string> owners_;
   int64_t peak_bytes_ = 0;
   std::array<Event, kHistory> events_;  // in turn
   size_t event_count_ = 0;              // so far

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/replay.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -9,11 +10,13 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "runtime/lanes.h"
 #include "runtime/observer.h"
 #include "runtime/task_error.h"
 #include "runtime/worker_pool.h"
+#include "tensor/shape.h"
 
 namespace npugraph::runtime {
 
@@ -42,15 +45,23 @@ Replay::~Replay() {
 
 void Replay::run(Observer* observer) {
   const program::Program& program = *blueprint_.program;
+  stage_inputs(observer);
   const uint64_t regions_before = WorkerPool::instance().regions();
   int32_t begin = 0;
   for (size_t s = 0; s < program.segments.size(); ++s) {
     const int32_t end = program.segments[s];
     run_segment(begin, end, observer);
-    if (!blueprint_.stages[s + 1].symbols.empty()) rebound_ |= instance_.enter_stage(s + 1, lease_.scratch);
+    if (!blueprint_.stages[s + 1].symbols.empty()) rebound_ |= instance_.enter_stage(s + 1, lease_.working->scratch);
     begin = end;
   }
   instance_.regions = WorkerPool::instance().regions() - regions_before;
+}
+
+void Replay::stage_inputs(Observer* observer) {
+  const int64_t begin = observer == nullptr ? 0 : now_ns();
+  const int64_t bytes = instance_.stage_inputs();
+  lease_.copied_bytes += bytes;
+  if (bytes > 0 && observer != nullptr) observer->staged(begin);
 }
 
 // To gather the team pays from the second parallel region on. Tasks of the host do not run while it stands by.
@@ -155,8 +166,10 @@ void Replay::prepare(int32_t task) {
 }
 
 void Replay::allocate(int32_t buffer) {
+  const bool stays = lease_.kept != nullptr && blueprint_.program->buffers[buffer].cls == BufferClass::kOutput;
+  const int64_t bytes = instance_.sizes().bytes(buffer);
   void* data = nullptr;
-  void* object = allocate(instance_.sizes().bytes(buffer), &data);
+  void* object = stays ? lease_.kept->take(buffer, bytes, &data) : allocate(bytes, &data);
   instance_.place_buffer(buffer, data, object);
 }
 
@@ -186,11 +199,42 @@ void Replay::adopt(int32_t task, int32_t window) {
   instance_.place_buffer(blueprint_.windows[window].operand->buffer, base, made.object);
 }
 
+// Of a buffer, what results show of it.
+int64_t Replay::result_bytes(int32_t buffer) const {
+  int64_t bytes = 0;
+  for (const OutputPlan& plan : blueprint_.outputs) {
+    if (plan.window == program::kNone) continue;
+    const program::Operand& operand = *blueprint_.windows[plan.window].operand;
+    if (operand.buffer != buffer) continue;
+    const Sizes& sizes = instance_.sizes();
+    const int64_t extent = extent_bytes(sizes.sizes(plan.window), sizes.strides(plan.window), operand.dtype);
+    if (extent > 0) bytes = std::max(bytes, sizes.offset(plan.window) + extent);
+  }
+  return bytes;
+}
+
+// What tasks have allocated themselves goes to where it was in the call before.
+void Replay::keep_allocated() {
+  for (const int32_t b : blueprint_.owned_buffers) {
+    const program::Buffer& buffer = blueprint_.program->buffers[b];
+    if (buffer.cls != BufferClass::kHeap || buffer.opaque || instance_.object(b) == nullptr) continue;
+    const int64_t bytes = result_bytes(b);
+    if (bytes == 0) continue;
+    void* data = nullptr;
+    void* object = lease_.kept->take(b, bytes, &data);
+    std::memcpy(data, instance_.base(b), bytes);
+    lease_.copied_bytes += bytes;
+    host_.release(instance_.object(b));
+    instance_.place_buffer(b, data, object);
+  }
+}
+
 void Replay::hand_out(std::span<BoundOutput> outputs, std::vector<int64_t>& dims) {
   const program::Program& program = *blueprint_.program;
   dims.clear();
   dims.reserve(blueprint_.output_dims);  // so that it does not move below
   try {
+    if (lease_.kept != nullptr) keep_allocated();
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Output& output = program.outputs[i];
       outputs[i] = {.kind = output.kind, .input = output.input, .whole = output.kind == Output::Kind::kInput};

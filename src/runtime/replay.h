@@ -41,6 +41,9 @@ class Replay {
   void run_tasks(int32_t begin, int32_t end, Observer* observer);
   template <bool kObserved>
   void run_tasks(int32_t begin, int32_t end, Observer* observer);
+  void stage_inputs(Observer* observer);
+  int64_t result_bytes(int32_t buffer) const;
+  void keep_allocated();
   void prepare(int32_t task);
   void finish(int32_t task);
   void adopt(int32_t task, int32_t window);

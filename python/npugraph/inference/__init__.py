@@ -16,7 +16,7 @@ from npugraph.compilers import checked_config, get_npu_backend
 from npugraph.inference import keys
 from npugraph.inference.cached_function import CachedFunction
 from npugraph.inference.readable import readable_cache
-from npugraph.options import CompilerConfig
+from npugraph.options import CompilerConfig, capture_rules
 
 __all__ = ["cache_compile", "readable_cache"]
 
@@ -58,7 +58,7 @@ def cache_compile(
     backend = get_npu_backend(compiler_config=config, custom_decompositions=decompositions)
     ranks = (global_rank, tp_rank, pp_rank)
     path = functools.partial(keys.path_of, func, config, decompositions, dynamic, cache_dir, ranks)
-    return CachedFunction(func, dynamic, backend, path)
+    return CachedFunction(func, dynamic, backend, path, capture_rules(config, training=False))
 
 
 def _given(func: Any) -> str:

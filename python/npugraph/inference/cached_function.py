@@ -118,7 +118,12 @@ class CachedFunction:
     """What ``cache_compile`` returns: a function like ``method``. ``path`` is its file. Thread-safe."""
 
     def __init__(
-        self, method: types.MethodType, dynamic: bool, backend: Callable[..., Any], path: Callable[[], Path]
+        self,
+        method: types.MethodType,
+        dynamic: bool,
+        backend: Callable[..., Any],
+        path: Callable[[], Path],
+        rules: Any,
     ) -> None:
         self.__name__ = method.__func__.__name__
         self.__doc__ = method.__func__.__doc__
@@ -128,6 +133,7 @@ class CachedFunction:
         self._dynamic = dynamic
         self._backend = backend
         self._path = path
+        self._rules = rules  # of captures, for graphs from the file
         self._lock = threading.RLock()
         self._known: tuple[Known, ...] = ()
         self._file: tuple[int, ...] = ()  # what was read last
@@ -208,7 +214,7 @@ class CachedFunction:
                 raise capture.NotCacheable("the source of the model has changed")
             if not source_files.are_there(entry.record["functions"]):
                 raise capture.NotCacheable("a function that it was traced from is another one")
-            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program))
+            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program, self._rules))
         except (capture.NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             logger.info("a graph in %s is not used: %s", path, error)
             return

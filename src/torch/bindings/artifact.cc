@@ -112,14 +112,15 @@ py::object bind(std::shared_ptr<runtime::Executable> executable, std::vector<std
 class LoadedProgram {
  public:
   // `group_name(name, ranks)` says how a process group of other processes is called in this one.
-  LoadedProgram(const std::string& path, const py::function& group_name) {
+  LoadedProgram(const std::string& path, const py::function& group_name, runtime::CaptureRules rules) {
     auto read = program::load(path, bridge::torch_facts()).program;
     bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
       return group_name(name, ranks).cast<std::string>();
     });
     auto program = std::make_shared<const program::Program>(std::move(read));
     executable_ = std::make_shared<runtime::Executable>(
-        program, bridge::TorchHost::instance(), runtime::Options{.generate = compiler::generate}, program->name);
+        program, bridge::TorchHost::instance(),
+        runtime::Options{.rules = std::move(rules), .generate = compiler::generate}, program->name);
   }
 
   const std::string& name() const { return program().name; }
@@ -189,6 +190,7 @@ bool writes_inputs(const Artifact& artifact) {
 }  // namespace
 
 void init_artifact(py::module_& module) {
+  init_capture_rules(module);
   py::class_<CompileOptions>(module, "CompileOptions")
       .def(py::init<>())
       .def_readwrite("name", &CompileOptions::name)
@@ -201,6 +203,7 @@ void init_artifact(py::module_& module) {
       .def_readwrite("max_concurrent", &CompileOptions::max_concurrent)
       .def_readwrite("capture", &CompileOptions::capture)
       .def_readwrite("label", &CompileOptions::label)
+      .def_readwrite("rules", &CompileOptions::rules)
       .def_readwrite("super_kernels", &CompileOptions::super_kernels)
       .def_readwrite("super_kernel_workers", &CompileOptions::super_kernel_workers)
       .def_readwrite("static_kernels", &CompileOptions::static_kernels)
@@ -277,7 +280,8 @@ void init_artifact(py::module_& module) {
           [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
           py::kw_only(), py::arg("boxed"));
   py::class_<LoadedProgram>(module, "LoadedProgram")
-      .def(py::init<const std::string&, const py::function&>())
+      .def(py::init<const std::string&, const py::function&, runtime::CaptureRules>(), py::arg("path"),
+           py::arg("group_name"), py::arg("rules") = runtime::CaptureRules())
       .def_property_readonly("name", &LoadedProgram::name)
       .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })
       .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))

@@ -80,7 +80,7 @@ template <typename Given, typename Wanted>
 
 }  // namespace
 
-InputSpec::InputSpec(const program::Program& program, const program::Input& input, size_t index)
+InputSpec::InputSpec(const program::Program& program, const program::Input& input, size_t index, bool freeze)
     : is_scalar(input.buffer == program::kNone), mutated(input.mutated), source(cat(index, " (", input.source, ")")) {
   if (is_scalar) {
     for (const program::Symbol& symbol : program.symbols) {
@@ -96,6 +96,7 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
       buffer.first_task != program::kNone || std::ranges::any_of(program.outputs, [&](const program::Output& output) {
         return output.kind == program::Output::Kind::kTensor && output.tensor.buffer == input.buffer;
       });
+  frozen = freeze && read && !mutated && !opaque && buffer.cls == program::BufferClass::kParameter;
   dtype = c10::scalarTypeToTypeMeta(bridge::to_torch(input.dtype));
   item_bytes = size_of(input.dtype);
   sizes = known_dims(input.sizes);
@@ -141,6 +142,7 @@ void CallInputs::make_room(const std::vector<InputSpec>& specs) {
     known_[i].first_dim = static_cast<uint32_t>(dims);
     known_[i].mutated = specs[i].mutated;
     known_[i].read = specs[i].read;
+    known_[i].frozen = specs[i].frozen;
     known_[i].rank = static_cast<uint8_t>(specs[i].sizes.size());
     dims += 2 * specs[i].sizes.size();
   }
@@ -164,6 +166,9 @@ bool CallInputs::is_known(size_t index) const {
   PyObject* object = objects_[index];
   if (known.tensor == nullptr || Py_TYPE(object) != known.type) return false;
   c10::TensorImpl& tensor = *THPVariable_Unpack(object).unsafeGetTensorImpl();
+  if (&tensor == known.tensor && known.frozen) {
+    return known.storage->data() == known.memory && known.storage->nbytes() == known.storage_bytes;
+  }
   if (&tensor != known.tensor || tensor.key_set().raw_repr() != known.keys || tensor.dtype() != known.dtype)
     return false;
   c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
@@ -181,7 +186,9 @@ void CallInputs::remember(size_t index, const InputSpec& spec) {
   if (spec.is_scalar || spec.opaque || spec.sizes.size() > kMostDims) return;
   c10::TensorImpl& tensor = *THPVariable_Unpack(object).unsafeGetTensorImpl();
   if (!is_plain(tensor, spec)) return;
-  c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
+  const at::Tensor& memory = spec.frozen ? frozen_memory(index, THPVariable_Unpack(object)) : at::Tensor();
+  c10::StorageImpl* storage =
+      (spec.frozen ? *memory.unsafeGetTensorImpl() : tensor).unsafe_storage().unsafeGetStorageImpl();
   Known& known = known_[index];
   known.type = Py_TYPE(object);
   known.tensor = &tensor;
@@ -232,7 +239,7 @@ void CallInputs::bind_tensor(size_t index, const InputSpec& spec) {
     return;
   }
   if (is_plain(*tensor.unsafeGetTensorImpl(), spec)) [[likely]] {
-    bind_memory(*tensor.unsafeGetTensorImpl(), spec, bound);
+    bind_memory(*(spec.frozen ? frozen_memory(index, tensor) : tensor).unsafeGetTensorImpl(), spec, bound);
     return;
   }
   if (tensor.device() != spec.device) refuse(spec, "device", tensor.device(), spec.device);
@@ -245,6 +252,17 @@ void CallInputs::bind_tensor(size_t index, const InputSpec& spec) {
   bind_memory(*own.unsafeGetTensorImpl(), spec, bound);
 }
 
+const at::Tensor& CallInputs::frozen_memory(size_t index, const at::Tensor& parameter) {
+  auto found = std::ranges::find(frozen_, index, &Frozen::index);
+  c10::TensorImpl* const impl = parameter.unsafeGetTensorImpl();
+  if (found != frozen_.end() && found->parameter._unsafe_get_target() == impl) return found->memory;
+  at::Tensor memory(impl->shallow_copy_and_detach(c10::VariableVersion(0), false));
+  Frozen made{index, c10::weak_intrusive_ptr<c10::TensorImpl>(parameter.getIntrusivePtr()), std::move(memory)};
+  if (found == frozen_.end()) return frozen_.emplace_back(std::move(made)).memory;
+  *found = std::move(made);
+  return found->memory;
+}
+
 void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spec, runtime::BoundInput& bound) {
   if (tensor.dtype() != spec.dtype) refuse(spec, "dtype", tensor.dtype(), spec.dtype);
   const at::IntArrayRef sizes = tensor.sizes();
@@ -254,6 +272,7 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   bound.storage_offset = tensor.storage_offset();
   if (!spec.read) return;
   c10::StorageImpl& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
+  bound.storage = &storage;
   void* base = memory_of(storage, spec.mutated);
   const int64_t offset = spec.item_bytes * tensor.storage_offset();
   bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;

@@ -19,13 +19,15 @@ namespace npugraph::bindings {
 
 // What one input must be. Immutable once made.
 struct InputSpec {
-  InputSpec(const program::Program& program, const program::Input& input, size_t index);
+  // `frozen`: parameters stay where they were first found (option frozen_parameter).
+  InputSpec(const program::Program& program, const program::Input& input, size_t index, bool frozen);
 
   bool is_scalar = false;
   std::optional<ScalarKind> scalar_kind;  // nothing when no symbol has the scalar's value
   bool opaque = false;
   bool mutated = false;
   bool read = false;  // or written: its memory matters
+  bool frozen = false;
   c10::Device device{c10::kCPU};
   c10::DispatchKeySet keys;  // of dense memory on that device
   caffe2::TypeMeta dtype;
@@ -76,8 +78,16 @@ class CallInputs {
     uint8_t rank = 0;
     bool mutated : 1 = false;
     bool read : 1 = false;
+    bool frozen : 1 = false;
   };
   static_assert(sizeof(Known) == 64);
+  // A parameter that stays where it was first found.
+  struct Frozen {
+    size_t index = 0;
+    c10::weak_intrusive_ptr<c10::TensorImpl> parameter;  // so that nobody else gets its address
+    at::Tensor memory;
+  };
+  const at::Tensor& frozen_memory(size_t index, const at::Tensor& parameter);
   void hold(std::span<PyObject* const> items, size_t wanted);
   void bind(const std::vector<InputSpec>& specs);
   void make_room(const std::vector<InputSpec>& specs);
@@ -94,6 +104,7 @@ class CallInputs {
   std::vector<int64_t> dims_;
   uint64_t version_ = 0;            // of bound_, in all of the process
   std::vector<Resolved> resolved_;  // in place of lazily conjugated or negated inputs
+  std::vector<Frozen> frozen_;
   int64_t staged_bytes_ = 0;
 };
 

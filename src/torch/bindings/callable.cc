@@ -71,6 +71,11 @@ class Call {
   }
   // Where inputs lie in memory as they must not, `fallback(reason, *inputs)` is called instead of raising.
   void fall_back_on(pybind11::object fallback) { fallback_ = std::move(fallback); }
+  // Forgets where inputs were, also those that stay where they were first found.
+  void forget() {
+    spare_.reset();
+    ++forgotten_;
+  }
   const std::string& name() const { return program_.name; }
   int traverse(visitproc visit, void* arg) const;
 
@@ -108,18 +113,19 @@ class Call {
   const bool may_wait_;
   bool long_run_ = true;  // until one was timed
   uint32_t calls_ = 0;
+  uint64_t forgotten_ = 0;  // how often
 };
 
 class Call::FrameLease {
  public:
-  explicit FrameLease(Call& call) : call_(call), frame_(std::move(call.spare_)) {
+  explicit FrameLease(Call& call) : call_(call), frame_(std::move(call.spare_)), forgotten_(call.forgotten_) {
     if (frame_) return;
     frame_ = std::make_unique<Frame>();
     frame_->outputs.resize(call.program_.outputs.size());
   }
   ~FrameLease() {
     frame_->inputs.clear();
-    call_.spare_ = std::move(frame_);
+    if (forgotten_ == call_.forgotten_) call_.spare_ = std::move(frame_);
   }
   FrameLease(const FrameLease&) = delete;
   FrameLease& operator=(const FrameLease&) = delete;
@@ -128,6 +134,7 @@ class Call::FrameLease {
  private:
   Call& call_;
   std::unique_ptr<Frame> frame_;
+  const uint64_t forgotten_;
 };
 
 Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments, std::unique_ptr<InputTemplate> inputs)
@@ -137,7 +144,7 @@ Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
       inputs_(std::move(inputs)),
       may_wait_(may_wait(program_)) {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    specs_.emplace_back(program_, program_.inputs[i], i);
+    specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
     if (specs_.back().mutated) written_.push_back(i);
   }
 }
@@ -248,6 +255,15 @@ PyObject* Call::run_captured(Frame& frame, capture::Capture& capture, c10::Strea
   return wrapped;
 }
 
+// The results, unless the warning became an error.
+PyObject* warned(PyObject* results, const std::string& warning) {
+  if (warning.empty()) return results;
+  const pybind11::object kind = pybind11::module_::import("npugraph.backend").attr("NpugraphWarning");
+  if (PyErr_WarnEx(kind.ptr(), warning.c_str(), 1) == 0) return results;
+  Py_DECREF(results);
+  return nullptr;
+}
+
 PyObject* Call::run_taken(Frame& frame) {
   if (capture::is_watching()) [[unlikely]] {
     const auto on_npu = std::ranges::find(specs_, npu::kNpu, [](const InputSpec& spec) { return spec.device.type(); });
@@ -259,7 +275,7 @@ PyObject* Call::run_taken(Frame& frame) {
   switch (result.status) {
     case RunStatus::kOk:
       if (arguments_ != Arguments::kBoxed) count_writes(frame.inputs);
-      return wrap_outputs(program_, frame.outputs, frame.inputs);
+      return warned(wrap_outputs(program_, frame.outputs, frame.inputs), result.warning);
     case RunStatus::kInputsOverlap:
     case RunStatus::kInputElsewhere: return misplaced(result.status, frame.inputs);
     case RunStatus::kInputRefused: throw UserError(result.error);
@@ -408,6 +424,11 @@ PyObject* fall_back_on(PyObject* self, PyObject* fallback) {
   return Py_NewRef(Py_None);
 }
 
+PyObject* forget(PyObject* self, PyObject*) {
+  reinterpret_cast<CallableObject*>(self)->call->forget();
+  return Py_NewRef(Py_None);
+}
+
 PyObject* repr(PyObject* self) {
   return PyUnicode_FromString(
       cat("<npugraph.Callable of ", reinterpret_cast<CallableObject*>(self)->call->name(), ">").c_str());
@@ -422,6 +443,8 @@ PyMethodDef methods[] = {
      "object than in the call before."},
     {"fall_back_on", fall_back_on, METH_O,
      "fall_back_on(function)\n\nCalls function(reason, *inputs) where inputs lie in memory as they must not."},
+    {"forget", forget, METH_NOARGS,
+     "forget()\n\nForgets where inputs were, also parameters that stay where they were first found."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {

@@ -15,20 +15,13 @@ using capture::TaskGroup;
 using Pool = std::pair<int64_t, int64_t>;
 using NoGil = py::call_guard<py::gil_scoped_release>;  // a thread that replays may need it
 
-ErrorMode parse_mode(const std::string& mode) {
-  if (mode == "global") return ErrorMode::kGlobal;
-  if (mode == "thread_local") return ErrorMode::kThreadLocal;
-  if (mode == "relaxed") return ErrorMode::kRelaxed;
-  throw py::value_error("capture_error_mode is \"global\", \"thread_local\" or \"relaxed\", got \"" + mode + "\"");
-}
-
 c10::Stream current_stream() { return device::current_stream(npu::current_device()); }
 
 void begin(CapturedGraph& graph, const std::optional<Pool>& pool, const std::string& mode) {
   std::optional<c10::MempoolId_t> id;
   if (pool)
     id = c10::MempoolId_t{static_cast<c10::CaptureId_t>(pool->first), static_cast<c10::CaptureId_t>(pool->second)};
-  const ErrorMode parsed = parse_mode(mode);
+  const ErrorMode parsed = capture::parse_error_mode(mode);
   const py::gil_scoped_release no_gil;
   graph.begin(current_stream(), id, parsed);
 }

@@ -11,6 +11,7 @@ namespace py = pybind11;
 void init_expr(py::module_& module);
 void init_fx_importer(py::module_& module);
 void init_artifact(py::module_& module);
+void init_capture_rules(py::module_& module);
 void init_device(py::module_& module);
 void init_distributed(py::module_& module);
 void init_graph(py::module_& module);

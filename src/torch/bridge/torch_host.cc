@@ -53,6 +53,19 @@ void TorchHost::release(void* object) {
   c10::intrusive_ptr<c10::TensorImpl>::reclaim(static_cast<c10::TensorImpl*>(object)).reset();
 }
 
+std::span<std::byte> TorchHost::memory_of(void* object) {
+  c10::StorageImpl& storage = *static_cast<c10::TensorImpl*>(object)->unsafe_storage().unsafeGetStorageImpl();
+  return {static_cast<std::byte*>(storage._mutable_data_ptr_no_checks().get()), storage.nbytes()};
+}
+
+void* TorchHost::hold(void* storage) {
+  auto owned = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(static_cast<c10::StorageImpl*>(storage));
+  return c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(owned)),
+                                              c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                              caffe2::TypeMeta::Make<uint8_t>())
+      .release();
+}
+
 void* TorchHost::constant_object(const program::Constant& constant) { return constant.owner.get(); }
 
 void* TorchHost::begin_range(const char* name) {

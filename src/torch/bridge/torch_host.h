@@ -26,6 +26,8 @@ class TorchHost : public runtime::Host {
   void trim() override;
   void retain(void* object) override;
   void release(void* object) override;
+  std::span<std::byte> memory_of(void* object) override;
+  void* hold(void* storage) override;
   void* constant_object(const program::Constant& constant) override;
   // An event of torch.profiler, as torch.profiler.record_function makes them.
   void* begin_range(const char* name) override;

@@ -22,9 +22,6 @@
 
 namespace npugraph::capture {
 
-// Who may not wait for the device while a capture runs: every thread, the thread that began it, or nobody but the streams that
-// are captured.
-enum class ErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
 enum class Purpose : uint8_t { kGraph, kUpdate };
 
 class Capture {

@@ -3,9 +3,12 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/error.h"
 #include "torch/capture/capture.h"
 #include "torch/capture/external_event.h"
 
@@ -18,6 +21,7 @@ namespace {
 struct Captures {
   std::mutex mutex;
   std::unordered_map<c10::Stream, std::shared_ptr<Capture>> of_stream;
+  std::vector<const CompiledCapture*> compiled;
 };
 
 Captures& captures() {
@@ -26,6 +30,24 @@ Captures& captures() {
 }
 
 thread_local int inside = 0;
+
+[[noreturn]] void refuse_wait(const char* what, ErrorMode mode) {
+  const bool global = mode == ErrorMode::kGlobal;
+  TORCH_CHECK(
+      false, what, ": the host cannot wait for the device while a graph is being captured with capture_error_mode=\"",
+      global ? "global" : "thread_local", "\"; ", global ? "\"thread_local\" or " : "", "\"relaxed\" allows it");
+}
+
+void check_compiled_captures(const char* what) {
+  std::optional<ErrorMode> mode;
+  {
+    const std::lock_guard lock(captures().mutex);
+    for (const CompiledCapture* compiled : captures().compiled) {
+      if (compiled->forbids()) mode = compiled->mode();
+    }
+  }
+  if (mode) refuse_wait(what, *mode);
+}
 
 // Waiting for `stream` is never allowed while it is captured; for others it is up to the mode.
 void check_captures(const char* what, const std::function<bool(c10::Stream)>& waits_for) {
@@ -43,16 +65,13 @@ void check_captures(const char* what, const std::function<bool(c10::Stream)>& wa
       own = own || is_own;
     }
   }
-  if (!broken) return;
+  if (!broken) return check_compiled_captures(what);
   broken->invalidate(what);
   TORCH_CHECK(
       !own, what,
       ": the host cannot wait for a stream that is being captured, whose work has not run. Do it before the capture, "
       "or after a replay");
-  const bool global = broken->mode() == ErrorMode::kGlobal;
-  TORCH_CHECK(
-      false, what, ": the host cannot wait for the device while a graph is being captured with capture_error_mode=\"",
-      global ? "global" : "thread_local", "\"; ", global ? "\"thread_local\" or " : "", "\"relaxed\" allows it");
+  refuse_wait(what, broken->mode());
 }
 
 }  // namespace
@@ -97,6 +116,29 @@ void check_host_may_wait(const char* what, c10::DeviceIndex device) {
   check_captures(what, [&](c10::Stream captured) { return captured.device_index() == device; });
   check_runs(what, c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::DeviceType::PrivateUse1, device)),
              /*whole_device=*/true);
+}
+
+ErrorMode parse_error_mode(const std::string& mode) {
+  if (mode == "global") return ErrorMode::kGlobal;
+  if (mode == "thread_local") return ErrorMode::kThreadLocal;
+  if (mode == "relaxed") return ErrorMode::kRelaxed;
+  throw UserError(cat("capture_error_mode is \"global\", \"thread_local\" or \"relaxed\", got \"", mode, "\""));
+}
+
+CompiledCapture::CompiledCapture(ErrorMode mode) : mode_(mode) {
+  const std::lock_guard lock(captures().mutex);
+  captures().compiled.push_back(this);
+  detail::watched.fetch_add(1);
+}
+
+CompiledCapture::~CompiledCapture() {
+  const std::lock_guard lock(captures().mutex);
+  std::erase(captures().compiled, this);
+  detail::watched.fetch_sub(1);
+}
+
+bool CompiledCapture::forbids() const {
+  return mode_ == ErrorMode::kGlobal || (mode_ == ErrorMode::kThreadLocal && thread_ == std::this_thread::get_id());
 }
 
 Inside::Inside() { ++inside; }

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <thread>
 #include <unordered_map>
 
 #include <c10/core/Stream.h>
@@ -12,6 +14,12 @@
 namespace npugraph::capture {
 
 class Capture;
+
+// Who may not wait for the device while a capture runs: every thread, the thread that began it, or nobody but the streams that
+// are captured.
+enum class ErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
+// UserError that says what there is.
+ErrorMode parse_error_mode(const std::string& mode);
 
 // How many launches of each stream have happened.
 using Progress = std::unordered_map<c10::Stream, int64_t>;
@@ -44,6 +52,23 @@ class Inside {
   ~Inside();
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
+};
+
+// While alive, the calling thread captures a compiled graph, by running it: nothing is recorded, and others may be forbidden to wait
+// for the device.
+class CompiledCapture {
+ public:
+  explicit CompiledCapture(ErrorMode mode);
+  ~CompiledCapture();
+  CompiledCapture(const CompiledCapture&) = delete;
+  CompiledCapture& operator=(const CompiledCapture&) = delete;
+
+  bool forbids() const;  // the calling thread to wait
+  ErrorMode mode() const { return mode_; }
+
+ private:
+  const ErrorMode mode_;
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 // A point in a stream, as an event keeps it.

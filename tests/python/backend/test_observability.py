@@ -150,6 +150,7 @@ def test_instances_and_counters() -> None:
     # Pieces of products are made when sizes are known, unless what another test compiled still lives and has them.
     for name in ("kernel_builds", "kernel_build_ns"):
         assert of_process.pop(name, 0) >= found.pop(name)
+    assert of_process.pop("captured_step_0") == 2
     assert of_process == {name: count for name, count in found.items() if count}
 
 

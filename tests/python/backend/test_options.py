@@ -42,6 +42,14 @@ DEFAULTS = {
     "super_kernel_optimize": False,
     "super_kernel_optimize_options": None,
     "super_kernel_debug_options": None,
+    "use_graph_pool": None,
+    "reuse_graph_pool_in_same_fx": True,
+    "clone_input": True,
+    "clone_output": False,
+    "capture_limit": 64,
+    "force_recapture": False,
+    "capture_error_mode": "global",
+    "frozen_parameter": False,
     "verify": False,
     "max_instances": 64,
     "max_concurrent": 4,
@@ -145,6 +153,34 @@ VALUES = {
             ({}, ValueError, "got {} (dict)"),
         ],
     ),
+    "use_graph_pool": (
+        [(0, 1), (3, 0), (0, 0), None],
+        [
+            ((1, 2), TypeError, "takes a graph pool handle, that is a tuple of two ints of which one is 0, got (1, 2)"),
+            ("x", TypeError, "got 'x' (str): Invalid graph pool handle type"),
+            ([0, 1], TypeError, "got [0, 1] (list): Invalid graph pool handle type"),
+            ((0, True), TypeError, "Invalid graph pool handle type"),
+            ((0, 1, 0), TypeError, "Invalid graph pool handle type"),
+            ((0, -1), TypeError, "Invalid graph pool handle type"),
+        ],
+    ),
+    "reuse_graph_pool_in_same_fx": SWITCH,
+    "clone_input": SWITCH,
+    "clone_output": SWITCH,
+    "capture_limit": (
+        [1, 2, 2**63 - 1],
+        [
+            (0, ValueError, "takes an int from 1 to 2**63 - 1, got 0 (int)"),
+            (2**63, ValueError, "got 9223372036854775808 (int)"),
+            (None, ValueError, "got None (NoneType)"),
+        ],
+    ),
+    "force_recapture": SWITCH,
+    "capture_error_mode": (
+        ["global", "thread_local", "relaxed"],
+        [("lax", ValueError, "takes 'global' or 'thread_local' or 'relaxed', got 'lax' (str)")],
+    ),
+    "frozen_parameter": SWITCH,
     "verify": SWITCH,
     "max_instances": COUNT,
     "max_concurrent": COUNT,
@@ -202,10 +238,12 @@ def test_accepted_values(name, value) -> None:
     setattr(config, name, value)
     wanted = tuple(value) if isinstance(value, list) else value
     assert getattr(config, name).value == wanted
-    assert config.is_default(name) == (wanted == DEFAULTS[name])
+    acts_when_given = next(option for option in OPTIONS if option.name == name).unset
+    assert config.is_default(name) == (wanted == DEFAULTS[name] and not acts_when_given)
+    assert config.asked(name) == wanted
 
 
-@pytest.mark.feature("1.01", "1.21", "11.02")
+@pytest.mark.feature("1.01", "1.21", "11.02", "11.11")
 @pytest.mark.parametrize(("name", "value", "error", "message"), REJECTED)
 def test_rejected_values(name, value, error, message) -> None:
     config = CompilerConfig()

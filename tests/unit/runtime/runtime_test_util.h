@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,9 @@ class TestHost : public Host {
     if (--static_cast<Object*>(object)->references > 0) return;
     delete static_cast<Object*>(object);
     --live;
+  }
+  std::span<std::byte> memory_of(void* object) override {
+    return std::as_writable_bytes(std::span(static_cast<Object*>(object)->memory));
   }
   void* constant_object(const program::Constant& constant) override { return constant.owner.get(); }
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// npugraph._C.CaptureRules: what the user asked of captures and of the memory of graphs.
+#include "runtime/capture_rules.h"
+
+#include <memory>
+#include <string>
+
+#include "torch/bindings/init.h"
+#include "torch/capture/registry.h"
+
+namespace npugraph::bindings {
+
+using capture::ErrorMode;
+using runtime::CaptureRules;
+
+namespace {
+
+template <ErrorMode kMode>
+std::shared_ptr<void> watch() {
+  return std::make_shared<capture::CompiledCapture>(kMode);
+}
+
+void refuse_waits(CaptureRules& rules, const std::string& mode) {
+  switch (capture::parse_error_mode(mode)) {
+    case ErrorMode::kGlobal: rules.watch_capture = watch<ErrorMode::kGlobal>; return;
+    case ErrorMode::kThreadLocal: rules.watch_capture = watch<ErrorMode::kThreadLocal>; return;
+    case ErrorMode::kRelaxed: rules.watch_capture = watch<ErrorMode::kRelaxed>; return;
+  }
+}
+
+}  // namespace
+
+void init_capture_rules(py::module_& module) {
+  py::class_<CaptureRules>(module, "CaptureRules")
+      .def(py::init<>())
+      .def_readwrite("use_graph_pool", &CaptureRules::use_graph_pool)
+      .def_readwrite("reuse_graph_pool_in_same_fx", &CaptureRules::reuse_graph_pool_in_same_fx)
+      .def_readwrite("clone_input", &CaptureRules::clone_input)
+      .def_readwrite("clone_output", &CaptureRules::clone_output)
+      .def_readwrite("capture_limit", &CaptureRules::capture_limit)
+      .def_readwrite("force_recapture", &CaptureRules::force_recapture)
+      .def_readwrite("frozen_parameter", &CaptureRules::frozen_parameter)
+      .def("refuse_waits", &refuse_waits);
+}
+
+}  // namespace npugraph::bindings
