@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import warnings
 
 import pytest
@@ -194,6 +195,22 @@ def test_graphs_of_one_pool_need_the_memory_of_the_largest() -> None:
     assert shared == pytest.approx(arena.peak_bytes, rel=0.1)
     npugraph.reset()
     assert working_bytes() == 0
+
+
+@pytest.mark.feature("1.03")
+def test_calls_at_the_same_time_have_blocks_of_their_own() -> None:
+    options = {"use_graph_pool": (5, 0), "clone_input": True}
+    compiled = [compile_ex(fn, dynamic=True, options=options) for fn in (attend, project)]
+    inputs = [torch.randn(n, 8) for n in (40, 56, 48)]
+    expected = [[fn(x) for x in inputs] for fn in (attend, project)]
+
+    def call(k: int) -> None:
+        with torch.no_grad():
+            for i in range(30):
+                assert_same(compiled[k % 2](inputs[i % 3]), expected[k % 2][i % 3], exact=False)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        list(threads.map(call, range(4)))
 
 
 @pytest.mark.feature("3.04")
