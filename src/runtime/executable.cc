@@ -150,7 +150,7 @@ struct Executable::State {
         options(wanted),
         name(std::move(label)),
         tasks(*blueprint.program, process, options),
-        staging(staging_rule(blueprint, wanted.rules.clone_input)),
+        staging(staging_rule(blueprint, wanted.capture ? wanted.rules.clone_input : std::nullopt)),
         cache(cache_size(wanted)),
         captured(wanted.counts_by_name ? name : "", wanted.rules.capture_limit) {
     if (options.rules.use_graph_pool) pool = std::make_unique<SharedPool>(*options.rules.use_graph_pool, name);

@@ -255,6 +255,19 @@ def test_without_clones_later_inputs_are_copied_over_the_first_one() -> None:
     assert second.tolist() == [1] * 4
 
 
+@pytest.mark.feature("1.02", "1.05", "1.06")
+@pytest.mark.parametrize("clone_input", [True, False])
+def test_without_captures_nothing_is_staged_or_kept(clone_input) -> None:
+    options = {"force_eager": True, "clone_input": clone_input, "clone_output": False}
+    compiled = compile_ex(double, options=options)
+    first = torch.zeros(4)
+    result = compiled(first)
+    assert compiled(torch.ones(4)).tolist() == [3] * 4
+    assert first.tolist() == [0] * 4
+    assert result.tolist() == [1] * 4
+    assert npugraph.artifacts()[0].memory["copied_bytes_per_replay"] == 0
+
+
 @pytest.mark.feature("1.05")
 def test_a_strided_first_input_gets_its_own_elements_only() -> None:
     compiled = compile_ex(double, options={"clone_input": False})
