@@ -20,12 +20,12 @@ class TaskOrder {
   int32_t first_after(const std::vector<int32_t>& tasks) const;
   // The last task that does not come after all of these, of which there is at least one.
   int32_t last_beside(const std::vector<int32_t>& tasks) const;
+  // Whether each of these precedes `task`, or is it.
+  bool follows(const std::vector<int32_t>& tasks, int32_t task) const;
   // The tasks that touch each buffer: of each stream the last one.
   std::vector<std::vector<int32_t>> last_touches() const;
 
  private:
-  bool follows(const std::vector<int32_t>& tasks, int32_t task) const;
-
   const Program& program_;
   std::vector<int32_t> stream_;             // per task, numbered densely
   std::vector<std::vector<int32_t>> done_;  // per task and stream: behind the last task that precedes it, 0: none

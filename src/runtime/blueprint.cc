@@ -53,6 +53,7 @@ Blueprint::Blueprint(std::shared_ptr<const program::Program> source) : program(s
   find_lanes();
   find_stages();
   list_buffers();
+  find_lives_in_lanes();
   plan_outputs();
 }
 
@@ -67,10 +68,26 @@ void Blueprint::find_lanes() {
   num_lanes = static_cast<int32_t>(lanes.size());
   const program::TaskOrder order(*program);
   const auto touches = order.last_touches();
-  for (int32_t t = 0; t < count(program->tasks); ++t) last_beside.push_back(order.last_beside({t}));
   for (Window& window : windows) {
     const auto is_done = [&](int32_t t) { return t == window.task || order.precedes(t, window.task); };
     window.dies = window.dies && std::ranges::all_of(touches[window.operand->buffer], is_done);
+  }
+}
+
+void Blueprint::find_lives_in_lanes() {
+  if (!has_lanes()) return;
+  const program::TaskOrder order(*program);
+  const auto touches = order.last_touches();
+  for (const int32_t b : arena_buffers) {
+    const int32_t first = program->buffers[b].first_task;
+    const int32_t lane = lane_of_task[first];
+    int32_t last = program->buffers[b].last_task;
+    const auto is_touch = [&](int32_t t) { return t == last; };
+    while (last > first && (lane_of_task[last] != lane ||
+                            (order.follows(touches[b], last) && std::ranges::none_of(touches[b], is_touch))))
+      --last;
+    lane_of_arena_buffer.push_back(lane);
+    last_in_lane.push_back(last);
   }
 }
 

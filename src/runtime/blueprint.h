@@ -93,15 +93,18 @@ struct Blueprint {
   std::vector<int32_t> arena_buffers;  // that tasks touch
   program::Steps steps;                // when
   std::vector<int32_t> owned_buffers;  // those whose memory lives for one replay: outputs and heap
-  // Of a Program that runs in lanes (runtime/lanes.h), else empty: the lane of each task, and the last task that may run before
-  // it is done.
+  // Of a Program that runs in lanes (runtime/lanes.h), else empty: the lane of each task.
   std::vector<int32_t> lane_of_task;
-  std::vector<int32_t> last_beside;
+  // And of each arena buffer: the lane of its first task, and the last task of that lane that may run before all that touch it
+  // are done.
+  std::vector<int32_t> lane_of_arena_buffer;
+  std::vector<int32_t> last_in_lane;
   int32_t num_lanes = 1;
   bool has_lanes() const { return !lane_of_task.empty(); }
 
  private:
   void find_lanes();
+  void find_lives_in_lanes();
   void place_integers();
   void add_window(const program::Operand& operand, int32_t task);
   int32_t add_integer(const program::Dim& dim);

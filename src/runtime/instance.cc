@@ -220,11 +220,11 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   live_bytes_ = program::most_alive(lives, bytes);
   for (const int32_t t : blueprint_.stages[0].tasks) {
     if (tasks_[t].workspace == nullptr) continue;
-    const int32_t last = blueprint_.has_lanes() ? blueprint_.last_beside[t] : t;
-    lives.push_back({blueprint_.steps.of_task[t].first, blueprint_.steps.of_task[last].last});
+    lives.push_back(blueprint_.steps.of_task[t]);
     bytes.push_back(workspace_[t]);
     workspace_offsets_.emplace_back(t, 0);
   }
+  if (blueprint_.has_lanes()) return plan_arena_of_lanes(arena_buffers, bytes);
   if (!solver) solver.emplace(lives);
   const program::Placement placement = solver->place(bytes);
   auto next = placement.offsets.begin();
@@ -232,6 +232,40 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   for (auto& [task, offset] : workspace_offsets_) offset = *next++;
   arena_bytes_ = placement.arena_bytes;
   lower_bound_bytes_ = placement.lower_bound_bytes;
+}
+
+// Each lane has a part of the arena for the buffers that it makes, in which they follow each other as its tasks do; a last part is
+// for inputs that are staged before any lane runs. `bytes` are those of `buffers`, which are the Blueprint's and then the staged
+// ones, and of workspaces.
+void Instance::plan_arena_of_lanes(std::span<const int32_t> buffers, std::span<const int64_t> bytes) {
+  const size_t num_planned = blueprint_.arena_buffers.size();
+  for (const int32_t b : buffers) arena_offsets_.emplace_back(b, 0);
+  for (int32_t lane = 0; lane <= blueprint_.num_lanes; ++lane) {
+    std::vector<program::Lifetime> lives;
+    std::vector<int64_t> bytes_of_lane;
+    std::vector<int64_t*> places;
+    const auto add = [&](size_t i, program::Lifetime life, int64_t& place) {
+      lives.push_back(life);
+      bytes_of_lane.push_back(bytes[i]);
+      places.push_back(&place);
+    };
+    for (size_t i = 0; i < num_planned; ++i) {
+      if (blueprint_.lane_of_arena_buffer[i] != lane) continue;
+      const program::Buffer& buffer = blueprint_.program->buffers[buffers[i]];
+      add(i, {buffer.first_task, blueprint_.last_in_lane[i]}, arena_offsets_[i].second);
+    }
+    const auto end = static_cast<int32_t>(blueprint_.program->tasks.size());
+    for (size_t i = num_planned; lane == blueprint_.num_lanes && i < buffers.size(); ++i)
+      add(i, {0, end}, arena_offsets_[i].second);
+    for (size_t i = 0; i < workspace_offsets_.size(); ++i) {
+      auto& [task, place] = workspace_offsets_[i];
+      if (blueprint_.lane_of_task[task] == lane) add(buffers.size() + i, {task, task}, place);
+    }
+    const program::Placement placement = program::ArenaSolver(lives).place(bytes_of_lane);
+    for (size_t i = 0; i < places.size(); ++i) *places[i] = arena_bytes_ + placement.offsets[i];
+    arena_bytes_ += placement.arena_bytes;
+    lower_bound_bytes_ += placement.lower_bound_bytes;
+  }
 }
 
 void Instance::add_places(std::vector<BufferLife>& lives) const {

@@ -141,6 +141,7 @@ class Instance {
   bool is_elsewhere(std::span<const BoundInput> inputs) const;
   void place_constants(Host& host);
   void plan_arena(std::optional<program::ArenaSolver>& solver);
+  void plan_arena_of_lanes(std::span<const int32_t> buffers, std::span<const int64_t> bytes);
   void bind_stage(size_t stage);
   void bind_task(int32_t t);
   void specialise_tasks(const Specialise& specialise);

@@ -136,6 +136,22 @@ def test_streams_are_lanes_and_events_are_edges(function: Callable[..., Any]) ->
     assert npu.current_stream() == npu.default_stream()
 
 
+@pytest.mark.feature("2.01", "4.02")
+def test_the_graph_shows_scopes_and_events() -> None:
+    seen = []
+
+    def look(gm: Any, inputs: Any, config: Any) -> None:
+        names = [str(node.target) for node in gm.graph.nodes if "npugraph_ex" in str(node.target)]
+        seen.extend(name.split(".")[1] for name in names)
+
+    torch._dynamo.reset()
+    run = torch.compile(with_events, backend="npugraph_ex", options={"post_grad_custom_pre_pass": look})
+    with torch.no_grad():
+        run(*inputs())
+    events = ["tagged_event_record_on_stream", "scope_exit", "tagged_event_wait_on_stream"]
+    assert seen == ["scope_enter", *events]
+
+
 @pytest.mark.feature("4.01")
 def test_two_streams_overlap_in_time() -> None:
     run = compiled(chains)

@@ -245,6 +245,38 @@ TEST_F(LanesTest, CallsOfSeveralThreads) {
   for (std::thread& caller : callers) caller.join();
 }
 
+// Each lane needs memory for two of its results at a time, and has its own.
+TEST_F(LanesTest, MemoryIsUsedAgainWithinALane) {
+  std::string text = R"(npugraph.program 4 @chains {
+  buffer b0 input(0) bytes(64) live(0, 5)
+  buffer b1 arena bytes(64) live(0, 5)
+  buffer b2 arena bytes(64) live(1, 5)
+  buffer b3 arena bytes(64) live(2, 6)
+  buffer b4 arena bytes(64) live(3, 4)
+  buffer b5 arena bytes(64) live(4, 5)
+  buffer b6 arena bytes(64) live(5, 6)
+  buffer b7 output bytes(64) live(6, 6)
+  input 0 "x" b0 : f32[16]{1}
+)";
+  const auto task = [&](int index, const std::string& words, const std::vector<int>& reads, int write) {
+    text += "  task " + std::to_string(index) + " kernel " + words + " {\n";
+    for (const int read : reads) text += "    read b" + std::to_string(read) + "+0 : f32[16]{1}\n";
+    text += "    write b" + std::to_string(write) + "+0 : f32[16]{1}\n    args(%0)\n  }\n";
+  };
+  task(0, "\"first\" stream(1)", {0}, 1);
+  task(1, "\"first\" stream(1)", {1}, 2);
+  task(2, "\"first\" stream(1)", {2}, 3);
+  task(3, "\"second\"", {0}, 4);
+  task(4, "\"second\"", {4}, 5);
+  task(5, "\"second\"", {5}, 6);
+  task(6, "\"sum\" waits(2)", {3, 6}, 7);
+  text += "  segment 7\n  output tensor b7+0 : f32[16]{1}\n}";
+  const auto executable = make(host, text);
+  Argument wide(std::vector<float>(16, 1));
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(Results(*executable, host, {wide.bound()}).values(0)[0], 4 + 1000) << i;
+  EXPECT_EQ(executable->memory().arena_bytes, 4 * 64);
+}
+
 // Workspaces of tasks that run at once are apart.
 TEST_F(LanesTest, EachTaskHasItsWorkspace) {
   std::barrier<> both(2);
