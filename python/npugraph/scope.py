@@ -49,9 +49,9 @@ class super_kernel:
 
 @contextlib.contextmanager
 def deterministic(level: int) -> Iterator[None]:
-    """How far results must repeat, as ``torch.npu.set_deterministic_level`` says, until the block ends. Graphs of compiled
-    functions break where it begins and ends: with ``fullgraph=True`` they cannot hold one. Raises ValueError for another
-    level, RuntimeError without torch_npu."""
+    """How far results must repeat, as ``torch.npu.set_deterministic_level`` says, until the block ends. Graphs of
+    compiled functions break where it begins and ends: with ``fullgraph=True`` they cannot hold one. Raises ValueError
+    for another level, RuntimeError without torch_npu."""
     before = _set_level(level)
     try:
         yield
