@@ -183,13 +183,13 @@ TEST(PlaceParts, CanBeTurnedOff) {
 }
 
 TEST(PlaceParts, SaysWhyAPartIsCopied) {
-  const Program program = lowered(std::string(kInputs) + R"(
-    %a : f32[2, 3] = aten.neg(%x)
-    %b : f32[2, 3] = aten.abs(%y)
-    %e : f32[2, 3] = aten.abs(%x) stream(1)
-    %f : f32[2, 3] = aten.cumsum(%x, 0)
-    %c : f32[2, 18] = aten.cat([%a, %y, %a, %b, %e, %f], 1)
-    %d : f32[2, 3] = aten.neg(%b)
+  const Program program = lowered("section 0 stream(1)\nsection 1 stream(0) after(0)\n" + std::string(kInputs) + R"(
+    %e : f32[2, 3] = aten.abs(%x)
+    %a : f32[2, 3] = aten.neg(%x) section(1)
+    %b : f32[2, 3] = aten.abs(%y) section(1)
+    %f : f32[2, 3] = aten.cumsum(%x, 0) section(1)
+    %c : f32[2, 18] = aten.cat([%a, %y, %a, %b, %e, %f], 1) section(1)
+    %d : f32[2, 3] = aten.neg(%b) section(1)
     return %c, %d)");
   std::string reasons;
   for (const Task& task : program.tasks) {
@@ -199,7 +199,7 @@ TEST(PlaceParts, SaysWhyAPartIsCopied) {
             "it is an input or a constant\n"
             "its memory stands in a concatenation already\n"
             "it is used later, too\n"
-            "it is computed in another stream\n"
+            "it is computed in another stream, or on the other side of an event\n"
             "its operator writes into no memory that it is given\n");
 }
 
