@@ -10,7 +10,6 @@ import functools
 import gc
 import inspect
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from npugraph.fx.pipeline import CustomPassError, Notes, has_joint_rules, run_jo
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
+from npugraph.fx.scopes import ScopeError, check_scopes, strict_scopes
 from npugraph.fx.sections import Section, mark_sections
 from npugraph.fx.streams import has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
@@ -155,10 +155,7 @@ def _compile_dynamo_graph(
             "a call with gradients on: a backward pass would need the weights",
             first_useful_frame=inspect.currentframe(),
         )
-    if _may_have_scopes():
-        from npugraph.fx.scopes import check_scopes
-
-        check_scopes(gm)
+    check_scopes(gm)
     with _garbage_left_alone(), kept_whole():
         return _compile(gm, example_inputs, config, decompositions or {})
 
@@ -497,17 +494,10 @@ def _warn_dumps(config: CompilerConfig) -> None:
         )
 
 
-def _may_have_scopes() -> bool:
-    """Whether anybody has imported what puts scopes into graphs."""
-    return "torch_npu" in sys.modules or "npugraph.scope" in sys.modules
-
-
 def _check_cuts(core: Any, config: CompilerConfig, gm: fx.GraphModule) -> None:
     """``ScopeError`` where a super kernel scope that has to be one task is not."""
     if not config.super_kernel_optimize.value:
         return
-    from npugraph.fx.scopes import ScopeError, strict_scopes
-
     all_strict = (config.super_kernel_optimize_options.value or {}).get("strict-scope-check") == "abort"
     strict = strict_scopes(gm.graph)
     for scope, tasks, _, cuts in core.scopes():

@@ -11,7 +11,7 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -22,9 +22,11 @@ from torch.utils import _pytree as pytree
 from npugraph import _C
 from npugraph.fx.corrections import correct_values
 from npugraph.fx.python_node import Objects, attribute, make_callable
-from npugraph.fx.sections import Section
 from npugraph.fx.stream_marks import is_mark
 from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
+
+if TYPE_CHECKING:
+    from npugraph.fx.sections import Section
 
 
 @dataclasses.dataclass(frozen=True)

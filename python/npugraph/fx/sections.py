@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from npugraph.fx.scopes import ScopeError, problem
 from npugraph.fx.stream_marks import LABEL, LIMITS, MAIN, has_marks, is_mark, marks
 
 
@@ -27,16 +28,14 @@ class Section:
         return self.stream, sorted(self.after), *self.limits
 
 
-class ScopeError(RuntimeError):
-    """Scopes of a graph do not pair."""
-
-
 def mark_sections(gm: fx.GraphModule) -> list[Section] | None:
     """Gives the nodes of a graph with marks ``meta["section"]``, the number of a section in the list that is returned.
     None where the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ValueError where
     events are not what a wait needs."""
     if not has_marks(gm.graph):
         return None
+    if unpaired := problem(gm.graph):
+        raise ScopeError(unpaired, first_useful_frame=None)
     return _Sections(gm.graph).assign()
 
 
@@ -73,8 +72,6 @@ class _Sections:
                 self._read(node)
             elif node.op == "call_function" and node not in epilogues:
                 self._place(node)
-        if self.scopes:
-            raise ScopeError(_unpaired("scope_enter without scope_exit"))
         if len(self.lanes) == 1 and all(section.limits == (0, 0) for section in self.sections):
             return None
         self._join(epilogues)
@@ -117,8 +114,6 @@ class _Sections:
         self.scopes.append(dict(zip(keys, values, strict=True)))
 
     def _exit(self, node: fx.Node) -> None:
-        if not self.scopes:
-            raise ScopeError(_unpaired("scope_exit without scope_enter"))
         self.scopes.pop()
 
     def _here(self) -> str:
@@ -172,10 +167,6 @@ _READERS: dict[str, Callable[..., None]] = {
     "tagged_event_wait_on_stream": _Sections._wait_event_on,
     "tagged_stream_wait_stream": _Sections._wait_stream,
 }
-
-
-def _unpaired(what: str) -> str:
-    return f"npugraph_ex: {what}: a custom pass has taken one of the two away, or the graph was broken within a scope"
 
 
 def _epilogues(graph: fx.Graph) -> set[fx.Node]:

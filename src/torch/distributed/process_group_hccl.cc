@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "torch/capture/registry.h"
+
 namespace npugraph::distributed {
 namespace {
 
@@ -122,7 +126,20 @@ std::string ProcessGroupHccl::description(const Call& call, uint64_t sequence) c
                   ", timeout ", effective(call.timeout).count(), " ms)");
 }
 
+// A replay would leave it out, and ranks would go on with different numbers.
+void check_is_not_recorded(const char* title, const Tensors& inputs) {
+  if (!capture::is_watching()) return;
+  const auto x = std::ranges::find_if(inputs, [](const Tensor& input) { return input.is_privateuseone(); });
+  if (x == inputs.end()) return;
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(x->device().type()).getStream(x->device());
+  if (!capture::recorder_of(stream)) return;
+  TORCH_CHECK(false, "hccl: ", title,
+              " is called while torch.npu.graph captures its stream, and replays would not repeat it. "
+              "Call it in a function that torch.compile compiles with the backend npugraph_ex: replays repeat those");
+}
+
 c10::intrusive_ptr<HcclWork> ProcessGroupHccl::make_work(const Call& call, const Tensors& inputs, Tensors outputs) {
+  check_is_not_recorded(call.title, inputs);
   auto work = c10::make_intrusive<HcclWork>(getRank(), call.type, call.title, ++sequence_, inputs, std::move(outputs));
   const std::lock_guard lock(coalescing_mutex_);
   if (coalescing_) coalesced_.push_back(work);

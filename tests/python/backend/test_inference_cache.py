@@ -211,12 +211,9 @@ def test_options_as_a_configuration(tmp_path) -> None:
         cache_compile(model.forward, config={})
 
 
-def test_a_scope_needs_the_npu_device() -> None:
+def test_determinism_needs_the_npu_device() -> None:
     missing = r"scope\.deterministic is for the npu device, and torch_npu is not installed"
     with pytest.raises(RuntimeError, match=missing), npugraph_ex.scope.deterministic(1):
-        pass
-    missing = r"scope\.limit_core_num is for the npu device"
-    with pytest.raises(RuntimeError, match=missing), npugraph_ex.scope.limit_core_num(1, 1):
         pass
 
 

@@ -259,7 +259,10 @@ def test_marks_that_are_refused() -> None:
         marks.scope_exit()
         return x + 1
 
-    for function, message in ((open_scope, "scope_enter without"), (closed_twice, "scope_exit without")):
+    for function, message in (
+        (open_scope, "does not end in this graph"),
+        (closed_twice, "does not begin in this graph"),
+    ):
         with pytest.raises(RuntimeError, match=message), torch.no_grad():
             torch.compile(function, backend="npugraph_ex")(torch.ones(3))
 

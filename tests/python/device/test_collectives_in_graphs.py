@@ -281,6 +281,20 @@ def check_capture() -> None:
             assert torch.equal(result.cpu(), 4 * scale * sum(_all(4)))
 
 
+def check_eager_capture() -> None:
+    x = data(dist.get_rank(), 4).npu()
+    graph = torch.npu.NPUGraph()
+    text = "is called while torch.npu.graph captures its stream, and replays would not repeat it"
+    with pytest.raises(RuntimeError, match=text), torch.npu.graph(graph):
+        dist.all_reduce(x)
+    dist.all_reduce(x)
+    assert torch.equal(x.cpu(), sum(_all(4)))
+
+
+def test_collectives_of_an_eager_capture_are_refused(ranks):
+    ranks(check_eager_capture)
+
+
 @pytest.mark.feature("8.06")
 def test_collectives_in_a_captured_side_stream(ranks):
     ranks(check_capture)

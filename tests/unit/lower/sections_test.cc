@@ -32,6 +32,21 @@ TEST(Sections, EventsBecomeWaits) {
             "0, 1, 0 <- 1");
 }
 
+// The wait for a collective stands with the first task that needs the result: other tasks of its section have run before.
+TEST(Sections, CollectivesAreAwaitedWhereTheirResultsAreRead) {
+  const Program program = lowered(R"(
+    section 0 stream(0)
+    section 1 stream(1)
+    section 2 stream(0) after(1)
+    input %x : f32[4] user "x"
+    %r : f32[4] = npugraph.all_reduce([%x], "sum", "0", [0, 1]) section(1)
+    %a : f32[4] = aten.neg(%x) section(2)
+    %c : f32[4] = aten.add.Tensor(%r, %a) section(2)
+    return %c)");
+  EXPECT_EQ(tasks_of(program), "npugraph.all_reduce kernel.unary_neg npugraph.wait kernel.binary_add");
+  EXPECT_EQ(edges_of(program), "1, 0 <- 0, 0, 0");
+}
+
 TEST(Sections, WithoutAnEventNothingWaits) {
   EXPECT_EQ(edges_of(lowered(R"(
     section 0 stream(0)

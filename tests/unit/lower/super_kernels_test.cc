@@ -48,6 +48,26 @@ TEST(MergeScopes, AdjacentTasksOfAScopeBecomeOne) {
   EXPECT_TRUE(out.scopes[0].cuts.empty());
 }
 
+TEST(MergeScopes, WaitsAreThoseOfAllParts) {
+  Task first = loop("b"), second = loop("c"), later = loop("d", 1);
+  first.waits = {0};
+  second.waits = {0, 2};
+  later.waits = {6};
+  const Merged out =
+      merged({loop("x", 1), begin("t"), loop("y", 2), end("t"), begin("s"), first, second, end("s"), later});
+  EXPECT_EQ(tasks_of(out.program), "x y super_kernel.s d");
+  EXPECT_EQ(out.program.tasks[2].waits, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(out.program.tasks[3].waits, std::vector<int32_t>{2});
+}
+
+TEST(MergeScopes, OtherLimitsOfWorkersCutAScope) {
+  Task limited = loop("b");
+  limited.limits = {.cube = 1, .vector = 2};
+  const Merged out = merged({begin("s"), loop("a"), limited, limited, end("s")});
+  EXPECT_EQ(tasks_of(out.program), "a super_kernel.s");
+  EXPECT_EQ(out.program.tasks[1].limits, limited.limits);
+}
+
 TEST(MergeScopes, WhatTheHostRunsCutsAScope) {
   const Merged out = merged({begin("s"), loop("a"), loop("b"), aten("aten.topk"), loop("c"), loop("d"),
                              aten("aten.sort"), loop("e"), end("s")});
