@@ -105,6 +105,36 @@ def test_streams_overlap_on_workers_of_their_own(two_workers: None) -> None:
     pytest.fail("the streams never ran at once")
 
 
+def merged_beside(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    start = x.exp()
+    marks.tagged_stream_wait_stream("side", "main")
+    marks.scope_enter(LABEL, ["side"])
+    with npugraph_ex.scope.super_kernel("side"):
+        y = ((start @ a).tanh() @ a).softmax(-1)
+    marks.scope_exit()
+    with npugraph_ex.scope.super_kernel("main"):
+        z = ((start @ b).tanh() @ b).softmax(-1)
+    marks.tagged_stream_wait_stream("main", "side")
+    return (y + z) @ a
+
+
+OTHER_OPTIONS = ["super_kernel_optimize", "clone_input", "clone_output", "force_recapture", "static_kernel_compile"]
+
+
+@pytest.mark.parametrize("option", OTHER_OPTIONS)
+def test_streams_beside_other_options(two_workers: None, option: str) -> None:
+    torch._dynamo.reset()
+    run = torch.compile(merged_beside, backend="npugraph_ex", dynamic=True, options={option: option != "clone_output"})
+    for width in [LARGE, WIDTH] * 8:
+        args = [tensor + torch.rand(()) for tensor in inputs(width)]
+        with torch.no_grad():
+            torch.testing.assert_close(run(*args), merged_beside(*args), rtol=1e-4, atol=1e-4)
+    (artifact,) = npugraph.artifacts()
+    assert {task.stream for task in artifact.tasks} == {0, 1}
+    merged = [task.stream for task in artifact.tasks if task.kind == "super_kernel"]
+    assert merged == ([1, 0] if option == "super_kernel_optimize" else [])
+
+
 @pytest.mark.feature("4.01", "4.02")
 def test_without_an_event_the_race_shows_and_with_it_never(two_workers: None) -> None:
     args = inputs(LARGE)
