@@ -20,7 +20,6 @@ from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
 from npugraph.debug.nobody import NOBODY, Nobody
-from npugraph.fx.scopes import problem
 from npugraph.fx.values import evaluate, is_same
 from npugraph.options import CompilerConfig
 
@@ -85,6 +84,8 @@ def _custom_post_pass(run: _Run) -> None:
 
 
 def _check_scopes(run: _Run) -> None:
+    from npugraph.fx.scopes import problem
+
     if (found := problem(run.gm.graph)) is not None:
         names = [name for name in _CUSTOM if getattr(run.config, name).value]
         blamed = f", after the custom pass {' and '.join(names)}, which has to keep both marks" if names else ""
