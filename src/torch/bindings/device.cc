@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph._C.device: what python/torch_npu is made of.
+#include <atomic>
+
+#include <ATen/record_function.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
@@ -84,6 +87,21 @@ const device::Event& timed_event(uintptr_t address) {
   return device::timed_event(reinterpret_cast<const void*>(address));
 }
 
+std::atomic<bool> profiled_child_threads = false;
+
+void profile_child_thread(bool on) {
+  if (!on) return torch::autograd::profiler::disableProfilerInChildThread();
+  if (!torch::autograd::profiler::isProfilerEnabledInMainThread()) return;
+  torch::autograd::profiler::enableProfilerInChildThread();
+  profiled_child_threads = true;
+}
+
+// In the thread that profiled. torch's profiler knows only the callback of the thread that joined last, and would leave its own
+// behind, which counts twice in the next profile.
+void end_profile_of_child_threads() {
+  if (profiled_child_threads.exchange(false)) at::clearThreadLocalCallbacks();
+}
+
 }  // namespace
 
 void init_device(py::module_& parent) {
@@ -119,12 +137,8 @@ void init_device(py::module_& parent) {
   module.def("pinned_memory_stats", &pinned_stats);
   module.def("reset_accumulated_pinned_memory_stats", [] { device::pinned_allocator().reset_accumulated_stats(); });
   module.def("reset_peak_pinned_memory_stats", [] { device::pinned_allocator().reset_peak_stats(); });
-  module.def("profile_child_thread", [](bool on) {
-    if (!on)
-      torch::autograd::profiler::disableProfilerInChildThread();
-    else if (torch::autograd::profiler::isProfilerEnabledInMainThread())
-      torch::autograd::profiler::enableProfilerInChildThread();
-  });
+  module.def("profile_child_thread", &profile_child_thread);
+  module.def("end_profile_of_child_threads", &end_profile_of_child_threads);
   def_formats(module);
   def_sharing(module);
   module.def("event_nanoseconds", [](uintptr_t event) { return timed_event(event).nanoseconds(); });

@@ -75,6 +75,9 @@ def test_work_of_other_threads(recorded: bool):
         thread.start()
         thread.join()
     assert common_utils.check_operators_in_prof(["aten::atan"], prof) == recorded
+    with profiler.profile() as prof:
+        torch.ones(3, device="npu").sinh()
+    assert {event.key: event.count for event in prof.key_averages()}["aten::sinh"] == 1
 
 
 def test_what_a_profile_can_have():

@@ -103,6 +103,7 @@ class profile(torch.profiler.profile):
 
     def stop(self) -> None:
         super().stop()
+        _device.end_profile_of_child_threads()
 
     def step(self) -> None:
         super().step()
