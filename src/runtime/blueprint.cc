@@ -50,10 +50,9 @@ Blueprint::Blueprint(std::shared_ptr<const program::Program> source) : program(s
   }
   steps = program::steps_of(*program);
   place_integers();
-  find_lanes();
   find_stages();
   list_buffers();
-  find_lives_in_lanes();
+  find_lanes();
   plan_outputs();
 }
 
@@ -72,12 +71,6 @@ void Blueprint::find_lanes() {
     const auto is_done = [&](int32_t t) { return t == window.task || order.precedes(t, window.task); };
     window.dies = window.dies && std::ranges::all_of(touches[window.operand->buffer], is_done);
   }
-}
-
-void Blueprint::find_lives_in_lanes() {
-  if (!has_lanes()) return;
-  const program::TaskOrder order(*program);
-  const auto touches = order.last_touches();
   for (const int32_t b : arena_buffers) {
     const int32_t first = program->buffers[b].first_task;
     const int32_t lane = lane_of_task[first];

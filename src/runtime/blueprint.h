@@ -104,7 +104,6 @@ struct Blueprint {
 
  private:
   void find_lanes();
-  void find_lives_in_lanes();
   void place_integers();
   void add_window(const program::Operand& operand, int32_t task);
   int32_t add_integer(const program::Dim& dim);
