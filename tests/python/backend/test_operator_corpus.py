@@ -10,19 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 import npugraph
 from tests.python.backend.checks import compile_ex
+from tests.python.op_samples import OPERATORS, UNCOMPARED, samples
 
-OPERATORS = {op.formatted_name: op for op in op_db}
-# Operators whose results say nothing, or that need another machine.
-LEFT_OUT = {
-    *("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
-    *(name for name in OPERATORS if name.startswith("jiterator")),
-}
-NAMES = sorted(name for name in set(OPERATORS) - LEFT_OUT if OPERATORS[name].supported_dtypes("cpu"))
+NAMES = sorted(name for name in set(OPERATORS) - set(UNCOMPARED) if OPERATORS[name].supported_dtypes("cpu"))
 PARTS = 16
 
 
@@ -40,7 +34,7 @@ def compare(name: str) -> None:
     op = OPERATORS[name]
     dtypes = op.supported_dtypes("cpu")
     dtype = torch.float32 if torch.float32 in dtypes else next(iter(dtypes))
-    for sample in itertools.islice(op.sample_inputs("cpu", dtype), 3):
+    for sample in itertools.islice(samples(name, dtype), 3):
         values = (sample.input, sample.args, sample.kwargs)
         own = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, values)
         torch.manual_seed(0)

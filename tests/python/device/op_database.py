@@ -14,20 +14,10 @@ from unittest import mock
 import pytest
 import torch
 from torch.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
-OPERATORS = {op.formatted_name: op for op in op_db}
-
-# Operators of the database that do not run on cpu either, or whose results say nothing.
-UNCOMPARED: dict[str, str] = {
-    **dict.fromkeys(
-        ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
-        "returns memory as it is",
-    ),
-    **dict.fromkeys([name for name in OPERATORS if name.startswith("jiterator")], "compiles CUDA source"),
-}
+from tests.python.op_samples import OPERATORS, samples
 
 # Operators whose samples do not all run on npu, and why.
 REFUSED: dict[str, str] = {
@@ -120,17 +110,16 @@ class Comparison:
     def run(self, limit: int | None) -> int:
         """Compares up to ``limit`` samples forward, backward, in place and with out=. Returns how many."""
         done = 0
-        for sample in itertools.islice(self._samples(self.differentiable), limit):
+        for sample in self._samples(self.differentiable, limit):
             self._forward_and_backward(sample)
             done += 1
-        for sample in itertools.islice(self._samples(False), limit):
+        for sample in self._samples(False, limit):
             self._in_place(sample)
             self._out(sample)
         return done
 
-    def _samples(self, requires_grad: bool) -> Iterator[SampleInput]:
-        torch.manual_seed(0)
-        yield from self.op.sample_inputs("cpu", self.dtype, requires_grad=requires_grad)
+    def _samples(self, requires_grad: bool, limit: int | None) -> Iterator[SampleInput]:
+        return itertools.islice(samples(self.op.formatted_name, self.dtype, requires_grad=requires_grad), limit)
 
     def _both(self, function: Any, sample: SampleInput, what: str) -> tuple[Run, Run] | None:
         """Runs ``function`` on cpu and npu and compares the results. None where it raises, on both."""

@@ -18,7 +18,8 @@ from torch_npu.npu.graph_handlers import OutHandler
 
 import npugraph
 from tests.python.backend.checks import compile_ex
-from tests.python.device.op_database import OPERATORS, REFUSED, UNCOMPARED, tensors, to_npu
+from tests.python.device.op_database import REFUSED, tensors, to_npu
+from tests.python.op_samples import OPERATORS, UNCOMPARED, samples
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -700,7 +701,7 @@ def test_operators_of_the_database(part: int, dtype: torch.dtype):
     for name in sorted(set(OPERATORS) - set(UNCOMPARED) - set(REFUSED))[part::4]:
         if dtype not in OPERATORS[name].supported_dtypes("cpu"):
             continue
-        for sample in itertools.islice(OPERATORS[name].sample_inputs("cpu", dtype), 3):
+        for sample in itertools.islice(samples(name, dtype), 3):
             try:
                 compare_capture(OPERATORS[name], sample)
             except Exception as error:

@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from tests.python.device.op_database import OPERATORS, REFUSED, UNCOMPARED, tensors, to_npu
+from tests.python.device.op_database import REFUSED, tensors, to_npu
+from tests.python.op_samples import OPERATORS, UNCOMPARED, samples
 
 COPIES = {"aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "aten::contiguous", "aten::_copy_from"}
 NAMES = sorted(set(OPERATORS) - set(UNCOMPARED) - set(REFUSED))
@@ -33,14 +34,9 @@ def copies_of(function: Any, arguments: Any) -> tuple[Counter[str], Any]:
     return +copies, result
 
 
-def samples(name: str) -> list[Any]:
-    torch.manual_seed(0)
-    return list(itertools.islice(OPERATORS[name].sample_inputs("cpu", torch.float32), 1))
-
-
 def check(name: str) -> int:
     done = 0
-    for sample in samples(name):
+    for sample in itertools.islice(samples(name, torch.float32), 1):
         arguments = (sample.input, sample.args, sample.kwargs)
         moved = to_npu(arguments)
         try:
