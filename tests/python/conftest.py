@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows the tables of all test processes at the end of the run, and keeps their machine code off the user's disk."""
+"""Shows the tables of all test processes at the end of the run, keeps their machine code off the user's disk, and
+spares compiles what torch does for its own statistics."""
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -14,6 +18,15 @@ from tests.python import tables
 os.environ["NPUGRAPH_CACHE"] = "0"
 
 FROM_WORKERS: list[tuple[str, str]] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_without_statistics() -> Iterator[None]:
+    """Each is a tenth of all compile time: Dynamo empties the caches of the processor to measure its guards; and torch
+    writes structured traces as soon as somebody listens, which pytest does to each logger that does not propagate."""
+    logging.getLogger("torch.__trace").propagate = True
+    with mock.patch("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0):
+        yield
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
