@@ -22,7 +22,7 @@ from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback, TorchDyna
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
-from npugraph import _C, counters, guards, serialize
+from npugraph import _C, counters, guards, run_options, serialize
 from npugraph.artifact import Artifact, Owners, registry
 from npugraph.debug.compiles import Compiles
 from npugraph.error_notes import add_note
@@ -40,7 +40,7 @@ from npugraph.fx.sections import Section, mark_sections
 from npugraph.fx.streams import has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
-from npugraph.options import CompilerConfig, capture_rules, disabled_passes, parse
+from npugraph.options import CompilerConfig, disabled_passes, parse
 
 
 class NpugraphWarning(UserWarning):
@@ -68,9 +68,8 @@ class Route(enum.Enum):
         return "backward" if self is Route.BACKWARD else "forward"
 
     @property
-    def label(self) -> str:
-        """Of calls, in traces of torch's profiler."""
-        return f"npu_fx_compiler {self.phase if self.training else 'inference'}"
+    def kind(self) -> str:
+        return self.phase if self.training else "inference"
 
     @property
     def front_end(self) -> str:
@@ -334,6 +333,7 @@ class _Compile:
         positional = route is Route.RECORDED and imported.objects is None
         run = core.callable(boxed=not positional)
         run.owner = artifact
+        run.options = run_options.given(self.config)
         artifact.runs_as(run)
         self.owners.add(artifact)
         if route is not Route.BACKWARD:
@@ -418,18 +418,9 @@ class _Compile:
         options.place_parts = self.config.remove_cat_ops.value
         options.verify = self.config.verify.value
         options.training = route.training
-        options.label = route.label
-        options.max_instances = self.config.max_instances.value
-        options.max_concurrent = self.config.max_concurrent.value
-        options.capture = not self.config.force_eager.value
         options.super_kernels = self.config.super_kernel_optimize.value
         options.super_kernel_workers = sum((self.config.super_kernel_debug_options.value or {}).values())
-        values = self.config._vllm_aclnn_static_kernel_sym_range.value
-        options.static_kernels = self.config.static_kernel_compile.value and values != ()
-        options.static_kernels_on_disk = not self.config.disable_static_kernel_compile_cache.value
-        options.static_symbol = self.config._vllm_aclnn_static_kernel_sym_index.value
-        options.static_values = values or []
-        options.rules = capture_rules(self.config, training=route.training)
+        options.run = run_options.run_options(self.config, route.kind)
         return options
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:

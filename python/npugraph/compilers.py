@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex
-from npugraph.options import CompilerConfig, parse
+from npugraph.options import CompilerConfig, checked_config
 
 
 def get_npu_backend(
@@ -52,12 +52,3 @@ def compile_fx(
     are updated in place only where AOTAutograd was told ``keep_inference_input_mutations=True``. Returns a function of
     the graph's inputs."""
     return compile_operators(gm, checked(options))
-
-
-def checked_config(config: CompilerConfig | None, name: str = "compiler_config") -> CompilerConfig:
-    """``config``, or one of defaults for None. ``TypeError`` for another kind."""
-    if config is None:
-        return parse(None)
-    if not isinstance(config, CompilerConfig):
-        raise TypeError(f"{name} is a CompilerConfig, got {config!r} ({type(config).__name__})")
-    return config

@@ -4,21 +4,26 @@
 from __future__ import annotations
 
 import collections
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, ModuleType
 from typing import Any
-
-from torch._dynamo.utils import counters
 
 from npugraph import _C
 
+_HOME = "torch._dynamo.utils"
 _KEY = "npugraph_ex"
 
 
 class ProcessCounts(collections.Counter):
-    """What the process counted since the object was made, read anew whenever somebody looks; zeros are left out."""
+    """What the process counted since the object was made, or else beyond ``before``, read anew whenever somebody looks;
+    zeros are left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Mapping[str, int] | None = None) -> None:
         super().__init__()
-        self._before = _C.process_counters()
+        self._before = _C.process_counters() if before is None else before
 
     def _read(self) -> None:
         for name, value in _C.process_counters().items():
@@ -49,10 +54,39 @@ for _name in (*_READS, "get", "items", "keys", "values"):
 
 
 def install() -> None:
-    """Makes ``torch._dynamo.utils.counters["npugraph_ex"]`` tell what has been counted since it was last cleared."""
-    _C.keep_counters(counters, _KEY, ProcessCounts)
+    """Makes ``torch._dynamo.utils.counters["npugraph_ex"]`` tell what has been counted since it was last cleared. Where
+    torch._dynamo is not imported it will tell what has been counted in all, when somebody imports it."""
+    home = sys.modules.get(_HOME)
+    if home is not None:
+        _C.keep_counters(home.counters, _KEY, ProcessCounts)
+    elif not any(isinstance(finder, _Installer) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Installer())
+
+
+class _Installer(importlib.abc.MetaPathFinder):
+    """Waits for the import of torch._dynamo, which a process with graphs from files alone does not need."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != _HOME:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_install(module: ModuleType) -> None:
+                execute(module)
+                sys.meta_path.remove(self)
+                module.counters[_KEY] = ProcessCounts(MappingProxyType({}))
+                _C.keep_counters(module.counters, _KEY, ProcessCounts)
+
+            spec.loader.exec_module = execute_and_install  # type: ignore[method-assign]
+        return spec
 
 
 def forget() -> None:
     """Counts from zero at the next compile or call."""
-    counters.pop(_KEY, None)
+    home = sys.modules.get(_HOME)
+    if home is not None:
+        home.counters.pop(_KEY, None)

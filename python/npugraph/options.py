@@ -294,6 +294,15 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> Compile
     return config
 
 
+def checked_config(config: CompilerConfig | None, name: str = "compiler_config") -> CompilerConfig:
+    """``config``, or one of defaults for None. ``TypeError`` for another kind."""
+    if config is None:
+        return parse(None)
+    if not isinstance(config, CompilerConfig):
+        raise TypeError(f"{name} is a CompilerConfig, got {config!r} ({type(config).__name__})")
+    return config
+
+
 def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     """All graph passes that the options switch off, by name."""
     switches = {
@@ -304,22 +313,6 @@ def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     }
     off = [name for switch, names in switches.items() if not getattr(config, switch).value for name in names]
     return [*config.disable_passes.value, *off]
-
-
-def capture_rules(config: CompilerConfig, *, training: bool) -> Any:
-    """The options of captures and of memory, as ``_C.CaptureRules``. What a training graph returns and takes, autograd
-    keeps between calls, so it must stay as it is."""
-    from npugraph import _C
-
-    rules = _C.CaptureRules()
-    names = ["use_graph_pool", "reuse_graph_pool_in_same_fx", "capture_limit"]
-    for name in names if training else [*names, "clone_input", "clone_output"]:
-        setattr(rules, name, config.asked(name))
-    rules.force_recapture = config.force_recapture.value
-    rules.frozen_parameter = config.frozen_parameter.value
-    if config.asked("capture_error_mode"):
-        rules.refuse_waits(config.capture_error_mode.value)
-    return rules
 
 
 def _option(name: str) -> Option:

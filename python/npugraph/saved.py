@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from npugraph import _C
 from npugraph.fx import sources
+from npugraph.run_options import parse_for_running, run_options
 
 
 class SavedProgram:
@@ -48,7 +49,9 @@ class SavedProgram:
         return f"<npugraph.SavedProgram {self._name}: {', '.join(self._inputs)}>"
 
 
-def load(path: str, model: Any = None) -> SavedProgram | Callable[..., tuple[Any, ...]]:
+def load(
+    path: str, model: Any = None, *, options: Mapping[str, Any] | None = None
+) -> SavedProgram | Callable[..., tuple[Any, ...]]:
     """Loads what ``Artifact.save`` wrote.
 
     Without ``model``, a function of the list of the Program's inputs. With the model that was compiled, or another one
@@ -56,20 +59,24 @@ def load(path: str, model: Any = None) -> SavedProgram | Callable[..., tuple[Any
     it finds parameters, buffers and the tensors of caches itself, also when they are replaced, and checks devices,
     dtypes, sizes and strides, all in C++. Neither uses Dynamo. Results are the tuple of the graph's outputs.
 
+    ``options`` are those of the backend that say how a graph is run: a file has none of them, and takes the others from
+    its compile.
+
     Collectives find their process groups by ranks; a group that this process lacks is made, for which all its ranks
     have to load the Program.
 
     ``ValueError`` when the file is no Program, is damaged, or was made with another torch or for other schemas of its
-    operators, when ``model`` lacks an input of the Program, or when this process is in none of its groups.
+    operators, when ``model`` lacks an input of the Program, when this process is in none of its groups, or for an
+    option that is unknown or acts when a graph is compiled.
     """
-    program = read(str(path))
+    program = read(str(path), run_options(parse_for_running(options)))
     return SavedProgram(program) if model is None else bind(program, model)
 
 
-def read(path: str, rules: Any = None) -> Any:
-    """The Program in a file, as ``_C.LoadedProgram``, with the process groups of this process, to be run by these
-    ``_C.CaptureRules``. ``ValueError`` as of ``load``."""
-    return _C.LoadedProgram(path, _group_name, rules or _C.CaptureRules())
+def read(path: str, options: Any) -> Any:
+    """The Program in a file, as ``_C.LoadedProgram``, with the process groups of this process, to be run with these
+    ``_C.RunOptions``. ``ValueError`` as of ``load``."""
+    return _C.LoadedProgram(path, _group_name, options)
 
 
 def _group_name(name: str, ranks: Sequence[int]) -> str:

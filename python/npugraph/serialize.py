@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from torch._dynamo.aot_compile_types import SerializableCallable
-
 from npugraph import _C
 from npugraph.artifact import Artifact
+from npugraph.run_options import parse_for_running, run_options
 from npugraph.saved import read
 
 
@@ -23,27 +23,32 @@ def program_of(artifact: Artifact) -> bytes:
 
 
 def serialize(compiled: Any) -> bytes:
-    """The saved Program of a compiled function. ``ValueError`` when it cannot be saved, see ``Artifact.save``."""
-    return program_of(compiled.owner)
+    """A line of JSON with the options of running, and the saved Program of a compiled function. ``ValueError`` when it
+    cannot be saved, see ``Artifact.save``."""
+    return json.dumps(compiled.options).encode() + b"\n" + program_of(compiled.owner)
 
 
-def load(program: bytes, rules: Any = None) -> Any:
-    """The Program that ``program_of`` gave, as ``_C.LoadedProgram``, to be run by these ``_C.CaptureRules``.
+def load(program: bytes, options: Any) -> Any:
+    """The Program that ``program_of`` gave, as ``_C.LoadedProgram``, to be run with these ``_C.RunOptions``.
     ``ValueError`` as of ``npugraph.load``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
         path.touch(mode=0o600)
         path.write_bytes(program)
-        return read(str(path), rules)
+        return read(str(path), options)
 
 
 def deserialize(data: bytes) -> Any:
     """The function that ``serialize`` took. ``ValueError`` as of ``npugraph.load``."""
-    return load(data).callable(boxed=False)
+    line, _, program = data.partition(b"\n")
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(line).items()}
+    return load(program, run_options(parse_for_running(options))).callable(boxed=False)
 
 
 def install() -> None:
     """Makes compiled functions what ``aot_compile`` takes."""
+    from torch._dynamo.aot_compile_types import SerializableCallable
+
     _C.Callable.serialize_compile_artifacts = staticmethod(serialize)
     _C.Callable.deserialize_compile_artifacts = staticmethod(deserialize)
     SerializableCallable.register(_C.Callable)

@@ -61,19 +61,11 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
   const auto take = [generated = std::move(result.generated), program = program_](const program::Task& task) {
     return generated->take(static_cast<size_t>(&task - program->tasks.data()));
   };
-  if (options_.static_kernels) static_kernels_ = std::make_shared<StaticKernels>(program_, options_, host_.generate);
-  runtime::Options run_options{.max_instances = options_.max_instances,
-                               .max_concurrent = options_.max_concurrent,
-                               .capture = options_.capture,
-                               .rules = options_.rules,
-                               .counts_by_name = true,
-                               .label = options_.label,
-                               .generate = take};
-  if (static_kernels_)
-    run_options.specialise = [made = static_kernels_](auto symbols) { return made->for_symbols(symbols); };
-  executable_ = run_phase(phases_, "build", [&] {
-    return std::make_shared<runtime::Executable>(program_, runtime_host, run_options, options_.name);
+  Runnable made = run_phase(phases_, "build", [&] {
+    return make_runnable(program_, runtime_host, options_.run, {.all_sizes = take, .static_sizes = host_.generate});
   });
+  static_kernels_ = std::move(made.static_kernels);
+  executable_ = std::move(made.executable);
   if (is_printed(LogLevel::kEvent)) {
     for (const PhaseTime& phase : phases_) log_event(name(), ": ", phase.name, " took ", phase.milliseconds, " ms");
   }

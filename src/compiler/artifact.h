@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "compiler/pipeline.h"
-#include "compiler/static_kernels.h"
-#include "runtime/executable.h"
+#include "compiler/runnable.h"
 
 namespace npugraph::compiler {
 

@@ -253,7 +253,7 @@ std::string Artifact::explain() const {
     out << "\nWhere time and bytes go\n";
     print_shares(out, shares);
     if (total_of(shares).ns == 0) {
-      out << (options_.capture ? "  (no times yet: call again with the same sizes)\n"
+      out << (options_.run.capture ? "  (no times yet: call again with the same sizes)\n"
                                : "  (no times: without captures nothing is run a second time)\n");
     }
     print_slowest(out, infos, kSlowest);

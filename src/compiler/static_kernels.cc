@@ -89,7 +89,7 @@ std::string text_of(const Task& task) {
 
 }  // namespace
 
-StaticKernels::StaticKernels(std::shared_ptr<const program::Program> program, const CompileOptions& options,
+StaticKernels::StaticKernels(std::shared_ptr<const program::Program> program, const RunOptions& options,
                              Generator generate)
     : program_(std::move(program)), options_(options), generate_(std::move(generate)) {}
 

@@ -22,7 +22,7 @@ namespace npugraph::compiler {
 class StaticKernels {
  public:
   // `options` are those that begin with static_.
-  StaticKernels(std::shared_ptr<const program::Program> program, const CompileOptions& options, Generator generate);
+  StaticKernels(std::shared_ptr<const program::Program> program, const RunOptions& options, Generator generate);
 
   // For runtime::Options. A task that cannot be made stays as it is, with one warning; it is not tried again in this process.
   runtime::Specialise for_symbols(std::span<const Scalar> symbols);
@@ -52,7 +52,7 @@ class StaticKernels {
   std::string key_of(std::span<const Scalar> symbols) const;
 
   const std::shared_ptr<const program::Program> program_;
-  const CompileOptions options_;
+  const RunOptions options_;
   const Generator generate_;
   mutable std::mutex mutex_;  // guards what follows
   Counts counts_;

@@ -11,12 +11,10 @@ from typing import Any
 
 import torch
 
-from npugraph.backend import checked
-from npugraph.compilers import checked_config, get_npu_backend
 from npugraph.inference import keys
 from npugraph.inference.cached_function import CachedFunction
 from npugraph.inference.readable import readable_cache
-from npugraph.options import CompilerConfig, capture_rules
+from npugraph.options import CompilerConfig, checked_config, parse
 
 __all__ = ["cache_compile", "readable_cache"]
 
@@ -53,12 +51,11 @@ def cache_compile(
         raise ValueError(f"cache_compile takes True or False as dynamic, got {dynamic!r}")
     if config is not None and options is not None:
         raise ValueError("cache_compile takes options or config, not both")
-    config = checked(options) if config is None else checked_config(config, "config")
+    config = parse(options) if config is None else checked_config(config, "config")
     decompositions = dict(custom_decompositions or {})
-    backend = get_npu_backend(compiler_config=config, custom_decompositions=decompositions)
     ranks = (global_rank, tp_rank, pp_rank)
     path = functools.partial(keys.path_of, func, config, decompositions, dynamic, cache_dir, ranks)
-    return CachedFunction(func, dynamic, backend, path, capture_rules(config, training=False))
+    return CachedFunction(func, dynamic, config, decompositions, path)
 
 
 def _given(func: Any) -> str:

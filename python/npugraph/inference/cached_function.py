@@ -17,14 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
 
-from npugraph import _C, saved, serialize
+from npugraph import _C, counters, saved, serialize
+from npugraph.artifact import Artifact
 from npugraph.fx import sources
-from npugraph.inference import cache_file, capture, looks, recipe, restricted, source_files
+from npugraph.inference import cache_file, looks, recipe, restricted, source_files
 from npugraph.inference.cache_file import Entry
 from npugraph.inference.conditions import Condition
+from npugraph.inference.method import NotCacheable, Variables, arguments_of, name_of, source_of_owner
 from npugraph.inference.paths import Seen, Tree
 from npugraph.log import logger
+from npugraph.options import CompilerConfig
+from npugraph.run_options import run_options
 
 # What a file must have been made with.
 _MADE_WITH = {
@@ -41,18 +46,19 @@ class CachedGraph:
 
     def __init__(self, method: types.MethodType, record: Mapping[str, Any], program: Any) -> None:
         found = [Condition(*fields) for fields in record["conditions"]]
-        owner = capture.source_of_owner(method)
+        owner = source_of_owner(method)
         self._of_call = Tree(condition for condition in found if condition.is_of_call(owner))
         self._lasting = Tree(condition for condition in found if not condition.is_of_call(owner))
-        self._variables = capture.Variables(method.__func__, record["modules"])
+        self._variables = Variables(method.__func__, record["modules"])
         self._globals = method.__func__.__globals__
         self._state = record["torch_state"]
         self._finish = restricted.function(record["result"], recipe.HELPERS)
         try:
             _check_model(owner, program)
+            self._program = program
             self._run = saved.bind(program, method.__self__)
         except ValueError as error:
-            raise capture.NotCacheable(str(error)) from None
+            raise NotCacheable(str(error)) from None
         self._places = [_place(name, program) for name in self._run.arguments]
         self._seen: Seen | None = None
 
@@ -71,6 +77,15 @@ class CachedGraph:
         self._seen = seen if holds else None
         return holds
 
+    def keep(self, artifact: Artifact) -> None:
+        """Keeps what the graph was compiled as, so that ``npugraph.artifacts()`` lists it."""
+        self._artifact = artifact
+        artifact.runs_as(self._run)
+
+    def refresh(self) -> None:
+        self._program.refresh()
+        self._run.forget()
+
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
         out = self._run(*(_follow(place, arguments) for place in self._places))
         return self._finish(arguments, self._variables, out)
@@ -80,7 +95,7 @@ def _check_model(owner: str, program: Any) -> None:
     """Weights are those of the method's module, not of a module that it is given."""
     model = sources.model_among(sources.parse(source) for _, source in program.inputs())
     if model is not None and sources.parse(f"{owner}.x").argument != model:
-        raise capture.NotCacheable(f"weights are of the argument {model}")
+        raise NotCacheable(f"weights are of the argument {model}")
 
 
 _ROOT = re.compile(r"L\['(\w+)'\](?:\[('\w+'|\d+)\])?")
@@ -98,7 +113,7 @@ def _place(name: str, program: Any) -> Place:
             return root, name
         if root == "args" and name == f"argument_{key}":
             return root, int(key)
-    raise capture.NotCacheable(f"nothing says where its argument {name} is")
+    raise NotCacheable(f"nothing says where its argument {name} is")
 
 
 def _follow(place: Place, arguments: Mapping[str, Any]) -> Any:
@@ -114,6 +129,16 @@ class Known:
     entry: Entry
 
 
+def _needs_compile(config: CompilerConfig) -> str:
+    """Why graphs with these options are compiled by the process that runs them; empty where they need not be."""
+    if config.release_original_weights.value:
+        return "option 'release_original_weights' puts what it computes from the weights of this process into the graph"
+    for name in ("deadlock_check", "dump_tensor_data"):
+        if getattr(config, name).value:
+            return f"option {name!r} looks at the runs of the process that compiled"
+    return ""
+
+
 class CachedFunction:
     """What ``cache_compile`` returns: a function like ``method``. ``path`` is its file. Thread-safe."""
 
@@ -121,9 +146,9 @@ class CachedFunction:
         self,
         method: types.MethodType,
         dynamic: bool,
-        backend: Callable[..., Any],
+        config: CompilerConfig,
+        decompositions: Mapping[Any, Callable[..., Any]],
         path: Callable[[], Path],
-        rules: Any,
     ) -> None:
         self.__name__ = method.__func__.__name__
         self.__doc__ = method.__func__.__doc__
@@ -131,9 +156,9 @@ class CachedFunction:
         self._method = method
         self._signature = inspect.signature(method.__func__, follow_wrapped=False)
         self._dynamic = dynamic
-        self._backend = backend
+        self._config = config
+        self._decompositions = decompositions
         self._path = path
-        self._rules = rules  # of captures, for graphs from the file
         self._lock = threading.RLock()
         self._known: tuple[Known, ...] = ()
         self._file: tuple[int, ...] = ()  # what was read last
@@ -144,9 +169,13 @@ class CachedFunction:
         """The file of the cache."""
         return self._path()
 
-    @torch._dynamo.disable(reason="npugraph: a cached function has graphs of its own")
+    def refresh(self) -> None:
+        """Forgets captures and where parameters are, as ``Artifact.refresh`` does."""
+        for known in self._known:
+            known.graph.refresh()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        arguments = capture.arguments_of(self._method, self._signature, args, kwargs)
+        arguments = arguments_of(self._method, self._signature, args, kwargs)
         graph = self._find(arguments)
         if graph is None:
             if self._uncached is not None:
@@ -184,7 +213,7 @@ class CachedFunction:
 
     def _warn_of_recompile(self, path: Path) -> None:
         warnings.warn(
-            f"{capture.name_of(self._method)} is compiled again: none of the {len(self._known)} graphs in its cache "
+            f"{name_of(self._method)} is compiled again: none of the {len(self._known)} graphs in its cache "
             f"{path} is for arguments, settings or a model like these; the new one joins them",
             UserWarning,
             stacklevel=4,
@@ -211,40 +240,47 @@ class CachedFunction:
             return
         try:
             if not source_files.are_unchanged(entry.record["sources"]):
-                raise capture.NotCacheable("the source of the model has changed")
+                raise NotCacheable("the source of the model has changed")
             if not source_files.are_there(entry.record["functions"]):
-                raise capture.NotCacheable("a function that it was traced from is another one")
-            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program, self._rules))
-        except (capture.NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+                raise NotCacheable("a function that it was traced from is another one")
+            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program, run_options(self._config)))
+        except (NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             logger.info("a graph in %s is not used: %s", path, error)
             return
         self._known = (*self._known, Known(graph, entry))
 
     def _compile(self, path: Path, args: Any, kwargs: Any, arguments: Mapping[str, Any]) -> CachedGraph | None:
+        # Both import torch._dynamo, which takes longer than all else that a process does for a graph from a file.
+        from npugraph.compilers import get_npu_backend
+        from npugraph.inference.capture import capture
+
+        backend = get_npu_backend(compiler_config=self._config, custom_decompositions=self._decompositions)
         try:
             if len(self._known) >= _MOST_GRAPHS:
-                raise capture.NotCacheable(f"its cache holds {_MOST_GRAPHS} graphs, as many as it may")
-            made = capture.capture(self._method, args, kwargs, arguments, self._dynamic, self._backend)
+                raise NotCacheable(f"its cache holds {_MOST_GRAPHS} graphs, as many as it may")
+            if reason := _needs_compile(self._config):
+                raise NotCacheable(reason)
+            made = capture(self._method, args, kwargs, arguments, self._dynamic, backend)
             graph = CachedGraph(self._method, made.record, made.artifact._core)
-        except capture.NotCacheable as reason:
-            self._leave_uncached(reason)
+        except NotCacheable as reason:
+            self._leave_uncached(reason, backend)
             return None
-        graph.artifact = made.artifact  # which lists it in npugraph.artifacts()
+        graph.keep(made.artifact)
         self._known = (*self._known, Known(graph, Entry(made.record, made.program)))
         self._write(path)
         return graph
 
-    def _leave_uncached(self, reason: Exception) -> None:
+    def _leave_uncached(self, reason: Exception, backend: Callable[..., Any]) -> None:
         warnings.warn(
-            f"{capture.name_of(self._method)} is compiled, but not cached for later processes: {reason}",
+            f"{name_of(self._method)} is compiled, but not cached for later processes: {reason}",
             UserWarning,
             stacklevel=5,
         )
-        self._uncached = torch.compile(self._method, backend=self._backend, dynamic=self._dynamic, fullgraph=True)
+        self._uncached = torch.compile(self._method, backend=backend, dynamic=self._dynamic, fullgraph=True)
 
     def _write(self, path: Path) -> None:
         meta = {
-            "name": capture.name_of(self._method),
+            "name": name_of(self._method),
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "version": cache_file.VERSION,
             "python": platform.python_version(),
@@ -255,6 +291,14 @@ class CachedFunction:
             self._file = _version(path)
         except OSError as error:
             warnings.warn(f"cannot write the cache {path}: {error}", UserWarning, stacklevel=5)
+
+
+counters.install()
+# Nothing of it is for Dynamo, which is not imported here to be told so: the function has graphs of its own.
+CachedFunction.__call__._torchdynamo_disable = True
+CachedFunction.__call__._torchdynamo_disable_msg = "npugraph: a cached function has graphs of its own"
+_skip = eval_frame._FrameAction.SKIP
+eval_frame.set_code_exec_strategy(CachedFunction.__call__.__code__, eval_frame._FrameExecStrategy(_skip, _skip))
 
 
 def _version(path: Path) -> tuple[int, ...]:

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import dataclasses
-import importlib
-import inspect
 import json
 import re
 import types
@@ -27,24 +24,9 @@ from npugraph import _C, serialize
 from npugraph.artifact import Artifact, artifacts
 from npugraph.fx.raise_fx import find_operator
 from npugraph.inference import conditions, looks, recipe, source_files
+from npugraph.inference.method import NotCacheable, name_of, source_of_owner
 
 Backend = Callable[[fx.GraphModule, Any], Any]
-
-
-class NotCacheable(Exception):
-    """A function that can be compiled, but not for other processes."""
-
-
-class Variables(dict):  # type: ignore[type-arg]
-    """Global names that Dynamo's sources speak of: modules by the names that Dynamo gave them, builtins, and for all
-    other names the variables of the function's module."""
-
-    def __init__(self, function: Any, modules: Mapping[str, str]) -> None:
-        super().__init__((name, importlib.import_module(module)) for name, module in modules.items())
-        self._globals = function.__globals__
-
-    def __missing__(self, name: str) -> Any:
-        return vars(builtins) if name.startswith("__builtins_dict__") else self._globals[name]
 
 
 @dataclasses.dataclass
@@ -161,12 +143,6 @@ def _record(
     return Captured(artifact, json.loads(json.dumps(record)), program)  # as if it came from a file
 
 
-def source_of_owner(method: types.MethodType) -> str:
-    """Where the module is among the arguments of its method."""
-    first = next(iter(inspect.signature(method.__func__, follow_wrapped=False).parameters.values()))
-    return f"L[{first.name!r}]" + "[0]" * (first.kind is inspect.Parameter.VAR_POSITIONAL)
-
-
 def _modules(names: set[str], variables: Mapping[str, Any], method: types.MethodType) -> dict[str, str]:
     modules = {}
     for name in sorted(names):
@@ -178,17 +154,6 @@ def _modules(names: set[str], variables: Mapping[str, Any], method: types.Method
         elif name not in method.__func__.__globals__ or re.search(r"_\d+_c\d+$", name):
             raise NotCacheable(f"it depends on {name}, which other processes do not have")
     return modules
-
-
-def arguments_of(method: types.MethodType, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
-    """What Dynamo calls L: arguments by name, and what the function closes over. ``TypeError`` as of a call."""
-    bound = signature.bind(method.__self__, *args, **kwargs)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
-    function = method.__func__
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        arguments[name] = cell.cell_contents
-    return arguments
 
 
 def _refuse_gradients(method: Any, gm: fx.GraphModule) -> None:
@@ -211,7 +176,3 @@ def _refuse_random_operators(method: Any, artifact: Artifact) -> None:
             raise AssertionError(
                 f"cache_compile takes no random operators, but {name_of(method)} calls {operator}; use torch.compile"
             )
-
-
-def name_of(method: Any) -> str:
-    return f"{type(method.__self__).__name__}.{method.__func__.__name__}"

@@ -21,6 +21,7 @@ using compiler::Artifact;
 using compiler::CompileOptions;
 using compiler::Partition;
 using compiler::PhaseTime;
+using compiler::RunOptions;
 
 namespace {
 
@@ -112,15 +113,15 @@ py::object bind(std::shared_ptr<runtime::Executable> executable, std::vector<std
 class LoadedProgram {
  public:
   // `group_name(name, ranks)` says how a process group of other processes is called in this one.
-  LoadedProgram(const std::string& path, const py::function& group_name, runtime::CaptureRules rules) {
+  LoadedProgram(const std::string& path, const py::function& group_name, const RunOptions& options) {
     auto read = program::load(path, bridge::torch_facts()).program;
     bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
       return group_name(name, ranks).cast<std::string>();
     });
     auto program = std::make_shared<const program::Program>(std::move(read));
-    executable_ = std::make_shared<runtime::Executable>(
-        program, bridge::TorchHost::instance(),
-        runtime::Options{.rules = std::move(rules), .generate = compiler::generate}, program->name);
+    const compiler::Generators generators{.all_sizes = compiler::generate, .static_sizes = compiler::generate};
+    executable_ =
+        compiler::make_runnable(std::move(program), bridge::TorchHost::instance(), options, generators).executable;
   }
 
   const std::string& name() const { return program().name; }
@@ -191,6 +192,17 @@ bool writes_inputs(const Artifact& artifact) {
 
 void init_artifact(py::module_& module) {
   init_capture_rules(module);
+  py::class_<RunOptions>(module, "RunOptions")
+      .def(py::init<>())
+      .def_readwrite("max_instances", &RunOptions::max_instances)
+      .def_readwrite("max_concurrent", &RunOptions::max_concurrent)
+      .def_readwrite("capture", &RunOptions::capture)
+      .def_readwrite("label", &RunOptions::label)
+      .def_readwrite("rules", &RunOptions::rules)
+      .def_readwrite("static_kernels", &RunOptions::static_kernels)
+      .def_readwrite("static_kernels_on_disk", &RunOptions::static_kernels_on_disk)
+      .def_readwrite("static_symbol", &RunOptions::static_symbol)
+      .def_readwrite("static_values", &RunOptions::static_values);
   py::class_<CompileOptions>(module, "CompileOptions")
       .def(py::init<>())
       .def_readwrite("name", &CompileOptions::name)
@@ -199,17 +211,9 @@ void init_artifact(py::module_& module) {
       .def_readwrite("place_parts", &CompileOptions::place_parts)
       .def_readwrite("verify", &CompileOptions::verify)
       .def_readwrite("training", &CompileOptions::training)
-      .def_readwrite("max_instances", &CompileOptions::max_instances)
-      .def_readwrite("max_concurrent", &CompileOptions::max_concurrent)
-      .def_readwrite("capture", &CompileOptions::capture)
-      .def_readwrite("label", &CompileOptions::label)
-      .def_readwrite("rules", &CompileOptions::rules)
       .def_readwrite("super_kernels", &CompileOptions::super_kernels)
       .def_readwrite("super_kernel_workers", &CompileOptions::super_kernel_workers)
-      .def_readwrite("static_kernels", &CompileOptions::static_kernels)
-      .def_readwrite("static_kernels_on_disk", &CompileOptions::static_kernels_on_disk)
-      .def_readwrite("static_symbol", &CompileOptions::static_symbol)
-      .def_readwrite("static_values", &CompileOptions::static_values);
+      .def_readwrite("run", &CompileOptions::run);
   py::class_<Partition>(module, "Partition")
       .def(py::init([](std::string node, std::string target, std::string source, std::string runs_as,
                        std::string reason) {
@@ -280,9 +284,10 @@ void init_artifact(py::module_& module) {
           [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
           py::kw_only(), py::arg("boxed"));
   py::class_<LoadedProgram>(module, "LoadedProgram")
-      .def(py::init<const std::string&, const py::function&, runtime::CaptureRules>(), py::arg("path"),
-           py::arg("group_name"), py::arg("rules") = runtime::CaptureRules())
+      .def(py::init<const std::string&, const py::function&, const RunOptions&>(), py::arg("path"),
+           py::arg("group_name"), py::arg("options"))
       .def_property_readonly("name", &LoadedProgram::name)
+      .def("refresh", [](const LoadedProgram& loaded) { loaded.executable()->trim(); })
       .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })
       .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))
       .def("bind",

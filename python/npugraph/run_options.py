@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that say how a Program is run, whether it was just compiled, is loaded, or is in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from npugraph import _C
+from npugraph.options import BACKEND, OPTIONS, CompilerConfig, parse
+
+_OF_MEMORY = ("use_graph_pool", "reuse_graph_pool_in_same_fx", "capture_limit", "clone_input", "clone_output")
+NAMES = (
+    *("force_eager", "max_instances", "max_concurrent"),
+    *("force_recapture", "capture_error_mode", "frozen_parameter"),
+    *("static_kernel_compile", "disable_static_kernel_compile_cache"),
+    *("_vllm_aclnn_static_kernel_sym_index", "_vllm_aclnn_static_kernel_sym_range"),
+    *_OF_MEMORY,
+)
+
+
+def run_options(config: CompilerConfig, kind: str = "inference") -> Any:
+    """What ``config`` says of running, as ``_C.RunOptions``. ``kind`` is "inference", "forward" or "backward"."""
+    options = _C.RunOptions()
+    options.label = f"npu_fx_compiler {kind}"  # of calls, in traces of torch's profiler
+    options.capture = not config.force_eager.value
+    options.max_instances = config.max_instances.value
+    options.max_concurrent = config.max_concurrent.value
+    values = config._vllm_aclnn_static_kernel_sym_range.value
+    options.static_kernels = config.static_kernel_compile.value and values != ()
+    options.static_kernels_on_disk = not config.disable_static_kernel_compile_cache.value
+    options.static_symbol = config._vllm_aclnn_static_kernel_sym_index.value
+    options.static_values = values or []
+    options.rules = _capture_rules(config, is_training=kind != "inference")
+    return options
+
+
+def _capture_rules(config: CompilerConfig, *, is_training: bool) -> Any:
+    """The options of captures and of memory. What a training graph returns and takes, autograd keeps between calls, so
+    it must stay as it is."""
+    rules = _C.CaptureRules()
+    for name in _OF_MEMORY:
+        if not (is_training and name.startswith("clone_")):
+            setattr(rules, name, config.asked(name))
+    rules.force_recapture = config.force_recapture.value
+    rules.frozen_parameter = config.frozen_parameter.value
+    if config.asked("capture_error_mode"):
+        rules.refuse_waits(config.capture_error_mode.value)
+    return rules
+
+
+def given(config: CompilerConfig) -> dict[str, Any]:
+    """The options of running that the user set, as ``parse_for_running`` takes them."""
+    values = {name: config.asked(name) for name in NAMES}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def parse_for_running(options: Mapping[str, Any] | None) -> CompilerConfig:
+    """Checks options of a Program that was compiled before: ``parse``, and ``ValueError`` for an option that would have
+    to act in its compile."""
+    config = parse(options)
+    for option in OPTIONS:
+        if option.name not in NAMES and option.name != "mode" and config.asked(option.name) is not None:
+            raise ValueError(
+                f"option {option.name!r} of backend {BACKEND!r} acts when a graph is compiled, and this one was "
+                f"before; a loaded Program takes: {', '.join(NAMES)}"
+            )
+    return config

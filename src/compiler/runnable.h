@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A planned Program and its options -> what runs it. The one way there, for Programs that were just compiled and for those from
+// files.
+#pragma once
+
+#include <memory>
+
+#include "compiler/generated_tasks.h"
+#include "compiler/options.h"
+#include "compiler/static_kernels.h"
+#include "program/program.h"
+#include "runtime/executable.h"
+
+namespace npugraph::compiler {
+
+struct Runnable {
+  std::shared_ptr<StaticKernels> static_kernels;  // null where the options ask for none
+  std::shared_ptr<runtime::Executable> executable;
+};
+
+struct Generators {
+  Generator all_sizes;     // of the tasks of the Program, each of them once
+  Generator static_sizes;  // of tasks for the sizes of one Instance
+};
+
+// `host` must outlive what is made.
+Runnable make_runnable(std::shared_ptr<const program::Program> program, runtime::Host& host, const RunOptions& options,
+                       const Generators& generators);
+
+}  // namespace npugraph::compiler
