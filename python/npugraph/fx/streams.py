@@ -31,8 +31,10 @@ class StreamNotRestored(ShortenTraceback, RuntimeError):
 
 
 def has_streams(gm: fx.GraphModule) -> bool:
-    """Whether Dynamo met a stream or event besides the current stream, or marks, while it traced the graph."""
-    return len(objects.index_to_external_object_weakref) > 1
+    """Whether Dynamo met a stream or event besides the current stream, or a wait, while it traced the graph."""
+    if len(objects.index_to_external_object_weakref) > 1:
+        return True
+    return any(gm.graph.find_nodes(op="call_function", target=target, sort=False) for target in _READERS)
 
 
 def mark_streams(gm: fx.GraphModule) -> None:
