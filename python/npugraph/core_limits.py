@@ -38,7 +38,9 @@ class limit_core_num:
         if torch.compiler.is_compiling():
             torch.ops.npugraph_ex.scope_exit()
         elif self.before is not None:
-            torch.npu.set_stream_limit(self.stream, self.before["cube_core_num"], self.before["vector_core_num"])
+            torch.npu.reset_stream_limit(self.stream)
+            if torch.npu.get_stream_limit(self.stream) != self.before:  # it had limits of its own
+                torch.npu.set_stream_limit(self.stream, *self.before.values())
 
     def _set_eagerly(self) -> None:
         npu = getattr(torch, "npu", None)

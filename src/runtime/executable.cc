@@ -283,6 +283,12 @@ void Executable::State::decide(Call& call, const BoundInputs& inputs) {
     add(&Counters::recaptured_forced);
     captured.count_recapture("force_recapture");
   }
+  if (call.instance != nullptr && call.instance->limits != inputs.stream.limits) [[unlikely]] {
+    cache.drop(call.key, *call.lease);
+    call.instance = nullptr;
+    add(&Counters::recaptured_limits);
+    captured.count_recapture("global_limit_core_change");
+  }
   if (call.instance == nullptr && options.capture && !captured.exhausted()) {
     call.graph = hash_of_graph(blueprint, options.rules, call.key, inputs.all);
     if (!captured.has_room_for(call.graph)) drop_captures(call);
@@ -348,6 +354,7 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   const Specialise specialise = options.specialise ? options.specialise(symbols) : nullptr;
   auto made =
       std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, std::move(symbols), staging, specialise);
+  made->limits = inputs.stream.limits;
   if (keeps && !pool && !options.rules.reuse_graph_pool_in_same_fx.value_or(true)) {
     const std::string key = key_text(blueprint, made->sizes().symbols());
     made->memory = std::make_unique<WorkingMemory>(cat(name, "#", call.lease->index, " ", key), name);
@@ -394,7 +401,8 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   std::optional<Observer> observer;
   const bool timed = call.instance->replays == 1;
   if (timed || Observer::wanted()) [[unlikely]] {
-    observer.emplace(blueprint, *call.instance, lease, name, call.mode, timed ? &call.times : nullptr);
+    observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream.id,
+                     timed ? &call.times : nullptr);
   }
   Replay replay(blueprint, *call.instance, lease, host);
   {

@@ -20,6 +20,7 @@
 #include "program/program.h"
 #include "runtime/capture_rules.h"
 #include "runtime/host.h"
+#include "tensor/core_limits.h"
 
 namespace npugraph::runtime {
 
@@ -34,12 +35,20 @@ struct BoundInput {
   void* storage = nullptr;         // borrowed: what Host::hold() takes
 };
 
+// The stream of a device on which a call is made, and how many workers its tasks may use: those on streams of the graph's own, and
+// within limits of the graph, follow these instead.
+struct CallingStream {
+  std::optional<int64_t> id;  // none: the Program is not of a device with streams
+  CoreLimits limits;
+};
+
 // The inputs of a call.
 struct BoundInputs {
   std::span<const BoundInput> all;
   // Other than 0: calls of the same version have the same objects and addresses, of the same capacity and place in storage.
   uint64_t version = 0;
   int64_t staged_bytes = 0;  // that the caller copied to make them
+  CallingStream stream;
 };
 
 // One result. For tensors, `object` carries one reference that the caller now owns, `byte_offset` places the window in the
@@ -156,6 +165,7 @@ struct Counters {
   int64_t recaptured_new_symbols = 0;  // a size defined by a task differed from the last replay
   int64_t recaptured_evicted = 0;      // the key had been captured before and was dropped from the cache
   int64_t recaptured_forced = 0;       // capture is off, or the option force_recapture is on
+  int64_t recaptured_limits = 0;       // the calling stream had other limits
   int64_t refreshes = 0;               // runs of an Instance that began with telling its tasks other numbers
   // Other memory than in the call before. Pointers are patched, so this makes no Instance and counts as no capture.
   int64_t recaptured_written = 0;     // of inputs that are written
@@ -176,6 +186,7 @@ inline constexpr CounterName kCounterNames[] = {
     {"recaptures.new_symbols", &Counters::recaptured_new_symbols},
     {"recaptures.evicted", &Counters::recaptured_evicted},
     {"recaptures.forced", &Counters::recaptured_forced},
+    {"recaptures.global_limit_core_change", &Counters::recaptured_limits},
     {"refreshes", &Counters::refreshes},
     {"recaptures.mutated_input_change", &Counters::recaptured_written},
     {"recaptures.parameter_change", &Counters::recaptured_parameters},

@@ -89,6 +89,7 @@ class Instance {
   int64_t captures = 0;
   int64_t replays = 0;
   uint64_t regions = 0;                   // parallel ones, in the last replay
+  CoreLimits limits;                      // of the stream on which it was captured
   std::unique_ptr<WorkingMemory> memory;  // of its own; null: that of its lease, or of a pool
   std::unique_ptr<KeptResults> results;   // where they stay; null: that of its lease, or nowhere
 

@@ -14,13 +14,19 @@ namespace npugraph::runtime {
 
 using program::kNone;
 
-int32_t core_limit(const program::Task& task) {
+CoreLimits limits_of(const program::Task& task, const CoreLimits& of_stream) {
+  return task.stream == 0 && task.limits == CoreLimits{} ? of_stream : task.limits;
+}
+
+int32_t Lanes::limit_of(int32_t t) const {
+  const program::Task& task = blueprint_.program->tasks[t];
+  const CoreLimits limits = limits_of(task, of_stream_);
   const bool is_cube = task.kind == program::TaskKind::kMatmul || task.kind == program::TaskKind::kConvolution ||
                        task.kind == program::TaskKind::kAttention;
-  if (task.kind == program::TaskKind::kSuperKernel && task.limits.cube > 0 && task.limits.vector > 0) {
-    return std::min(task.limits.cube, task.limits.vector);  // its parts are of both kinds
+  if (task.kind == program::TaskKind::kSuperKernel && limits.cube > 0 && limits.vector > 0) {
+    return std::min(limits.cube, limits.vector);  // its parts are of both kinds
   }
-  return is_cube ? task.limits.cube : task.limits.vector;
+  return is_cube ? limits.cube : limits.vector;
 }
 
 // One run in crews.
@@ -35,7 +41,7 @@ struct Lanes::Crews {
   }
 
   int32_t crew_of(int32_t task) const {
-    const int32_t turn = lanes.turn_of_lane_[lanes.blueprint_.lane_of_task[task]];
+    const int32_t turn = lanes.turn_of_lane_[lanes.lane_of(task)];
     return turn % static_cast<int32_t>(sizes.size());
   }
   // False when the pool cannot run them; then nothing has run.
@@ -50,9 +56,9 @@ struct Lanes::Crews {
     for (int32_t t = begin; t < end; ++t) {
       if (crew_of(t) != crew) continue;
       if (!await_others(t)) return;
-      const int32_t limit = core_limit(lanes.blueprint_.program->tasks[t]);
+      const int32_t limit = lanes.limit_of(t);
       Crew::own()->limit(limit > 0 ? limit : sizes[crew]);
-      lanes.lease_.lane_services[lanes.blueprint_.lane_of_task[t]].workers = Crew::own()->size();
+      lanes.service_of(lanes.lane_of(t)).workers = Crew::own()->size();
       try {
         lanes.run_task_(t, thread);
       } catch (...) {
@@ -91,18 +97,20 @@ struct Lanes::Crews {
   std::exception_ptr error;
 };
 
-Lanes::Lanes(const Blueprint& blueprint, Lease& lease, int32_t begin, int32_t end, RunTask run_task)
+Lanes::Lanes(const Blueprint& blueprint, Lease& lease, const CoreLimits& of_stream, int32_t begin, int32_t end,
+             RunTask run_task)
     : blueprint_(blueprint),
       lease_(lease),
+      of_stream_(of_stream),
       begin_(begin),
       end_(end),
       run_task_(std::move(run_task)),
       turn_of_lane_(blueprint.num_lanes, kNone) {
   for (int32_t t = begin; t < end; ++t) {
-    int32_t& turn = turn_of_lane_[blueprint.lane_of_task[t]];
+    int32_t& turn = turn_of_lane_[lane_of(t)];
     if (turn != kNone) continue;
     turn = static_cast<int32_t>(used_.size());
-    used_.push_back(blueprint.lane_of_task[t]);
+    used_.push_back(lane_of(t));
   }
 }
 
@@ -121,8 +129,8 @@ void Lanes::run_together(int32_t workers) {
 std::vector<int32_t> Lanes::sizes_of_crews(int32_t workers, int32_t crews) const {
   std::vector<int32_t> most(crews, 0);
   for (int32_t t = begin_; t < end_; ++t) {
-    const int32_t limit = core_limit(blueprint_.program->tasks[t]);
-    int32_t& of_crew = most[turn_of_lane_[blueprint_.lane_of_task[t]] % crews];
+    const int32_t limit = limit_of(t);
+    int32_t& of_crew = most[turn_of_lane_[lane_of(t)] % crews];
     of_crew = std::max(of_crew, limit > 0 ? limit : workers);
   }
   std::vector<int32_t> sizes;
@@ -136,16 +144,16 @@ std::vector<int32_t> Lanes::sizes_of_crews(int32_t workers, int32_t crews) const
 // Stretches of limited tasks run in a crew, the others as where there are no lanes.
 void Lanes::run_one_lane(int32_t workers) {
   const auto is_limited = [&](int32_t t) {
-    const int32_t limit = core_limit(blueprint_.program->tasks[t]);
+    const int32_t limit = limit_of(t);
     return limit > 0 && limit < workers;
   };
   for (int32_t t = begin_; t < end_;) {
     int32_t stop = t + 1, most = 1;
     while (stop < end_ && is_limited(stop) == is_limited(t)) ++stop;
-    for (int32_t i = t; i < stop; ++i) most = std::max(most, core_limit(blueprint_.program->tasks[i]));
+    for (int32_t i = t; i < stop; ++i) most = std::max(most, limit_of(i));
     if (!is_limited(t)) {
       Thread thread;
-      lease_.lane_services[used_.front()].workers = workers;
+      service_of(used_.front()).workers = workers;
       for (int32_t i = t; i < stop; ++i) run_task_(i, thread);
     } else if (!Crews(*this, {most}, t, stop).run()) {
       run_in_order(t, stop);
@@ -164,7 +172,7 @@ void Lanes::run_in_order(int32_t begin, int32_t end) {
       error = std::current_exception();
     }
   };
-  for (ng_host& service : lease_.lane_services) service.workers = 1;
+  for (const int32_t lane : used_) service_of(lane).workers = 1;
   WorkerPool::instance().run_alone([](void* opaque) { (*static_cast<decltype(body)*>(opaque))(); }, &body);
   if (error) std::rethrow_exception(error);
 }

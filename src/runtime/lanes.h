@@ -17,8 +17,9 @@
 
 namespace npugraph::runtime {
 
-// How many workers the task may use; 0: any number.
-int32_t core_limit(const program::Task& task);
+// Those that hold for a task of a graph that is called on a stream with `of_stream`: its own, or else, where it runs on that
+// stream, these.
+CoreLimits limits_of(const program::Task& task, const CoreLimits& of_stream);
 
 class Lanes {
  public:
@@ -29,8 +30,9 @@ class Lanes {
   // Runs a task; throws when it fails.
   using RunTask = std::function<void(int32_t task, Thread& thread)>;
 
-  // For the tasks [begin, end).
-  Lanes(const Blueprint& blueprint, Lease& lease, int32_t begin, int32_t end, RunTask run_task);
+  // For the tasks [begin, end) of a graph that is called on a stream with `of_stream`.
+  Lanes(const Blueprint& blueprint, Lease& lease, const CoreLimits& of_stream, int32_t begin, int32_t end,
+        RunTask run_task);
 
   // Runs each of the tasks once. Where one fails, lanes stop before their next task; throws the error of the first one in
   // program order.
@@ -42,9 +44,13 @@ class Lanes {
   void run_together(int32_t workers);
   void run_in_order(int32_t begin, int32_t end);
   std::vector<int32_t> sizes_of_crews(int32_t workers, int32_t crews) const;
+  int32_t lane_of(int32_t task) const { return blueprint_.has_lanes() ? blueprint_.lane_of_task[task] : 0; }
+  int32_t limit_of(int32_t task) const;  // how many workers it may use; 0: any number
+  ng_host& service_of(int32_t lane) { return blueprint_.has_lanes() ? lease_.lane_services[lane] : lease_.service; }
 
   const Blueprint& blueprint_;
   Lease& lease_;
+  const CoreLimits of_stream_;
   const int32_t begin_;
   const int32_t end_;
   const RunTask run_task_;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,8 @@ struct TaskRecord {
   std::string kind;
   RunMode mode = RunMode::kReplay;
   int32_t stream = 0;
-  std::vector<int32_t> workers;  // ids of the threads that took part; 0 is the caller
+  std::optional<int64_t> stream_id;  // of tasks on stream 0: the CallingStream's
+  std::vector<int32_t> workers;      // ids of the threads that took part; 0 is the caller
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   std::vector<std::pair<std::string, int64_t>> limits;  // core limits in force

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/trace.h"
+#include "runtime/lanes.h"
 #include "runtime/running_tasks.h"
 #include "runtime/worker_pool.h"
 
@@ -23,11 +24,13 @@ bool Observer::wanted() {
 }
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
-                   const std::string& artifact, RunMode mode, std::vector<TaskTime>* times)
+                   const std::string& artifact, RunMode mode, std::optional<int64_t> stream,
+                   std::vector<TaskTime>* times)
     : blueprint_(blueprint),
       instance_(instance),
       artifact_(artifact),
       mode_(mode),
+      stream_(stream),
       times_(times),
       logs_(TaskLog::instance().active()),
       traces_(npugraph::trace::enabled()),
@@ -49,6 +52,7 @@ void Observer::staged(int64_t begin_ns) const {
   record.task = program::kNone;
   record.name = "stage_inputs";
   record.kind = "copy";
+  record.stream_id = stream_;
   record.mode = mode_;
   record.workers = {0};
   record.begin_ns = begin_ns;
@@ -81,22 +85,32 @@ void Observer::after_failure(int32_t task) {
   if (traces_) trace(task, end_ns);
 }
 
-// "task 3, aten.mm.out (aten), stream 0 of forward_0, at model.py:12 in forward"
+std::optional<int64_t> Observer::stream_id(const program::Task& task) const {
+  return task.stream == 0 ? stream_ : std::nullopt;
+}
+
+// "task 3, aten.mm.out (aten), stream 0 (id 7) of forward_0, at model.py:12 in forward"
 std::string Observer::describe(int32_t t) const {
   const program::Task& task = blueprint_.program->tasks[t];
-  return cat("task ", t, ", ", task.name, " (", program::name_of(task.kind), "), stream ", task.stream, " of ",
-             artifact_, task.source.empty() ? "" : ", at ", task.source);
+  const auto id = stream_id(task);
+  return cat("task ", t, ", ", task.name, " (", program::name_of(task.kind), "), stream ", task.stream,
+             id ? cat(" (id ", *id, ")") : "", " of ", artifact_, task.source.empty() ? "" : ", at ", task.source);
 }
 
 void Observer::trace(int32_t t, int64_t end_ns) const {
   const program::Task& task = blueprint_.program->tasks[t];
-  npugraph::trace::record(
-      {.name = task.name,
-       .category = "task",
-       .begin_ns = begin_ns_,
-       .end_ns = end_ns,
-       .thread = npugraph::trace::thread_id(),
-       .args = {{"artifact", artifact_}, {"task", int64_t{t}}, {"origin", task.origin}, {"source", task.source}}});
+  npugraph::trace::Event event{.name = task.name,
+                               .category = "task",
+                               .begin_ns = begin_ns_,
+                               .end_ns = end_ns,
+                               .thread = npugraph::trace::thread_id(),
+                               .args = {{"artifact", artifact_},
+                                        {"task", int64_t{t}},
+                                        {"origin", task.origin},
+                                        {"source", task.source},
+                                        {"stream", int64_t{task.stream}}}};
+  if (const auto id = stream_id(task)) event.args.emplace_back("stream_id", *id);
+  npugraph::trace::record(std::move(event));
 }
 
 void Observer::log(int32_t t, int64_t end_ns) const {
@@ -109,9 +123,11 @@ void Observer::log(int32_t t, int64_t end_ns) const {
   record.kind = program::name_of(task.kind);
   record.mode = mode_;
   record.stream = task.stream;
+  record.stream_id = stream_id(task);
   record.workers = WorkerPool::instance().workers_since(regions_);
-  if (task.limits.cube > 0) record.limits.emplace_back("cube_core_num", task.limits.cube);
-  if (task.limits.vector > 0) record.limits.emplace_back("vector_core_num", task.limits.vector);
+  const CoreLimits limits = limits_of(task, instance_.limits);
+  if (limits.cube > 0) record.limits.emplace_back("cube_core_num", limits.cube);
+  if (limits.vector > 0) record.limits.emplace_back("vector_core_num", limits.vector);
   record.waits = task.waits;
   record.begin_ns = begin_ns_;
   record.end_ns = end_ns;

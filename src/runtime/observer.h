@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,9 @@ class Observer {
   // Whether anybody looks at this moment.
   static bool wanted();
 
-  // `times`, when not null, gets those of every task.
+  // `stream` of the call (CallingStream::id). `times`, when not null, gets those of every task.
   Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
-           RunMode mode, std::vector<TaskTime>* times);
+           RunMode mode, std::optional<int64_t> stream, std::vector<TaskTime>* times);
 
   // Before the tasks: the inputs were copied, since `begin_ns`.
   void staged(int64_t begin_ns) const;
@@ -42,12 +43,14 @@ class Observer {
   void poison_deaths(int32_t task) const;
   void show(int32_t task, bool done) const;
   std::string describe(int32_t task) const;
+  std::optional<int64_t> stream_id(const program::Task& task) const;
   void add_inputs(WatchedTask& watched) const;
 
   const Blueprint& blueprint_;
   const Instance& instance_;
   const std::string& artifact_;
   const RunMode mode_;
+  const std::optional<int64_t> stream_;
   std::vector<TaskTime>* const times_;
   const bool logs_;
   const bool traces_;

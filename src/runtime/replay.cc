@@ -66,7 +66,7 @@ void Replay::stage_inputs(Observer* observer) {
 
 // To gather the team pays from the second parallel region on. Tasks of the host do not run while it stands by.
 void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
-  if (blueprint_.has_lanes()) return run_lanes(begin, end, observer);
+  if (blueprint_.has_lanes() || has_limits()) return run_lanes(begin, end, observer);
   if (instance_.regions < 2 || (observer != nullptr && observer->calls_back())) return run_tasks(begin, end, observer);
   const std::span<const Step> steps = instance_.steps();
   while (begin < end) {
@@ -81,10 +81,17 @@ void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
   }
 }
 
+// Of the calling stream, so that tasks may use fewer workers than there are.
+bool Replay::has_limits() const {
+  const CoreLimits& limits = instance_.limits;
+  const int32_t workers = WorkerPool::instance().size();
+  return (limits.cube > 0 && limits.cube < workers) || (limits.vector > 0 && limits.vector < workers);
+}
+
 // What the host keeps of a task's exception it keeps for the thread that ran the task; the caller is to find it.
 void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
   // Before any lane runs, so that none has to wait for another one's memory.
-  for (int32_t t = begin; t < end; ++t) {
+  for (int32_t t = begin; t < end && blueprint_.has_lanes(); ++t) {
     for (const int32_t b : blueprint_.allocated_by_task[t]) allocate(b);
   }
   // Whoever is called back from between tasks sees them in the order of the program.
@@ -102,7 +109,7 @@ void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
     }
   };
   try {
-    Lanes(blueprint_, lease_, begin, end, run_task).run();
+    Lanes(blueprint_, lease_, instance_.limits, begin, end, run_task).run();
   } catch (...) {
     if (!thrown.empty()) host_.keep_exception(thrown.begin()->second);
     throw;

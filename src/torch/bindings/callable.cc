@@ -20,10 +20,12 @@
 #include "torch/bindings/call_outputs.h"
 #include "torch/bindings/torch_counters.h"
 #include "torch/bridge/aten_task.h"
+#include "torch/bridge/convert.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/bridge/torch_team.h"
 #include "torch/capture/capture.h"
 #include "torch/capture/compiled_call.h"
+#include "torch/device/core_limits.h"
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
 
@@ -96,6 +98,7 @@ class Call {
   PyObject* run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream);
   PyObject* misplaced(RunStatus status, const CallInputs& inputs) const;
   void count_writes(const CallInputs& inputs) const;
+  runtime::BoundInputs bound(const Frame& frame) const;
   RunResult run_executable(Frame& frame);
   [[noreturn]] void fail(const RunResult& result) const;
 
@@ -104,7 +107,8 @@ class Call {
   const Arguments arguments_;
   const std::unique_ptr<InputTemplate> inputs_;  // of named arguments
   std::vector<InputSpec> specs_;
-  std::vector<size_t> written_;  // inputs
+  std::vector<size_t> written_;          // inputs
+  std::optional<c10::DeviceIndex> npu_;  // on whose streams it is called
   std::unique_ptr<Frame> spare_;
   pybind11::object hook_;
   pybind11::object fallback_;
@@ -147,6 +151,18 @@ Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
     specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
     if (specs_.back().mutated) written_.push_back(i);
   }
+  for (const program::Buffer& buffer : program_.buffers) {
+    const c10::Device device = bridge::to_torch(buffer.device);
+    if (!npu_ && device.type() == npu::kNpu) npu_ = std::max<c10::DeviceIndex>(device.index(), 0);
+  }
+}
+
+runtime::BoundInputs Call::bound(const Frame& frame) const {
+  runtime::BoundInputs inputs = frame.inputs.bound();
+  if (!npu_) return inputs;
+  const c10::Stream stream = device::current_stream(*npu_);
+  inputs.stream = {.id = stream.id(), .limits = device::limits_in_force(stream)};
+  return inputs;
 }
 
 // The pool has as many threads as torch would use in the calling thread.
@@ -168,7 +184,7 @@ RunResult Call::run_executable(Frame& frame) {
   {
     std::optional<pybind11::gil_scoped_release> no_gil;
     if (release_gil) no_gil.emplace();
-    result = executable_->run(frame.inputs.bound(), frame.outputs, frame.dims);
+    result = executable_->run(bound(frame), frame.outputs, frame.dims);
     if (timed) was_long = Clock::now() - begin > kShortRun;
   }
   long_run_ = was_long;
@@ -210,7 +226,7 @@ double Call::time_tasks(int64_t times, PyObject* const* arguments, size_t positi
   take(arguments, positional, names, *lease);
   follow_thread_count();
   const pybind11::gil_scoped_release no_gil;
-  return executable_->time_tasks((*lease).inputs.bound(), times);
+  return executable_->time_tasks(bound(*lease), times);
 }
 
 void Call::take(PyObject* const* arguments, size_t positional, PyObject* names, Frame& frame) {
@@ -244,7 +260,7 @@ PyObject* Call::run_captured(Frame& frame, capture::Capture& capture, c10::Strea
     if (!specs_[i].is_scalar) tensors[i] = frame.inputs.memory(i);
     if (specs_[i].mutated) written.push_back(tensors[i]);
   }
-  const auto call = std::make_shared<capture::CompiledCall>(executable_, frame.inputs.bound(), std::move(tensors));
+  const auto call = std::make_shared<capture::CompiledCall>(executable_, bound(frame), std::move(tensors));
   PyObject* wrapped = nullptr;
   capture.launch(call, written, stream, [&] { wrapped = run_taken(frame); });
   for (Py_ssize_t i = 0; wrapped != nullptr && i < PyTuple_GET_SIZE(wrapped); ++i) {

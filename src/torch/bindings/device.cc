@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include "torch/bindings/init.h"
+#include "torch/device/core_limits.h"
 #include "torch/device/pinned_memory.h"
 #include "torch/device/register.h"
 #include "torch/device/streams.h"
@@ -82,6 +83,25 @@ void def_sharing(py::module_& module) {
   });
 }
 
+// Streams are given by their ids and devices, limits as (cube, vector).
+void def_core_limits(py::module_& module) {
+  const auto pair = [](CoreLimits limits) { return py::make_tuple(limits.cube, limits.vector); };
+  const auto stream_of = [](c10::StreamId id, int64_t index) {
+    return c10::Stream(c10::Stream::UNSAFE, {npu::kNpu, npu::checked_device(index)}, id);
+  };
+  module.def("device_limits", [=](int64_t index) { return pair(device::device_limits(npu::checked_device(index))); });
+  module.def("limit_device", [](int64_t index, int32_t cube, int32_t vector) {
+    device::limit_device(npu::checked_device(index), {cube, vector});
+  });
+  module.def("stream_limits",
+             [=](c10::StreamId id, int64_t index) { return pair(device::stream_limits(stream_of(id, index))); });
+  module.def("limit_stream", [=](c10::StreamId id, int64_t index, int32_t cube, int32_t vector) {
+    device::limit_stream(stream_of(id, index), {cube, vector});
+  });
+  module.def("reset_stream_limits",
+             [=](c10::StreamId id, int64_t index) { device::reset_stream_limits(stream_of(id, index)); });
+}
+
 // Events go to Python as addresses, 0 for one that was never recorded.
 const device::Event& timed_event(uintptr_t address) {
   return device::timed_event(reinterpret_cast<const void*>(address));
@@ -145,6 +165,7 @@ void init_device(py::module_& parent) {
   module.def("milliseconds_between", [](uintptr_t begin, uintptr_t end) {
     return device::milliseconds_between(timed_event(begin), timed_event(end));
   });
+  def_core_limits(module);
   module.def("stream_of_handle", [](uintptr_t handle) {
     const c10::Stream stream = device::stream_of_handle(handle);
     return py::make_tuple(stream.id(), static_cast<int>(stream.device_index()));

@@ -15,6 +15,7 @@ CompiledCall::CompiledCall(std::shared_ptr<runtime::Executable> executable, runt
                            std::vector<at::Tensor> tensors)
     : executable_(std::move(executable)),
       bound_(inputs.all.begin(), inputs.all.end()),
+      stream_(inputs.stream),
       tensors_(std::move(tensors)),
       outputs_(executable_->program().outputs.size()) {}
 
@@ -37,7 +38,7 @@ void CompiledCall::run() {
   const Inside inside;
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (tensors_[i].defined()) bound_[i].data = tensors_[i].mutable_data_ptr();
-  check_run(executable_->run({.all = bound_, .version = 0, .staged_bytes = 0}, outputs_, dims_), program());
+  check_run(executable_->run({.all = bound_, .stream = stream_}, outputs_, dims_), program());
   for (size_t output = 0; output < outputs_.size(); ++output) take(output);
 }
 

@@ -32,6 +32,7 @@ class CompiledCall {
 
   std::shared_ptr<runtime::Executable> executable_;
   std::vector<runtime::BoundInput> bound_;
+  const runtime::CallingStream stream_;  // on which it was captured
   std::vector<at::Tensor> tensors_;
   std::vector<at::Tensor> results_;
   std::vector<runtime::BoundOutput> outputs_;

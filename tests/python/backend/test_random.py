@@ -25,6 +25,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.feature("1.25")
 @pytest.mark.parametrize("fn", OPERATORS.values(), ids=OPERATORS.keys())
 def test_same_numbers_as_eager(fn) -> None:
     with torch.no_grad():

@@ -217,6 +217,47 @@ TEST_F(LanesTest, ALimitHoldsOnOneStream) {
   EXPECT_EQ(threads.size(), 1u);
 }
 
+TEST_F(LanesTest, LimitsOfTheCallingStreamHoldWhereTheGraphHasNone) {
+  std::set<int32_t> workers;
+  const auto note = [&](ng_call& call) {
+    workers.insert(call.host->workers);
+    return elementwise([](float v) { return v + 1; })(call);
+  };
+  host.define("double", note);
+  host.define("increment", note);
+  for (const bool limited : {false, true}) {
+    std::string text = kChain;
+    if (limited) text.replace(text.find("\"increment\""), 11, "\"increment\" limits(2, 2)");
+    const auto executable = make(host, text);
+    const auto call = [&](CoreLimits limits) {
+      workers.clear();
+      Argument two({1, 2});
+      EXPECT_EQ(Results(*executable, host, {two.bound()}, {.id = 7, .limits = limits}).values(0), Floats({3, 4}));
+    };
+    call({});
+    EXPECT_EQ(workers, std::set<int32_t>{2});
+    call({2, 1});
+    EXPECT_EQ(workers, limited ? std::set<int32_t>({1, 2}) : std::set<int32_t>{1});
+    call({2, 1});
+    EXPECT_EQ(executable->counters().recaptured_limits, 1);
+    call({1, 0});  // of products alone
+    EXPECT_EQ(workers, std::set<int32_t>{2});
+    EXPECT_EQ(executable->counters().recaptured_limits, 2);
+    EXPECT_EQ(executable->counters().captures, 3);
+    EXPECT_EQ(executable->instances().size(), 1u);
+  }
+}
+
+TEST_F(LanesTest, TasksOfTheFirstStreamAreLoggedUnderTheOneOfTheCall) {
+  const auto executable = make(host, two_streams("", "waits(1)"));
+  TaskLog::instance().start();
+  EXPECT_EQ(Results(*executable, host, {x.bound()}, {.id = 7, .limits = {1, 1}}).values(0), expected);
+  for (const TaskRecord& record : TaskLog::instance().stop()) {
+    EXPECT_EQ(record.stream_id, record.stream == 0 ? std::optional<int64_t>(7) : std::nullopt);
+    EXPECT_EQ(record.limits.size(), record.stream == 0 ? 2u : 0u);
+  }
+}
+
 TEST_F(LanesTest, MoreStreamsThanWorkers) {
   std::string text = two_streams("", "stream(2) waits(0, 1)");
   const auto executable = make(host, text);

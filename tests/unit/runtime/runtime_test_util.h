@@ -130,9 +130,9 @@ struct Argument {
 // A call's results; gives their references back.
 class Results {
  public:
-  Results(Executable& executable, TestHost& host, std::vector<BoundInput> inputs)
+  Results(Executable& executable, TestHost& host, std::vector<BoundInput> inputs, CallingStream stream = {})
       : outputs(executable.program().outputs.size()), host_(host) {
-    result = executable.run({.all = inputs}, outputs, dims_);
+    result = executable.run({.all = inputs, .stream = stream}, outputs, dims_);
     for (const BoundOutput& output : outputs) {
       sizes.emplace_back(output.sizes.begin(), output.sizes.end());
     }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the device. Those of the vendor's compiler and kernels are kept, and have no effect here."""
+"""Settings of the device. Those of the vendor's compiler and kernels are kept, and have no effect here. Limits of cores
+hold in compiled graphs: one that is called on a stream runs there with at most so many workers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import torch
+from npugraph._C import device as _device
 
 from torch_npu.npu._index import DeviceLike, device_index
 from torch_npu.npu.properties import get_device_properties
@@ -18,8 +20,6 @@ _mm_bmm_format_nd = True
 _deterministic_level = 0
 _compatible_impl = False
 _task_queue_enable = 1
-_device_limits: dict[int, Limit] = {}
-_stream_limits: dict[tuple[int, int], Limit] = {}
 
 
 def set_option(option: Mapping[str, str]) -> None:
@@ -127,7 +127,11 @@ def _all_cores(device: int) -> Limit:
     return {"cube_core_num": properties.cube_core_num, "vector_core_num": properties.vector_core_num}
 
 
-def _limited(before: Limit, most: Limit, cube_num: int, vector_num: int) -> Limit:
+def _limit(cores: tuple[int, int]) -> Limit:
+    return {"cube_core_num": cores[0], "vector_core_num": cores[1]}
+
+
+def _limited(before: Limit, most: Limit, cube_num: int, vector_num: int) -> tuple[int, int]:
     limit = dict(before)
     for name, number in (("cube_core_num", cube_num), ("vector_core_num", vector_num)):
         if number == -1:
@@ -135,7 +139,7 @@ def _limited(before: Limit, most: Limit, cube_num: int, vector_num: int) -> Limi
         if not 1 <= number <= most[name]:
             raise ValueError(f"{name} is {number}, and must be from 1 to {most[name]}, or -1 to stay as it is")
         limit[name] = number
-    return limit
+    return limit["cube_core_num"], limit["vector_core_num"]
 
 
 def set_device_limit(device: DeviceLike, cube_num: int = -1, vector_num: int = -1) -> None:
@@ -144,13 +148,12 @@ def set_device_limit(device: DeviceLike, cube_num: int = -1, vector_num: int = -
     Raises ValueError where the device has not so many.
     """
     index = device_index(device)
-    _device_limits[index] = _limited(get_device_limit(index), _all_cores(index), cube_num, vector_num)
+    _device.limit_device(index, *_limited(get_device_limit(index), _all_cores(index), cube_num, vector_num))
 
 
 def get_device_limit(device: DeviceLike) -> Limit:
     """{"cube_core_num": ..., "vector_core_num": ...} that ``device`` may use."""
-    index = device_index(device)
-    return dict(_device_limits.get(index) or _all_cores(index))
+    return _limit(_device.device_limits(device_index(device)))
 
 
 def set_stream_limit(stream: torch.Stream, cube_num: int = -1, vector_num: int = -1) -> None:
@@ -158,18 +161,19 @@ def set_stream_limit(stream: torch.Stream, cube_num: int = -1, vector_num: int =
 
     Raises ValueError where its device may not use so many.
     """
-    key = (stream.device_index, stream.stream_id)
-    _stream_limits[key] = _limited(
-        get_stream_limit(stream), get_device_limit(stream.device_index), cube_num, vector_num
-    )
+    limit = _limited(get_stream_limit(stream), get_device_limit(stream.device_index), cube_num, vector_num)
+    _device.limit_stream(*_identity(stream), *limit)
 
 
 def reset_stream_limit(stream: torch.Stream) -> None:
     """Work of ``stream`` may use what its device may."""
-    _stream_limits.pop((stream.device_index, stream.stream_id), None)
+    _device.reset_stream_limits(*_identity(stream))
 
 
 def get_stream_limit(stream: torch.Stream) -> Limit:
     """{"cube_core_num": ..., "vector_core_num": ...} that work of ``stream`` may use."""
-    own = _stream_limits.get((stream.device_index, stream.stream_id))
-    return dict(own) if own else get_device_limit(stream.device_index)
+    return _limit(_device.stream_limits(*_identity(stream)))
+
+
+def _identity(stream: torch.Stream) -> tuple[int, int]:
+    return stream.stream_id, stream.device_index
