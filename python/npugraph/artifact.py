@@ -51,6 +51,7 @@ class Artifact:
         self._original = notes.original
         self.replacements = notes.replacements
         self.near_misses = notes.near_misses
+        self._streams = notes.streams
         self._callables = callables
         self._run: Callable[[], Any] = lambda: None
         self.options = options
@@ -75,12 +76,13 @@ class Artifact:
 
     def to_fx(self, stage: str | None = None) -> fx.GraphModule:
         """A GraphModule of the graph after a stage, by default the last pass, that takes the graph's inputs in order
-        and can be read and run. ``ValueError`` after "lower" and "plan", where there is no graph any more."""
+        and can be read and run. Streams, what they wait for and core limits are the operators ``npugraph_ex::*``.
+        ``ValueError`` after "lower" and "plan", where there is no graph any more."""
         if stage in self._fx_stages:
             return copy.deepcopy(self._fx_stages[stage])
         from npugraph.fx.raise_fx import raise_graph
 
-        return raise_graph(self._core.graph(self._stage(stage)), self._callables)
+        return raise_graph(self._core.graph(self._stage(stage)), self._callables, self._streams)
 
     def changes(self) -> Iterator[tuple[str, fx.GraphModule, str]]:
         """Of "import" and each graph pass that changed something: name of the stage, ``to_fx()`` and ``graph()`` of
@@ -88,7 +90,7 @@ class Artifact:
         from npugraph.fx.raise_fx import raise_graph
 
         for stage, graph in self._core.changed_graphs():
-            yield stage, raise_graph(graph, self._callables), str(graph)
+            yield stage, raise_graph(graph, self._callables, self._streams), str(graph)
 
     def program(self) -> str:
         """Text of the planned Program."""

@@ -36,7 +36,7 @@ from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
 from npugraph.fx.scopes import ScopeError, check_scopes, strict_scopes
-from npugraph.fx.sections import Section, mark_sections
+from npugraph.fx.sections import Lanes, mark_sections
 from npugraph.fx.streams import has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
@@ -310,7 +310,8 @@ class _Compile:
             with _disable_current_modes():
                 gm = finish_collectives(expand(prepare(gm)), of_gradients=route is Route.BACKWARD)
                 released = self.derive_from_weights(gm, inputs)
-                imported = import_graph(gm, name, inputs, self.sections(gm, route))
+                lanes = self.sections(gm, route)
+                imported = import_graph(gm, name, inputs, lanes)
                 front_end = [
                     (route.front_end, (entered - self.started) * 1e3),
                     ("fx", (passed - entered) * 1e3),
@@ -324,6 +325,7 @@ class _Compile:
             return gm.forward if route is Route.RECORDED else make_boxed_func(gm.forward)
         _check_cuts(core, self.config, gm)
         released.carry_out(name)
+        notes.streams = lanes.streams if lanes else []
         artifact = Artifact(core, self.config.as_dict(), imported.callables, released.sizes(), notes)
         registry.add(artifact)
         with _disable_current_modes():
@@ -355,7 +357,7 @@ class _Compile:
         boxed = _with_objects(run, imported)
         return (lambda *args: boxed(list(args))) if route is Route.RECORDED else boxed
 
-    def sections(self, gm: fx.GraphModule, route: Route) -> list[Section] | None:
+    def sections(self, gm: fx.GraphModule, route: Route) -> Lanes | None:
         """Of graphs for inference: the parts of a graph for training are not in the order of the program."""
         return None if route.training else mark_sections(gm)
 

@@ -15,6 +15,7 @@ from torch.fx.graph import _custom_builtins
 from npugraph.fx.collectives import is_collective
 
 _INDENT = "    "
+_OUR_OPERATORS = ("npugraph", "npugraph_ex")
 
 _ATTACH = """
 def _attach(module, path, value):
@@ -99,6 +100,8 @@ class _Writer:
             self.imports[global_name] = _import_line(global_name, value)
         if any(is_collective(node.target) for node in gm.graph.nodes):
             self.imports["npugraph.collectives"] = "import npugraph.collectives"
+        if any(getattr(node.target, "namespace", "") in _OUR_OPERATORS for node in gm.graph.nodes):
+            self.imports["npugraph"] = "import npugraph"
         attached = [self._attach(gm, target, name) for target in _attributes(gm.graph)]
         init = [f"{_INDENT}def __init__(self):", f"{_INDENT * 2}super().__init__()", *attached]
         body = "\n".join(f"{_INDENT}{line}" if line.strip() else "" for line in code.src.strip().splitlines())

@@ -26,7 +26,7 @@ from npugraph.fx.stream_marks import is_mark
 from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
 
 if TYPE_CHECKING:
-    from npugraph.fx.sections import Section
+    from npugraph.fx.sections import Lanes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,17 +69,15 @@ _SETTLED_CHECKS = {
 }
 
 
-def import_graph(
-    gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo], sections: Sequence[Section] | None = None
-) -> Imported:
-    """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order, ``sections`` are what
+def import_graph(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo], lanes: Lanes | None = None) -> Imported:
+    """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order, ``lanes`` is what
     ``mark_sections`` returned."""
     correct_values(gm.graph.nodes)
     importer = _Importer(gm, name)
-    if sections is not None:
-        importer.core.set_sections([section.as_tuple() for section in sections])
+    if lanes is not None:
+        importer.core.set_sections([section.as_tuple() for section in lanes.sections])
     for node in gm.graph.nodes:
-        if sections is not None and node.op == "call_function":
+        if lanes is not None and node.op == "call_function":
             importer.core.enter_section(node.meta.get("section", 0))
         importer.add(node, inputs)
     return importer.finish()

@@ -34,6 +34,7 @@ class Notes:
     original: fx.GraphModule | None = None  # the same, of the graph before the first of them
     replacements: list[Any] = dataclasses.field(default_factory=list)
     near_misses: list[Any] = dataclasses.field(default_factory=list)
+    streams: list[dict[str, str]] = dataclasses.field(default_factory=list)  # that the passes left: what scopes say
 
 
 @dataclasses.dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import fx
 
 from npugraph import _C
 from npugraph.fx.python_node import Original, original_call
+from npugraph.fx.section_marks import SectionMarks
 
 _BINARY: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -46,20 +47,26 @@ _UNARY: dict[str, Callable[..., Any]] = {
 }
 
 
-def raise_graph(graph: Any, callables: Mapping[int, Callable[..., Any]]) -> fx.GraphModule:
-    """A GraphModule with the graph's nodes under their names. Inputs and outputs are those of the graph, in order. A
-    node's ``meta`` has the name of its value in the graph (``value``), the FX node that it came from (``origin``) and
-    the user's line (``source``).
+def raise_graph(
+    graph: Any, callables: Mapping[int, Callable[..., Any]], streams: Sequence[Mapping[str, str]] = ()
+) -> fx.GraphModule:
+    """A GraphModule with the graph's nodes under their names. Inputs and outputs are those of the graph, in order.
+    Streams, their order and core limits are marks, as in the graph that was imported. A node's ``meta`` has the name
+    of its value in the graph (``value``), the FX node that it came from (``origin``) and the user's line
+    (``source``).
 
-    ``callables`` are the functions behind the graph's Python nodes.
+    ``callables`` are the functions behind the graph's Python nodes, ``streams`` the attributes of the streams' scopes.
     """
-    return _Raiser(graph, callables).module()
+    return _Raiser(graph, callables, streams).module()
 
 
 class _Raiser:
-    def __init__(self, graph: Any, callables: Mapping[int, Callable[..., Any]]) -> None:
+    def __init__(
+        self, graph: Any, callables: Mapping[int, Callable[..., Any]], streams: Sequence[Mapping[str, str]]
+    ) -> None:
         self.core = graph
         self.callables = callables
+        self.streams = streams
         self.root = torch.nn.Module()
         self.fx = fx.Graph()
         self.values: dict[str, fx.Node] = {}
@@ -71,8 +78,13 @@ class _Raiser:
         for name, tensor in self.core.constants():
             self.root.register_buffer(name, tensor, persistent=False)
             self.values[name] = self.fx.get_attr(name)
-        for described in self.core.nodes():
+        nodes = self.core.nodes()
+        marks = SectionMarks(self.core, nodes, self.streams, self.fx)
+        for described in nodes:
+            marks.before(described)
             self.add_node(described)
+            marks.behind(described)
+        marks.end()
         self.fx.output(tuple(self.argument(output) for output in self.core.outputs()))
         return fx.GraphModule(self.root, self.fx, class_name="NpugraphStage")
 

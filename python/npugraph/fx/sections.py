@@ -28,10 +28,18 @@ class Section:
         return self.stream, sorted(self.after), *self.limits
 
 
-def mark_sections(gm: fx.GraphModule) -> list[Section] | None:
-    """Gives the nodes of a graph with marks ``meta["section"]``, the number of a section in the list that is returned.
-    None where the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ValueError where
-    events are not what a wait needs."""
+@dataclasses.dataclass
+class Lanes:
+    """The sections of a graph, and by number of stream the attributes of its scopes."""
+
+    sections: list[Section]
+    streams: list[dict[str, str]]
+
+
+def mark_sections(gm: fx.GraphModule) -> Lanes | None:
+    """Gives the nodes of a graph with marks ``meta["section"]``, the number of a section that is returned. None where
+    the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ValueError where events are not
+    what a wait needs."""
     if not has_marks(gm.graph):
         return None
     if unpaired := problem(gm.graph):
@@ -57,6 +65,7 @@ class _Sections:
         self.sections = [Section(0, set(), (0, 0))]
         self.lanes = {MAIN: _Lane(0, 0, True)}
         self.scopes: list[dict[str, str]] = []
+        self.attributes: dict[str, dict[str, str]] = {}  # of the scopes of streams, by label
         self.events: dict[str, set[int]] = {}
         self.tokens: dict[fx.Node, set[int]] = {}
         self.awaited = {node for wait in self._nodes("wait") for node in wait.all_input_nodes}
@@ -65,7 +74,7 @@ class _Sections:
         target = getattr(torch.ops.npugraph_ex, name).default
         return self.graph.find_nodes(op="call_function", target=target)
 
-    def assign(self) -> list[Section] | None:
+    def assign(self) -> Lanes | None:
         epilogues = _epilogues(self.graph)
         for node in self.graph.nodes:
             if is_mark(node):
@@ -75,7 +84,7 @@ class _Sections:
         if len(self.lanes) == 1 and all(section.limits == (0, 0) for section in self.sections):
             return None
         self._join(epilogues)
-        return self.sections
+        return Lanes(self.sections, [self.attributes.get(label, {LABEL: label}) for label in self.lanes])
 
     def _place(self, node: fx.Node) -> None:
         lane = self._lane(self._current(LABEL) or MAIN)
@@ -111,7 +120,10 @@ class _Sections:
             read(self, node, *node.args, **node.kwargs)
 
     def _enter(self, node: fx.Node, keys: list[str], values: list[str], need_execute: bool = False) -> None:
-        self.scopes.append(dict(zip(keys, values, strict=True)))
+        scope = dict(zip(keys, values, strict=True))
+        self.scopes.append(scope)
+        if LABEL in scope:
+            self.attributes[scope[LABEL]] = {key: value for key, value in scope.items() if key not in LIMITS}
 
     def _exit(self, node: fx.Node) -> None:
         self.scopes.pop()

@@ -73,9 +73,20 @@ py::dict describe_node(const ir::Graph& graph, const ir::Node& node) {
   described["returns_list"] = returns.size() > 1 || (returns.size() == 1 && returns[0].type.ends_with("[]"));
   described["defines"] = defines;
   described["callable"] = node.callable;
+  described["section"] = node.section;
+  described["is_view"] = !node.views.empty();
   described["name"] = node.origin.node;
   described["source"] = node.origin.source;
   return described;
+}
+
+// As FxImporter::set_sections takes them.
+py::list describe_sections(const ir::Graph& graph) {
+  py::list sections;
+  for (const ir::Section& section : graph.sections) {
+    sections.append(py::make_tuple(section.stream, section.after, section.limits.cube, section.limits.vector));
+  }
+  return sections;
 }
 
 py::list describe_nodes(const ir::Graph& graph) {
@@ -142,6 +153,7 @@ void init_graph(py::module_& module) {
       .def_readonly("name", &ir::Graph::name)
       .def("inputs", &describe_inputs)
       .def("constants", &describe_constants)
+      .def("sections", &describe_sections)
       .def("nodes", &describe_nodes)
       .def("outputs", &describe_outputs)
       .def("__str__", &ir::print);

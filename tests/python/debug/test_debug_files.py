@@ -76,6 +76,51 @@ def test_every_graph_runs_and_equals_eager(folder) -> None:
         assert_same((got, own), (want, given), exact=False)
 
 
+def beside(x, a, b):
+    marks = torch.ops.npugraph_ex
+    with npugraph_ex.scope.limit_core_num(1, 2):
+        marks.scope_enter(["_user_stream_label"], ["side"])
+        y = (x @ a).clone().tanh() @ a
+        marks.tagged_event_record("done")
+        marks.scope_exit()
+    z = (x @ b).tanh() @ b
+    marks.tagged_event_wait("done")
+    return y + z
+
+
+@pytest.mark.feature("2.01", "9.01", "9.02")
+def test_streams_are_in_every_graph_and_trace(folder) -> None:
+    inputs = [torch.randn(8, 8) for _ in range(3)]
+    with torch.no_grad():
+        compile_ex(beside)(*inputs)
+        want = beside(*inputs)
+        forward = model(folder) / "forward"
+        graphs = sorted(forward.glob("*.txt"))
+        assert len(graphs) > 2
+        for path in graphs:
+            text = path.read_text()
+            scopes = re.findall(r"scope_enter\.default\((\[.*?\], \[.*?\])\)", text)
+            limits, stream = "['_op_aicore_num', '_op_vectorcore_num'], ['1', '2']", "['_user_stream_label'], ['side']"
+            assert sorted(scopes) == [limits, stream]
+            first, last = text.index("tagged_event_record"), text.index("tagged_event_wait")
+            assert text.index(stream) < text.index("aten.mm") < first < last < text.index("aten.add")
+            assert_same(graph_of(path)(*inputs)[0], want, exact=False)
+        code = forward / "output_code.py"
+        assert "import npugraph\n" in code.read_text()
+        assert_same(runpy.run_path(str(code))["kernel"](*inputs)[0], want, exact=False)
+    (path,) = forward.glob("graph_*.json")
+    launches = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert {event["tid"] for event in launches} == {0, 1}
+    limits = {"cube_core_num": 1, "vector_core_num": 2}
+    assert all(event["args"]["limits"] == limits for event in launches if event["tid"] == 1)
+    last = next(event for event in launches if event["args"]["waits"])
+    waited = [event for event in launches if event["args"]["task"] in last["args"]["waits"]]
+    assert last["tid"] == 0 and [event["tid"] for event in waited] == [1]
+    assert waited[0]["ts"] + waited[0]["dur"] <= last["ts"]
+    changed = (ours(folder) / "debug.log").read_text()
+    assert "aten.clone.default" in changed and "scope_enter" not in changed
+
+
 @pytest.mark.feature("9.01", "12e.5")
 def test_names_and_numbers_of_the_files(folder) -> None:
     with torch.no_grad():
