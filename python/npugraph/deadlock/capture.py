@@ -13,9 +13,10 @@ from typing import Any
 
 from npugraph import _C
 from npugraph.deadlock.check import check_file
+from npugraph.deadlock.device_trace import device_trace
 from npugraph.deadlock.operators import VECTOR_CORES
 from npugraph.deadlock.trace_file import write
-from npugraph.debug.captures import Watched, chrome_trace
+from npugraph.debug.captures import Watched
 from npugraph.debug.folder import unharmed
 
 FOLDER = "npugraph_deadlock_check"
@@ -38,6 +39,6 @@ def _write(artifact: Any, numbers: Any, records: Sequence[Any]) -> None:
     folder = Path(FOLDER)
     folder.mkdir(exist_ok=True)
     path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', artifact.name)}_{next(numbers)}.json"
-    trace = chrome_trace(artifact, records)
+    trace = device_trace(artifact, records)
     write(path, trace["traceEvents"], **trace["otherData"])
     check_file(path, VECTOR_CORES, lambda line: print(f"{artifact.name}: {line}"))

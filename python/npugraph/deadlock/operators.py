@@ -16,12 +16,15 @@ from typing import Any
 from npugraph.deadlock.trace_file import Event, TraceError
 
 VECTOR_CORES = 48  # of the device that torch_npu shows
+FINISH = "npugraph.wait"  # of a collective that another task began: on a device the collective itself lasts until then
 
 _EVENT = re.compile(r"(event|mem(ory)?)[ _]?(write[ _]|value[ _])*(record|wait)", re.IGNORECASE)
 
 
 def is_collective(event: Event) -> bool:
     name = event["name"].lower()
+    if name == FINISH:
+        return False
     is_named = name.startswith(("aiv_", "hccl_aiv")) or "dispatch" in name or "combine" in name
     return is_named or event.get("cat") == "collective" or "c10d" in name
 

@@ -112,6 +112,7 @@ class _Raiser:
         constants = {n: self.module_of(described, n, value) for n, value in original.constants.items()}
         args, kwargs = original.arguments([*(t for t in tensors if t is not None), *scalars], constants)
         node = self.fx.create_node("call_function", original.node.target, args, kwargs, name=described["name"])
+        node.meta |= {"origin": described["name"], "source": described["source"]}
         for index, name in enumerate(described["results"]):
             if name is not None:
                 found = self.fx.call_function(operator.getitem, (node, index)) if original.gives_list else node

@@ -3,27 +3,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.distributed import _functional_collectives as functional
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import npugraph
+import npugraph_ex
 from npugraph.deadlock import command
 from npugraph.deadlock.align import aligned
 from npugraph.deadlock.check import check
 from npugraph.deadlock.conflicts import conflicts, heaviest_unordered
 from npugraph.deadlock.operators import filtered, vector_cores
 from npugraph.deadlock.trace_file import TraceError
-from npugraph.debug.captures import chrome_trace
 from tests.python.backend.checks import compile_ex
 
 
@@ -282,34 +285,82 @@ def test_another_process_sees_what_runs(tmp_path, monkeypatch) -> None:
     npugraph._C.record_running_tasks("")
 
 
+@pytest.fixture
+def groups():
+    """Two, of a process that communicates with nobody."""
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield torch.distributed.group.WORLD, torch.distributed.new_group([0, 1])
+    torch.distributed.destroy_process_group()
+
+
+def two_streams(first, second, cores: int | None, ordered: bool):
+    """What `first` and `second` compute, one of them on a stream of its own."""
+    marks = torch.ops.npugraph_ex
+
+    def function(x, y):
+        with npugraph_ex.scope.limit_core_num(cores, cores) if cores else contextlib.nullcontext():
+            marks.scope_enter(["_user_stream_label"], ["side"])
+            a = first(x.sin())
+            marks.tagged_event_record("done")
+            marks.scope_exit()
+            if ordered:
+                marks.tagged_event_wait("done")
+            b = second(y.cos())
+        if not ordered:
+            marks.tagged_event_wait("done")
+        return a + b
+
+    return function
+
+
+def judged(function, capsys) -> str:
+    """What the first call of the compiled function prints; its files are in the current directory."""
+    torch._dynamo.reset()
+    x, y = torch.randn(4), torch.randn(4)
+    with torch.no_grad():
+        run = compile_ex(function, options={"deadlock_check": True, "name": "two"}, dynamic=False)
+        for _ in range(2):
+            torch.testing.assert_close(run(x, y), function(x, y))
+    assert {task.stream for task in npugraph.artifacts()[-1].tasks} == {0, 1}
+    return capsys.readouterr().out
+
+
+SAFE = "two: [RESULT] No deadlock risks detected.\n"
+
+
+@pytest.mark.feature("1.20", "9.09", "4.15")
+def test_captures_of_several_streams(operators, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = torch.ops.npugraph_deadlock.dispatch, torch.ops.npugraph_deadlock.combine
+    assert judged(two_streams(*names, cores=None, ordered=True), capsys) == SAFE
+    assert judged(two_streams(*names, cores=24, ordered=False), capsys) == SAFE
+    told = judged(two_streams(*names, cores=None, ordered=False), capsys).splitlines()
+    assert told[0].startswith("two: [CONFLICT] ") and told[0].endswith(": 96 of 48 vector cores")
+    for name, stream in (("dispatch", 1), ("combine", 0)):
+        assert re.search(rf"npugraph_deadlock.{name} \(stream {stream}, \S+test_deadlock.py:\d+ in function\)", told[0])
+    assert told[1:] == ["two: [RESULT] Deadlock risk detected! 1 conflicting pair(s)"]
+    folder = tmp_path / "npugraph_deadlock_check"
+    found = json.loads((folder / "two_0_filtered_deadlock_check.json").read_text())
+    assert (found["is_risk"], found["conflicts"][0]["vector_cores"]) == (True, 96)
+    assert command.deadlock_check([str(folder / "two_0.json")]) == 1
+    kept = json.loads((folder / "two_0_filtered.json").read_text())["traceEvents"]
+    shown = [(event["name"].rsplit(".")[-1], event["tid"]) for event in kept]
+    assert {("EVENT_RECORD", 1), ("EVENT_WAIT", 0)} < set(shown) and len(shown) == 4
+
+
 @pytest.mark.feature("1.20", "9.09")
-def test_captures_of_several_streams(operators) -> None:
-    """What the log says of tasks on two streams, with and without a wait between them."""
-    x = torch.randn(4)
-    run = compile_ex(exchange)
-    with torch.no_grad(), npugraph.task_log() as log:
-        run(x, x)
-    (artifact,) = npugraph.artifacts()
-    number = next(r.task for r in log if "combine" in r.name)
-    first = next(r.task for r in log if "dispatch" in r.name)
-
-    def records(waits, limits):
-        fields = ("task", "name", "kind", "begin_ns", "end_ns", "workers", "instance")
-        for r in log:
-            side = r.task == number
-            values = {name: getattr(r, name) for name in fields}
-            yield SimpleNamespace(**values, stream=int(side), waits=waits if side else [], limits=limits)
-
-    def verdict(waits, limits):
-        return check(
-            [e for e in chrome_trace(artifact, list(records(waits, limits)))["traceEvents"] if e["ph"] == "X"], 48
-        )
-
-    assert not verdict([first], []).is_risk
-    assert not verdict([], [("vector_core_num", 24)]).is_risk
-    found = verdict([], [])
-    assert [cores for cores, _ in found.conflicts] == [96]
-    assert "dispatch (stream 0, " in found.lines()[0].replace(".default", "")
+def test_collectives_of_several_streams(groups, tmp_path, monkeypatch, capsys) -> None:
+    """Those of one group follow each other in any case, as its communicator has a stream."""
+    monkeypatch.chdir(tmp_path)
+    one, other = (lambda x, group=group: functional.all_reduce(x, "sum", group) for group in groups)
+    assert judged(two_streams(one, other, cores=25, ordered=True), capsys) == SAFE
+    assert judged(two_streams(one, one, cores=25, ordered=False), capsys) == SAFE
+    assert judged(two_streams(one, other, cores=24, ordered=False), capsys) == SAFE
+    told = judged(two_streams(one, other, cores=25, ordered=False), capsys)
+    assert re.match(
+        r"two: \[CONFLICT\] npugraph.all_reduce \(stream \d, .+\) \| npugraph.all_reduce \(stream \d, ", told
+    )
+    assert told.endswith(": 50 of 48 vector cores\ntwo: [RESULT] Deadlock risk detected! 1 conflicting pair(s)\n")
 
 
 def test_traces_that_lack_numbers_are_refused() -> None:
