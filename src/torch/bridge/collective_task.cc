@@ -11,12 +11,12 @@
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
 #include "base/error.h"
-#include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/dispatch.h"
 #include "torch/bridge/task_functions.h"
 #include "torch/bridge/task_scope.h"
+#include "torch/bridge/under_way.h"
 
 namespace npugraph::bridge {
 namespace {
@@ -44,44 +44,12 @@ ReduceOp reduction(const std::string& task, const std::string& name) {
   throw UserError(cat(task, ": there is no reduction '", name, "'; allowed are ", known));
 }
 
-// What is under way: an object of the runtime.
-class UnderWay final : public c10::TensorImpl {
- public:
-  UnderWay() : TensorImpl(c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<uint8_t>(), c10::kCPU) {}
-  ~UnderWay() override {
-    landings.clear();
-    try {
-      wait();
-    } catch (const std::exception&) {  // whoever drops it does not ask any more
-    }
-  }
-
-  // Throws what the collective threw, when all others have ended.
-  void wait() {
-    std::exception_ptr error;
-    for (const WorkPtr& work : std::exchange(works, {})) {
-      try {
-        work->wait();
-      } catch (...) {
-        if (!error) error = std::current_exception();
-      }
-    }
-    kept.clear();
-    if (error) std::rethrow_exception(error);
-    for (const auto& [data, memory] : std::exchange(landings, {})) memory.copy_(data);
-  }
-
-  std::vector<WorkPtr> works;
-  std::vector<BorrowedTensor> memories;                     // of the tensors
-  Tensors kept;                                             // what the collectives read and write, and its owners
-  std::vector<std::pair<at::Tensor, at::Tensor>> landings;  // what goes where when it has come
-};
-
 struct State {};
 
 // The arguments of a collective but its tensors.
 struct Settings {
   std::string name, group, reduce_op;
+  std::vector<std::string> kinds;       // of transfers
   std::vector<int64_t> ranks, numbers;  // of the schema's int arguments
 };
 
@@ -148,15 +116,17 @@ class Begin {
     start(group_->broadcast(whole, options), whole);
   }
 
-  // Peers are ranks of the world, as torch.distributed takes them.
-  void send() const {
-    Tensors whole = {inputs_[0].contiguous()};
-    start(group_->send(whole, peer(), static_cast<int>(settings_.numbers[1])), whole);
-  }
-
-  void receive() const {
-    Tensors whole = {dense(outputs_[0])};
-    start(group_->recv(whole, peer(), static_cast<int>(settings_.numbers[1])), whole);
+  // Peers are ranks of the world, as torch.distributed takes them. Numbers: peers, then tags.
+  void send() const { send(0); }
+  void receive() const { receive(0); }
+  void transfer() const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (settings_.kinds[i] == "isend") {
+        send(i);
+      } else {
+        receive(i);
+      }
+    }
   }
 
  private:
@@ -174,7 +144,7 @@ class Begin {
 
   at::Tensor in_place(const at::Tensor& input, const at::Tensor& output, const ReduceOp& op) const {
     at::Tensor into = dense(real(output, op));
-    into.copy_(real(input, op));
+    if (into.data_ptr() != input.data_ptr()) into.copy_(real(input, op));
     return into;
   }
 
@@ -186,23 +156,30 @@ class Begin {
     return data;
   }
 
-  int peer() const {
-    const auto at = std::ranges::find(settings_.ranks, settings_.numbers[0]);
+  void send(size_t i) const {
+    Tensors whole = {inputs_[i].contiguous()};
+    start(group_->send(whole, peer(i), tag(i)), whole);
+  }
+
+  void receive(size_t i) const {
+    Tensors whole = {dense(outputs_[i])};
+    start(group_->recv(whole, peer(i), tag(i)), whole);
+  }
+
+  int peer(size_t i) const {
+    const auto at = std::ranges::find(settings_.ranks, settings_.numbers[i]);
     if (at == settings_.ranks.end()) {
       throw UserError(
-          cat(settings_.name, ": rank ", settings_.numbers[0], " is not in the process group '", settings_.group, "'"));
+          cat(settings_.name, ": rank ", settings_.numbers[i], " is not in the process group '", settings_.group, "'"));
     }
     return static_cast<int>(at - settings_.ranks.begin());
   }
 
-  void land(at::Tensor data, at::Tensor memory) const {
-    under_way_.landings.emplace_back(std::move(data), std::move(memory));
-  }
+  int tag(size_t i) const { return static_cast<int>(settings_.numbers[settings_.numbers.size() / 2 + i]); }
 
-  void start(WorkPtr work, const Tensors& tensors) const {
-    under_way_.kept.insert(under_way_.kept.end(), tensors.begin(), tensors.end());
-    if (work) under_way_.works.push_back(std::move(work));
-  }
+  void land(at::Tensor data, at::Tensor memory) const { under_way_.land(std::move(data), std::move(memory)); }
+
+  void start(WorkPtr work, const Tensors& tensors) const { under_way_.add(std::move(work), tensors); }
 
   const Settings& settings_;
   UnderWay& under_way_;
@@ -220,7 +197,12 @@ constexpr std::array kKinds = {Kind{"npugraph.all_reduce", &Begin::all_reduce},
                                Kind{"npugraph.all_to_all", &Begin::all_to_all},
                                Kind{"npugraph.broadcast", &Begin::broadcast},
                                Kind{"npugraph.send", &Begin::send},
-                               Kind{"npugraph.receive", &Begin::receive}};
+                               Kind{"npugraph.receive", &Begin::receive},
+                               Kind{"npugraph.transfer", &Begin::transfer},
+                               Kind{"npugraph.all_reduce_", &Begin::all_reduce},
+                               Kind{"npugraph.broadcast_", &Begin::broadcast},
+                               Kind{"npugraph.all_gather_into", &Begin::all_gather},
+                               Kind{"npugraph.reduce_scatter_into", &Begin::reduce_scatter}};
 
 std::vector<int64_t> constants_of(const Attr& attr) {
   std::vector<int64_t> out;
@@ -243,7 +225,9 @@ class BeginTask {
     settings_.ranks = constants_of(args_.back());
     for (size_t i = 0; i + 2 < args_.size(); ++i) {
       if (const auto* text = std::get_if<std::string>(&args_[i])) settings_.reduce_op = *text;
+      if (const auto* texts = std::get_if<std::vector<std::string>>(&args_[i])) settings_.kinds = *texts;
     }
+    writes_inputs_ = task.name.ends_with('_');
     for (const int32_t result : task.results) outputs_.push_back(result);
   }
 
@@ -253,13 +237,17 @@ class BeginTask {
     const BelowAutograd below;
     const at::NoGradGuard no_grad;
     const TaskScope scope(declared_.name());
-    auto under_way = c10::make_intrusive<UnderWay>();
-    under_way->memories.reserve(num_operands_);
+    auto under_way = c10::make_intrusive<UnderWay>(num_operands_);
     Settings settings = settings_;
     settings.numbers = numbers(call);
     Tensors inputs, outputs;
     for (const Attr& arg : args_) {
-      for_each_tensor(arg, [&](TensorRef ref) { inputs.push_back(tensor(*under_way, call, ref.id)); });
+      for_each_tensor(arg, [&](TensorRef ref) {
+        const at::Tensor given = tensor(*under_way, call, ref.id);
+        const bool written = declared_.operands()[ref.id].written;
+        if (written) outputs.push_back(given);
+        if (!written || writes_inputs_) inputs.push_back(given);
+      });
     }
     for (const int32_t output : outputs_) outputs.push_back(tensor(*under_way, call, output));
     (Begin(settings, *under_way, std::move(inputs), std::move(outputs)).*start_)();
@@ -282,24 +270,14 @@ class BeginTask {
     return out;
   }
 
-  // Over the memory of an operand, whose object lives until the collective has ended.
   at::Tensor tensor(UnderWay& under_way, const ng_call* call, int32_t operand) const {
-    const DeclaredOperand& declared = declared_.operands()[operand];
-    const ng_buffer& buffer = call->buffers[operand];
-    BorrowedTensor& memory = under_way.memories.emplace_back(declared.dtype, declared.device);
-    const auto rank = static_cast<size_t>(buffer.rank);
-    memory.set_shape({buffer.sizes, rank}, {buffer.strides, rank});
-    memory.point_to(buffer.data);
-    if (buffer.object != nullptr) {
-      auto* impl = static_cast<c10::TensorImpl*>(buffer.object);
-      under_way.kept.emplace_back(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(impl));
-    }
-    return memory.alias();
+    return under_way.tensor(declared_.operands()[operand], call->buffers[operand]);
   }
 
   Declared declared_;
   std::vector<Attr> args_;
   size_t num_operands_;
+  bool writes_inputs_ = false;  // its outputs are its inputs
   std::vector<int32_t> outputs_;
   Settings settings_;
   void (Begin::*start_)() const = nullptr;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives between processes as tasks. One begins a collective, on the process group that has the name now, and leaves an
-// object that stands for what is under way; the other one waits for that. Whoever drops the object waits, too, so that no
-// memory goes while other threads write it.
+// object that stands for what is under way (under_way.h); the other one waits for that.
 #pragma once
 
 #include <cstdint>

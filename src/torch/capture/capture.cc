@@ -85,6 +85,21 @@ void check_arguments(const c10::OperatorHandle& op, std::span<const c10::IValue>
   }
 }
 
+// Whether the operator needs what a collective has begun.
+bool precedes(const BegunCollective& begun, const c10::OperatorHandle& op, std::span<const c10::IValue> args) {
+  const c10::FunctionSchema& schema = op.schema();
+  const auto is_view = [](const c10::Argument& result) {
+    return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+  };
+  if (op.hasTag(at::Tag::inplace_view) || std::ranges::any_of(schema.returns(), is_view)) return false;
+  bool found = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool writes = is_written(schema, i);
+    for_each_tensor(args[i], [&](const at::Tensor& tensor) { found |= begun.precedes(tensor, writes); });
+  }
+  return found;
+}
+
 // Who draws holds the mutex of the generator that draws.
 std::mutex& mutex_of(at::Generator generator) {
   return generator.device().type() == npu::kNpu ? npu::generator_twin(generator, generator.device().index()).mutex()
@@ -110,6 +125,7 @@ void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c1
   const std::vector<c10::IValue> args(stack.end() - count, stack.end());
   if (is_read_by_host(op, args)) check_host_may_wait(schema.name().c_str(), stream);
   check_arguments(op, args, stream);
+  await_begun([&](const BegunCollective& begun) { return precedes(begun, op, args); });
   const bridge::BelowAutograd below;
   // The memory of a graph may be in use while a part of it is replaced.
   const auto written = purpose_ == Purpose::kUpdate ? written_arguments(schema, args) : std::nullopt;
@@ -139,6 +155,11 @@ void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c1
 
 void Capture::launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor> written, c10::Stream stream,
                      c10::function_ref<void()> run) {
+  await_begun([&](const BegunCollective& begun) {
+    return std::ranges::any_of(call->inputs(), [&](const at::Tensor& tensor) {
+      return tensor.defined() && begun.precedes(tensor, /*writes=*/true);
+    });
+  });
   {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(!group_ && purpose_ == Purpose::kGraph, "a compiled graph cannot be part of a task group");
@@ -153,6 +174,56 @@ void Capture::launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor
   }
   const Inside inside;
   run();
+}
+
+void Capture::launch(std::shared_ptr<CollectiveCall> call, Tensors inputs, Tensors outputs, c10::Stream stream,
+                     c10::function_ref<WorkPtr()> run) {
+  {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(!group_ && purpose_ == Purpose::kGraph, call->name(), ": a collective cannot be part of a task group");
+    open_step();
+    const auto step = static_cast<int32_t>(recording_.steps.size()) - 1;
+    for (const at::Tensor& tensor : outputs) recording_.memory.save(tensor, step);
+  }
+  WorkPtr work;
+  {
+    const Inside inside;
+    work = run();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    RecordedStep& step = open_step();
+    const auto number = static_cast<int32_t>(recording_.steps.size()) - 1;
+    BegunCollective begun{call, std::move(work), std::move(inputs), std::move(outputs)};
+    step.launches.push_back(describe_collective(call->name(), begun, recording_.memory, number));
+    recording_.collectives.push_back(call);
+    begun_.push_back(std::move(begun));
+    ++seen_[stream][stream];
+  }
+  call->set_begun(mark(stream));
+}
+
+void Capture::await(const CollectiveCall& call) {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::ranges::find(begun_, &call, [](const BegunCollective& begun) { return begun.call.get(); });
+  if (at == begun_.end()) return;
+  RecordedStep& step = open_step();
+  const auto number = static_cast<int32_t>(recording_.steps.size()) - 1;
+  step.launches.push_back(describe_collective(kWaitTask, *at, recording_.memory, number));
+  begun_.erase(at);
+}
+
+void Capture::await_begun(c10::function_ref<bool(const BegunCollective&)> which) {
+  std::vector<BegunCollective> awaited;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const BegunCollective& begun : begun_)
+      if (which(begun)) awaited.push_back(begun);
+  }
+  for (const BegunCollective& begun : awaited) {
+    begun.work->wait();
+    await(*begun.call);
+  }
 }
 
 void Capture::save_written(const c10::FunctionSchema& schema, std::span<const c10::IValue> args) {
@@ -189,6 +260,7 @@ void Capture::join(c10::Stream stream, const Progress& seen) {
 }
 
 void Capture::add_event(RecordedStep::Kind kind, std::shared_ptr<ExternalEvent> event) {
+  if (kind == RecordedStep::Kind::kRecord) await_begun([](const BegunCollective&) { return true; });
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(!group_, "an ExternalEvent cannot be part of a task group");
   TORCH_CHECK(purpose_ == Purpose::kGraph, "an ExternalEvent cannot be part of the update of a task group");
@@ -196,6 +268,7 @@ void Capture::add_event(RecordedStep::Kind kind, std::shared_ptr<ExternalEvent> 
 }
 
 void Capture::begin_group() {
+  await_begun([](const BegunCollective&) { return true; });  // an update would lose the wait
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(purpose_ == Purpose::kGraph, "graph_task_group_begin: the stream updates a task group");
   TORCH_CHECK(!group_, "graph_task_group_begin: a task group is already open, and they do not nest");
@@ -215,6 +288,7 @@ void Capture::invalidate(std::string reason) {
 }
 
 void Capture::undo() {
+  begun_.clear();
   recording_.memory.restore();
   for (auto& [generator, state] : generators_) {
     const std::lock_guard lock(mutex_of(generator));
@@ -234,13 +308,28 @@ void Capture::check_joined() const {
   }
 }
 
+std::exception_ptr Capture::end_begun() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!invalid_.empty() || group_) return nullptr;  // other ranks may not come
+  }
+  try {
+    await_begun([](const BegunCollective&) { return true; });
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 Recording Capture::finish() {
+  const std::exception_ptr failed = end_begun();
   const std::lock_guard lock(mutex_);
   const bridge::BelowAutograd below;
   undo();
   TORCH_CHECK(invalid_.empty(), "the capture is invalid: ", invalid_, " was called while it ran");
   TORCH_CHECK(!group_, "the capture cannot end: a task group is open");
   check_joined();
+  if (failed) std::rethrow_exception(failed);
   recording_.memory.resolve();
   return std::move(recording_);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,11 +44,19 @@ class Capture {
   void launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor> written, c10::Stream stream,
               c10::function_ref<void()> run);
 
+  // Calls `run`, which begins `call` on `inputs` and `outputs`, and records it. The first operator that needs the results, or
+  // whoever waits for the work before, waits at replays, too.
+  void launch(std::shared_ptr<CollectiveCall> call, Tensors inputs, Tensors outputs, c10::Stream stream,
+              c10::function_ref<WorkPtr()> run);
+  // Records the wait for what launch() has begun, which has ended; nothing when it is recorded already.
+  void await(const CollectiveCall& call);
+
   // Where an event that is recorded in `stream` stands; `stream` has waited for such an event.
   Progress progress(c10::Stream stream) const;
   void join(c10::Stream stream, const Progress& seen);
 
   void add_event(RecordedStep::Kind kind, std::shared_ptr<ExternalEvent> event);
+  // What has begun ends before.
   void begin_group();
   std::shared_ptr<TaskGroup> end_group();
 
@@ -63,6 +72,10 @@ class Capture {
   void save_written(const c10::FunctionSchema& schema, std::span<const c10::IValue> args);
   void save_generators(std::span<const c10::IValue> args);
   void save_generator(const at::Generator& generator);
+  // Waits for the collectives begun that `which` says.
+  void await_begun(c10::function_ref<bool(const BegunCollective&)> which);
+  // The same for all, in a capture that can become a graph; what that threw.
+  std::exception_ptr end_begun();
   void undo();
   void check_joined() const;
 
@@ -74,6 +87,7 @@ class Capture {
   mutable std::mutex mutex_;  // guards what follows
   Recording recording_;
   std::shared_ptr<TaskGroup> group_;  // that is open
+  std::vector<BegunCollective> begun_;
   std::vector<std::pair<at::Generator, at::Tensor>> generators_;
   std::unordered_map<c10::Stream, Progress> seen_;
   std::string invalid_;

@@ -91,6 +91,7 @@ void CapturedGraph::end(c10::Stream stream) {
   }
   const std::lock_guard lock(mutex_);
   steps_ = std::move(steps);
+  collectives_ = std::move(recording.collectives);
   is_captured_ = true;
 }
 
@@ -108,6 +109,15 @@ void CapturedGraph::replay(c10::Stream stream) {
 }
 
 void CapturedGraph::go_on(size_t step, c10::Stream stream) {
+  try {
+    run_steps(step, stream);
+  } catch (...) {
+    for (const auto& collective : collectives_) collective->drop();
+    throw;
+  }
+}
+
+void CapturedGraph::run_steps(size_t step, c10::Stream stream) {
   for (; step < steps_.size(); ++step) {
     const Step& at = steps_[step];
     switch (at.kind) {
@@ -140,6 +150,7 @@ void CapturedGraph::reset() {
   for (const Step& step : steps_)
     if (step.group) step.group->drop();
   steps_.clear();
+  collectives_.clear();
   is_captured_ = false;
   pool_ = {0, 0};
 }

@@ -50,7 +50,9 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
     std::shared_ptr<ExternalEvent> event;
   };
   std::shared_ptr<Capture> take_capture();
+  // Runs the steps from `step` on. Leaves no collective under way when it throws.
   void go_on(size_t step, c10::Stream stream);
+  void run_steps(size_t step, c10::Stream stream);
 
   mutable std::mutex mutex_;  // guards what follows
   std::shared_ptr<Capture> capture_;
@@ -58,6 +60,7 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   bool is_captured_ = false;
   bool waits_ = false;  // a replay has stopped at an ExternalEvent
   std::vector<Step> steps_;
+  std::vector<std::shared_ptr<CollectiveCall>> collectives_;
 };
 
 // Between them, launches in `stream` are recorded in place of those of `group`.

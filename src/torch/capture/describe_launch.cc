@@ -37,6 +37,22 @@ Attr number_attr(const at::Scalar& value) {
   return number(value);
 }
 
+program::Operand window(const std::string& task, const at::Tensor& tensor, int32_t piece, Access access) {
+  const auto dtype = bridge::from_torch(tensor.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(dtype && tensor.layout() == at::kStrided && !tensor.is_conj() && !tensor.is_neg(), task,
+                              ": a graph cannot capture a tensor of ", tensor.scalar_type(), ", ", tensor.layout(),
+                              tensor.is_conj() ? ", lazily conjugated" : "", tensor.is_neg() ? ", lazily negated" : "",
+                              "; resolve_conj() and resolve_neg() help");
+  program::Operand made;
+  made.buffer = piece;
+  made.access = access;
+  made.dtype = *dtype;
+  made.byte_offset = {tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize())};
+  made.sizes = dims(tensor.sizes());
+  made.strides = dims(tensor.strides());
+  return made;
+}
+
 class Description {
  public:
   Description(const c10::OperatorHandle& op, TouchedMemory& memory, int32_t step)
@@ -85,19 +101,7 @@ class Description {
   }
 
   int32_t operand(const at::Tensor& tensor, int32_t piece, Access access) {
-    const auto dtype = bridge::from_torch(tensor.scalar_type());
-    TORCH_CHECK_NOT_IMPLEMENTED(dtype && tensor.layout() == at::kStrided && !tensor.is_conj() && !tensor.is_neg(),
-                                made_.task.name, ": a graph cannot capture a tensor of ", tensor.scalar_type(), ", ",
-                                tensor.layout(), tensor.is_conj() ? ", lazily conjugated" : "",
-                                tensor.is_neg() ? ", lazily negated" : "", "; resolve_conj() and resolve_neg() help");
-    program::Operand made;
-    made.buffer = piece;
-    made.access = access;
-    made.dtype = *dtype;
-    made.byte_offset = {tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize())};
-    made.sizes = dims(tensor.sizes());
-    made.strides = dims(tensor.strides());
-    made_.task.operands.push_back(std::move(made));
+    made_.task.operands.push_back(window(made_.task.name, tensor, piece, access));
     return static_cast<int32_t>(made_.task.operands.size()) - 1;
   }
 
@@ -205,6 +209,29 @@ RecordedTask describe_launch(const c10::OperatorHandle& op, std::span<const c10:
   for (size_t position = 0; position < args.size(); ++position) description.add_argument(position, args[position]);
   description.add_results(results);
   return description.take();
+}
+
+RecordedTask describe_collective(const std::string& name, const BegunCollective& begun, TouchedMemory& memory,
+                                 int32_t step) {
+  RecordedTask made;
+  made.collective = begun.call;
+  program::Task& task = made.task;
+  task.kind = program::TaskKind::kCollective;
+  task.name = name;
+  task.reason = "captured";
+  const auto refs = [&](const Tensors& tensors, Access access) {
+    std::vector<TensorRef> out;
+    for (const at::Tensor& tensor : tensors) {
+      out.push_back({static_cast<int32_t>(task.operands.size())});
+      task.operands.push_back(window(name, tensor, memory.argument(tensor, step), access));
+    }
+    return out;
+  };
+  task.args.emplace_back(refs(begun.inputs, Access::kRead));
+  // Also what is not written of an output, as on ranks that are not the root, is its result.
+  task.args.emplace_back(refs(begun.outputs, Access::kReadWrite));
+  task.args.emplace_back(begun.call->group());
+  return made;
 }
 
 }  // namespace npugraph::capture

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of an operator as a task of a Program: its tensors are windows into numbered memory (touched_memory.h).
+// One call of an operator, or of a collective, as a task of a Program: its tensors are windows into numbered memory (touched_memory.h).
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "program/program.h"
 #include "torch/bridge/aten_task.h"
+#include "torch/capture/collective_call.h"
 #include "torch/capture/touched_memory.h"
 
 namespace npugraph::capture {
@@ -16,12 +19,17 @@ namespace npugraph::capture {
 struct RecordedTask {
   program::Task task;  // Operand::buffer is a number of the TouchedMemory
   std::vector<bridge::FixedArgument> fixed;
+  std::shared_ptr<CollectiveCall> collective;  // that it begins, or waits for
 };
 
 // `args` are as they are after the call: what an operator resizes has its new size. c10::NotImplementedError where a tensor has
 // no form in a Program.
 RecordedTask describe_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
                              std::span<const c10::IValue> results, TouchedMemory& memory, int32_t step);
+
+// The tasks of a collective, of which `name` is one.
+RecordedTask describe_collective(const std::string& name, const BegunCollective& begun, TouchedMemory& memory,
+                                 int32_t step);
 
 // Calls `fn(tensor)` for every defined tensor in `value`.
 template <typename F>

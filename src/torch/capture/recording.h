@@ -26,6 +26,7 @@ struct RecordedStep {
 
 struct Recording {
   std::vector<RecordedStep> steps;
+  std::vector<std::shared_ptr<CollectiveCall>> collectives;
   TouchedMemory memory;  // resolved
 };
 

@@ -15,9 +15,13 @@ class Segment::TaskHost final : public runtime::Host {
  public:
   // By position of the task in the Program.
   std::map<std::ptrdiff_t, std::vector<bridge::FixedArgument>> fixed;
+  std::map<std::ptrdiff_t, std::shared_ptr<CollectiveCall>> collectives;
 
   ng_task build(const program::Program& program, const program::Task& task) override {
-    const auto found = fixed.find(&task - program.tasks.data());
+    const std::ptrdiff_t position = &task - program.tasks.data();
+    if (const auto found = collectives.find(position); found != collectives.end())
+      return found->second->build(found->second, program, task);
+    const auto found = fixed.find(position);
     return found == fixed.end() ? torch_.build(program, task) : bridge::build_aten_task(program, task, found->second);
   }
   void* allocate(int64_t bytes, void** data) override { return torch_.allocate(bytes, data); }
@@ -32,8 +36,10 @@ class Segment::TaskHost final : public runtime::Host {
 Segment::Segment(std::string name, RecordedStep step, const TouchedMemory& memory)
     : host_(std::make_unique<TaskHost>()) {
   for (size_t i = 0; i < step.launches.size(); ++i) {
-    if (!step.launches[i].fixed.empty())
-      host_->fixed.emplace(static_cast<std::ptrdiff_t>(i), std::move(step.launches[i].fixed));
+    RecordedTask& launch = step.launches[i];
+    const auto position = static_cast<std::ptrdiff_t>(i);
+    if (!launch.fixed.empty()) host_->fixed.emplace(position, std::move(launch.fixed));
+    if (launch.collective) host_->collectives.emplace(position, std::move(launch.collective));
   }
   auto [program, external] = build_program(name, step.launches, memory);
   external_ = std::move(external);

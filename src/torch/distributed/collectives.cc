@@ -4,26 +4,11 @@
 #include <utility>
 
 #include "torch/distributed/process_group_hccl.h"
-#include "torch/npu/tensor.h"
 
 namespace npugraph::distributed {
 namespace {
 
 using c10d::OpType;
-
-// The host's memory of a tensor.
-Tensor memory_of(const char* call, const Tensor& tensor) {
-  TORCH_CHECK(tensor.layout() == at::kStrided, call, ": takes dense tensors, got layout ", tensor.layout());
-  if (tensor.device().is_cpu()) return tensor.detach();
-  TORCH_CHECK(npu::is_host_memory(tensor.device()), call, ": takes tensors of npu, got one of ", tensor.device());
-  return npu::cpu_alias(tensor);
-}
-
-Tensors memories_of(const char* call, const Tensors& tensors) {
-  Tensors out;
-  for (const Tensor& tensor : tensors) out.push_back(memory_of(call, tensor));
-  return out;
-}
 
 template <typename T>
 T& only(const char* call, std::vector<T>& items) {
@@ -84,6 +69,12 @@ std::vector<int64_t> element_counts(const Tensors& tensors) {
   return out;
 }
 
+std::vector<Reduction> reductions_of(const char* call, const Tensors& tensors, const c10d::ReduceOp& op) {
+  std::vector<Reduction> out;
+  for (const Tensor& tensor : tensors) out.push_back(reduction_of(call, tensor.scalar_type(), op));
+  return out;
+}
+
 Tensors flattened(const std::vector<Tensors>& lists) {
   Tensors out;
   for (const Tensors& list : lists) out.insert(out.end(), list.begin(), list.end());
@@ -94,49 +85,45 @@ Tensors flattened(const std::vector<Tensors>& lists) {
 
 WorkPtr ProcessGroupHccl::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const Call call{"hccl:broadcast", OpType::BROADCAST, options.timeout};
-  const Tensor memory = memory_of(call.title, only(call.title, tensors));
-  return submit(call, tensors, tensors, [memory, root = options.rootRank](const Gloo& gloo) {
-    const Tensor data = packed(memory);
+  only(call.title, tensors);
+  return submit(call, {}, tensors, [root = options.rootRank](const Gloo& gloo, const Tensors&, const Tensors& into) {
+    const Tensor data = packed(into[0]);
     gloo.broadcast(data, root);
-    unpack(data, memory);
+    unpack(data, into[0]);
   });
 }
 
 WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Call call{"hccl:all_reduce", OpType::ALLREDUCE, options.timeout};
-  const Tensor memory = memory_of(call.title, only(call.title, tensors));
-  const Reduction reduction = reduction_of(call.title, memory.scalar_type(), options.reduceOp);
-  return submit(call, tensors, tensors, [memory, reduction](const Gloo& gloo) {
-    const Tensor data = packed(memory);
+  const Reduction reduction = reduction_of(call.title, only(call.title, tensors).scalar_type(), options.reduceOp);
+  return submit(call, {}, tensors, [reduction](const Gloo& gloo, const Tensors&, const Tensors& into) {
+    const Tensor data = packed(into[0]);
     gloo.all_reduce(data, reduction);
-    unpack(data, memory);
+    unpack(data, into[0]);
   });
 }
 
 WorkPtr ProcessGroupHccl::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   const Call call{"hccl:all_reduce_coalesced", OpType::ALLREDUCE_COALESCED, options.timeout};
-  const Tensors memories = memories_of(call.title, tensors);
-  std::vector<Reduction> reductions;
-  for (const Tensor& memory : memories)
-    reductions.push_back(reduction_of(call.title, memory.scalar_type(), options.reduceOp));
-  return submit(call, tensors, tensors, [memories, reductions](const Gloo& gloo) {
-    for (size_t i = 0; i < memories.size(); ++i) {
-      const Tensor data = packed(memories[i]);
+  const auto reductions = reductions_of(call.title, tensors, options.reduceOp);
+  return submit(call, {}, tensors, [reductions](const Gloo& gloo, const Tensors&, const Tensors& into) {
+    for (size_t i = 0; i < into.size(); ++i) {
+      const Tensor data = packed(into[i]);
       gloo.all_reduce(data, reductions[i]);
-      unpack(data, memories[i]);
+      unpack(data, into[i]);
     }
   });
 }
 
 WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const Call call{"hccl:reduce", OpType::REDUCE, options.timeout};
-  const Tensor memory = memory_of(call.title, only(call.title, tensors));
-  const Reduction reduction = reduction_of(call.title, memory.scalar_type(), options.reduceOp);
-  return submit(call, tensors, tensors, [memory, reduction, root = options.rootRank](const Gloo& gloo) {
-    const Tensor data = packed(memory);
-    gloo.reduce(data, root, reduction);
-    unpack(data, memory);
-  });
+  const Reduction reduction = reduction_of(call.title, only(call.title, tensors).scalar_type(), options.reduceOp);
+  return submit(call, {}, tensors,
+                [reduction, root = options.rootRank](const Gloo& gloo, const Tensors&, const Tensors& into) {
+                  const Tensor data = packed(into[0]);
+                  gloo.reduce(data, root, reduction);
+                  unpack(data, into[0]);
+                });
 }
 
 WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -146,11 +133,9 @@ WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outputs, Tensors& inpu
   const Tensors& list = only(call.title, outputs);
   check_list(call.title, list, input, getSize());
   check_elements(call.title, getRank(), list[getRank()], input);
-  const Tensor memory = memory_of(call.title, input);
-  const Tensors into = memories_of(call.title, list);
-  return submit(call, inputs, list, [memory, into](const Gloo& gloo) {
+  return submit(call, inputs, list, [](const Gloo& gloo, const Tensors& from, const Tensors& into) {
     const Tensors data = packed(into);
-    gloo.all_gather(data, packed(memory));
+    gloo.all_gather(data, packed(from[0]));
     unpack(data, into);
   });
 }
@@ -160,20 +145,18 @@ WorkPtr ProcessGroupHccl::allgather_coalesced(std::vector<Tensors>& outputs, Ten
   const Call call{"hccl:all_gather_coalesced", OpType::ALLGATHER_COALESCED, options.timeout};
   TORCH_CHECK(outputs.size() == static_cast<size_t>(getSize()), call.title, ": takes ", getSize(),
               " lists of tensors, got ", outputs.size());
-  std::vector<Tensors> into(inputs.size());
   for (const Tensors& list : outputs) {
     TORCH_CHECK(list.size() == inputs.size(), call.title, ": each list must have ", inputs.size(), " tensors, got ",
                 list.size());
-    for (size_t i = 0; i < list.size(); ++i) {
-      check_multiple(call.title, "each output", list[i], inputs[i], 1);
-      into[i].push_back(memory_of(call.title, list[i]));
-    }
+    for (size_t i = 0; i < list.size(); ++i) check_multiple(call.title, "each output", list[i], inputs[i], 1);
   }
-  return submit(call, inputs, flattened(outputs), [memories = memories_of(call.title, inputs), into](const Gloo& gloo) {
-    for (size_t i = 0; i < memories.size(); ++i) {
-      const Tensors data = packed(into[i]);
-      gloo.all_gather(data, packed(memories[i]));
-      unpack(data, into[i]);
+  return submit(call, inputs, flattened(outputs), [](const Gloo& gloo, const Tensors& from, const Tensors& into) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      Tensors pieces;
+      for (size_t at = i; at < into.size(); at += from.size()) pieces.push_back(into[at]);
+      const Tensors data = packed(pieces);
+      gloo.all_gather(data, packed(from[i]));
+      unpack(data, pieces);
     }
   });
 }
@@ -189,15 +172,13 @@ WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(Tensors& outputs, Tens
   TORCH_CHECK(outputs.size() == inputs.size(), call.title, ": takes as many outputs as inputs, got ", outputs.size(),
               " and ", inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) check_multiple(call.title, "the output", outputs[i], inputs[i], getSize());
-  return submit(
-      call, inputs, outputs,
-      [memories = memories_of(call.title, inputs), into = memories_of(call.title, outputs)](const Gloo& gloo) {
-        for (size_t i = 0; i < memories.size(); ++i) {
-          const Tensor data = packed(into[i]);
-          gloo.all_gather_equal(data, packed(memories[i]));
-          unpack(data, into[i]);
-        }
-      });
+  return submit(call, inputs, outputs, [](const Gloo& gloo, const Tensors& from, const Tensors& into) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      const Tensor data = packed(into[i]);
+      gloo.all_gather_equal(data, packed(from[i]));
+      unpack(data, into[i]);
+    }
+  });
 }
 
 WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
@@ -209,10 +190,9 @@ WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     check_equal_list(call.title, list, input, getSize());
   }
   return submit(call, inputs, list,
-                [memory = memory_of(call.title, input), into = memories_of(call.title, list),
-                 root = options.rootRank](const Gloo& gloo) {
+                [root = options.rootRank](const Gloo& gloo, const Tensors& from, const Tensors& into) {
                   const Tensors data = packed(into);
-                  gloo.gather(data, packed(memory), root);
+                  gloo.gather(data, packed(from[0]), root);
                   unpack(data, into);
                 });
 }
@@ -226,11 +206,10 @@ WorkPtr ProcessGroupHccl::scatter(Tensors& outputs, std::vector<Tensors>& inputs
     check_equal_list(call.title, list, output, getSize());
   }
   return submit(call, list, outputs,
-                [memory = memory_of(call.title, output), from = memories_of(call.title, list),
-                 root = options.rootRank](const Gloo& gloo) {
-                  const Tensor data = packed(memory);
+                [root = options.rootRank](const Gloo& gloo, const Tensors& from, const Tensors& into) {
+                  const Tensor data = packed(into[0]);
                   gloo.scatter(data, packed(from), root);
-                  unpack(data, memory);
+                  unpack(data, into[0]);
                 });
 }
 
@@ -242,13 +221,11 @@ WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs, std::vector<Tensors>&
   check_list(call.title, list, output, getSize());
   check_elements(call.title, getRank(), list[getRank()], output);
   const Reduction reduction = reduction_of(call.title, output.scalar_type(), options.reduceOp);
-  return submit(
-      call, list, outputs,
-      [memory = memory_of(call.title, output), from = memories_of(call.title, list), reduction](const Gloo& gloo) {
-        const Tensor data = packed(memory);
-        gloo.reduce_scatter(data, packed(from), reduction);
-        unpack(data, memory);
-      });
+  return submit(call, list, outputs, [reduction](const Gloo& gloo, const Tensors& from, const Tensors& into) {
+    const Tensor data = packed(into[0]);
+    gloo.reduce_scatter(data, packed(from), reduction);
+    unpack(data, into[0]);
+  });
 }
 
 WorkPtr ProcessGroupHccl::_reduce_scatter_base(Tensor& output, Tensor& input,
@@ -262,20 +239,15 @@ WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(Tensors& outputs, Tens
   const Call call{"hccl:reduce_scatter_tensor", OpType::_REDUCE_SCATTER_BASE, options.timeout};
   TORCH_CHECK(outputs.size() == inputs.size(), call.title, ": takes as many outputs as inputs, got ", outputs.size(),
               " and ", inputs.size());
-  std::vector<Reduction> reductions;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    check_multiple(call.title, "the input", inputs[i], outputs[i], getSize());
-    reductions.push_back(reduction_of(call.title, inputs[i].scalar_type(), options.reduceOp));
-  }
-  return submit(call, inputs, outputs,
-                [memories = memories_of(call.title, inputs), into = memories_of(call.title, outputs),
-                 reductions](const Gloo& gloo) {
-                  for (size_t i = 0; i < memories.size(); ++i) {
-                    const Tensor data = packed(into[i]);
-                    gloo.reduce_scatter_equal(data, packed(memories[i]), reductions[i]);
-                    unpack(data, into[i]);
-                  }
-                });
+  for (size_t i = 0; i < inputs.size(); ++i) check_multiple(call.title, "the input", inputs[i], outputs[i], getSize());
+  const auto reductions = reductions_of(call.title, inputs, options.reduceOp);
+  return submit(call, inputs, outputs, [reductions](const Gloo& gloo, const Tensors& from, const Tensors& into) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      const Tensor data = packed(into[i]);
+      gloo.reduce_scatter_equal(data, packed(from[i]), reductions[i]);
+      unpack(data, into[i]);
+    }
+  });
 }
 
 WorkPtr ProcessGroupHccl::alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& output_sizes,
@@ -283,14 +255,12 @@ WorkPtr ProcessGroupHccl::alltoall_base(Tensor& output, Tensor& input, std::vect
   const Call call{"hccl:all_to_all_single", OpType::ALLTOALL_BASE, options.timeout};
   check_same_type(call.title, output, input);
   auto to = elements_of(call.title, "output", output, output_sizes, getSize());
-  auto from = elements_of(call.title, "input", input, input_sizes, getSize());
-  return submit(
-      call, {input}, {output},
-      [memory = memory_of(call.title, input), into = memory_of(call.title, output), to, from](const Gloo& gloo) {
-        const Tensor data = packed(into);
-        gloo.all_to_all(data, packed(memory), to, from);
-        unpack(data, into);
-      });
+  auto sizes = elements_of(call.title, "input", input, input_sizes, getSize());
+  return submit(call, {input}, {output}, [to, sizes](const Gloo& gloo, const Tensors& from, const Tensors& into) {
+    const Tensor data = packed(into[0]);
+    gloo.all_to_all(data, packed(from[0]), to, sizes);
+    unpack(data, into[0]);
+  });
 }
 
 WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
@@ -299,56 +269,47 @@ WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs, Tensors& inputs, const c10d
   check_list(call.title, inputs, inputs[0], getSize());
   check_list(call.title, outputs, inputs[0], getSize());
   check_elements(call.title, getRank(), outputs[getRank()], inputs[getRank()]);
-  return submit(
-      call, inputs, outputs,
-      [memories = memories_of(call.title, inputs), into = memories_of(call.title, outputs)](const Gloo& gloo) {
-        const std::vector<int64_t> to = element_counts(into);
-        const Tensor from = at::cat(packed(memories));
-        const Tensor data = at::empty({std::accumulate(to.begin(), to.end(), int64_t{0})}, from.options());
-        gloo.all_to_all(data, from, to, element_counts(memories));
-        unpack(data.split_with_sizes(to), into);
-      });
+  return submit(call, inputs, outputs, [](const Gloo& gloo, const Tensors& from, const Tensors& into) {
+    const std::vector<int64_t> to = element_counts(into);
+    const Tensor pieces = at::cat(packed(from));
+    const Tensor data = at::empty({std::accumulate(to.begin(), to.end(), int64_t{0})}, pieces.options());
+    gloo.all_to_all(data, pieces, to, element_counts(from));
+    unpack(data.split_with_sizes(to), into);
+  });
 }
 
 WorkPtr ProcessGroupHccl::send(Tensors& tensors, int destination, int tag) {
   const Call call{"hccl:send", OpType::SEND, c10d::kUnsetTimeout};
-  const Tensor memory = memory_of(call.title, only(call.title, tensors));
-  const Tensor data = packed(memory);
-  return transfer(call, tensors[0], {data, memory}, [&] {
-    Tensors bytes = {data.view(at::kByte)};
-    return gloo_->send(bytes, destination, tag);
+  only(call.title, tensors);
+  return transfer(call, tensors, [destination, tag](c10d::Backend& gloo, Tensors& bytes) {
+    return gloo.send(bytes, destination, tag);
   });
 }
 
 WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, int tag) {
   const Call call{"hccl:recv", OpType::RECV, c10d::kUnsetTimeout};
-  return receive(tensors, source, tag, call);
+  only(call.title, tensors);
+  return transfer(call, tensors,
+                  [source, tag](c10d::Backend& gloo, Tensors& bytes) { return gloo.recv(bytes, source, tag); });
 }
 
 WorkPtr ProcessGroupHccl::recvAnysource(Tensors& tensors, int tag) {
   const Call call{"hccl:recv_any_source", OpType::RECVANYSOURCE, c10d::kUnsetTimeout};
-  return receive(tensors, -1, tag, call);
-}
-
-WorkPtr ProcessGroupHccl::receive(Tensors& tensors, int source, int tag, const Call& call) {
-  const Tensor memory = memory_of(call.title, only(call.title, tensors));
-  const Tensor data = packed(memory);
-  return transfer(call, tensors[0], {data, memory}, [&] {
-    Tensors bytes = {data.view(at::kByte)};
-    return source < 0 ? gloo_->recvAnysource(bytes, tag) : gloo_->recv(bytes, source, tag);
-  });
+  only(call.title, tensors);
+  return transfer(call, tensors, [tag](c10d::Backend& gloo, Tensors& bytes) { return gloo.recvAnysource(bytes, tag); });
 }
 
 WorkPtr ProcessGroupHccl::barrier(const c10d::BarrierOptions& options) {
   const Call call{"hccl:barrier", OpType::BARRIER, options.timeout};
-  return submit(call, {}, {}, [](const Gloo& gloo) { gloo.barrier(); });
+  return submit(call, {}, {}, [](const Gloo& gloo, const Tensors&, const Tensors&) { gloo.barrier(); });
 }
 
 void ProcessGroupHccl::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const Call call{"hccl:monitored_barrier", OpType::BARRIER, options.timeout};
-  submit(call, {}, {}, [backend = gloo_, options, wait_all_ranks](const Gloo&) {
+  const auto job = [backend = gloo_, options, wait_all_ranks](const Gloo&, const Tensors&, const Tensors&) {
     backend->monitoredBarrier(options, wait_all_ranks);
-  })->wait();
+  };
+  submit(call, {}, {}, job)->wait();
 }
 
 }  // namespace npugraph::distributed

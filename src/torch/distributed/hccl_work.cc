@@ -13,6 +13,10 @@ HcclWork::HcclWork(int rank, c10d::OpType type, const char* title, uint64_t sequ
       outputs_(std::move(outputs)),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
 
+void HcclWork::be_recorded(const std::vector<std::shared_ptr<capture::CollectiveCall>>& calls) {
+  recorded_.insert(recorded_.end(), calls.begin(), calls.end());
+}
+
 void HcclWork::complete(std::exception_ptr error, int source_rank) {
   source_rank_ = source_rank;
   finish(error);
@@ -31,6 +35,7 @@ bool HcclWork::wait(std::chrono::milliseconds timeout) {
       C10_THROW_ERROR(DistBackendError, c10::str(title_, ": not done after ", timeout.count(), " ms of wait()"));
   }
   future_->waitAndThrow();  // for a moment: it is completed next, by whoever completes this
+  for (const auto& call : recorded_) call->await();
   return true;
 }
 

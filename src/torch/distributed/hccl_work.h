@@ -3,9 +3,12 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "torch/capture/collective_call.h"
 
 namespace npugraph::distributed {
 
@@ -14,6 +17,10 @@ class HcclWork final : public c10d::Work {
   // `title` is what the profiler says, and valid for ever. The tensors are those that the caller gave.
   HcclWork(int rank, c10d::OpType type, const char* title, uint64_t sequence, const std::vector<at::Tensor>& inputs,
            std::vector<at::Tensor> outputs);
+
+  // It is part of a captured graph: who waits for it waits in the graph. Before others have this object.
+  void be_recorded(const std::vector<std::shared_ptr<capture::CollectiveCall>>& calls);
+  const std::vector<std::shared_ptr<capture::CollectiveCall>>& recorded() const { return recorded_; }
 
   // Once, from any thread: it has ended, with `error` if that is one. Runs what waits for the future.
   void complete(std::exception_ptr error, int source_rank = -1);
@@ -31,6 +38,7 @@ class HcclWork final : public c10d::Work {
   const char* title_;
   uint64_t sequence_;
   std::vector<at::Tensor> outputs_;
+  std::vector<std::shared_ptr<capture::CollectiveCall>> recorded_;
   int source_rank_ = -1;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

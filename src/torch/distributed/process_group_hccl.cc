@@ -3,11 +3,14 @@
 #include "torch/distributed/process_group_hccl.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "torch/capture/registry.h"
+#include "torch/capture/capture.h"
+#include "torch/npu/facts.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::distributed {
 namespace {
@@ -49,6 +52,37 @@ void complete_with(const c10::intrusive_ptr<HcclWork>& whole, const std::vector<
     });
   }
   if (parts.empty()) whole->complete(nullptr);
+}
+
+// The host's memory of tensors.
+Tensors memories_of(const char* call, const Tensors& tensors) {
+  Tensors out;
+  for (const Tensor& tensor : tensors) {
+    TORCH_CHECK(tensor.layout() == at::kStrided, call, ": takes dense tensors, got layout ", tensor.layout());
+    const bool is_known = tensor.device().is_cpu() || npu::is_host_memory(tensor.device());
+    TORCH_CHECK(is_known, call, ": takes tensors of npu, got one of ", tensor.device());
+    out.push_back(tensor.device().is_cpu() ? tensor.detach() : npu::cpu_alias(tensor));
+  }
+  return out;
+}
+
+// The current stream of the device of the tensors, of the current device where there are none; nothing where they are not on npu,
+// or nobody asks.
+std::optional<c10::Stream> launch_stream(const Tensors& inputs, const Tensors& outputs) {
+  if (!capture::is_watching()) return std::nullopt;
+  const c10::impl::VirtualGuardImpl guard(npu::kNpu);
+  if (inputs.empty() && outputs.empty()) return guard.getStream(guard.getDevice());
+  for (const Tensors* tensors : {&inputs, &outputs}) {
+    const auto on_npu = std::ranges::find_if(*tensors, [](const Tensor& tensor) { return npu::is_npu(tensor); });
+    if (on_npu != tensors->end()) return guard.getStream(on_npu->device());
+  }
+  return std::nullopt;
+}
+
+// "hccl:all_reduce" -> "hccl.all_reduce"
+std::string task_name(std::string title) {
+  std::ranges::replace(title, ':', '.');
+  return title;
 }
 
 }  // namespace
@@ -107,12 +141,15 @@ WorkPtr ProcessGroupHccl::endCoalescing() {
     parts.swap(coalesced_);
   }
   Tensors outputs;
+  std::vector<std::shared_ptr<capture::CollectiveCall>> recorded;
   for (const auto& part : parts) {
     const Tensors more = part->result();
     outputs.insert(outputs.end(), more.begin(), more.end());
+    recorded.insert(recorded.end(), part->recorded().begin(), part->recorded().end());
   }
   auto whole = c10::make_intrusive<HcclWork>(getRank(), c10d::OpType::COALESCED, "hccl:coalesced", sequence_, Tensors(),
                                              std::move(outputs));
+  whole->be_recorded(recorded);
   complete_with(whole, parts);
   return whole;
 }
@@ -126,34 +163,56 @@ std::string ProcessGroupHccl::description(const Call& call, uint64_t sequence) c
                   ", timeout ", effective(call.timeout).count(), " ms)");
 }
 
-// A replay would leave it out, and ranks would go on with different numbers.
-void check_is_not_recorded(const char* title, const Tensors& inputs) {
-  if (!capture::is_watching()) return;
-  const auto x = std::ranges::find_if(inputs, [](const Tensor& input) { return input.is_privateuseone(); });
-  if (x == inputs.end()) return;
-  const c10::Stream stream = c10::impl::VirtualGuardImpl(x->device().type()).getStream(x->device());
-  if (!capture::recorder_of(stream)) return;
-  TORCH_CHECK(false, "hccl: ", title,
-              " is called while torch.npu.graph captures its stream, and replays would not repeat it. "
-              "Call it in a function that torch.compile compiles with the backend npugraph_ex: replays repeat those");
-}
-
-c10::intrusive_ptr<HcclWork> ProcessGroupHccl::make_work(const Call& call, const Tensors& inputs, Tensors outputs) {
-  check_is_not_recorded(call.title, inputs);
-  auto work = c10::make_intrusive<HcclWork>(getRank(), call.type, call.title, ++sequence_, inputs, std::move(outputs));
+ProcessGroupHccl::HcclWorkPtr ProcessGroupHccl::make_work(const Call& call, const Tensors& inputs,
+                                                          const Tensors& outputs) {
+  auto work = c10::make_intrusive<HcclWork>(getRank(), call.type, call.title, ++sequence_,
+                                            inputs.empty() ? outputs : inputs, outputs);
   const std::lock_guard lock(coalescing_mutex_);
   if (coalescing_) coalesced_.push_back(work);
   return work;
 }
 
-WorkPtr ProcessGroupHccl::submit(const Call& call, const Tensors& inputs, Tensors outputs, Job job) {
-  auto work = make_work(call, inputs, std::move(outputs));
-  lane_.run([work, job = std::move(job), gloo = Gloo(gloo_, effective(call.timeout)),
-             what = description(call, work->getSequencenumber())] {
+WorkPtr ProcessGroupHccl::start(const Call& call, const Tensors& inputs, const Tensors& outputs, const Begin& begin) {
+  const auto run = [&] { return begin(*this, inputs, outputs); };
+  const auto stream = launch_stream(inputs, outputs);
+  const auto capture = stream ? capture::recorder_of(*stream) : nullptr;
+  if (!capture) return run();
+  // Who sent is for the caller to read.
+  if (call.type == c10d::OpType::RECVANYSOURCE) capture::check_host_may_wait(call.title, *stream);
+  c10::weak_intrusive_ptr<ProcessGroupHccl> self(c10::intrusive_ptr<ProcessGroupHccl>::reclaim_copy(this));
+  const auto replay = [self, begin, call, name = comm_name()](const Tensors& inputs, const Tensors& outputs) {
+    const auto group = self.lock();
+    TORCH_CHECK(group, call.title, ": the graph was captured with the process group '", name,
+                "', which was destroyed; capture it anew");
+    return begin(*group, inputs, outputs);
+  };
+  auto recorded = std::make_shared<capture::CollectiveCall>(task_name(call.title), comm_name(), inputs.size(), replay);
+  HcclWorkPtr work;
+  capture->launch(recorded, inputs, outputs, *stream, [&]() -> WorkPtr {
+    work = run();
+    work->be_recorded({recorded});
+    return work;
+  });
+  return work;
+}
+
+WorkPtr ProcessGroupHccl::submit(const Call& call, const Tensors& inputs, const Tensors& outputs, const Job& job) {
+  memories_of(call.title, inputs), memories_of(call.title, outputs);
+  return start(call, inputs, outputs, [call, job](ProcessGroupHccl& group, const Tensors& from, const Tensors& into) {
+    return group.run_job(call, from, into, job);
+  });
+}
+
+ProcessGroupHccl::HcclWorkPtr ProcessGroupHccl::run_job(const Call& call, const Tensors& inputs, const Tensors& outputs,
+                                                        const Job& job) {
+  auto work = make_work(call, inputs, outputs);
+  lane_.run([work, job, gloo = Gloo(gloo_, effective(call.timeout)),
+             what = description(call, work->getSequencenumber()), from = memories_of(call.title, inputs),
+             into = memories_of(call.title, outputs)] {
     const at::NoGradGuard no_grad;
     std::exception_ptr error;
     try {
-      job(gloo);
+      job(gloo, from, into);
     } catch (const std::exception& caught) {
       error = failure(what, caught);
     }
@@ -162,22 +221,34 @@ WorkPtr ProcessGroupHccl::submit(const Call& call, const Tensors& inputs, Tensor
   return work;
 }
 
-WorkPtr ProcessGroupHccl::transfer(const Call& call, const Tensor& tensor, const Landing& landing,
-                                   const std::function<WorkPtr()>& start) {
-  auto work = make_work(call, {tensor}, {tensor});
+WorkPtr ProcessGroupHccl::transfer(const Call& call, const Tensors& tensors, const Transfer& begin) {
+  memories_of(call.title, tensors);
+  const auto run = [call, begin](ProcessGroupHccl& group, const Tensors& from, const Tensors& into) {
+    return group.run_transfer(call, from.empty() ? into : from, begin);
+  };
+  const bool sends = call.type == c10d::OpType::SEND;
+  return start(call, sends ? tensors : Tensors(), sends ? Tensors() : tensors, run);
+}
+
+ProcessGroupHccl::HcclWorkPtr ProcessGroupHccl::run_transfer(const Call& call, const Tensors& tensors,
+                                                             const Transfer& begin) {
+  const Tensor memory = memories_of(call.title, tensors)[0];
+  const Tensor data = packed(memory);
+  auto work = make_work(call, tensors, tensors);
   const std::string what = description(call, work->getSequencenumber());
   WorkPtr started;
   try {
-    started = start();
+    Tensors bytes = {data.view(at::kByte)};
+    started = begin(*gloo_, bytes);
   } catch (const std::exception& caught) {
     work->complete(failure(what, caught));
     return work;
   }
-  transfers_.watch(started, [work, landing, started, what,
-                             receives = call.type != c10d::OpType::SEND](const std::exception_ptr& error) {
+  const bool receives = call.type != c10d::OpType::SEND;
+  transfers_.watch(started, [work, data, memory, started, what, receives](const std::exception_ptr& error) {
     const at::NoGradGuard no_grad;
     if (error) return work->complete(failure(what, error));
-    if (receives) unpack(landing.data, landing.memory);
+    if (receives) unpack(data, memory);
     work->complete(nullptr, receives ? started->sourceRank() : -1);
   });
   return work;

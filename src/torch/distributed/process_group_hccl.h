@@ -4,7 +4,8 @@
 // Collectives of a group run one after the other, in the order in which they were asked for, on a thread of the group;
 // so what is asked for later sees the results of what was asked for before. Transfers from rank to rank start at once
 // and end in any order. Every call returns when it has checked its arguments. Tensors may be of any strides; a copy is
-// made of those that have gaps. Thread-safe, but for the order of calls, which must be the same on all ranks.
+// made of those that have gaps. Thread-safe, but for the order of calls, which must be the same on all ranks. In a stream that is
+// captured for a graph a call becomes a part of that, which each replay calls again while the group exists.
 #pragma once
 
 #include <atomic>
@@ -106,18 +107,22 @@ class ProcessGroupHccl final : public c10d::Backend {
     c10d::OpType type;
     std::chrono::milliseconds timeout;  // as its options say
   };
-  using Job = std::function<void(const Gloo& gloo)>;
-  // What travels, and the memory that it is of.
-  struct Landing {
-    Tensor data, memory;
-  };
+  // What it does on the group's thread, with the host's memory of its inputs and outputs.
+  using Job = std::function<void(const Gloo& gloo, const Tensors& from, const Tensors& into)>;
+  // Begins a transfer of the bytes of one tensor.
+  using Transfer = std::function<WorkPtr(c10d::Backend& gloo, Tensors& bytes)>;
+  using HcclWorkPtr = c10::intrusive_ptr<HcclWork>;
+  // Begins it, on tensors of npu or of the host.
+  using Begin = std::function<HcclWorkPtr(ProcessGroupHccl& group, const Tensors& inputs, const Tensors& outputs)>;
 
-  WorkPtr submit(const Call& call, const Tensors& inputs, Tensors outputs, Job job);
-  c10::intrusive_ptr<HcclWork> make_work(const Call& call, const Tensors& inputs, Tensors outputs);
-  // `start` begins the transfer of `landing.data`.
-  WorkPtr transfer(const Call& call, const Tensor& tensor, const Landing& landing,
-                   const std::function<WorkPtr()>& start);
-  WorkPtr receive(Tensors& tensors, int source, int tag, const Call& call);
+  // Those of collectives that write what they read name that as output only.
+  WorkPtr submit(const Call& call, const Tensors& inputs, const Tensors& outputs, const Job& job);
+  WorkPtr transfer(const Call& call, const Tensors& tensors, const Transfer& begin);
+  // Begins it, and records it where its stream is captured.
+  WorkPtr start(const Call& call, const Tensors& inputs, const Tensors& outputs, const Begin& begin);
+  HcclWorkPtr run_job(const Call& call, const Tensors& inputs, const Tensors& outputs, const Job& job);
+  HcclWorkPtr run_transfer(const Call& call, const Tensors& tensors, const Transfer& begin);
+  HcclWorkPtr make_work(const Call& call, const Tensors& inputs, const Tensors& outputs);
   std::chrono::milliseconds effective(std::chrono::milliseconds timeout) const;
   // "hccl:all_reduce (call 3 of group '0', rank 0 of 2, timeout 1000 ms)"
   std::string description(const Call& call, uint64_t sequence) const;

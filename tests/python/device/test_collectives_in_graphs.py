@@ -281,18 +281,186 @@ def check_capture() -> None:
             assert torch.equal(result.cpu(), 4 * scale * sum(_all(4)))
 
 
-def check_eager_capture() -> None:
-    x = data(dist.get_rank(), 4).npu()
+def replays(graph: torch.npu.NPUGraph, x: torch.Tensor, results: list[torch.Tensor], wanted) -> None:
+    """Replays compute what ``wanted`` makes of the inputs of all ranks."""
+    for seed in (1, 2):
+        inputs = [data(rank, *x.shape, seed=seed) for rank in range(2)]
+        x.copy_(inputs[dist.get_rank()])
+        graph.replay()
+        for result, value in zip(results, wanted(inputs), strict=True):
+            assert torch.equal(result.cpu(), value), (seed, result, value)
+
+
+def check_eager_collectives() -> None:
+    rank = dist.get_rank()
+    x = data(rank, 4, 3).npu()
     graph = torch.npu.NPUGraph()
-    text = "is called while torch.npu.graph captures its stream, and replays would not repeat it"
-    with pytest.raises(RuntimeError, match=text), torch.npu.graph(graph):
-        dist.all_reduce(x)
-    dist.all_reduce(x)
-    assert torch.equal(x.cpu(), sum(_all(4)))
+    given = x.clone()
+    with torch.npu.graph(graph):
+        total = x * 2
+        dist.all_reduce(total)
+        gathered = x.new_empty(8, 3)
+        dist.all_gather_into_tensor(gathered, x)
+        scattered = x.new_empty(2, 3)
+        dist.reduce_scatter_tensor(scattered, total, dist.ReduceOp.MAX)
+        sent = x + 1
+        dist.broadcast(sent, 1)
+        moved = torch.empty_like(x)
+        dist.all_to_all_single(moved, x.t().contiguous().t())
+        parts = [torch.empty_like(x) for _ in range(2)]
+        dist.all_gather(parts, x * 3)
+        piece = x.new_empty(3)
+        dist.reduce_scatter(piece, [x[0], x[1]])
+        dist.barrier()
+        root = x.clone()
+        dist.reduce(root, 0)
+        functions = functional.all_reduce(x, "sum", dist.group.WORLD) + 1
+        result = gathered.sum(0) @ total.t()
+    assert torch.equal(x, given)
+
+    def wanted(inputs):
+        total, rows = sum(inputs), [x.split(2) for x in inputs]
+        return [
+            total * 2,
+            torch.cat(inputs),
+            total.split(2)[rank] * 2,
+            inputs[1] + 1,
+            torch.cat([row[rank] for row in rows]),
+            inputs[0] * 3,
+            inputs[1] * 3,
+            total[rank],
+            total if rank == 0 else inputs[1],
+            total + 1,
+            torch.cat(inputs).sum(0) @ (total * 2).t(),
+        ]
+
+    results = [total, gathered, scattered, sent, moved, *parts, piece, root, functions, result]
+    replays(graph, x, results, wanted)
 
 
-def test_collectives_of_an_eager_capture_are_refused(ranks):
-    ranks(check_eager_capture)
+def check_eager_transfers() -> None:
+    rank = dist.get_rank()
+    other = 1 - rank
+    x = data(rank, 4).npu()
+    graph, both = torch.npu.NPUGraph(), x.new_empty(3, 4)
+    with torch.npu.graph(graph):
+        works = [dist.irecv(both[0], other), dist.isend(x * 2, other)]
+        both[2].copy_(x)  # beside what arrives
+        for work in works:
+            work.wait()
+        operations = [dist.P2POp(dist.irecv, both[1], other), dist.P2POp(dist.isend, both[0], other)]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        result = both + 1
+    replays(graph, x, [result], lambda inputs: [torch.stack([inputs[other] * 2, inputs[rank] * 2, inputs[rank]]) + 1])
+
+
+def check_eager_asynchronous() -> None:
+    """What is begun runs beside what follows, in another stream, too, and until somebody waits or needs it."""
+    rank = dist.get_rank()
+    x = data(rank, 4, 4).npu()
+    side = torch.npu.Stream()
+    weight = data(5, 4, 4).npu()
+    graph = torch.npu.NPUGraph()
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x * 3, backend="npugraph_ex", fullgraph=True)
+    with torch.no_grad():
+        compiled(x)
+    with torch.no_grad(), torch.npu.graph(graph):
+        y = x @ weight
+        work = dist.all_reduce(y, async_op=True)
+        beside = x @ x
+        tripled = compiled(x)  # a Program of its own
+        work.wait()
+        z = y @ weight
+        side.wait_stream(torch.npu.current_stream())
+        with torch.npu.stream(side):
+            gathered = x.new_empty(8, 4)
+            work = dist.all_gather_into_tensor(gathered, x, async_op=True)
+        work.wait()  # joins the stream
+        last = x.clone()
+        dist.all_reduce(last, async_op=True)  # nobody waits
+        future = dist.all_reduce(first := x.clone(), async_op=True).get_future()
+        doubled = first * 2  # needs it
+    future.wait()
+
+    def wanted(inputs):
+        w, total = data(5, 4, 4), sum(inputs)
+        own = inputs[rank]
+        return [total @ w @ w, own @ own, own * 3, torch.cat(inputs), total, total * 2]
+
+    replays(graph, x, [z, beside, tripled, gathered, last, doubled], wanted)
+
+
+def check_failing_replay() -> None:
+    """A replay that fails while a collective is under way leaves nothing behind."""
+    rank = dist.get_rank()
+    x, at = data(rank, 4).npu(), torch.tensor([1]).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        total = x * 2
+        work = dist.all_reduce(total, async_op=True)
+        picked = x[at]
+        work.wait()
+        result = total + picked
+    for _ in range(2):
+        graph.replay()
+        assert torch.equal(result.cpu(), 2 * sum(_all(4)) + data(rank, 4)[1])
+        at.fill_(50)
+        with pytest.raises(IndexError, match="index 50 is out of bounds"):
+            graph.replay()
+        at.fill_(1)
+
+
+def check_illegal() -> None:
+    x, group = data(dist.get_rank(), 4).npu(), dist.new_group(backend="hccl")
+
+    def refused(text: str, function) -> None:
+        graph = torch.npu.NPUGraph()
+        with pytest.raises((RuntimeError, NotImplementedError), match=text), torch.npu.graph(graph):
+            function()
+        y = x.clone()
+        dist.all_reduce(y)
+        assert torch.equal(y.cpu(), sum(_all(4)))
+
+    objects = [None, None]
+    read = "of cpu that is not pinned: the host cannot wait for a stream that is being captured"
+    refused(read, lambda: dist.all_gather_object(objects, {"rank": 0}, group))
+    refused("hccl:recv_any_source: the host cannot wait", lambda: dist.recv(x))
+
+    def in_a_task_group():
+        stream = torch.npu.current_stream()
+        torch.npu.graph_task_group_begin(stream)
+        try:
+            dist.all_reduce(x)
+        finally:
+            torch.npu.graph_task_group_end(stream)
+
+    refused("hccl.all_reduce: a collective cannot be part of a task group", in_a_task_group)
+    refused(r"the output must have 4 \* 2 elements, got 4", lambda: dist.all_gather_into_tensor(x.clone(), x))
+    dist.destroy_process_group(group)
+
+
+def check_destroyed() -> None:
+    x, group = data(dist.get_rank(), 4).npu(), dist.new_group(backend="hccl")
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        dist.all_reduce(x.clone(), group=group)
+    name = group.group_name
+    dist.destroy_process_group(group)
+    del group
+    text = f"hccl:all_reduce: the graph was captured with the process group '{name}', which was destroyed; capture it"
+    with pytest.raises(RuntimeError, match=text):
+        graph.replay()
+
+
+def test_eager_collectives_of_a_captured_graph(ranks):
+    ranks(check_eager_collectives)
+    ranks(check_eager_transfers)
+    ranks(check_eager_asynchronous)
+    ranks(check_failing_replay)
+    ranks(check_illegal)
+    ranks(check_destroyed)
 
 
 @pytest.mark.feature("8.06")
