@@ -95,6 +95,8 @@ bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeI
   return true;
 }
 
+bool fails_before_writing(const ir::Op& op) { return op.name == "aten.index_put_"; }
+
 ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements) {
   if (!form.is_scatter) {
     graph.value(graph.node(id).results[0]).type = graph.value(form.target).type;

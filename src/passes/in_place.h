@@ -35,6 +35,9 @@ std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node&
 // must not read a byte of it.
 bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form);
 
+// Whether an operator that fails has written nothing: our own kernel of index_put_ looks at all indices first.
+bool fails_before_writing(const ir::Op& op);
+
 // Carries it out; the result takes the type of the target. Returns the copy_ that a scatter became, else kNone.
 ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements);
 

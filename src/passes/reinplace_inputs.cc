@@ -74,7 +74,8 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   }
   // An error loses fresh memory anyway.
   const bool may_move = sink.is_epilogue || trace.is_fresh(sink.destination);
-  if (!may_move && trace.may_fail_between(computed, copied)) return "an operator before the write may fail";
+  const int32_t failing = fails_before_writing(*form.twin) ? computed + 1 : computed;
+  if (!may_move && trace.may_fail_between(failing, copied)) return "an operator before the write may fail";
   return nullptr;
 }
 

@@ -23,7 +23,8 @@
 // Errors. Operators never move. Copies at the end of a graph that comes from functionalisation
 // (PassContext::copy_epilogues) stand for writes that the user's program made where the value was computed, so putting
 // them back there makes the state after an error exact. Any other copy_, and a functional aten.copy, stands where the
-// user's program wrote: its write moves ahead of no node that may fail. Epilogues that must stay copies are left to
+// user's program wrote: its write moves ahead of no node that may fail, but for the one that writes where that has written
+// nothing then. Epilogues that must stay copies are left to
 // hoist_copies.
 //
 // Requires: reinplace_intermediates has run, or chains of several updates of one input stay copies.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "passes/in_place.h"
 #include "passes/rewrite.h"
 
 namespace npugraph::passes {
@@ -55,8 +56,8 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   const int32_t written = std::min(trace.first_access(result, trace.position(clone), Kind::kWrite), copied);
   if (!is_all_copied(trace, working, as_value(argument(graph.node(copy), "src")))) return "only a part is copied back";
   if (!trace.is_settled(result, copy)) return "copied on another stream, with no event between";
-  if (!trace.is_settled(original, node_at(trace, working, written, copy)))
-    return "the old value is used on another stream, with no event between";
+  const ir::NodeId writer = node_at(trace, working, written, copy);
+  if (!trace.is_settled(original, writer)) return "the old value is used on another stream, with no event between";
   if (trace.is_accessed(original, trace.position(clone), written, Kind::kWrite)) return "the old value is overwritten";
   if (trace.is_accessed(original, written - 1, copied, Kind::kAny)) return "the old value is used after the write";
   if (trace.is_returned(result)) return "the new value is returned as well";
@@ -67,7 +68,8 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   if (next_write != kNever && trace.is_accessed(result, overwritten, kNever, Kind::kAny)) {
     return "the new value is read after the next write";
   }
-  if (!may_move && trace.may_fail_between(written, copied)) return "an operator before the write may fail";
+  const int32_t failing = fails_before_writing(*graph.node(writer).op) ? written + 1 : written;
+  if (!may_move && trace.may_fail_between(failing, copied)) return "an operator before the write may fail";
   return nullptr;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bridge/own_kernels.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "torch/npu/int8_product.h"
 
 namespace npugraph::bridge {
@@ -19,9 +22,42 @@ void int_mm_out(Stack& stack) {
   stack.emplace_back(npu::int8_product_out(out, self, mat2));
 }
 
+template <typename T>
+bool are_places(const at::Tensor& index, int64_t size) {
+  const at::Tensor flat = index.contiguous();
+  const T* first = flat.const_data_ptr<T>();
+  return std::all_of(first, first + flat.numel(), [size](T place) { return -size <= place && place < size; });
+}
+
+// Whether `indices`, one for each of the first dimensions or a mask of several, name elements of `self`.
+bool are_places_of(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices) {
+  int64_t dim = 0;
+  for (const std::optional<at::Tensor>& index : indices) {
+    if (dim >= self.dim()) return true;  // too many, which ATen asks first
+    const bool is_given = index && index->defined();
+    if (is_given && index->scalar_type() == at::kLong && !are_places<int64_t>(*index, self.size(dim))) return false;
+    if (is_given && index->scalar_type() == at::kInt && !are_places<int32_t>(*index, self.size(dim))) return false;
+    const bool is_mask = is_given && (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte);
+    dim += is_mask ? index->dim() : 1;
+  }
+  return true;
+}
+
+// ATen meets an index that is out of range when it has written others. This one has written nothing then.
+void index_put_(Stack& stack) {
+  const bool accumulate = torch::jit::pop(stack).toBool();
+  const at::Tensor values = torch::jit::pop(stack).toTensor();
+  const auto indices = torch::jit::pop(stack).to<c10::List<std::optional<at::Tensor>>>();
+  at::Tensor self = torch::jit::pop(stack).toTensor();
+  if (!are_places_of(self, indices)) self.clone().index_put_(indices, values, accumulate);  // says which
+  self.index_put_(indices, values, accumulate);
+  stack.emplace_back(std::move(self));
+}
+
 }  // namespace
 
 StackKernel own_kernel(const c10::OperatorName& name) {
+  if (name.name == "aten::index_put_") return &index_put_;
   if (name.name != "aten::_int_mm") return nullptr;
   return name.overload_name.empty() ? &int_mm : name.overload_name == "out" ? &int_mm_out : nullptr;
 }

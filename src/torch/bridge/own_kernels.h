@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that run in place of those of ATen that are wrong.
+// Kernels that run in place of those of ATen that are wrong, or promise less than passes need.
 #pragma once
 
 #include <ATen/core/operator_name.h>

@@ -173,6 +173,26 @@ def test_no_write_is_moved_ahead_of_an_operator_that_may_fail() -> None:
     assert torch.equal(x, before + 1)
 
 
+def test_an_update_that_fails_has_written_nothing() -> None:
+    """So it may write where the program's copy does."""
+
+    def fn(x, i, y):
+        x.copy_(torch.index_put(x, (i,), y))
+        return x * 2
+
+    compiled = compile_ex(fn)
+    x, y = torch.zeros(4, 2), torch.ones(2, 2)
+    for index, dtype in (([0, -4], torch.int64), ([1, 3], torch.int32)):
+        good = torch.tensor(index, dtype=dtype)
+        assert torch.equal(compiled(x, good, y), fn(x.clone(), good, y))
+        assert artifacts()[-1].memory["copied_bytes_per_replay"] == 0
+        before, bad = x.clone(), good.clone()
+        bad[1] = 9
+        with pytest.raises(IndexError, match="index 9 is out of bounds for dimension 0 with size 4"):
+            compiled(x, bad, y + 1)
+        assert torch.equal(x, before)
+
+
 @pytest.mark.parametrize("options", WRITES)
 @pytest.mark.parametrize("size", [4, 100_000])
 def test_completed_writes_survive_an_operator_that_fails(options, size) -> None:

@@ -104,6 +104,10 @@ def scatter_update(k: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> None:
     torch_npu.scatter_update_(k, at, x, 2)
 
 
+def scatter_update_of_a_copy(k: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> None:
+    k.copy_(torch_npu.scatter_update(k, at, x, 2))
+
+
 def scatter_nd_update(k: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> None:
     rows = k.view(HEADS * LENGTH, SIZE)
     places = torch.arange(HEADS, device=k.device)[:, None] * LENGTH + at
@@ -116,6 +120,7 @@ WRITES: dict[str, Callable[..., None]] = {
     "assignment": assign_by_tensor,
     "slice": assign_slice,
     "scatter_update_": scatter_update,
+    "scatter_update": scatter_update_of_a_copy,
     "npu_scatter_nd_update_": scatter_nd_update,
 }
 IN_PLACE = {"index_copy_": "aten.index_copy_(", "slice": "aten.copy_("}
