@@ -37,7 +37,7 @@ from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
 from npugraph.fx.scopes import ScopeError, check_scopes, strict_scopes
 from npugraph.fx.sections import Lanes, mark_sections
-from npugraph.fx.streams import has_streams, mark_streams
+from npugraph.fx.streams import are_different, has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
 from npugraph.options import CompilerConfig, disabled_passes, parse
@@ -176,8 +176,17 @@ def _compile(
     decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]],
 ) -> Callable[..., Any]:
     compile_ = _Compile(gm, example_inputs, config)
-    if has_streams(gm):
-        mark_streams(gm)
+    streams = mark_streams(gm) if has_streams(gm) else []
+    run = _compile_marked(compile_, gm, example_inputs, decompositions)
+    return run if len(streams) < 2 else _while_different(run, gm, streams)
+
+
+def _compile_marked(
+    compile_: _Compile,
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]],
+) -> Callable[..., Any]:
     try:
         if decompositions:
             raise NotRecorded("decompositions")
@@ -192,7 +201,7 @@ def _compile(
         inference_compiler=compile_.inference,
         decompositions=dict(decompositions),
         keep_inference_input_mutations=True,
-        **({"partition_fn": compile_.partition} if has_joint_rules(config) else {}),
+        **({"partition_fn": compile_.partition} if has_joint_rules(compile_.config) else {}),
     )(gm, example_inputs)
     if not compile_.depends_on_places:
         return compiled
@@ -589,8 +598,8 @@ def _lies_as(inputs: Sequence[Any], shared: Sequence[_Shared]) -> bool:
 def _eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
     """Runs the graph as it was written, for inputs that are written and overlap others in a way that nobody saw at
     compile time, that no longer overlap as they did, or that lie elsewhere in a storage of which the graph names
-    places."""
-    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs lie in memory as they did not before")
+    places; and for streams of which two have become one."""
+    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs or streams are not as they were before")
     eager = _labelled("fx_run_eagerly", eager)
 
     def call(reason: str, *args: Any) -> Any:
@@ -608,6 +617,17 @@ def _labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args)
 
     return call
+
+
+def _while_different(run: Callable[..., Any], gm: fx.GraphModule, streams: Sequence[int]) -> Callable[..., Any]:
+    """Work of two streams is in order where both are one in a call, as where a function that names a stream is called
+    on it."""
+    eagerly = _eagerly(gm)
+
+    def call(*args: Any) -> Any:
+        return run(*args) if are_different(streams) else eagerly("merged_streams", *args)
+
+    return torch._dynamo.disable(call, reason="do not trace compiled graphs")
 
 
 def _with_eager_fallback(

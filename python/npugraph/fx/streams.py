@@ -13,7 +13,7 @@ metadata. An event that was there before the graph is recorded for the program t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -37,10 +37,23 @@ def has_streams(gm: fx.GraphModule) -> bool:
     return any(gm.graph.find_nodes(op="call_function", target=target, sort=False) for target in _READERS)
 
 
-def mark_streams(gm: fx.GraphModule) -> None:
-    """In place. StreamNotRestored where a ``set_stream`` is left open."""
-    _Rewriter(gm.graph).run()
+def mark_streams(gm: fx.GraphModule) -> list[int]:
+    """In place. The numbers of the streams, each another one, that the program and not the graph has made.
+    StreamNotRestored where a ``set_stream`` is left open."""
+    rewriter = _Rewriter(gm.graph)
+    rewriter.run()
     gm.recompile()
+    return [index for index in rewriter.numbers if _is_from_outside(index)]
+
+
+def are_different(streams: Sequence[int]) -> bool:
+    """Whether the streams of these numbers, in the call that begins, are different ones. Dynamo keeps one table for
+    all threads: a number that is not there counts as different."""
+    found: set[Any] = set()
+    for index in streams:
+        known = objects.index_to_external_object_weakref.get(index, lambda: None)()
+        found.add((known.device_index, known.stream_id) if isinstance(known, torch.Stream) else index)
+    return len(found) == len(streams)
 
 
 class _Rewriter:
@@ -50,6 +63,7 @@ class _Rewriter:
         self.base: int | None = None  # the stream that set_stream chose
         self.entered: int | None = None  # the stream whose scope is open
         self.labels: dict[tuple[int, int], str] = {_identity(0): MAIN}
+        self.numbers = [0]  # of streams with labels
 
     def run(self) -> None:
         for node in self._calls():
@@ -93,7 +107,11 @@ class _Rewriter:
         node.meta["custom"] = {key: value for key, value in custom.items() if key != "stream"}
 
     def _label(self, index: int) -> str:
-        return self.labels.setdefault(_identity(index), f"stream_{index}")
+        identity = _identity(index)
+        if identity not in self.labels:
+            self.labels[identity] = f"stream_{index}"
+            self.numbers.append(index)
+        return self.labels[identity]
 
     def _enter(self, index: int | None, before: fx.Node) -> None:
         """Makes ``index`` the stream of what follows; None is that on which the graph is called."""
@@ -177,7 +195,7 @@ def _streams_of(node: fx.Node) -> list[int]:
 
 
 def _is_stream(arg: Any) -> bool:
-    return isinstance(arg, int) and isinstance(objects.get_external_object_by_index(arg), torch.Stream)
+    return isinstance(arg, int) and isinstance(_object(arg), torch.Stream)
 
 
 def _is_set_stream(node: fx.Node) -> bool:
@@ -194,13 +212,20 @@ def _index_of(node: Any) -> int | None:
 
 
 def _identity(index: int) -> tuple[int, int]:
-    stream = objects.get_external_object_by_index(index)
+    stream = _object(index)
     return stream.device_index, stream.stream_id
 
 
-def _is_from_outside(event: int) -> bool:
-    """Whether Dynamo found the event where its source says, rather than made it for the graph."""
-    return "source" in objects.index_to_bytecode_constructor[event].__code__.co_freevars
+def _object(index: int) -> Any:
+    """The stream or event of this number. Nobody may hold the current stream any more that Dynamo met."""
+    if index == objects.CURRENT_STREAM_INDEX and objects.index_to_external_object_weakref[index]() is None:
+        return torch.accelerator.current_stream()
+    return objects.get_external_object_by_index(index)
+
+
+def _is_from_outside(index: int) -> bool:
+    """Whether Dynamo found the stream or event where its source says, rather than made it for the graph."""
+    return "source" in objects.index_to_bytecode_constructor[index].__code__.co_freevars
 
 
 def _open_stream(label: str) -> str:

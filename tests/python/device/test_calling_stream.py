@@ -15,6 +15,7 @@ from torch import npu
 from torch._dynamo.exc import Unsupported
 
 import npugraph
+from npugraph.inference import cache_compile
 from tests.python.backend.checks import compile_ex
 from tests.python.backend.test_capture_rules import held
 
@@ -119,6 +120,47 @@ def test_waits_in_compiled_code_are_an_order_of_streams(function: Callable[..., 
     (artifact,) = npugraph.artifacts()
     assert not artifact.partitions
     assert {record.kind for record in log_of(run, x)} == {"kernel"} or len(artifact.tasks) == 1
+
+
+@pytest.mark.feature("1.25")
+def test_a_wait_in_a_function_that_is_cached(tmp_path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return with_synchronize(x)
+
+    x = square()
+    run = cache_compile(Model().forward, cache_dir=tmp_path)
+    torch.testing.assert_close(run(x), with_synchronize(x))
+    with npu.stream(USER):
+        assert {record.stream_id for record in log_of(run, x)} == {USER.stream_id}
+
+
+@pytest.mark.feature("1.25")
+def test_streams_that_become_one_are_in_order() -> None:
+    def on_side(x: torch.Tensor) -> torch.Tensor:
+        with npu.stream(SIDE):
+            y = x @ x
+        return y + 1  # in order where the call is on SIDE
+
+    def on_two(x: torch.Tensor, first: Any, second: Any) -> torch.Tensor:
+        with npu.stream(first):
+            y = x @ x
+        with npu.stream(second):
+            return y + 1
+
+    x = square()
+    run = compile_ex(on_side)
+    run(x)
+    with npu.stream(SIDE):
+        assert torch.equal(run(x), on_side(x))
+    assert held("merged_streams") == 1
+    run(x)
+    run = compile_ex(on_two)
+    for streams in ((USER, SIDE), (SIDE, USER)):
+        run(x, *streams)
+    assert held("merged_streams") == 1
+    assert torch.equal(run(x, SIDE, SIDE), on_side(x))
+    assert held("merged_streams") == 2
 
 
 def asks_for_time(x: torch.Tensor) -> torch.Tensor:
