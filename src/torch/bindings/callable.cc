@@ -55,6 +55,17 @@ bool may_wait(const program::Program& program) {
   });
 }
 
+// The first npu that the Program works on, of those that the process has.
+std::optional<c10::DeviceIndex> npu_of(const program::Program& program) {
+  for (const program::Buffer& buffer : program.buffers) {
+    if (buffer.device == Device{}) continue;
+    const c10::Device device = bridge::to_torch(buffer.device);
+    const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};
+    if (device.type() == npu::kNpu && index < npu::facts().devices) return index;
+  }
+  return std::nullopt;
+}
+
 // Everything behind a Callable. Used under the GIL, except for `executable`.
 class Call {
  public:
@@ -107,13 +118,13 @@ class Call {
   const Arguments arguments_;
   const std::unique_ptr<InputTemplate> inputs_;  // of named arguments
   std::vector<InputSpec> specs_;
-  std::vector<size_t> written_;          // inputs
-  std::optional<c10::DeviceIndex> npu_;  // on whose streams it is called
+  std::vector<size_t> written_;  // inputs
   std::unique_ptr<Frame> spare_;
   pybind11::object hook_;
   pybind11::object fallback_;
   Py_ssize_t watched_index_ = 0;
-  PyObject* watched_ = nullptr;  // borrowed, only compared
+  PyObject* watched_ = nullptr;                // borrowed, only compared
+  const std::optional<c10::DeviceIndex> npu_;  // on whose streams it is called
   const bool may_wait_;
   bool long_run_ = true;  // until one was timed
   uint32_t calls_ = 0;
@@ -146,14 +157,11 @@ Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
       program_(executable_->program()),
       arguments_(arguments),
       inputs_(std::move(inputs)),
+      npu_(npu_of(program_)),
       may_wait_(may_wait(program_)) {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
     if (specs_.back().mutated) written_.push_back(i);
-  }
-  for (const program::Buffer& buffer : program_.buffers) {
-    const c10::Device device = bridge::to_torch(buffer.device);
-    if (!npu_ && device.type() == npu::kNpu) npu_ = std::max<c10::DeviceIndex>(device.index(), 0);
   }
 }
 

@@ -3,10 +3,15 @@
 
 #include <atomic>
 #include <barrier>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
+#include <unistd.h>
+
 #include "runtime/ledger.h"
+#include "runtime/running_tasks.h"
 #include "runtime/runtime_test_util.h"
 #include "runtime/worker_pool.h"
 
@@ -249,9 +254,19 @@ TEST_F(LanesTest, LimitsOfTheCallingStreamHoldWhereTheGraphHasNone) {
 }
 
 TEST_F(LanesTest, TasksOfTheFirstStreamAreLoggedUnderTheOneOfTheCall) {
+  const std::string path = std::filesystem::temp_directory_path() / cat("lanes_test_", getpid());
+  record_running_tasks(path);
+  std::string running;
+  host.define("sum", [&](ng_call& call) {
+    std::getline(std::ifstream(path), running);
+    return add(call);
+  });
   const auto executable = make(host, two_streams("", "waits(1)"));
   TaskLog::instance().start();
   EXPECT_EQ(Results(*executable, host, {x.bound()}, {.id = 7, .limits = {1, 1}}).values(0), expected);
+  record_running_tasks("");
+  std::filesystem::remove(path);
+  EXPECT_NE(running.find("sum (kernel), stream 0 (id 7) of two"), std::string::npos) << running;
   for (const TaskRecord& record : TaskLog::instance().stop()) {
     EXPECT_EQ(record.stream_id, record.stream == 0 ? std::optional<int64_t>(7) : std::nullopt);
     EXPECT_EQ(record.limits.size(), record.stream == 0 ? 2u : 0u);
