@@ -13,7 +13,8 @@ from npugraph.fx.stream_marks import LIMITS
 class limit_core_num:
     """Within it tasks of compiled graphs use at most so many workers: ``op_aicore_num`` products, convolutions and
     attention, ``op_vectorcore_num`` all others. It holds for streams that are entered inside, too; limits nest, and the
-    innermost one counts. In eager code the limits of ``stream``, by default npu's current one, are set and restored.
+    innermost one counts. In eager code the limits of ``stream``, by default npu's current one, are set and restored,
+    and compiled functions that are called inside follow these.
 
     Raises TypeError for numbers that are not integers, ValueError for those below 1.
     """

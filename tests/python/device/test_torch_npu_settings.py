@@ -314,6 +314,9 @@ def test_scopes_set_and_give_back():
         assert npu.get_stream_limit(other) == {"cube_core_num": 1, "vector_core_num": 1}
     assert npu.get_stream_limit(stream) == everything
     assert npu.get_stream_limit(other) == {"cube_core_num": 2, "vector_core_num": 4}
+    npu.set_device_limit(0, 12, 24)  # which a stream without limits of its own follows again
+    assert npu.get_stream_limit(stream) == {"cube_core_num": 12, "vector_core_num": 24}
+    npu.set_device_limit(0, *everything.values())
     with pytest.raises(ValueError, match="cube_core_num is 25"), scope.limit_core_num(25, 1):
         pass
     assert npu.get_stream_limit(stream) == everything
