@@ -306,7 +306,7 @@ def checked_config(config: CompilerConfig | None, name: str = "compiler_config")
 def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     """All graph passes that the options switch off, by name."""
     switches = {
-        "remove_noop_ops": ["remove_copies"],
+        "remove_noop_ops": ["remove_noops", "merge_copies", "remove_copies"],
         "remove_cat_ops": ["sink_cat", "recompute_parts"],
         "inplace_pass": ["reinplace_intermediates"],
         "input_inplace_pass": ["reinplace_inputs"],

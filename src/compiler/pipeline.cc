@@ -20,6 +20,7 @@ const std::vector<passes::Pass>& graph_passes() {
   static const std::vector<passes::Pass> pipeline = {
       // One spelling for each thing first: every later pass then matches fewer forms.
       passes::find_pass("canonicalise"),
+      passes::find_pass("remove_noops"),
       // Equal computations once, so that the host folds equal creation operators once, and before anything becomes in-place
       // and so harder to merge.
       passes::find_pass("cse"),
@@ -42,6 +43,9 @@ const std::vector<passes::Pass>& graph_passes() {
       passes::find_pass("expand_batch_norm"),
       passes::find_pass("straighten"),
       passes::find_pass("drop_head_copies"),
+      // A rearrangement and its opposite, each with a copy, leave views alone behind.
+      passes::find_pass("merge_copies"),
+      passes::find_pass("dce"),
       // A clone that still stands is a reader of the old value and keeps its source from being updated in place.
       passes::find_pass("remove_copies"),
       // An operator that updates a conversion or a concatenation in place would be bound to it.

@@ -12,14 +12,10 @@
 //   slice, unsqueeze and squeeze are not negative, bounds of slices lie inside of the dimension;
 // - a view that gives its base, or an earlier base, back (alias, detach, full slices, transposing twice) is replaced by
 //   it; a view of a view reads the first base;
-// - operands of commutative operators: a constant stands second;
-// - x * 1, x / 1, x - 0 and, for integers, x + 0 are x, where dtype, strides and memory allow it. x + 0.0 is not: it
-//   makes 0.0 of -0.0;
-// - a concatenation of one tensor with others that have no elements is that tensor, by the same conditions.
+// - operands of commutative operators: a constant stands second.
 //
-// Guarantees: types, places of views and values to the bit (NaN payloads aside). What the graph returns is never
-// replaced.
-// Must not: touch copies (remove_copies does), or the place of a write (a functional copy stays).
+// Guarantees: types, places of views and values to the bit. What the graph returns is never replaced.
+// Must not: touch what makes memory of its own (remove_noops and remove_copies do).
 #pragma once
 
 #include "passes/pass.h"

@@ -15,11 +15,13 @@
 #include "passes/fold_repeat_kv.h"
 #include "passes/fuse_attention.h"
 #include "passes/hoist_copies.h"
+#include "passes/merge_copies.h"
 #include "passes/pass.h"
 #include "passes/recompute_parts.h"
 #include "passes/reinplace_inputs.h"
 #include "passes/reinplace_intermediates.h"
 #include "passes/remove_copies.h"
+#include "passes/remove_noops.h"
 #include "passes/sink_cat.h"
 #include "passes/straighten.h"
 
@@ -42,10 +44,12 @@ const std::vector<Pass>& all_passes() {
       {"fold_repeat_kv", fold_repeat_kv, "lets attention read grouped keys and values as they are", false},
       {"fuse_attention", fuse_attention, "puts attention in the place of products with a softmax between them"},
       {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is there", false},
+      {"merge_copies", merge_copies, "lets copies of rearranged copies read the first source", false},
       {"recompute_parts", recompute_parts, "computes again what a concatenation would copy", false},
       {"reinplace_inputs", reinplace_inputs, "gives mutated inputs back their in-place operators"},
       {"reinplace_intermediates", reinplace_intermediates, "lets operators write into operands that die with them"},
       {"remove_copies", remove_copies, "removes copies that nobody can tell from the original"},
+      {"remove_noops", remove_noops, "removes operators that compute what an operand is already"},
       {"sink_cat", sink_cat, "computes in the parts of a concatenation what would be computed of the whole", false},
       {"straighten", straighten, "keeps rows in order in chains of elementwise operators that are read so", false},
   };

@@ -3,7 +3,7 @@
 
 They run where somebody looks at the FX graph: where the user has passes of his own, where a replacement rule may match,
 or where dumps are written. For any other graph the graph passes (src/passes) do the same, but for the recovery of
-updates of views, which always runs, and none of torch._inductor is imported.
+updates of views, which always runs, and none of torch._inductor is imported. Results keep their strides.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
 from npugraph.debug.nobody import NOBODY, Nobody
+from npugraph.fx.output_strides import keep_strides, results
 from npugraph.fx.values import evaluate, is_same
 from npugraph.options import CompilerConfig
 
@@ -126,7 +127,7 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
         return notes
     with _fake_mode_of(run.inputs()):
         first = before = _calls(gm.graph)
-        original = _snapshot(gm)
+        original, returned = _snapshot(gm), results(gm.graph)
         for name, pass_ in PASSES:
             pass_(run)
             if (after := _calls(gm.graph)) != before:
@@ -135,6 +136,7 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
                 notes.stages[name] = _snapshot(gm)
                 observer.after(name, gm)
         _refresh_values(gm.graph, first, trusted=not _has_custom_passes(config))
+        keep_strides(gm.graph, returned)
     gm.graph.lint()
     gm.recompile()
     return notes

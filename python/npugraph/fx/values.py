@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -28,11 +29,12 @@ def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
     if tensor.layout is not torch.strided:
         return (id(tensor),)
     sizes = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
-    return tensor.dtype, tensor.device, tensor.requires_grad, *map(_expression, sizes)
+    return tensor.dtype, tensor.device, tensor.requires_grad, *expressions(sizes)
 
 
-def _expression(size: int | torch.SymInt) -> Any:
-    return size.node.expr if isinstance(size, torch.SymInt) else size
+def expressions(sizes: Iterable[int | torch.SymInt]) -> list[Any]:
+    """What can be compared without a guard."""
+    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes]
 
 
 _ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")

@@ -87,12 +87,18 @@ CASES = {
     "fold_dequantised": Case(lambda x, codes: x @ codes.float().t(), [(4, 64), BYTES], "bytes"),
     "fold_repeat_kv": Case(grouped, [HEADS, FEW, FEW], "copied"),
     "fuse_attention": Case(by_hand, [HEADS] * 3, "tasks"),
+    "merge_copies": Case(
+        lambda x: x.exp().t().contiguous().t().contiguous().cumsum(0), [(8, 4)], "copied", generate=False, exact=True
+    ),
     "recompute_parts": Case(lambda x, y: torch.cat([x * y] * 2, 1), [ROW, ROW], "copied", generate=False, exact=True),
     "reinplace_inputs": Case(updated, [CACHE, TOKEN, AT], "copied", exact=True),
     "reinplace_intermediates": Case(
         lambda x, at, y: x.cumsum(0).index_copy(0, at, y) * 2, [ROW, AT, (1, 64)], "copied", generate=False, exact=True
     ),
     "remove_copies": Case(lambda x: x.exp().clone().cumsum(0), [ROW], "copied", generate=False, exact=True),
+    "remove_noops": Case(
+        lambda x: torch.ops.aten.slice_scatter(x.exp(), x.cumsum(0).repeat(1, 1)).exp(), [ROW], "copied", exact=True
+    ),
     "sink_cat": Case(rotated, [(1, 2, 8, 64), (1, 1, 8, 64)], "copied", generate=False, exact=True),
     "straighten": Case(
         lambda x: (x.transpose(1, 2) + 1).contiguous().view(2, -1) * 2, [(2, 8, 16)], "copied", exact=True

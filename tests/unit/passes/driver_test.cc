@@ -56,8 +56,8 @@ TEST(Driver, RefusesUnknownNamesAndListsTheKnownOnes) {
   EXPECT_EQ(message_of([] { find_pass("ccse"); }),
             "unknown pass 'ccse'; the passes are bound_attention, canonicalise, cse, dce, detach_creations, "
             "drop_head_copies, expand_batch_norm, fold_constants, fold_conversions, fold_dequantised, fold_repeat_kv, "
-            "fuse_attention, hoist_copies, recompute_parts, reinplace_inputs, reinplace_intermediates, remove_copies, "
-            "sink_cat, straighten");
+            "fuse_attention, hoist_copies, merge_copies, recompute_parts, reinplace_inputs, reinplace_intermediates, "
+            "remove_copies, remove_noops, sink_cat, straighten");
 }
 
 TEST(Driver, LabelsRemarksWithThePass) {
