@@ -254,7 +254,7 @@ std::string Artifact::explain() const {
     print_shares(out, shares);
     if (total_of(shares).ns == 0) {
       out << (options_.run.capture ? "  (no times yet: call again with the same sizes)\n"
-                               : "  (no times: without captures nothing is run a second time)\n");
+                                   : "  (no times: without captures nothing is run a second time)\n");
     }
     print_slowest(out, infos, kSlowest);
     out << "\nGenerated code\n";

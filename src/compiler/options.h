@@ -28,8 +28,8 @@ struct RunOptions {
 struct CompileOptions {
   std::string name = "graph";
   std::vector<std::string> disabled_passes;
-  bool verify = false;    // verify the graph after every pass, not only at phase ends
-  bool training = false;  // a forward or backward graph of a training step
+  bool verify = false;               // verify the graph after every pass, not only at phase ends
+  bool training = false;             // a forward or backward graph of a training step
   bool place_parts = true;           // compute parts of concatenations where they stand in these
   bool generate = false;             // generated loop nests instead of ATen calls where they save memory traffic
   bool super_kernels = false;        // adjacent tasks of one scope become one (lower/super_kernels.h)

@@ -17,6 +17,16 @@ bool dies_here(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, 
   return !is_read_later && operands_permit(trace, graph, id, form);
 }
 
+// Whether the node gives back what it copies over a tensor of its own: remove_copies then needs no copy at all.
+bool is_replacement(const ir::Graph& graph, const ir::Node& node) {
+  static const ir::Op* kCopy = row("aten.copy");
+  if (node.op != kCopy) return false;
+  const ir::NodeId made = graph.value(as_value(argument(node, "self"))).def;
+  const ir::ValueId source = as_value(argument(node, "src"));
+  return graph.value(source).type == graph.value(node.results[0]).type && made != ir::kNone &&
+         !is_free_view(graph.node(made));
+}
+
 }  // namespace
 
 int reinplace_intermediates(ir::Graph& graph, PassContext& context) {
@@ -26,6 +36,7 @@ int reinplace_intermediates(ir::Graph& graph, PassContext& context) {
   walk(graph, replacements, [&](ir::NodeId id) {
     auto form = in_place_form(graph, graph.node(id));
     if (context.fuses && graph.node(id).op->is(ir::Trait::kElementwise)) return;
+    if (is_replacement(graph, graph.node(id))) return;
     if (!form || !form->same_strides || !dies_here(trace, graph, id, *form)) return;
     if (graph.node(id).op->is(ir::Trait::kCopyLike)) context.remark(graph.node(id), "updated in place");
     trace.unite(form->target, graph.node(id).results[0]);

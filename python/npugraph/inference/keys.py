@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import os
 import sys
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,8 +39,10 @@ def path_of(
 
 
 def _settings(config: CompilerConfig) -> list[tuple[str, str]]:
-    """Options that are not as they are by default, and the replacement rules of the user."""
-    chosen = [(name, value) for name, value in config.as_dict().items() if not config.is_default(name)]
+    """Options that are not as they are by default, and the replacement rules of the user. The handle of a pool is a
+    number of one process, and says nothing of the graph."""
+    options = config.as_dict().items()
+    chosen = [(name, value) for name, value in options if not config.is_default(name) and name != "use_graph_pool"]
     return [(name, _text(value)) for name, value in chosen] + _rules_of_user(config)
 
 
@@ -61,15 +65,44 @@ def _functions(decompositions: Mapping[Any, Callable[..., Any]]) -> list[tuple[s
     return sorted((str(operator), _text(function)) for operator, function in decompositions.items())
 
 
-def _text(value: Any) -> str:
-    """What an option is; a function is its source."""
-    if not callable(value):
+def _text(value: Any, inside: frozenset[int] = frozenset()) -> str:
+    """What an option is. A function is its source, the file of that, and what it closes over; an object that is called
+    is its class and its attributes. ``inside`` are the objects that this one is part of."""
+    if id(value) in inside:
+        return "itself"
+    if isinstance(value, type):
+        return _source(value)
+    inside |= {id(value)}
+    if isinstance(value, functools.partial):
+        parts = [value.func, *value.args, *value.keywords.items()]
+    elif isinstance(value, types.MethodType):
+        parts = [value.__func__, value.__self__]
+    elif isinstance(value, types.FunctionType):
+        parts = [*map(_content, value.__closure__ or ()), value.__defaults__, value.__kwdefaults__]
+    elif isinstance(value, (tuple, list)):
+        parts = list(value)
+    elif callable(value) and type(value).__module__ != "torch._ops" and hasattr(value, "__dict__"):
+        parts = list(vars(value).items())
+    else:
         return repr(value)
+    kind = value if isinstance(value, types.FunctionType) else type(value)
+    return repr((_source(kind), [_text(part, inside) for part in parts]))
+
+
+def _content(cell: types.CellType) -> Any:
     try:
-        return inspect.getsource(value)
+        return cell.cell_contents
+    except ValueError:  # not yet filled
+        return None
+
+
+def _source(value: Any) -> str:
+    """Of a function or class."""
+    try:
+        return f"{inspect.getsource(value)} in {_digest(inspect.getsourcefile(value) or '')}"
     except (OSError, TypeError):
         code = getattr(value, "__code__", None)
-        return repr((code.co_code, code.co_consts, code.co_names)) if code else repr(type(value))
+        return repr((code.co_code, code.co_consts, code.co_names)) if code else repr(value)
 
 
 def _rank_folder(global_rank: int | None, tp_rank: int | None, pp_rank: int | None) -> str:

@@ -217,12 +217,14 @@ def test_sources_that_are_no_paths(text: str) -> None:
 
 
 LOADS = """
-import sys, torch
+import npugraph, sys, torch
 torch.set_grad_enabled(False)
 with open(sys.argv[1], "rb") as file:
     loaded = torch.compiler.load_compiled_function(file)
 loaded.disable_guard_check()
-print(loaded(torch.arange(6.0).view(2, 3)).tolist())
+with npugraph.task_log() as log:
+    result = loaded(torch.arange(6.0).view(2, 3)).tolist()
+print(result, {record.mode for record in log})
 """
 
 
@@ -231,14 +233,16 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_aot_compile(tmp_path) -> None:
-    compiled = compile_ex(doubled).aot_compile(((torch.ones(2, 3),), {}))
+    """Options of running go with the function."""
+    options = {"force_eager": True, "use_graph_pool": (0, 7), "_vllm_aclnn_static_kernel_sym_range": [5]}
+    compiled = compile_ex(doubled, options=options).aot_compile(((torch.ones(2, 3),), {}))
     assert_same(compiled(torch.ones(2, 3)), torch.full((2, 3), 3.0))
     compiled.save_compiled_function(str(tmp_path / "function"))
     done = subprocess.run(
         [sys.executable, "-c", LOADS, str(tmp_path / "function")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[[1.0, 3.0, 5.0], [7.0, 9.0, 11.0]]"
+    assert done.stdout.strip() == "[[1.0, 3.0, 5.0], [7.0, 9.0, 11.0]] {'eager'}"
 
 
 class Affine(torch.nn.Module):

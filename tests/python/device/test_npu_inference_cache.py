@@ -10,6 +10,26 @@ from torch._dynamo.utils import counters
 
 import npugraph
 import npugraph_ex
+from npugraph.fx import pieces
+
+_errors: list[str] = []
+
+
+@torch.library.custom_op("test_npu_inference_cache::wait", mutates_args=())
+def wait(x: torch.Tensor) -> torch.Tensor:
+    try:
+        torch.npu.synchronize()
+    except RuntimeError as error:
+        _errors.append(str(error))
+    return x + 1
+
+
+wait.register_fake(torch.empty_like)
+
+
+class Waiting(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.test_npu_inference_cache.wait(x) * 2
 
 
 class Model(torch.nn.Module):
@@ -42,3 +62,27 @@ def test_npu_and_cpu_tensors_have_graphs_of_their_own(tmp_path) -> None:
         torch.testing.assert_close(ours, eagers)
     assert counters["npugraph_ex"]["compiles"] == 0
     assert counters["npugraph_ex"]["inference_cache_hits"] == 1
+
+
+@pytest.mark.feature("1.09", "5.01")
+@torch.no_grad()
+def test_a_capture_of_a_graph_from_a_file_refuses_to_wait(tmp_path, monkeypatch) -> None:
+    # Graphs with operators of others are in no cache, since they run in pieces where a graph of npu is captured.
+    monkeypatch.setattr(pieces, "_OF_TORCH", (*pieces._OF_TORCH, "test_npu_inference_cache"))
+    model, x = Waiting(), torch.ones(4, device="npu")
+    options = {"capture_error_mode": "thread_local"}
+    first = npugraph_ex.inference.cache_compile(model.forward, cache_dir=tmp_path, options=options)
+    first(x)
+    (artifact,) = npugraph.artifacts()
+    artifact.save(tmp_path / "program")
+    npugraph.reset()
+    cached = npugraph_ex.inference.cache_compile(model.forward, cache_dir=tmp_path, options=options)
+    loaded = npugraph.load(tmp_path / "program", model, options=options)
+    for run in (cached, lambda x: loaded(x)[0]):
+        _errors.clear()
+        assert run(x).tolist() == run(x).tolist() == [4] * 4
+        (error,) = _errors
+        assert 'capture_error_mode="thread_local"' in error
+    assert counters["npugraph_ex"]["compiles"] == 0
+    npugraph.load(tmp_path / "program", model)(x)
+    assert len(_errors) == 1
