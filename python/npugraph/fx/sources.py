@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,6 +37,7 @@ def model_among(paths: Iterable[Path]) -> str | None:
     return modules.pop() if len(modules) == 1 else None
 
 
+@functools.lru_cache(maxsize=8192)
 def parse(source: str) -> Path:
     """The path that ``source`` says. ``ValueError`` for a source of another kind (a call, a global variable)."""
     try:
@@ -84,7 +86,7 @@ def _query(node: ast.expr) -> tuple[ast.expr, str, int] | None:
 
 
 def _key(node: ast.expr) -> str | int:
-    value = ast.literal_eval(node)
+    value = node.value if isinstance(node, ast.Constant) else ast.literal_eval(node)
     if not isinstance(value, (str, int)):
         raise ValueError
     return value

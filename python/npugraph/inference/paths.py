@@ -51,7 +51,10 @@ class Tree:
             return
         node = self.roots.setdefault(steps[0], _Node())
         for step in steps[1:]:
-            node = node.children.setdefault(step, _Node())
+            child = node.children.get(step)
+            if child is None:
+                child = node.children[step] = _Node()
+            node = child
         node.predicates.append(test)
 
     def holds(self, arguments: Mapping[str, Any], variables: Mapping[str, Any], seen: Seen | None = None) -> bool:

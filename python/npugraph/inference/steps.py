@@ -26,9 +26,15 @@ def steps_of(source: str) -> tuple[Step, ...] | None:
         if found is None:
             return None
         name, key = found.groups()
-        steps.append((True, name) if name else (False, ast.literal_eval(key)))
+        steps.append((True, name) if name else (False, _key(key)))
         at = found.end()
     return tuple(steps) if source[:1] in ("L", "G") and at > 1 else None
+
+
+def _key(text: str) -> str | int:
+    if "\\" in text:
+        return ast.literal_eval(text)
+    return text[1:-1] if text[0] == "'" else int(text)
 
 
 def value_of(source: str, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:

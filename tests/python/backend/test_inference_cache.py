@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import stat
 import sys
 import warnings
@@ -489,12 +490,27 @@ def test_a_file_of_another_user_is_not_used(written, tmp_path, monkeypatch) -> N
         patched.setattr(os, "geteuid", lambda: user + 1)
         with pytest.raises(cache_file.Unusable, match=f"it belongs to user {user}, and this process runs as"):
             cache_file.read(path)
+        with pytest.warns(UserWarning, match=f"the cache {path} is not used: it belongs to user {user}, and"):
+            later(Model(), tmp_path)(x)
+    assert counters["npugraph_ex"]["compiles"] == 1
     path.chmod(0o620)
     assert_made_anew(path, x, tmp_path, "other users may write to it")
     link = path.with_name("link")
     link.symlink_to(path)
     with pytest.raises(cache_file.Unusable, match="it is a symbolic link"):
         cache_file.read(link)
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.abort, ()
+
+
+@pytest.mark.feature("5.05", "12b.11")
+def test_a_pickle_is_made_anew(written, tmp_path) -> None:
+    path, x = written
+    path.write_bytes(pickle.dumps(Hostile()) + bytes(100))
+    assert_made_anew(path, x, tmp_path, "it is no cache of npugraph")
 
 
 @pytest.mark.feature("5.05", "12b.11")
