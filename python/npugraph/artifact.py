@@ -37,6 +37,7 @@ class Artifact:
 
     asleep = False  # its model is gone
     is_kept = False  # by somebody who asks after the model is gone
+    needs_python = False  # around its Program, at each call
 
     def __init__(
         self,

@@ -361,6 +361,7 @@ class _Compile:
             from npugraph.deadlock.capture import checked as checked_for_deadlocks
 
             run = checked_for_deadlocks(run, artifact)
+        artifact.needs_python = imported.objects is not None or not isinstance(run, _C.Callable)
         if imported.objects is None:
             return run
         boxed = _with_objects(run, imported)

@@ -61,7 +61,8 @@ def capture(
     made = [artifact for artifact in artifacts() if artifact not in before]
     for artifact in made:
         _refuse_random_operators(method, artifact)
-    if not isinstance(compiled, _C.Callable) and (len(made) != 1 or not _is_plain(context.fw_metadata)):
+    is_plain = isinstance(compiled, _C.Callable) or (len(made) == 1 and _is_plain(context.fw_metadata))
+    if not is_plain or made[0].needs_python:
         raise NotCacheable("its graph needs Python at each call, or returns views of its inputs")
     return _record(method, arguments, output, graph, outputs, made[0])
 
