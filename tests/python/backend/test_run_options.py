@@ -257,6 +257,17 @@ def test_options_of_running_act_on_graphs_from_files(effect, make, files, tmp_pa
     assert counters["npugraph_ex"]["compiles"] == 0
 
 
+@pytest.mark.feature("3.13", "12b.6")
+def test_graphs_from_files_have_labels_and_counters(files) -> None:
+    run, graphs = loaded(Model(), {}, files, files.cache), f"captured_{npugraph.load(files.program).name}"
+    before = counters["npugraph_ex"][graphs]
+    with torch.profiler.profile() as profile:
+        run(rows(5))
+        run(rows(6))
+    assert "npu_fx_compiler inference" in {event.name for event in profile.events()}
+    assert counters["npugraph_ex"][graphs] - before == 2
+
+
 def test_where_code_of_static_kernels_is_kept() -> None:
     for off in (False, True):
         options = run_options(parse({"disable_static_kernel_compile_cache": off}))
