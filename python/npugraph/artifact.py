@@ -99,10 +99,11 @@ class Artifact:
 
     @property
     def tasks(self) -> list[Any]:
-        """Tasks in program order: name, kind, stream, origin (FX node), source (user's line), reason (why it is not
-        generated code), bytes_read, bytes_written and bytes_copied, those written that were only moved (of the latest
-        Instance), nanoseconds and begin_nanoseconds, since the first task began (of the second run of an Instance, 0
-        before), saved_bytes (that fusion neither stores nor loads; symbolic sizes count as 1)."""
+        """Tasks in program order: name, kind, stream, waits (tasks of other streams that it waits for), limits (pairs
+        of "cube_core_num" or "vector_core_num" and a number of workers), origin (FX node), source (user's line), reason
+        (why it is not generated code), bytes_read, bytes_written and bytes_copied, those written that were only moved
+        (of the latest Instance), nanoseconds and begin_nanoseconds, since the first task began (of the second run of an
+        Instance, 0 before), saved_bytes (that fusion neither stores nor loads; symbolic sizes count as 1)."""
         return self._core.tasks()
 
     @property

@@ -130,6 +130,8 @@ std::vector<TaskInfo> Artifact::tasks() const {
     infos.push_back({.name = task.name,
                      .kind = std::string(program::name_of(task.kind)),
                      .stream = task.stream,
+                     .waits = task.waits,
+                     .limits = runtime::by_name(task.limits),
                      .origin = task.origin,
                      .source = task.source,
                      .reason = task.reason,

@@ -12,6 +12,7 @@
 
 #include "compiler/pipeline.h"
 #include "compiler/runnable.h"
+#include "runtime/ledger.h"
 
 namespace npugraph::compiler {
 
@@ -28,6 +29,8 @@ struct TaskInfo {
   std::string name;
   std::string kind;  // name_of(program::TaskKind)
   int32_t stream = 0;
+  std::vector<int32_t> waits;   // tasks of other streams that it waits for
+  runtime::NamedLimits limits;  // of its workers
   std::string origin;
   std::string source;
   std::string reason;

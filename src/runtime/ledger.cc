@@ -16,6 +16,13 @@ std::atomic<bool>& poison_switch() {
 
 }  // namespace
 
+NamedLimits by_name(const CoreLimits& limits) {
+  NamedLimits named;
+  if (limits.cube > 0) named.emplace_back("cube_core_num", limits.cube);
+  if (limits.vector > 0) named.emplace_back("vector_core_num", limits.vector);
+  return named;
+}
+
 TaskLog& TaskLog::instance() {
   static auto* log = new TaskLog;  // leaked on purpose: threads may log during static destruction
   return *log;

@@ -12,9 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/core_limits.h"
+
 namespace npugraph::runtime {
 
 enum class RunMode : uint8_t { kEager, kCapture, kReplay };
+
+// Core limits that are set, under the names of torch.npu's stream limits.
+using NamedLimits = std::vector<std::pair<std::string, int64_t>>;
+NamedLimits by_name(const CoreLimits& limits);
 
 // One launch of a task, also of one that failed.
 struct TaskRecord {
@@ -30,9 +36,9 @@ struct TaskRecord {
   std::vector<int32_t> workers;      // ids of the threads that took part; 0 is the caller
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  std::vector<std::pair<std::string, int64_t>> limits;  // core limits in force
-  std::vector<std::string> scopes;                      // reserved, empty
-  std::vector<int32_t> waits;                           // tasks of other streams whose events it waited for
+  NamedLimits limits;               // in force
+  std::vector<std::string> scopes;  // reserved, empty
+  std::vector<int32_t> waits;       // tasks of other streams whose events it waited for
 };
 
 class TaskLog {

@@ -125,9 +125,7 @@ void Observer::log(int32_t t, int64_t end_ns) const {
   record.stream = task.stream;
   record.stream_id = stream_id(task);
   record.workers = WorkerPool::instance().workers_since(regions_);
-  const CoreLimits limits = limits_of(task, instance_.limits);
-  if (limits.cube > 0) record.limits.emplace_back("cube_core_num", limits.cube);
-  if (limits.vector > 0) record.limits.emplace_back("vector_core_num", limits.vector);
+  record.limits = by_name(limits_of(task, instance_.limits));
   record.waits = task.waits;
   record.begin_ns = begin_ns_;
   record.end_ns = end_ns;

@@ -229,6 +229,8 @@ void init_artifact(py::module_& module) {
       .def_readonly("name", &compiler::TaskInfo::name)
       .def_readonly("kind", &compiler::TaskInfo::kind)
       .def_readonly("stream", &compiler::TaskInfo::stream)
+      .def_readonly("waits", &compiler::TaskInfo::waits)
+      .def_readonly("limits", &compiler::TaskInfo::limits)
       .def_readonly("origin", &compiler::TaskInfo::origin)
       .def_readonly("source", &compiler::TaskInfo::source)
       .def_readonly("reason", &compiler::TaskInfo::reason)

@@ -140,3 +140,5 @@ def test_every_stage_shows_lanes_and_compiles_to_the_same() -> None:
         again = torch.compile(artifact.to_fx(), backend="npugraph_ex", fullgraph=True)
         torch.testing.assert_close(again(*args), (want,))
         assert log_of(again, *args) == log_of(run, *args)
+        told = [(i, task.stream, task.waits, dict(task.limits)) for i, task in enumerate(artifact.tasks)]
+        assert told == log_of(run, *args)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import npugraph
+import npugraph_ex
 from npugraph.report.page import page
 from tests.python.report.browser import look
 
@@ -155,6 +156,50 @@ def test_rows_of_the_graph_are_followed_and_long_tables_unfold(tmp_path) -> None
     assert (here, rest, some, all_) == (2, 0, 24, len(artifact.tasks))
     assert wires == 1
     assert tip.startswith(f"task 0: {artifact.tasks[0].name} ({artifact.tasks[0].kind}, stream 0)")
+
+
+def two_streams(x, w):
+    marks = torch.ops.npugraph_ex
+    start = x.cumsum(0)
+    marks.tagged_stream_wait_stream("side", "main")
+    marks.scope_enter(["_user_stream_label"], ["side"])
+    with npugraph_ex.scope.limit_core_num(1, 2):
+        y = start @ w
+    marks.tagged_event_record("done")
+    marks.scope_exit()
+    z = start.sort(0).values
+    marks.tagged_event_wait("done")
+    return y + z
+
+
+def test_arrows_lead_to_tasks_that_wait_for_another_stream(tmp_path) -> None:
+    with torch.no_grad():
+        artifact = compiled(two_streams, torch.randn(64, 64), torch.randn(64, 64))
+    question = """
+      const bars = [...document.querySelectorAll("#streams .task")];
+      const bar = (task) => bars.find((item) => item.dataset.task === task);
+      const near = (point, x, item) => Math.abs(point.x - x) < 1.5 && Math.abs(point.y - middle(item)) < 2;
+      const middle = (item) => item.y.baseVal.value + item.height.baseVal.value / 2;
+      const right = (item) => item.x.baseVal.value + item.width.baseVal.value;
+      const arrows = [...document.querySelectorAll("#streams path.wait")].map((arrow) => {
+        const [from, to] = [bar(arrow.dataset.from), bar(arrow.dataset.to)];
+        const [first, last] = [arrow.getPointAtLength(0), arrow.getPointAtLength(arrow.getTotalLength() - 7.3)];
+        const box = arrow.getBoundingClientRect();
+        const seen = box.width > 0 && box.height > 20 && getComputedStyle(arrow).stroke !== "none";
+        arrow.dispatchEvent(new PointerEvent("pointermove", { clientX: 400, clientY: 300 }));
+        return [arrow.dataset.from, arrow.dataset.to, seen, near(first, right(from), from),
+          near(last, to.x.baseVal.value, to), document.getElementById("tip").textContent];
+      });
+      const limited = bars.find((item) => tasks[item.dataset.task].limits.length);
+      limited.dispatchEvent(new PointerEvent("pointermove", { clientX: 400, clientY: 300 }));
+      return [arrows, document.getElementById("tip").textContent];
+    """
+    arrows, tip = drawn(artifact, tmp_path, question)
+    waits = [(other, index) for index, task in enumerate(artifact.tasks) for other in task.waits]
+    assert len(waits) == 2 and {artifact.tasks[other].stream for other, _ in waits} == {0, 1}
+    tips = [f"task {index} waits for task {other}" for other, index in waits]
+    assert arrows == [[str(a), str(b), True, True, True, text] for (a, b), text in zip(waits, tips, strict=True)]
+    assert "\ncube_core_num 1\nvector_core_num 2\n" in tip and f"waits for task {waits[0][0]}\n" in tip
 
 
 def test_patterns_that_matched_and_that_nearly_did(rule, tmp_path) -> None:

@@ -50,6 +50,8 @@ function taskTip(index) {
   return [
     `task ${index}: ${task.name} (${task.kind}, stream ${task.stream})`,
     task.nanoseconds ? `${timeText(task.nanoseconds)}, ${percent(task.nanoseconds, totalTime)} of the time` : "",
+    task.waits.length ? `waits for task ${task.waits.join(", ")}` : "",
+    ...task.limits.map(([core, workers]) => `${core} ${workers}`),
     `reads ${bytesText(task.bytes_read)}, writes ${bytesText(task.bytes_written)}`,
     task.origin && `stands for ${task.origin}`,
     task.source,

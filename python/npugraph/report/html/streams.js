@@ -1,4 +1,4 @@
-// Streams over time: a row for each stream, and for what overlaps within one.
+// Streams over time: a row for each stream, and arrows from tasks to those of other streams that wait for them.
 {
   const box = view("streams");
   const timed = totalTime > 0;
@@ -30,10 +30,23 @@
     for (const span of own) {
       const bar = shape("rect", {
         x: at(span.begin), y: row * rowHeight + 4, width: Math.max(at(span.end) - at(span.begin) - 0.5, 0.7), height: rowHeight - 10,
-        rx: 2, fill: color(span.kind), class: "mark task",
+        rx: 2, fill: color(span.kind), class: "mark task", "data-task": span.index,
       });
       picture.append(tipped(bar, () => taskTip(span.index)));
     }
   });
+  const middle = (span) => streams.indexOf(span.stream) * rowHeight + rowHeight / 2 - 1;
+  for (const span of spans) {
+    for (const other of tasks[span.index].waits) {
+      const from = spans[other];
+      const [x, y, toX, toY] = [at(from.end), middle(from), at(span.begin), middle(span)];
+      const bend = Math.max((toX - x) / 2, 12);
+      const arrow = shape("path", {
+        d: `M${x},${y}C${x + bend},${y} ${toX - bend},${toY} ${toX},${toY}m-6,-4l6,4l-6,4`, class: "wire wait",
+        "data-from": other, "data-to": span.index,
+      });
+      picture.append(tipped(arrow, `task ${span.index} waits for task ${other}`));
+    }
+  }
   box.append(picture, legend([...new Set(tasks.map((task) => task.kind))]));
 }
