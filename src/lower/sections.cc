@@ -12,7 +12,11 @@ namespace {
 
 using program::kNone;
 
-constexpr ir::Traits kNoticed = ir::Trait::kRandom | ir::Trait::kSideEffect | ir::Trait::kOpaque;
+// Whether others can notice when it runs. An event of the program belongs to one stream, and says nothing about others.
+bool is_noticed(const ir::Op& op) {
+  constexpr ir::Traits kNoticed = ir::Trait::kRandom | ir::Trait::kSideEffect | ir::Trait::kOpaque;
+  return (op.traits & kNoticed) != 0 && op.name != "npugraph_ex.record_program_event";
+}
 
 // The last tasks of sections, as far as the walk over the tasks has come.
 class Ends {
@@ -71,7 +75,7 @@ void resolve_sections(program::Program& program, const ir::Graph& graph, std::sp
     if (is_scope_mark(task)) continue;  // it will go
     if (!ends.has_begun(section)) task.waits = ends.waits(section);
     ends.add(section, t);
-    if (nodes[t] != ir::kNone && (graph.node(nodes[t]).op->traits & kNoticed) != 0) {
+    if (nodes[t] != ir::kNone && is_noticed(*graph.node(nodes[t]).op)) {
       if (last_noticed != kNone) task.waits.push_back(last_noticed);
       last_noticed = t;
     }

@@ -16,6 +16,7 @@ from torch import fx
 from torch.fx.passes.split_module import split_module
 
 from npugraph import _C
+from npugraph.fx.stream_marks import records_for_program
 
 # Names of other operators to be called so: those whose calls in a captured graph are issued again with other arguments.
 issued_again: set[str] = set()
@@ -41,6 +42,8 @@ Compile = Callable[[fx.GraphModule, str], Callable[..., Any] | None]
 def is_apart(node: fx.Node) -> bool:
     """Whether a node calls an operator that stands between pieces."""
     target = node.target
+    if records_for_program(node):
+        return True
     if not isinstance(target, torch._ops.OpOverload) or not _is_on_npu(node):
         return False
     return target.namespace not in _OF_TORCH or target.name() in issued_again

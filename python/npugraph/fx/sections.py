@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from npugraph.fx.scopes import ScopeError, problem
-from npugraph.fx.stream_marks import LABEL, LIMITS, MAIN, has_marks, is_mark, marks
+from npugraph.fx.stream_marks import LABEL, LIMITS, MAIN, has_marks, is_mark, marks, records_for_program
 
 
 @dataclasses.dataclass
@@ -81,7 +81,8 @@ class _Sections:
                 self._read(node)
             elif node.op == "call_function" and node not in epilogues:
                 self._place(node)
-        if len(self.lanes) == 1 and all(section.limits == (0, 0) for section in self.sections):
+        is_plain = len(self.lanes) == 1 and all(section.limits == (0, 0) for section in self.sections)
+        if is_plain and not any(map(records_for_program, self.graph.nodes)):
             return None
         self._join(epilogues)
         return Lanes(self.sections, [self.attributes.get(label, {LABEL: label}) for label in self.lanes])
@@ -89,10 +90,11 @@ class _Sections:
     def _place(self, node: fx.Node) -> None:
         lane = self._lane(self._current(LABEL) or MAIN)
         limits = (int(self._current(LIMITS[0]) or 0), int(self._current(LIMITS[1]) or 0))
-        if not lane.is_open or self.sections[lane.section].limits != limits:
+        is_point = records_for_program(node)  # nothing moves from one side of it to the other
+        if is_point or not lane.is_open or self.sections[lane.section].limits != limits:
             self._open(lane, limits)
         node.meta["section"] = lane.section
-        if node in self.awaited:
+        if is_point or node in self.awaited:
             self.tokens[node] = lane.position()
             lane.is_open = False
 

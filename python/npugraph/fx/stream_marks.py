@@ -28,16 +28,18 @@ _NAMES = (
     "record_tagged_on_stream",
     "record_tagged_on_stream_",
 )
+_LAUNCH = "record_program_event"  # a mark that has a task
 
 
 @functools.cache
 def marks() -> dict[Any, str]:
     """Every such operator and its name. None of them is dead code where nobody uses a result."""
-    found = {getattr(torch.ops.npugraph_ex, name).default: name for name in _NAMES}
+    found = {getattr(torch.ops.npugraph_ex, name).default: name for name in (*_NAMES, _LAUNCH)}
     for mark in found:
         fx.node.has_side_effect(mark)
     # Fake tensors take an operator without operands for one that makes tensors of a device.
     torch.library.register_fake("npugraph_ex::record", lambda: torch.empty(0))
+    torch.library.register_fake(f"npugraph_ex::{_LAUNCH}", lambda event, stream: None)
     return found
 
 
@@ -46,4 +48,10 @@ def has_marks(graph: fx.Graph) -> bool:
 
 
 def is_mark(node: fx.Node) -> bool:
-    return node.op == "call_function" and node.target in marks()
+    """Whether a node is nothing but a mark."""
+    return node.op == "call_function" and marks().get(node.target, _LAUNCH) != _LAUNCH
+
+
+def records_for_program(node: fx.Node) -> bool:
+    """Whether a node records an event that the program around the graph sees."""
+    return node.op == "call_function" and marks().get(node.target) == _LAUNCH

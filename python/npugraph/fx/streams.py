@@ -7,7 +7,7 @@
                                         tagged_stream_wait_stream("main", "stream_1")
 
 Dynamo names streams and events by their numbers in a table and puts the stream of each call of a ``with`` into its
-metadata. An event that was there before the graph is recorded for the program to see, too.
+metadata. An event that was there before the graph is recorded for the program to see, too (``record_program_event``).
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class _Rewriter:
         output = next(iter(self.graph.find_nodes(op="output")))
         if self.base is not None:
             raise StreamNotRestored(_open_stream(self._label(self.base)), first_useful_frame=inspect.currentframe())
-        self._enter(None, output)
+        with self.graph.inserting_before(output):
+            self._enter(None)
         for node in self.graph.find_nodes(op="call_function", target=objects.get_external_object_by_index):
             if not node.users:
                 self.graph.erase_node(node)
@@ -97,12 +98,12 @@ class _Rewriter:
         read = _READERS.get(node.target)
         if read is not None:
             with self.graph.inserting_before(node):
-                keep = read(self, *node.args)
-            if keep is None:
-                self.graph.erase_node(node)
+                read(self, *node.args)
+            self.graph.erase_node(node)
             return
         custom = node.meta.get("custom") or {}
-        self._enter(custom.get("stream", self.base), node)
+        with self.graph.inserting_before(node):
+            self._enter(custom.get("stream", self.base))
         # Else AOTAutograd would order streams of gradients itself, which are not streams here.
         node.meta["custom"] = {key: value for key, value in custom.items() if key != "stream"}
 
@@ -113,31 +114,32 @@ class _Rewriter:
             self.numbers.append(index)
         return self.labels[identity]
 
-    def _enter(self, index: int | None, before: fx.Node) -> None:
+    def _enter(self, index: int | None) -> None:
         """Makes ``index`` the stream of what follows; None is that on which the graph is called."""
         label = MAIN if index is None else self._label(index)
         if label == (MAIN if self.entered is None else self._label(self.entered)):
             return
-        with self.graph.inserting_before(before):
-            if self.entered is not None:
-                self._add("scope_exit")
-            if label != MAIN:
-                stream = objects.get_external_object_by_index(index)
-                values = [label, str(stream.stream_id), str(stream.device_index), str(stream.device_type)]
-                keys = [LABEL, "_user_stream_id", "_user_stream_device_index", "_user_stream_device_type"]
-                self._add("scope_enter", keys, values)
+        if self.entered is not None:
+            self._add("scope_exit")
+        if label != MAIN:
+            stream = objects.get_external_object_by_index(index)
+            values = [label, str(stream.stream_id), str(stream.device_index), str(stream.device_type)]
+            keys = [LABEL, "_user_stream_id", "_user_stream_device_index", "_user_stream_device_type"]
+            self._add("scope_enter", keys, values)
         self.entered = None if label == MAIN else index
 
     def _add(self, name: str, *args: Any) -> fx.Node:
         return self.graph.call_function(getattr(torch.ops.npugraph_ex, name).default, args)
 
-    def _record_event(self, event: int, stream: int) -> bool | None:
-        outside = _is_from_outside(event)
-        self._add("tagged_event_record_on_stream", f"event_{event}", self._label(stream), not outside)
-        return outside or None
+    def _record_event(self, event: int, stream: int) -> None:
+        outside = _is_from_outside(event) or _keeps_time(event)
+        if outside:
+            self._enter(stream)
+            self._add("record_program_event", event, stream)
+        self._add("tagged_event_record_on_stream", _tag(event), self._label(stream), not outside)
 
     def _wait_event(self, event: int, stream: int) -> None:
-        self._add("tagged_event_wait_on_stream", f"event_{event}", self._label(stream))
+        self._add("tagged_event_wait_on_stream", _tag(event), self._label(stream))
 
     def _wait_stream(self, stream: int, other: int) -> None:
         self._add("tagged_stream_wait_stream", self._label(stream), self._label(other))
@@ -146,7 +148,7 @@ class _Rewriter:
 
     def _synchronize_event(self, event: int) -> None:
         for label in self.labels.values():
-            self._add("tagged_event_wait_on_stream", f"event_{event}", label)
+            self._add("tagged_event_wait_on_stream", _tag(event), label)
 
     def _synchronize_stream(self, stream: int) -> None:
         for label in self.labels.values():
@@ -223,9 +225,27 @@ def _object(index: int) -> Any:
     return objects.get_external_object_by_index(index)
 
 
+def _tag(event: int) -> str:
+    """The same for an event that the program gave twice."""
+    found = objects.get_external_object_by_index(event)
+    numbers = objects.index_to_external_object_weakref
+    return f"event_{min(i for i in numbers if numbers[i]() is found)}"
+
+
 def _is_from_outside(index: int) -> bool:
     """Whether Dynamo found the stream or event where its source says, rather than made it for the graph."""
     return "source" in objects.index_to_bytecode_constructor[index].__code__.co_freevars
+
+
+def _keeps_time(event: int) -> bool:
+    """Of an event that the graph makes: whether the program may ask it for its time."""
+    example = objects.get_external_object_by_index(event)
+    example.record(_object(objects.CURRENT_STREAM_INDEX))
+    try:
+        example.elapsed_time(example)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _open_stream(label: str) -> str:

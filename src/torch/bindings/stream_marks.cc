@@ -1,13 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators npugraph_ex::*, which stand in graphs where streams, events and core limits begin and end. They compute nothing:
-// python/npugraph/fx/sections.py reads them, and eager work is done when its call returns anyway.
+// python/npugraph/fx/sections.py reads them, and eager work is done when its call returns anyway. One of them has a task: that
+// which records an event for the program around the graph to see.
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/extension.h>
 #include <torch/library.h>
 
 namespace {
+
+namespace py = pybind11;
+
+// What Dynamo keeps under a number for the call that runs; None where it keeps nothing, as for a dump that runs by itself.
+py::object object_of_call(int64_t number) {
+  const py::dict table =
+      py::module_::import("torch._dynamo.graph_bytecode_inputs").attr("index_to_external_object_weakref");
+  const py::int_ key(number);
+  return table.contains(key) ? table[key]() : py::none();
+}
+
+void record_program_event(int64_t event, int64_t stream) {
+  const py::gil_scoped_acquire gil;
+  try {
+    const py::object recorded = object_of_call(event);
+    if (py::hasattr(recorded, "record")) recorded.attr("record")(object_of_call(stream));
+  } catch (py::error_already_set& error) {
+    error.restore();
+    throw python_error();
+  }
+}
 
 void scope_enter(const std::vector<std::string>& keys, const std::vector<std::string>& values, bool /*need_execute*/) {
   TORCH_CHECK_VALUE(keys.size() == values.size(), "npugraph_ex.scope_enter: ", keys.size(), " keys and ", values.size(),
@@ -44,6 +67,8 @@ TORCH_LIBRARY(npugraph_ex, library) {
   define("tagged_event_record_on_stream(str tag, str stream, bool created_inside=True) -> ()",
          TORCH_FN(record_event_on));
   define("tagged_event_wait_on_stream(str tag, str stream) -> ()", TORCH_FN(wait_names));
+  // Records an event of the program on a stream, both by the numbers that Dynamo gave them.
+  define("record_program_event(int event, int stream) -> ()", TORCH_FN(record_program_event));
   // Later work of `stream` waits for what is now in `other`.
   define("tagged_stream_wait_stream(str stream, str other) -> ()", TORCH_FN(wait_names));
   // The memory of `input` is used by another stream: events say when.

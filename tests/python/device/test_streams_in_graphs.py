@@ -197,7 +197,119 @@ def test_events_of_the_graph_and_of_the_program() -> None:
         times.append(EVENT.recorded_time())
     assert times == sorted(set(times))
     assert {record.stream for record in log_of(run)} == {0, 1}
-    assert all(record.kind != "python" for record in log_of(compiled(with_events)))
+    assert not npugraph.artifacts()[-1].partitions
+    assert all("record" not in record.name for record in log_of(compiled(with_events)))
+
+
+def with_given_events(
+    x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, begin: npu.Event, side: npu.Event, end: npu.Event
+) -> torch.Tensor:
+    y = z = x
+    begin.record()
+    with npu.stream(OUTER):
+        y = (y @ a).tanh()
+        side.record()
+        y = y @ a
+    z = z @ b
+    side.wait()
+    end.record()
+    npu.current_stream().wait_stream(OUTER)
+    return y + z
+
+
+@pytest.mark.feature("2.16", "4.01")
+def test_events_that_are_given_mark_their_points() -> None:
+    torch._dynamo.reset()
+    run = torch.compile(with_given_events, backend="npugraph_ex", fullgraph=True)
+    args = inputs()
+    for _ in range(5):
+        events = [npu.Event(enable_timing=True) for _ in range(3)]
+        with torch.no_grad(), npugraph.task_log() as log:
+            result = run(*args, *events)
+        torch.testing.assert_close(result, with_given_events(*args, *[npu.Event() for _ in range(3)]))
+        begin, side, end = (event.recorded_time() for event in events)
+        assert begin < end and side < end
+        assert events[0].elapsed_time(events[2]) == pytest.approx((end - begin) / 1e6)
+        lanes = [sorted((r for r in log if r.stream == stream), key=lambda r: r.task) for stream in (0, 1)]
+        points = [[record for record in lane if "record" in record.name] for lane in lanes]
+        for time, point in zip((begin, end, side), (*points[0], *points[1]), strict=True):
+            assert point.begin_ns <= time <= point.end_ns
+        assert lanes[0][0] is points[0][0] and lanes[1][-1] is not points[1][0]
+        assert list(points[0][1].waits) == [points[1][0].task]  # what stands behind side.wait()
+    (artifact,) = npugraph.artifacts()
+    assert len(artifact.instances) == 1 and not artifact.partitions
+    assert {task.kind for task in artifact.tasks if "record" in task.name} == {"aten"}
+    with pytest.raises(ValueError, match=r"'npugraph_ex\.record_program_event' records an event of this process"):
+        artifact.save("events.npug")
+
+
+@pytest.mark.feature("2.16")
+def test_events_that_are_returned_keep_time() -> None:
+    def function(x: torch.Tensor, a: torch.Tensor) -> tuple[torch.Tensor, npu.Event, npu.Event]:
+        begin, end = npu.Event(enable_timing=True), npu.Event(enable_timing=True)
+        begin.record()
+        x = x @ a
+        end.record()
+        return x, begin, end
+
+    torch._dynamo.reset()
+    run = torch.compile(function, backend="npugraph_ex")
+    x, a, _ = inputs()
+    with torch.no_grad():
+        results = [run(x, a) for _ in range(3)]
+    assert all(begin.elapsed_time(end) > 0 for _, begin, end in results)
+    assert results[0][2].elapsed_time(results[1][1]) > 0 and results[1][2].elapsed_time(results[2][1]) > 0
+    for product, _, _ in results:
+        torch.testing.assert_close(product, x @ a)
+
+
+@pytest.mark.feature("2.16")
+def test_events_outside_of_what_is_recorded() -> None:
+    """Through AOTAutograd, which has to see graphs whose results lie in inputs."""
+
+    def function(x: torch.Tensor, a: torch.Tensor, event: npu.Event) -> tuple[torch.Tensor, torch.Tensor]:
+        event.wait()
+        with npu.stream(OUTER):
+            y = x @ a
+            event.record()
+        event.wait()
+        return y + 1, x.t()
+
+    torch._dynamo.reset()
+    run = torch.compile(function, backend="npugraph_ex", fullgraph=True)
+    x, a, _ = inputs()
+    event = npu.Event(enable_timing=True)
+    times = []
+    for _ in range(3):
+        event.record()
+        times.append(event.recorded_time())
+        with torch.no_grad():
+            torch.testing.assert_close(run(x, a, event), (x @ a + 1, x.t()))
+        times.append(event.recorded_time())
+    assert times == sorted(set(times))
+    (artifact,) = npugraph.artifacts()
+    assert not artifact.partitions and {task.stream for task in artifact.tasks} == {0, 1}
+
+
+@pytest.mark.feature("2.16")
+def test_a_captured_graph_does_not_look_for_events_of_a_call() -> None:
+    def function(x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        y = x @ a
+        EVENT.record()
+        return y.tanh()
+
+    torch._dynamo.reset()
+    run = torch.compile(function, backend="npugraph_ex", fullgraph=True)
+    x, a, b = inputs()
+    with torch.no_grad():
+        run(x, a)
+        graph = npu.NPUGraph()
+        with npu.graph(graph):
+            result = run(x, a)
+        torch.compile(with_events, backend="npugraph_ex", fullgraph=True)(x, a, b)  # its objects are others
+        x.copy_(b)
+        graph.replay()
+        torch.testing.assert_close(result, (b @ a).tanh())
 
 
 @pytest.mark.feature("2.21", "4.04")
