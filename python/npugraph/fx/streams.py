@@ -243,7 +243,7 @@ def _keeps_time(event: int) -> bool:
     example.record(_object(objects.CURRENT_STREAM_INDEX))
     try:
         example.elapsed_time(example)
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         return False
     return True
 
