@@ -37,6 +37,7 @@ from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
 from npugraph.fx.scopes import ScopeError, check_scopes, strict_scopes
 from npugraph.fx.sections import Lanes, mark_sections
+from npugraph.fx.stream_marks import drop_marks, has_marks, marks
 from npugraph.fx.streams import are_different, has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
@@ -195,13 +196,14 @@ def _compile_marked(
         logger.debug("%s goes through AOTAutograd: %s", compile_.name, reason)
     else:
         return compile_.recorded(recorded)
+    marks()  # keeps them from being dead
     compiled = aot_autograd(
         fw_compiler=compile_.forward,
         bw_compiler=compile_.backward,
         inference_compiler=compile_.inference,
         decompositions=dict(decompositions),
         keep_inference_input_mutations=True,
-        **({"partition_fn": compile_.partition} if has_joint_rules(compile_.config) else {}),
+        partition_fn=compile_.partition,
     )(gm, example_inputs)
     if not compile_.depends_on_places:
         return compiled
@@ -272,11 +274,15 @@ class _Compile:
         return self.compile(gm, self.name, self.describe_inputs(gm), Route.INFERENCE)
 
     def partition(self, joint: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
-        """Cuts a joint graph in two, after the rules for such graphs."""
-        from torch._functorch.partitioners import default_partition
+        """Cuts a joint graph in two, after the rules for such graphs. What is computed anew in the backward graph
+        cannot stand between marks of streams: then there are none."""
+        from torch._functorch.partitioners import default_partition, has_recomputable_ops
 
-        with _disable_current_modes():
-            run_joint_rules(joint, self.config, self.joint_notes)
+        if has_joint_rules(self.config):
+            with _disable_current_modes():
+                run_joint_rules(joint, self.config, self.joint_notes)
+        if has_marks(joint.graph) and has_recomputable_ops(joint):
+            drop_marks(joint.graph)
         return default_partition(joint, inputs, **kwargs)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -368,8 +374,8 @@ class _Compile:
         return (lambda *args: boxed(list(args))) if route is Route.RECORDED else boxed
 
     def sections(self, gm: fx.GraphModule, route: Route) -> Lanes | None:
-        """Of graphs for inference: the parts of a graph for training are not in the order of the program."""
-        return None if route.training else mark_sections(gm)
+        """A backward graph runs on one stream: the program says nothing about its order."""
+        return None if route is Route.BACKWARD else mark_sections(gm)
 
     def add_dumps(self, gm: fx.GraphModule) -> None:
         from npugraph.fx.tensor_dumps import add_dumps

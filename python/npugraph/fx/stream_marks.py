@@ -47,6 +47,13 @@ def has_marks(graph: fx.Graph) -> bool:
     return any(graph.find_nodes(op="call_function", target=mark, sort=False) for mark in marks())
 
 
+def drop_marks(graph: fx.Graph) -> None:
+    """Leaves everything to one stream."""
+    for node in reversed(graph.nodes):
+        if is_mark(node):
+            graph.erase_node(node)
+
+
 def is_mark(node: fx.Node) -> bool:
     """Whether a node is nothing but a mark."""
     return node.op == "call_function" and marks().get(node.target, _LAUNCH) != _LAUNCH

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import npugraph
 import npugraph_ex
@@ -297,13 +298,42 @@ def test_marks_that_are_refused() -> None:
             torch.compile(function, backend="npugraph_ex")(torch.ones(3))
 
 
-def test_marks_do_nothing_in_eager_code_and_in_training() -> None:
+@pytest.mark.feature("4.01", "4.02", "4.04")
+@pytest.mark.parametrize("function", [beside, ordered, limited, merged_beside])
+def test_forward_graphs_of_training_have_lanes(two_workers: None, function: Callable[..., Any]) -> None:
+    torch._dynamo.reset()
+    run = torch.compile(function, backend="npugraph_ex", fullgraph=True)
+    with torch.no_grad():
+        run(*inputs())
+        lanes = {(record.stream, bool(record.waits), *record.limits) for record in log_of(run, *inputs())}
+    args = [tensor.requires_grad_() for tensor in inputs()]
+    for _ in range(10):
+        result, expected = run(*args), function(*args)
+        torch.testing.assert_close(result, expected)
+        total, wanted = (sum(torch.as_tensor(x).sum() for x in r) for r in (result, expected))
+        torch.testing.assert_close(torch.autograd.grad(total, args), torch.autograd.grad(wanted, args))
+    forward, backward = npugraph.artifacts()[-2:]
+    assert {(task.stream, bool(task.waits), *task.limits) for task in forward.tasks} == lanes
+    assert {task.stream for task in forward.tasks} == {0, 1} and {task.stream for task in backward.tasks} == {0}
+    assert "tagged_event_wait_on_stream" in forward.to_fx().code
+
+
+def test_what_is_computed_anew_is_on_one_stream() -> None:
+    def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        marks.scope_enter(LABEL, ["side"])
+        y = checkpoint(lambda t: (t @ a).tanh() @ a, x, use_reentrant=False)
+        marks.scope_exit()
+        point = marks.record()
+        marks.wait([point])
+        return y + (x @ b).tanh()
+
     args = [tensor.requires_grad_() for tensor in inputs(8)]
     torch._dynamo.reset()
-    run = torch.compile(beside, backend="npugraph_ex", fullgraph=True)
-    result = run(*args)
-    torch.testing.assert_close(result, beside(*args))
-    torch.testing.assert_close(torch.autograd.grad(result.sum(), args), torch.autograd.grad(beside(*args).sum(), args))
+    result = torch.compile(function, backend="npugraph_ex", fullgraph=True)(*args)
+    expected = function(*args)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(torch.autograd.grad(result.sum(), args), torch.autograd.grad(expected.sum(), args))
+    assert {task.stream for artifact in npugraph.artifacts() for task in artifact.tasks} == {0}
 
 
 @pytest.mark.feature("2.13")

@@ -337,8 +337,21 @@ def test_limits_of_eager_code_are_those_of_the_stream() -> None:
     assert npu.get_stream_limit(npu.current_stream()) == before
 
 
-def test_gradients_leave_streams_to_torch() -> None:
+@pytest.mark.feature("2.16", "4.01")
+def test_forward_graphs_of_training_have_lanes() -> None:
     args = [tensor.detach().requires_grad_() for tensor in inputs()]
+    events = [npu.Event(enable_timing=True) for _ in range(3)]
     torch._dynamo.reset()
-    result = torch.compile(with_events, backend="npugraph_ex", fullgraph=True)(*args)
-    torch.testing.assert_close(result, with_events(*args))
+    run = torch.compile(with_given_events, backend="npugraph_ex", fullgraph=True)
+    times = []
+    for _ in range(3):
+        result, expected = run(*args, *events), with_given_events(*args, *[npu.Event() for _ in range(3)])
+        times.append([event.recorded_time() for event in events])
+        torch.testing.assert_close(result, expected)
+        torch.testing.assert_close(torch.autograd.grad(result.sum(), args), torch.autograd.grad(expected.sum(), args))
+    assert all(begin < end and side < end for begin, side, end in times)
+    assert all(a < b for a, b in zip(*times[:2], strict=True))
+    forward, backward = npugraph.artifacts()
+    assert {task.stream for task in forward.tasks} == {0, 1} and {task.stream for task in backward.tasks} == {0}
+    assert not forward.partitions and not backward.partitions
+    assert len([task for task in forward.tasks if "record" in task.name]) == 3
