@@ -10,7 +10,8 @@
 namespace npugraph::lower {
 
 // `nodes` has the node of each task, or kNone, and Task::stream is its section: it becomes the section's stream, limits and waits are
-// filled in. Tasks of random operators, and of those that others can notice (but for records of events), also wait for the one before them.
+// filled in. Tasks of random operators, and of those that others can notice (but for records of events), also wait for the one
+// before them.
 void resolve_sections(program::Program& program, const ir::Graph& graph, std::span<const ir::NodeId> nodes);
 
 }  // namespace npugraph::lower
