@@ -83,6 +83,52 @@ def receive(like: torch.Tensor, source: int, tag: int, group: str, ranks: Sequen
     return result
 
 
+@_define("transfer(Tensor(a!)[] received, Tensor[] sent, int[] peers, int[] tags, str group, int[] ranks) -> ()")
+def transfer(
+    received: Sequence[torch.Tensor],
+    sent: Sequence[torch.Tensor],
+    peers: Sequence[int],
+    tags: Sequence[int],
+    group: str,
+    ranks: Sequence[int],
+) -> None:
+    """At once. Peers are ranks of the world, and they and tags first those of what is received."""
+    process_group = distributed_c10d._resolve_process_group(group)
+    begin = [dist.irecv] * len(received) + [dist.isend] * len(sent)
+    works = [
+        begin(tensor, peer, process_group, tag)
+        for begin, tensor, peer, tag in zip(begin, [*received, *sent], peers, tags, strict=True)
+    ]
+    for work in works:
+        work.wait()
+
+
+@_define("all_reduce_(Tensor(a!)[] tensors, str reduce_op, str group, int[] ranks) -> ()")
+def all_reduce_(tensors: Sequence[torch.Tensor], reduce_op: str, group: str, ranks: Sequence[int]) -> None:
+    for tensor in tensors:
+        _F.wait_tensor(_F.all_reduce_(tensor, reduce_op, group))
+
+
+@_define("broadcast_(Tensor(a!) tensor, int source, str group, int[] ranks) -> ()")
+def broadcast_(tensor: torch.Tensor, source: int, group: str, ranks: Sequence[int]) -> None:
+    """``source`` is a rank of the group."""
+    _F.wait_tensor(_F.broadcast_(tensor, source, group))
+
+
+@_define("all_gather_into(Tensor input, Tensor(a!) out, str group, int[] ranks) -> ()")
+def all_gather_into(input: torch.Tensor, out: torch.Tensor, group: str, ranks: Sequence[int]) -> None:
+    """Along dimension 0."""
+    _F.wait_tensor(_F.all_gather_into_tensor_out(input, len(ranks), group, out=out))
+
+
+@_define("reduce_scatter_into(Tensor input, str reduce_op, Tensor(a!) out, str group, int[] ranks) -> ()")
+def reduce_scatter_into(
+    input: torch.Tensor, reduce_op: str, out: torch.Tensor, group: str, ranks: Sequence[int]
+) -> None:
+    """Along dimension 0."""
+    _F.wait_tensor(_F.reduce_scatter_tensor_out(input, reduce_op, len(ranks), group, out=out))
+
+
 def ranks_of(group: str) -> list[int]:
     """Who is in the process group of this name, as ranks of the world."""
     return dist.get_process_group_ranks(distributed_c10d._resolve_process_group(group))

@@ -14,9 +14,10 @@ using program::Operand;
 using program::Task;
 using program::TaskKind;
 
-constexpr std::array<std::string_view, 7> kCollectives = {
-    "npugraph.all_reduce", "npugraph.all_gather", "npugraph.reduce_scatter", "npugraph.all_to_all",
-    "npugraph.broadcast",  "npugraph.send",       "npugraph.receive"};
+constexpr std::array<std::string_view, 12> kCollectives = {
+    "npugraph.all_reduce",  "npugraph.all_gather", "npugraph.reduce_scatter",  "npugraph.all_to_all",
+    "npugraph.broadcast",   "npugraph.send",       "npugraph.receive",         "npugraph.transfer",
+    "npugraph.all_reduce_", "npugraph.broadcast_", "npugraph.all_gather_into", "npugraph.reduce_scatter_into"};
 
 bool has_effects(const program::Program& program, const Task& task) {
   if (task.kind == TaskKind::kPython) return true;

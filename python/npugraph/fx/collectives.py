@@ -63,6 +63,10 @@ def _finish(node: fx.Node) -> None:
     with graph.inserting_before(node):
         new = graph.call_function(target, (*args, group, collectives.ranks_of(group)))
         new.meta = dict(node.meta)
+        if (written := _written(node)) is not None:
+            new.meta["val"] = None
+            _replace(node, written)
+            return
         if not isinstance(value, (list, tuple)) and target._schema.returns and _gives_list(target):
             new.meta["val"] = [value]
             item = graph.call_function(operator.getitem, (new, 0))
@@ -77,6 +81,42 @@ def _finish(node: fx.Node) -> None:
             graph.erase_node(user)
         new.meta["val"] = None
     graph.erase_node(node)
+
+
+def _written(node: fx.Node) -> Any:
+    """The argument that a collective writes and gives back: a tensor, or a list of them. Of transfers, nothing in the
+    place of what is sent."""
+    arguments = _arguments(node)
+    if kinds := arguments.get("op_list"):
+        return [t if kind == "irecv" else None for t, kind in zip(arguments["tensors"], kinds, strict=True)]
+    for argument in node.target._schema.arguments:
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            return arguments[argument.name]
+    return None
+
+
+def _replace(node: fx.Node, written: Any) -> None:
+    """Of the collective ``node`` users get what it has written, when it is done."""
+    for user in list(node.users):
+        if user.target is operator.getitem and isinstance(written, (list, tuple)):
+            _replace(user, written[user.args[1]])
+        elif isinstance(user.target, torch._ops.OpOverload) and user.target._schema.name == _WAIT:
+            _replace(user, written)
+    if node.users:
+        if written is None:  # a token that somebody keeps
+            with node.graph.inserting_before(node):
+                written = node.graph.call_function(torch.ops.aten.empty.memory_format, ([0],))
+                written.meta = dict(node.meta)
+        node.replace_all_uses_with(written)
+    node.graph.erase_node(node)
+
+
+def _transfer(a: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
+    calls = list(zip(a["op_list"], a["tensors"], a["peer_list"], a["tag_list"], strict=True))
+    calls.sort(key=lambda call: call[0] != "irecv")
+    received = [call[1] for call in calls if call[0] == "irecv"]
+    sent = [call[1] for call in calls if call[0] != "irecv"]
+    return "transfer", (received, sent, [call[2] for call in calls], [call[3] for call in calls])
 
 
 def _gives_list(target: torch._ops.OpOverload) -> bool:
@@ -102,6 +142,12 @@ _REWRITES: dict[str, _Rewrite] = {
     "broadcast": lambda a: ("broadcast", (a["input"], a["src"])),
     "isend": lambda a: ("send", (a["tensor"], a["dst"], a["tag"])),
     "irecv": lambda a: ("receive", (a["tensor"], a["src"], a["tag"])),
+    "batch_p2p_ops": _transfer,
+    "all_reduce_": lambda a: ("all_reduce_", ([a["input"]], a["reduce_op"])),
+    "all_reduce_coalesced_": lambda a: ("all_reduce_", (a["inputs"], a["reduce_op"])),
+    "broadcast_": lambda a: ("broadcast_", (a["input"], a["src"])),
+    "all_gather_into_tensor_out": lambda a: ("all_gather_into", (a["input"], a["out"])),
+    "reduce_scatter_tensor_out": lambda a: ("reduce_scatter_into", (a["input"], a["reduce_op"], a["out"])),
 }
 
 

@@ -49,7 +49,6 @@ struct State {};
 // The arguments of a collective but its tensors.
 struct Settings {
   std::string name, group, reduce_op;
-  std::vector<std::string> kinds;       // of transfers
   std::vector<int64_t> ranks, numbers;  // of the schema's int arguments
 };
 
@@ -117,16 +116,12 @@ class Begin {
   }
 
   // Peers are ranks of the world, as torch.distributed takes them. Numbers: peers, then tags.
-  void send() const { send(0); }
+  void send() const { send(0, 0); }
   void receive() const { receive(0); }
+  // At once. First the peers that outputs come from.
   void transfer() const {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (settings_.kinds[i] == "isend") {
-        send(i);
-      } else {
-        receive(i);
-      }
-    }
+    for (size_t i = 0; i < outputs_.size(); ++i) receive(i);
+    for (size_t i = 0; i < inputs_.size(); ++i) send(i, outputs_.size() + i);
   }
 
  private:
@@ -156,9 +151,9 @@ class Begin {
     return data;
   }
 
-  void send(size_t i) const {
+  void send(size_t i, size_t number) const {
     Tensors whole = {inputs_[i].contiguous()};
-    start(group_->send(whole, peer(i), tag(i)), whole);
+    start(group_->send(whole, peer(number), tag(number)), whole);
   }
 
   void receive(size_t i) const {
@@ -225,7 +220,6 @@ class BeginTask {
     settings_.ranks = constants_of(args_.back());
     for (size_t i = 0; i + 2 < args_.size(); ++i) {
       if (const auto* text = std::get_if<std::string>(&args_[i])) settings_.reduce_op = *text;
-      if (const auto* texts = std::get_if<std::vector<std::string>>(&args_[i])) settings_.kinds = *texts;
     }
     writes_inputs_ = task.name.ends_with('_');
     for (const int32_t result : task.results) outputs_.push_back(result);

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 import torch_npu
 from torch.distributed import _functional_collectives as functional
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import npugraph
 import npugraph_ex
@@ -138,6 +139,52 @@ def check_transfers(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_broadcasts_and_transfers(ranks, device):
     ranks(check_transfers, device)
+
+
+def check_in_place(device: str) -> None:
+    """Functional collectives that write arguments, also inputs, in graphs that others have made, since torch makes none
+    of them functional. And transfers that Dynamo takes where it is told to."""
+    rank = dist.get_rank()
+    other, name = 1 - rank, dist.group.WORLD.group_name
+    ops = torch.ops._c10d_functional
+    x = data(rank, 4, 3).to(device)
+
+    def function(x, z):
+        y = x * 2
+        a = ops.wait_tensor(ops.all_reduce_(y, "sum", name))
+        b = [ops.wait_tensor(t) for t in ops.all_reduce_coalesced_([x + 3, x[0] + 1], "max", name)]
+        c = ops.wait_tensor(ops.broadcast_(x - 1, 1, name))
+        d, e = x.new_empty(8, 3), x.new_empty(2, 3)
+        ops.wait_tensor(ops.all_gather_into_tensor_out(x, 2, name, out=d))
+        ops.wait_tensor(ops.reduce_scatter_tensor_out(x, "sum", 2, name, out=e))
+        ops.wait_tensor(ops.all_reduce_(z, "sum", name))
+        return a + 1, b[0] * 2, b[1], c, d, e, y + z
+
+    z, expected = x + 5, x + 5
+    with torch.no_grad():
+        compiled = npugraph_ex.compile_fx(make_fx(function, tracing_mode="fake")(x, z))
+        torch.testing.assert_close(compiled(x, z), function(x, expected), rtol=0, atol=0)
+    assert torch.equal(z, expected)
+    names = {"all_reduce_", "broadcast_", "all_gather_into", "reduce_scatter_into", "wait"}
+    assert {f"npugraph.{name}" for name in names} <= operators()
+
+    def transfers(x, z):
+        received = torch.empty_like(x)
+        operations = [dist.P2POp(dist.irecv, received, other), dist.P2POp(dist.isend, x * 2, other)]
+        operations += [dist.P2POp(dist.isend, x + 1, other), dist.P2POp(dist.irecv, z, other)]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        return received + z
+
+    with torch._dynamo.config.patch(enable_p2p_compilation=True):
+        check_same(transfers, x, z)
+    assert "npugraph.transfer" in operators()
+
+
+@pytest.mark.feature("8.02")
+@pytest.mark.parametrize("device", DEVICES)
+def test_collectives_in_place(ranks, device):
+    ranks(check_in_place, device)
 
 
 def check_uneven(device: str) -> None:
