@@ -68,12 +68,16 @@ void init_distributed(py::module_& parent) {
   py::class_<ProcessGroupHccl, c10d::Backend, HeldWithoutGil<ProcessGroupHccl>> group(
       module, "ProcessGroupHCCL", "Process group of npu over gloo.");
   define_options(group);
+  const auto end_all = [] {
+    const py::gil_scoped_release no_gil;
+    ProcessGroupHccl::shutdown_all();
+  };
+  py::module_::import("atexit").attr("register")(py::cpp_function(end_all));
   using NoGil = py::call_guard<py::gil_scoped_release>;
   group
       .def(py::init(
                [](c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> gloo, OptionsPtr options) {
-                 return HeldWithoutGil(
-                     c10::make_intrusive<ProcessGroupHccl>(std::move(store), std::move(gloo), std::move(options)));
+                 return HeldWithoutGil(ProcessGroupHccl::create(std::move(store), std::move(gloo), std::move(options)));
                }),
            py::arg("store"), py::arg("gloo"), py::arg("options"))
       .def_property_readonly("_store", &ProcessGroupHccl::store)

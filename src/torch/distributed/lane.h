@@ -17,7 +17,8 @@
 
 namespace npugraph::distributed {
 
-// A thread that runs jobs in the order in which they came, as a stream of a device does. Thread-safe.
+// A thread that runs jobs in the order in which they came, as a stream of a device does. What jobs hold may need the GIL, also
+// when they have run: drain() comes before the interpreter ends (ProcessGroupHccl::shutdown_all). Thread-safe.
 class Lane {
  public:
   using Job = std::function<void()>;  // throws nothing

@@ -17,6 +17,17 @@ namespace {
 
 std::atomic<int> groups = 0;
 
+// Of this process; some may be gone.
+struct Known {
+  std::mutex mutex;
+  std::vector<c10::weak_intrusive_ptr<ProcessGroupHccl>> groups;
+};
+
+Known& known() {
+  static auto* all = new Known;
+  return *all;
+}
+
 // As torch.distributed.DistBackendError in Python.
 std::exception_ptr failure(const std::string& what, const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
@@ -94,10 +105,40 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Store> store, c10::i
       gloo_(std::move(gloo)),
       options_(std::move(options)) {
   init();
+  lane_.emplace();
   ++groups;
 }
 
-ProcessGroupHccl::~ProcessGroupHccl() { --groups; }
+c10::intrusive_ptr<ProcessGroupHccl> ProcessGroupHccl::create(c10::intrusive_ptr<c10d::Store> store,
+                                                              c10::intrusive_ptr<c10d::Backend> gloo,
+                                                              c10::intrusive_ptr<Options> options) {
+  auto group = c10::make_intrusive<ProcessGroupHccl>(std::move(store), std::move(gloo), std::move(options));
+  const std::lock_guard lock(known().mutex);
+  std::erase_if(known().groups, [](const auto& other) { return other.expired(); });
+  known().groups.emplace_back(group);
+  return group;
+}
+
+ProcessGroupHccl::~ProcessGroupHccl() { end(); }
+
+// Jobs first, which may need all else; then what transfers hold; then the connections of both.
+void ProcessGroupHccl::end() {
+  if (!lane_) return;
+  lane_.reset();
+  transfers_.abort();
+  gloo_.reset();
+  --groups;
+}
+
+void ProcessGroupHccl::shutdown_all() {
+  std::vector<c10::intrusive_ptr<ProcessGroupHccl>> all;
+  {
+    const std::lock_guard lock(known().mutex);
+    for (const auto& group : known().groups)
+      if (auto alive = group.lock()) all.push_back(std::move(alive));
+  }
+  for (const auto& group : all) group->shutdown();
+}
 
 int ProcessGroupHccl::count() noexcept { return groups; }
 
@@ -113,7 +154,7 @@ void ProcessGroupHccl::reconnect(c10::intrusive_ptr<c10d::Backend> gloo) {
 }
 
 void ProcessGroupHccl::shutdown() {
-  lane_.drain();
+  lane_->drain();
   transfers_.abort();
 }
 
@@ -125,7 +166,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupHccl::split(const c10::intrusive_p
   auto own = c10::dynamic_intrusive_pointer_cast<Options>(options);
   TORCH_CHECK(own, "hccl: split takes options of ProcessGroupHCCL.Options");
   own->group_id = own->group_name;
-  return c10::make_intrusive<ProcessGroupHccl>(store, std::move(gloo), std::move(own));
+  return create(store, std::move(gloo), std::move(own));
 }
 
 void ProcessGroupHccl::startCoalescing() {
@@ -206,9 +247,9 @@ WorkPtr ProcessGroupHccl::submit(const Call& call, const Tensors& inputs, const 
 ProcessGroupHccl::HcclWorkPtr ProcessGroupHccl::run_job(const Call& call, const Tensors& inputs, const Tensors& outputs,
                                                         const Job& job) {
   auto work = make_work(call, inputs, outputs);
-  lane_.run([work, job, gloo = Gloo(gloo_, effective(call.timeout)),
-             what = description(call, work->getSequencenumber()), from = memories_of(call.title, inputs),
-             into = memories_of(call.title, outputs)] {
+  lane_->run([work, job, gloo = Gloo(gloo_, effective(call.timeout)),
+              what = description(call, work->getSequencenumber()), from = memories_of(call.title, inputs),
+              into = memories_of(call.title, outputs)] {
     const at::NoGradGuard no_grad;
     std::exception_ptr error;
     try {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -41,13 +42,22 @@ class ProcessGroupHccl final : public c10d::Backend {
     std::string group_id;
   };
 
-  // `gloo` connects the ranks of the group, which met in `store`, and belongs to it from here on.
+  static c10::intrusive_ptr<ProcessGroupHccl> create(c10::intrusive_ptr<c10d::Store> store,
+                                                     c10::intrusive_ptr<c10d::Backend> gloo,
+                                                     c10::intrusive_ptr<Options> options);
+  // For create(). `gloo` connects the ranks of the group, which met in `store`, and belongs to it from here on.
   ProcessGroupHccl(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> gloo,
                    c10::intrusive_ptr<Options> options);
   ~ProcessGroupHccl() override;
 
+  void release_resources() override { end(); }  // nobody but captured graphs knows it any more
+
   // How many there are in this process.
   static int count() noexcept;
+  // shutdown() of them all. To be called while the interpreter still runs, without the GIL: callbacks in Python and tensors that
+  // Python has seen ask for it when a collective ends, and a thread that asks when the interpreter is ending is ended itself,
+  // which nothing on its stack survives. Waits as long as a collective may take, as the destructor does.
+  static void shutdown_all();
 
   const std::string getBackendName() const override { return "hccl"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
@@ -123,6 +133,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   HcclWorkPtr run_job(const Call& call, const Tensors& inputs, const Tensors& outputs, const Job& job);
   HcclWorkPtr run_transfer(const Call& call, const Tensors& tensors, const Transfer& begin);
   HcclWorkPtr make_work(const Call& call, const Tensors& inputs, const Tensors& outputs);
+  void end();
   std::chrono::milliseconds effective(std::chrono::milliseconds timeout) const;
   // "hccl:all_reduce (call 3 of group '0', rank 0 of 2, timeout 1000 ms)"
   std::string description(const Call& call, uint64_t sequence) const;
@@ -136,7 +147,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   bool coalescing_ = false;
   std::vector<c10::intrusive_ptr<HcclWork>> coalesced_;
   Transfers transfers_;
-  Lane lane_;
+  std::optional<Lane> lane_;  // nothing at the end
 };
 
 }  // namespace npugraph::distributed

@@ -7,7 +7,10 @@ Functions without ``test_`` run in each process. Values are small whole numbers,
 from __future__ import annotations
 
 import datetime
+import os
 import re
+import subprocess
+import sys
 from functools import reduce as fold
 
 import pytest
@@ -569,3 +572,39 @@ def test_four_ranks(tmp_path):
     ranks(check_coalesced)
     ranks(check_objects)
     ranks.close()
+
+
+UNFINISHED = """
+import sys
+import torch
+import torch.distributed as dist
+import torch_npu
+
+rank = int(sys.argv[1])
+store = dist.FileStore(sys.argv[2], 2)
+dist.init_process_group("hccl", store=store, rank=rank, world_size=2, device_id=torch.device("npu", 0))
+x, y = torch.ones(1 << 14).npu(), torch.ones(4, 4).npu()
+graph = torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    dist.all_reduce(y @ y)
+graph.replay()
+works = [dist.all_reduce(x, async_op=True) for _ in range(5)]
+last = dist.all_reduce(torch.ones(1 << 18).npu(), async_op=True).get_future().then(lambda f: f.value()[0].sum())
+dist.irecv(torch.empty(4).npu(), 1 - rank)  # which nobody sends
+"""
+
+
+def test_scripts_may_end_with_work_under_way(tmp_path):
+    """Threads of a group need the interpreter when their work is done: for callbacks, and for what they drop."""
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", UNFINISHED, str(rank), str(tmp_path / "store")],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    ends = [(process.communicate()[1], process.returncode) for process in processes]
+    assert ends == [("", 0), ("", 0)]
