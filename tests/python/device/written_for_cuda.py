@@ -22,9 +22,51 @@ def tensors() -> None:
     assert x.new_zeros(2, device="cuda:1").device == on(1) and x.cpu().cuda(1).device == on(1)
     assert torch.arange(3, device="cuda").is_cuda and torch.randint(0, 5, (2,), device="cuda").is_cuda
     assert torch.cuda.FloatTensor([1]).is_cuda
+    assert x.type("torch.cuda.DoubleTensor").is_cuda and x.cpu().type(dtype=torch.cuda.HalfTensor).is_cuda
+    for function in (torch.empty_like, torch.rand_like, torch.randn_like, torch.zeros_like, torch.ones_like):
+        assert function(torch.ones(1), device="cuda:1").device == on(1), function
+    assert torch.full_like(torch.ones(1), 2, device="cuda").is_cuda
+    assert torch.randint_like(torch.ones(1), 3, device=torch.device("cuda")).is_cuda
+    assert torch.normal(0.0, 1.0, (2,), device="cuda").is_cuda and torch.asarray([1], device="cuda").is_cuda
+    assert torch.fft.fftfreq(3, device="cuda").is_cuda and torch.fft.rfftfreq(3, device="cuda").is_cuda
+    assert torch.signal.windows.hann(3, device="cuda").is_cuda
+    assert torch.nested.nested_tensor([torch.ones(1)], layout=torch.jagged, device="cuda").is_cuda
+
+
+def defaults() -> None:
     torch.set_default_device("cuda")
     assert torch.ones(1).is_cuda
     torch.set_default_device(None)
+    with torch.device("cuda:1"):
+        assert torch.ones(1).device == on(1) and torch.nn.Linear(1, 1).weight.device == on(1)
+    assert not torch.ones(1).is_cuda
+    for kind in ("torch.cuda.DoubleTensor", torch.cuda.DoubleTensor):
+        torch.set_default_tensor_type(kind)
+        assert torch.ones(1).is_cuda and torch.ones(1).dtype == torch.float64
+        torch.set_default_tensor_type(torch.FloatTensor)
+        assert not torch.ones(1).is_cuda and torch.ones(1).dtype == torch.float32
+
+
+def functions_of_torch_cuda() -> None:
+    """All that ask for nothing but a device."""
+    names = (
+        "default_stream get_device_capability get_device_name get_device_properties max_memory_allocated "
+        "max_memory_reserved mem_get_info memory_allocated memory_reserved memory_stats memory_summary "
+        "reset_max_memory_allocated reset_peak_memory_stats current_stream get_rng_state synchronize utilization "
+        "set_device Stream device"
+    )
+    for name in names.split():
+        function = getattr(torch.cuda, name)
+        for device in ("cuda:1", torch.device("cuda:1"), torch.device("cuda", 0), "cuda", 0):
+            function(device)
+        if name not in ("get_device_name", "get_device_properties"):
+            function(device="cuda:0")
+    assert torch.cuda.Stream("cuda:1").device == on(1) and torch.cuda.default_stream("cuda:1").device == on(1)
+    with torch.cuda.device("cuda:1"):
+        assert torch.cuda.current_device() == 1 and torch.accelerator.current_stream("cuda:0").device == on(0)
+    torch.cuda.set_rng_state(torch.cuda.get_rng_state("cuda:1"), device=torch.device("cuda:1"))
+    torch.accelerator.synchronize("cuda:0")
+    torch.cuda.set_device("cuda:0")
 
 
 def devices() -> None:
@@ -44,8 +86,11 @@ def devices() -> None:
     assert isinstance(generator, torch.Generator) and generator.device.type == "npu"
     assert torch.randn(2, device="cuda", generator=generator).is_cuda
     assert isinstance(torch.Event("cuda"), torch.Event)
-    with torch.random.fork_rng(devices=[0], device_type="cuda"):
-        torch.rand(1, device="cuda")
+    first = torch.cuda.get_rng_state()
+    for arguments in ({"devices": [0], "device_type": "cuda"}, {"devices": ["cuda:0"]}, {"devices": [on(0)]}):
+        with torch.random.fork_rng(**arguments):
+            torch.rand(1, device="cuda")
+        assert torch.equal(torch.cuda.get_rng_state(), first)
     torch.cuda.nvtx.range_push("range")
     torch.cuda.nvtx.range_pop()
 
@@ -69,6 +114,19 @@ def training() -> None:
     assert [one.cuda(non_blocking=True).is_cuda for one in loader] == [True, True]
 
 
+def process_groups() -> None:
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("cpu:gloo,cuda:nccl", store=store, rank=0, world_size=1)
+    mesh = torch.distributed.init_device_mesh("cuda", (1,))
+    assert mesh.device_type == "npu" and torch.distributed.get_default_backend_for_device("cuda") == "hccl"
+    x = torch.ones(2, device="cuda")
+    torch.distributed.all_reduce(x, group=mesh.get_group())
+    model = torch.nn.Linear(2, 2).cuda()
+    for devices in ([0], ["cuda:0"], [torch.device("cuda:0")]):
+        assert torch.nn.parallel.DistributedDataParallel(model, devices)(x).is_cuda
+    torch.distributed.destroy_process_group()
+
+
 def files() -> None:
     buffer = io.BytesIO()
     torch.save(torch.ones(2, device="cuda"), buffer)
@@ -90,11 +148,12 @@ def tools() -> None:
 
     @torch.compile(backend="npugraph_ex", fullgraph=True)
     def compiled(a: torch.Tensor) -> torch.Tensor:
-        return (a @ torch.ones(3, 3, device="cuda")).relu()
+        b = torch.full_like(a, 1.0, device="cuda") + torch.fft.fftfreq(3, device="cuda") * 0
+        return (a @ torch.ones(3, 3, device="cuda")).relu() * b
 
     with torch.no_grad():
         assert compiled(x).is_cuda and torch.equal(compiled(x).cpu(), torch.full((2, 3), 3.0))
 
 
-for part in (tensors, devices, training, files, tools):
+for part in (tensors, defaults, devices, functions_of_torch_cuda, training, process_groups, files, tools):
     part()

@@ -4,15 +4,29 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
+from torch.utils._device import _device_constructors
 
-_CUDA = re.compile(r"cuda(:\d+)?")
-# Arguments that are devices where they are numbers or in containers, too.
-_NAMES = ("device", "device_type", "map_location", "device_id", "device_ids", "output_device", "pin_memory_device")
+# A device, or the name of a type of tensors.
+_CUDA = re.compile(r"cuda(:\d+)?|torch\.cuda\.\w+Tensor")
+# Asked before any of them is replaced: torch keeps its first answer.
+_CONSTRUCTORS = frozenset(_device_constructors())
+# Arguments that are devices, in containers, too.
+_NAMES = {
+    "device",
+    "device_id",
+    "device_ids",
+    "device_type",
+    "devices",
+    "map_location",
+    "output_device",
+    "pin_memory_device",
+}
 
 
 def as_npu(value: Any) -> Any:
@@ -32,18 +46,45 @@ def _named_as_npu(value: Any) -> Any:
     return as_npu(value)
 
 
-def arguments_as_npu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a call with devices of npu in the place of those of CUDA."""
-    changed = {name: _named_as_npu(value) if name in _NAMES else value for name, value in kwargs.items()}
-    return tuple(map(as_npu, args)), changed
+def arguments_as_npu(
+    args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[int] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a call with devices of npu in the place of those of CUDA; ``places`` of ``args`` are devices."""
+    changed = {name: _named_as_npu(value) if name in _NAMES else as_npu(value) for name, value in kwargs.items()}
+    return tuple(_named_as_npu(one) if at in places else as_npu(one) for at, one in enumerate(args)), changed
 
 
+def _parameters(function: Callable) -> list[str]:
+    """Names, in order; none for functions in C, of which Python knows no signature."""
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+@functools.cache
+def names_in_c() -> frozenset[str]:
+    """ATen operators that take a device."""
+    schemas = torch._C._jit_get_all_schemas()
+    taking = {one.name for one in schemas if any(argument.name == "device" for argument in one.arguments)}
+    return frozenset(name.removeprefix("aten::") for name in taking if name.startswith("aten::"))
+
+
+def takes_devices(function: Callable, operator: str) -> bool:
+    """Whether an argument of ``function``, which calls ``operator`` of ATen where it is written in C, is a device."""
+    if inspect.isbuiltin(function):
+        return function in _CONSTRUCTORS or operator in names_in_c()
+    return not _NAMES.isdisjoint(_parameters(function))
+
+
+@functools.cache
 def wrapped(function: Callable) -> Callable:
     """``function``, which takes devices of CUDA for those of npu."""
+    places = frozenset(at for at, name in enumerate(_parameters(function)) if name in _NAMES)
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        args, kwargs = arguments_as_npu(args, kwargs)
+        args, kwargs = arguments_as_npu(args, kwargs, places)
         return function(*args, **kwargs)
 
     return call

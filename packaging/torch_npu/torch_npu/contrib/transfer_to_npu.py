@@ -13,39 +13,46 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import torch
-from torch.utils._device import _device_constructors
+import torch.fft
+import torch.nested
+import torch.signal.windows
+import torch.utils._device
 
 import torch_npu.profiler
-from torch_npu.contrib._cuda_as_npu import arguments_as_npu, proxy, wrapped
+from torch_npu.contrib._cuda_as_npu import arguments_as_npu, as_npu, names_in_c, proxy, takes_devices, wrapped
+from torch_npu.npu import _index
+from torch_npu.npu._legacy_types import dtype_of_type
 
-_TENSOR_METHODS = (
-    "to",
-    "new_empty",
-    "new_empty_strided",
-    "new_full",
-    "new_ones",
-    "new_tensor",
-    "new_zeros",
-    "pin_memory",
-)
-_FUNCTIONS = {
-    torch: (
-        "load",
-        "is_autocast_enabled",
-        "set_autocast_enabled",
-        "get_autocast_dtype",
-        "set_autocast_dtype",
-        "set_default_device",
-        "get_device_module",
-    ),
-    torch.random: ("fork_rng",),
+# Where functions and classes that take devices are; of modules in C with what their operators' names begin with.
+_MODULES = {
+    torch: "",
+    torch.accelerator: "",
+    torch.amp: "",
+    torch.amp.autocast_mode: "",
+    torch.fft: "fft_",
+    torch.nested: "",
+    torch.nn.parallel: "",
+    torch.random: "",
+    torch.serialization: "",
+    torch.signal.windows: "",
+    torch.utils._device: "",
+    torch.utils.data: "",
 }
-# Classes whose constructors take devices.
-_CLASSES = (torch.autocast, torch.amp.GradScaler, torch.utils.data.DataLoader, torch.nn.DataParallel)
+# What takes devices, without a signature that says so.
+_MORE = {
+    torch: (
+        "get_autocast_dtype",
+        "is_autocast_enabled",
+        "set_autocast_dtype",
+        "set_autocast_enabled",
+    ),
+    torch.Tensor: ("new", "new_tensor", "type"),
+    torch.nn.Module: ("to", "to_empty"),
+}
 
 
 def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
@@ -58,6 +65,7 @@ def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
 def _names_of_cuda() -> None:
     """``torch.cuda`` and its parts -> ``torch.npu``."""
     npu, cuda = torch.npu, torch.cuda
+    _index.types.add("cuda")
     for name in (*npu.__all__, "_lazy_init", "_lazy_call", "_is_in_bad_fork"):
         if name != "amp":
             setattr(cuda, name, getattr(npu, name))
@@ -86,22 +94,44 @@ def _capability(device: Any = None) -> tuple[int, int]:
 
 def _arguments() -> None:
     """Functions, methods and classes that take devices."""
-    for function in list(_device_constructors()):
-        name = function.__name__
-        if getattr(torch, name, None) is function:
-            setattr(torch, name, wrapped(function))
-    for owner, names in _FUNCTIONS.items():
+    for module, operators in (_MODULES | dict.fromkeys(_distributed_modules(), "")).items():
+        for name, found in list(vars(module).items()):
+            if name.startswith("_"):
+                continue
+            kind = type(found)  # isinstance() asks objects, some of which warn
+            if issubclass(kind, type):
+                if "__init__" in vars(found) and takes_devices(found.__init__, ""):
+                    found.__init__ = wrapped(found.__init__)
+            elif issubclass(kind, FunctionType | BuiltinFunctionType) and takes_devices(found, operators + name):
+                setattr(module, name, wrapped(found))
+    for owner, names in (_MORE | {torch.Tensor: (*_MORE[torch.Tensor], *names_in_c())}).items():
         for name in names:
             _replace(owner, name, wrapped)
-    torch.fork_rng = torch.random.fork_rng
-    for name in _TENSOR_METHODS:
-        _replace(torch.Tensor, name, wrapped)
-    for name in ("to", "to_empty"):
-        _replace(torch.nn.Module, name, wrapped)
-    for kind in _CLASSES:
-        kind.__init__ = wrapped(kind.__init__)
+    torch.accelerator._utils._get_device_index = wrapped(torch.accelerator._utils._get_device_index)
+    torch.set_default_tensor_type = _default_type(torch.set_default_tensor_type)
     torch.Generator = proxy(torch.Generator)
     torch.Event = proxy(torch.Event)
+
+
+def _distributed_modules() -> tuple[ModuleType, ...]:
+    import torch.distributed as dist
+
+    return (dist, dist.distributed_c10d, dist.device_mesh) if dist.is_available() else ()
+
+
+def _default_type(function: Callable) -> Callable:
+    """torch knows types of npu by their elements and device alone."""
+
+    @functools.wraps(function)
+    def call(t: Any) -> None:
+        dtype = dtype_of_type(as_npu(t))
+        if dtype is None:
+            function(t)
+        else:
+            torch.set_default_dtype(dtype)
+        torch.set_default_device(None if dtype is None else "npu")
+
+    return call
 
 
 def _moves() -> None:

@@ -7,6 +7,8 @@ import torch
 from npugraph._C import device as _device
 
 DeviceLike = int | str | torch.device | None
+# Types of devices whose indices are meant for npu; scripts for CUDA add theirs.
+types = {"npu"}
 
 
 def device_index(device: DeviceLike) -> int:
@@ -17,7 +19,7 @@ def device_index(device: DeviceLike) -> int:
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
-        if device.type != "npu":
+        if device.type not in types:
             raise ValueError(f"expected a device of npu, got {str(device)!r}")
         device = device.index
     return _device.checked_index(-1 if device is None else device)

@@ -71,3 +71,11 @@ def tensors() -> dict[str, type]:
         # Tensor.type() looks at the name.
         made[f"{name}Tensor"] = _TensorType(f"torch.npu.{name}Tensor", (), fields)
     return made
+
+
+def dtype_of_type(kind: object) -> torch.dtype | None:
+    """The type of elements of ``torch.npu.FloatTensor`` or ``"torch.npu.FloatTensor"``; None for what is no such."""
+    if isinstance(kind, str):
+        found = _TYPES.get(kind.removeprefix("torch.npu.").removesuffix("Tensor"))
+        return found if kind.startswith("torch.npu.") and kind.endswith("Tensor") else None
+    return kind.dtype if isinstance(kind, _TensorType) else None
