@@ -11,11 +11,14 @@ import functools
 import os
 import sys
 import traceback
+from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 from torch import fx
 from torch._dynamo.exc import ShortenTraceback
-from torch._dynamo.utils import counters
+from torch._dynamo.output_graph import GraphCompileReason
+from torch._dynamo.utils import counters, graph_break_reasons
 from torch._ops import OpOverload, OpOverloadPacket
 
 from npugraph.fx.importer import frames_of
@@ -67,18 +70,20 @@ def check_scopes(gm: fx.GraphModule) -> None:
     found = problem(gm.graph)
     if found is None:
         return
+    raise ScopeError(found + (why_open(gm, _marks(gm.graph)) or ": it is left open"), first_useful_frame=None)
+
+
+def why_open(gm: fx.GraphModule, begins: Iterable[fx.Node]) -> str | None:
+    """What broke a graph of Dynamo's in which the scopes that ``begins`` begin do not end, and what to do about it.
+    None where nothing did."""
     reason = getattr(gm, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break:
-        frame = reason.user_stack[-1] if reason.user_stack else None
-        where = f" at {frame.filename}:{frame.lineno} in {frame.name}" if frame else ""
-        why = f", because of a graph break{where}: {reason.reason.strip().splitlines()[0]}"
-    elif not any(_is_users(file) for mark in _marks(gm.graph) for file, _, _ in frames_of(mark)):
-        why = f"; its block{_running()} is not compiled, because of a graph break: {_last_break()}"
+        why = f", because of a graph break{_break(reason)}"
+    elif not any(_is_users(file) for mark in begins for file, _, _ in frames_of(mark)):
+        why = f"; its block{_skipped_block()}"
     else:
-        why = ": it is left open"
-        raise ScopeError(found + why, first_useful_frame=None)
-    advice = "Move that out of the scope; torch.compile(fullgraph=True) shows it in full."
-    raise ScopeError(f"{found}{why}. {advice}", first_useful_frame=None)
+        return None
+    return f"{why}. Move that out of the scope; torch.compile(fullgraph=True) shows it in full."
 
 
 def strict_scopes(graph: fx.Graph) -> set[str]:
@@ -120,15 +125,41 @@ def _is_users(file: str) -> bool:
     return not any(file.startswith(os.path.dirname(home) + os.sep) for home in homes)
 
 
-def _running() -> str:
-    """The user's line that runs now."""
+def _running() -> tuple[FrameType, int] | None:
+    """The user's function that runs now, and its line."""
     stack = traceback.walk_stack(sys._getframe())
-    own = next(((frame, line) for frame, line in stack if _is_users(frame.f_code.co_filename)), None)
-    return f" at {own[0].f_code.co_filename}:{own[1]} in {own[0].f_code.co_name}" if own else ""
+    return next(((frame, line) for frame, line in stack if _is_users(frame.f_code.co_filename)), None)
+
+
+def _skipped_block() -> str:
+    """Where the function stands that runs now, uncompiled, and why Dynamo gave up on it."""
+    running = _running()
+    if running is None:
+        return f" is not compiled, because of a graph break: {_explain(_last_break())}"
+    code, line = running[0].f_code, running[1]
+    lines = [number for _, _, number in code.co_lines() if number is not None]
+    inside = [
+        reason
+        for reason in graph_break_reasons
+        for frame in reason.user_stack
+        if frame.filename == code.co_filename and min(lines) <= frame.lineno <= max(lines)
+    ]
+    why = _break(inside[-1]) if inside else f": {_explain(_last_break())}"
+    return f" at {code.co_filename}:{line} in {code.co_name} is not compiled, because of a graph break{why}"
 
 
 def _last_break() -> str:
-    """Why Dynamo last gave up on a frame: what it is, and the sentence that explains it."""
-    texts = list(counters["unimplemented"]) or ["Dynamo says no more"]
-    lines = [line.strip().removeprefix("Explanation: ") for line in texts[-1].strip().splitlines()]
+    """What Dynamo last could not trace; it does not keep the line of all of them."""
+    return (list(counters["unimplemented"]) or ["Dynamo says no more"])[-1]
+
+
+def _break(reason: GraphCompileReason) -> str:
+    own = [frame for frame in reason.user_stack if _is_users(frame.filename)] or reason.user_stack
+    where = f" at {own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
+    return f"{where}: {_explain(reason.reason)}"
+
+
+def _explain(text: str) -> str:
+    """What Dynamo calls it, and the sentence that explains it."""
+    lines = [line.strip().removeprefix("Explanation: ") for line in text.strip().splitlines()]
     return ": ".join(line.rstrip(".") for line in lines[:2])

@@ -21,6 +21,7 @@ from torch import fx
 from torch._dynamo import graph_bytecode_inputs as objects
 from torch._dynamo.exc import ShortenTraceback
 
+from npugraph.fx.scopes import why_open
 from npugraph.fx.stream_marks import LABEL, MAIN, is_mark, marks
 
 _ops = torch.ops.streams
@@ -39,9 +40,10 @@ def has_streams(gm: fx.GraphModule) -> bool:
 
 def mark_streams(gm: fx.GraphModule) -> list[int]:
     """In place. The numbers of the streams, each another one, that the program and not the graph has made.
-    StreamNotRestored where a ``set_stream`` is left open."""
+    StreamNotRestored where the graph ends on another stream than that on which it began."""
     rewriter = _Rewriter(gm.graph)
-    rewriter.run()
+    if (left := rewriter.run()) is not None:
+        raise StreamNotRestored(_open_stream(gm, *left), first_useful_frame=inspect.currentframe())
     gm.recompile()
     return [index for index in rewriter.numbers if _is_from_outside(index)]
 
@@ -61,11 +63,13 @@ class _Rewriter:
         marks()  # keeps them from being dead
         self.graph = graph
         self.base: int | None = None  # the stream that set_stream chose
+        self.chosen: fx.Node | None = None  # where it did
         self.entered: int | None = None  # the stream whose scope is open
         self.labels: dict[tuple[int, int], str] = {_identity(0): MAIN}
         self.numbers = [0]  # of streams with labels
 
-    def run(self) -> None:
+    def run(self) -> tuple[str, fx.Node] | None:
+        """The label of the stream on which the graph ends, and what chose it, where it began on another one."""
         for node in self._calls():
             for index in _streams_of(node):
                 self._label(index)
@@ -73,12 +77,13 @@ class _Rewriter:
             self._visit(node)
         output = next(iter(self.graph.find_nodes(op="output")))
         if self.base is not None:
-            raise StreamNotRestored(_open_stream(self._label(self.base)), first_useful_frame=inspect.currentframe())
+            return self._label(self.base), self.chosen
         with self.graph.inserting_before(output):
             self._enter(None)
         for node in self.graph.find_nodes(op="call_function", target=objects.get_external_object_by_index):
             if not node.users:
                 self.graph.erase_node(node)
+        return None
 
     def _calls(self) -> list[fx.Node]:
         skipped = ("placeholder", "get_attr", "output")
@@ -90,7 +95,7 @@ class _Rewriter:
 
     def _visit(self, node: fx.Node) -> None:
         if _is_set_stream(node):
-            self.base = _index_of(node.args[0])
+            self.base, self.chosen = _index_of(node.args[0]), node
             if self._label(self.base) == MAIN:
                 self.base = None
             self.graph.erase_node(node)
@@ -248,8 +253,9 @@ def _keeps_time(event: int) -> bool:
     return True
 
 
-def _open_stream(label: str) -> str:
-    return (
-        f"npugraph_ex: the graph ends on another stream ({label}) than that on which it began, because set_stream was "
-        "not undone: use `with torch.npu.stream(stream):`, which restores the stream at its end"
+def _open_stream(gm: fx.GraphModule, label: str, chosen: fx.Node) -> str:
+    not_undone = (
+        ", because set_stream was not undone: use `with torch.npu.stream(stream):`, which restores it at its end"
     )
+    why = why_open(gm, [chosen]) or not_undone
+    return f"npugraph_ex: the graph ends on another stream ({label}) than that on which it began{why}"

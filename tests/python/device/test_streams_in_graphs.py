@@ -176,6 +176,26 @@ def test_a_stream_that_is_not_restored() -> None:
         torch.compile(left_open, backend="npugraph_ex", fullgraph=True)(torch.ones(3, device="npu"))
 
 
+@pytest.mark.feature("4.01", "4.15", "11.09")
+def test_a_graph_break_inside_of_a_stream_is_an_error_that_names_it() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with npu.stream(OUTER):
+            y = x @ x
+            print(end="")
+        npu.current_stream().wait_stream(OUTER)
+        return y
+
+    line, at = function.__code__.co_firstlineno, r"at .*test_streams_in_graphs.py"
+    message = (
+        rf"the graph ends on another stream \(stream_\d\) than that on which it began; its block {at}:{line + 1} in "
+        rf"function is not compiled, because of a graph break {at}:{line + 3} in function: Failed to trace builtin "
+        r"operator: .* `print` .*\. Move that out of the scope"
+    )
+    torch._dynamo.reset()
+    with torch.no_grad(), pytest.raises(RuntimeError, match=message):
+        torch.compile(function, backend="npugraph_ex")(torch.ones(3, 3, device="npu"))
+
+
 @pytest.mark.feature("2.16")
 def test_events_of_the_graph_and_of_the_program() -> None:
     """An event that the graph makes is an edge and no more; one of the program is recorded for it to see, too."""
