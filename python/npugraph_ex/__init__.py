@@ -9,6 +9,7 @@ from npugraph.options import CompilerConfig
 
 __all__ = [
     "CompilerConfig",
+    "Condition",
     "compile_fx",
     "get_compiler",
     "get_npu_backend",
@@ -22,6 +23,7 @@ __all__ = [
 __getattr__ = lazy_names(
     "npugraph_ex",
     {
+        "Condition": "npugraph.fx.conditions",
         "compile_fx": "npugraph.compilers",
         "configs": "npugraph_ex.configs",
         "core": "npugraph_ex.core",

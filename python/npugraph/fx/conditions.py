@@ -12,11 +12,15 @@ from torch._inductor.pattern_matcher import Match, _TargetArgsExpr
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """``holds`` is asked about a match with the sizes of the graph; ``text`` says what it asks."""
+    """A check of ``register_replacement``. ``holds`` is asked about a match with the sizes of the graph; ``text`` says
+    what it asks, and ``details`` what was found instead, both for people."""
 
     text: str
     holds: Callable[[Match], bool]
-    details: Callable[[Match], str] | None = None  # what was found instead, for people
+    details: Callable[[Match], str] | None = None
+
+    def __call__(self, match: Match) -> bool:
+        return self.holds(match)
 
     def refusal(self, match: Match) -> str | None:
         """None where the condition holds, else what it asks and what it found."""

@@ -23,6 +23,9 @@ from npugraph.fx.importer import source_line
 from npugraph.fx.values import origin_of
 
 BUILT_IN = "built-in"
+_BUILT_IN_RULES = "npugraph.fx.patterns."
+
+Check = Callable[[Match], bool]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +100,7 @@ def register_replacement(
     replace_fn: Callable[..., Any],
     example_inputs: Sequence[Any],
     trace_fn: Callable[..., fx.GraphModule] = fwd_only,
-    extra_check: Callable[[Match], bool] | None = None,
+    extra_check: Check | Sequence[Check] | None = None,
     search_fn_pattern: PatternExpr | None = None,
     scalar_workaround: dict[str, float | int] | None = None,
     skip_duplicates: bool = False,
@@ -105,60 +108,27 @@ def register_replacement(
     """Registers a rule: where a graph computes ``search_fn``, ``replace_fn`` takes its place.
 
     Both functions are traced with ``example_inputs`` (their sizes do not matter: a possible match is checked with the
-    sizes of the graph). ``extra_check`` is asked about each match and may refuse it. ``search_fn_pattern`` is matched
-    instead of what ``search_fn`` traces to. Rules with another ``trace_fn`` than ``fwd_only``, such as torch's
-    ``joint_fwd_bwd``, are for training: they are tried in the joint graph of a forward and its backward, before that is
-    cut in two, and again in each graph. ``scalar_workaround`` names arguments that are numbers, with a value for
-    tracing. Rules are tried in the order of registration, after the built-in ones; a match lies on one stream, and its
-    calls have no other keyword arguments than those of the pattern. Returns whether the rule is new: with
+    sizes of the graph). ``extra_check`` is asked about each match and may refuse it; of a list, each check may. A
+    ``npugraph_ex.Condition`` says for ``explain()`` what it asks. ``search_fn_pattern`` is matched instead of what
+    ``search_fn`` traces to. Rules with another ``trace_fn`` than ``fwd_only``, such as torch's ``joint_fwd_bwd``, are
+    for training: they are tried in the joint graph of a forward and its backward, before that is cut in two, and again
+    in each graph. ``scalar_workaround`` names arguments that are numbers, with a value for tracing. Rules are tried in
+    the order of registration, after the built-in ones; a match lies on one stream, and its calls have no other keyword
+    arguments than those of the pattern, unless that is a ``search_fn_pattern``. Returns whether the rule is new: with
     ``skip_duplicates`` a pattern that is registered already is left out, else it is an error (``RuntimeError``).
 
     ``TypeError`` when a function or ``example_inputs`` is of the wrong kind. The rule's name is that of ``search_fn``;
     ``npugraph_ex.replacements()`` lists all rules.
     """
-    check = extra_check or _always
-    for name, function in (("search_fn", search_fn), ("replace_fn", replace_fn), ("extra_check", check)):
-        if not callable(function):
-            raise TypeError(f"register_replacement: {name} is a function, got {function!r} ({type(function).__name__})")
-    if not isinstance(example_inputs, (list, tuple)):
-        raise TypeError(
-            f"register_replacement: example_inputs is a list or tuple, got {example_inputs!r} "
-            f"({type(example_inputs).__name__})"
-        )
+    checks = _checks(extra_check)
+    for parameter, function in (("search_fn", search_fn), ("replace_fn", replace_fn), *checks):
+        _expect(callable(function), f"{parameter} is a function", function)
+    _expect(isinstance(example_inputs, (list, tuple)), "example_inputs is a list or tuple", example_inputs)
+    name = _name(search_fn)
     conditions = [same_stream]
     if search_fn_pattern is None:
         conditions.append(same_arguments)
-    if extra_check is not None:
-        conditions.append(Condition(f"extra_check ({_source(extra_check)}) accepts it", extra_check))
-    return add_rule(
-        _name(search_fn),
-        search_fn,
-        replace_fn,
-        example_inputs,
-        source=_source(search_fn),
-        conditions=conditions,
-        trace_fn=trace_fn,
-        search_fn_pattern=search_fn_pattern,
-        scalar_workaround=scalar_workaround,
-        skip_duplicates=skip_duplicates,
-    )
-
-
-def add_rule(
-    name: str,
-    search_fn: Callable[..., Any],
-    replace_fn: Callable[..., Any],
-    example_inputs: Sequence[Any],
-    *,
-    source: str,
-    conditions: Sequence[Condition],
-    family: str | None = None,
-    trace_fn: Callable[..., fx.GraphModule] = fwd_only,
-    search_fn_pattern: PatternExpr | None = None,
-    scalar_workaround: dict[str, float | int] | None = None,
-    skip_duplicates: bool = False,
-) -> bool:
-    """``register_replacement`` with conditions that say in words what they ask."""
+    conditions += [_condition(check) for _, check in checks]
     matcher = registry.new_matcher(name)
     known = {pattern: len(graphs) for pattern, graphs in matcher.seen_patterns.items()}
     is_new = pattern_matcher.register_replacement(
@@ -178,11 +148,25 @@ def add_rule(
         return False
     pattern = entry_of(matcher).pattern
     (seen,) = ((text, graphs[-1]) for text, graphs in matcher.seen_patterns.items() if len(graphs) > known.get(text, 0))
-    operators = frozenset(operators_of(pattern))
-    registry.add(
-        Rule(name, family or name, source, operators, matcher, tuple(conditions), seen, trace_fn is not fwd_only)
-    )
+    operators, is_joint = frozenset(operators_of(pattern)), trace_fn is not fwd_only
+    registry.add(Rule(name, *_home(search_fn), operators, matcher, tuple(conditions), seen, is_joint))
     return True
+
+
+def _checks(given: Check | Sequence[Check] | None) -> list[tuple[str, Check]]:
+    if given is None:
+        return []
+    several = given if isinstance(given, (list, tuple)) else [given]
+    return [("extra_check", check) for check in several]
+
+
+def _condition(check: Check) -> Condition:
+    return check if isinstance(check, Condition) else Condition(f"extra_check ({_source(check)}) accepts it", check)
+
+
+def _expect(holds: bool, what: str, given: Any) -> None:
+    if not holds:
+        raise TypeError(f"register_replacement: {what}, got {given!r} ({type(given).__name__})")
 
 
 def apply_rules(gm: fx.GraphModule, rules: Sequence[Rule]) -> list[Replacement]:
@@ -250,10 +234,6 @@ def _all_hold(conditions: Sequence[Condition], match: Match) -> bool:
     return all(condition.refusal(match) is None for condition in conditions)
 
 
-def _always(match: Match) -> bool:
-    return True
-
-
 def _with_decompositions(trace_fn: Callable[..., fx.GraphModule]) -> Callable[..., fx.GraphModule]:
     """torch tells a tracing function by ``get_decomp_fn`` what to take apart; those of users may not know of it."""
     try:
@@ -272,3 +252,11 @@ def _name(function: Callable[..., Any]) -> str:
 def _source(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else _name(function)
+
+
+def _home(search_fn: Callable[..., Any]) -> tuple[str, str]:
+    """The family and the source of a rule: built-in ones have a module for each family."""
+    module = getattr(search_fn, "__module__", None) or ""
+    if module.startswith(_BUILT_IN_RULES):
+        return module.removeprefix(_BUILT_IN_RULES), BUILT_IN
+    return _name(search_fn), _source(search_fn)

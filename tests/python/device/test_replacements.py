@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 
 import pytest
@@ -15,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import npugraph
 import npugraph_ex
 import torchair
+from npugraph.fx.patterns import FAMILIES, rules
 from npugraph.fx.replacements import BUILT_IN, registry
 from tests.python.device.documented_replacement import EXAMPLE
 
@@ -171,6 +173,34 @@ def test_extra_check_sees_the_sizes_of_the_graph() -> None:
     torch.testing.assert_close(compiled_sum(), X.sin() + X)
     assert set(seen) == {(4, 6)}
     assert npugraph.artifacts()[-1].near_misses[0].reason.startswith("does not hold: extra_check (")
+
+
+@pytest.mark.feature("2.18")
+def test_checks_that_say_what_they_ask() -> None:
+    rows = npugraph_ex.Condition(
+        "there are 3 rows",
+        lambda match: match.kwargs["x"].meta["val"].shape[0] == 3,
+        lambda match: f"there are {match.kwargs['x'].meta['val'].shape[0]}",
+    )
+    add_to_multiply(extra_check=[lambda match: True, rows])
+    artifact = run(lambda x, y: x.sin() + y, X, X)
+    assert [miss.reason for miss in artifact.near_misses] == ["does not hold: there are 3 rows: there are 4"]
+    with torch.no_grad():
+        got = torch.compile(lambda x, y: x.sin() + y, backend="npugraph_ex")(X[:3], X[:3])
+    torch.testing.assert_close(got, X[:3].sin() * X[:3])
+
+
+@pytest.mark.feature("2.18", "2.08c", "11.19")
+def test_built_in_rules_come_in_through_the_public_function(monkeypatch) -> None:
+    listed = [rule.name for rule in npugraph_ex.replacements() if rule.source == BUILT_IN]
+    assert rules.register_replacement is npugraph_ex.register_replacement
+    importlib.import_module(f"npugraph.fx.patterns.{FAMILIES[0][0]}").register()
+    assert [rule.name for rule in npugraph_ex.replacements() if rule.source == BUILT_IN] == listed  # no duplicates
+    called = []
+    monkeypatch.setattr(rules, "register_replacement", lambda search, *_, **__: called.append(search.__qualname__))
+    for family, _ in FAMILIES:
+        importlib.import_module(f"npugraph.fx.patterns.{family}").register()
+    assert called == listed
 
 
 def test_an_extra_check_that_fails() -> None:

@@ -13,8 +13,8 @@ from torch import fx
 from torch._inductor.pattern_matcher import Match, PatternExpr
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from npugraph.fx.conditions import Condition, same_arguments, same_stream
-from npugraph.fx.replacements import BUILT_IN, add_rule
+from npugraph.fx.conditions import Condition, same_arguments
+from npugraph.fx.replacements import register_replacement
 
 npu = torch.ops.npu
 
@@ -37,17 +37,16 @@ def add(
     pattern: PatternExpr | None = None,
     numbers: dict[str, float | int] | None = None,
 ) -> None:
-    """Registers a built-in rule. ``pattern`` and ``numbers`` are ``search_fn_pattern`` and ``scalar_workaround``."""
-    add_rule(
-        name,
-        search,
+    """Registers a built-in rule, unless a user has registered its pattern. ``pattern`` and ``numbers`` are
+    ``search_fn_pattern`` and ``scalar_workaround``."""
+    register_replacement(
+        _named(name, search),
         replace,
         inputs,
-        family=search.__module__.rpartition(".")[2],
-        source=BUILT_IN,
-        conditions=[same_stream, same_arguments, *conditions],
+        extra_check=list(conditions) if pattern is None else [same_arguments, *conditions],
         search_fn_pattern=pattern,
         scalar_workaround=numbers,
+        skip_duplicates=True,
     )
 
 
@@ -65,6 +64,17 @@ def add_with_epsilon(
     add(name, *plain, inputs, conditions, numbers=numbers)
     with_epsilon = [of_positional(function, [*names, "epsilon"]) for function in (search, replace)]
     add(f"{name}_epsilon", *with_epsilon, inputs, conditions, numbers={**(numbers or {}), "epsilon": EPSILON})
+
+
+def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function under another name, which is that of its rule."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **arguments: Any) -> Any:
+        return function(*args, **arguments)
+
+    call.__qualname__ = name
+    return call
 
 
 def of_positional(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
