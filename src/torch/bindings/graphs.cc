@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph._C.device: captured graphs, what torch_npu/npu/graphs.py is made of.
+#include <torch/csrc/Exceptions.h>
+
 #include "torch/bindings/init.h"
 #include "torch/capture/captured_graph.h"
 #include "torch/device/streams.h"
@@ -40,8 +42,7 @@ void init_graphs(py::module_& parent) {
   py::class_<CapturedGraph, std::shared_ptr<CapturedGraph>>(module, "CapturedGraph")
       .def(py::init<>())
       .def("begin", &begin)
-      .def(
-          "end", [](CapturedGraph& graph) { graph.end(current_stream()); }, NoGil())
+      .def("end", torch::wrap_pybind_function_no_gil([](CapturedGraph& graph) { graph.end(current_stream()); }))
       .def("abandon", &CapturedGraph::abandon, NoGil())
       .def(
           "replay", [](CapturedGraph& graph) { graph.replay(current_stream()); }, NoGil())
@@ -65,7 +66,7 @@ void init_graphs(py::module_& parent) {
   module.def("end_task_group", [](const c10::Stream& stream) {
     return capture::graph_capture_of("graph_task_group_end", stream)->end_group();
   });
-  module.def("begin_task_update", &capture::begin_update, NoGil());
+  module.def("begin_task_update", &capture::begin_update, py::arg("stream"), py::arg("handle").none(false), NoGil());
   module.def("end_task_update", &capture::end_update, NoGil());
   module.def("abandon_task_update", &capture::abandon_update, NoGil());
 }

@@ -89,6 +89,9 @@ void CapturedGraph::end(c10::Stream stream) {
     if (made.group) made.group->replace(std::move(made.segment));
     if (made.group || made.call || made.event || made.segment) steps.push_back(std::move(made));
   }
+  if (steps.empty())
+    TORCH_WARN("capture_end: the graph is empty: nothing was launched in stream ", stream.id(), " of ", stream.device(),
+               " while it was captured. Work goes to the current stream of the device that its tensors are on");
   const std::lock_guard lock(mutex_);
   steps_ = std::move(steps);
   collectives_ = std::move(recording.collectives);

@@ -116,6 +116,14 @@ void BoxedKernel::pass_tensors(CpuCall& call, const Tensors& argument, IValue& v
   held.push_back(value);
 }
 
+// A generator of npu brings operators here whose tensors are on cpu.
+void check_generator(const CpuCall& call, const IValue& generator) {
+  if (generator.isNone()) return;
+  const c10::DeviceType expected = call.is_on_npu() ? kNpu : c10::kCPU;
+  const c10::DeviceType found = generator.toGenerator().device().type();
+  TORCH_CHECK(found == expected, "Expected a '", expected, "' device type for generator but found '", found, "'");
+}
+
 void BoxedKernel::return_tensors(CpuCall& call, IValue& value) const {
   if (value.isTensor()) {
     value = call.result(std::move(value).toTensor());
@@ -148,6 +156,7 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
   }
   for (const size_t position : generators_) {
     IValue& value = arguments[position];
+    check_generator(call, value);
     value = generator_twin(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()), call.device());
   }
   if (own_ != nullptr)
@@ -206,7 +215,7 @@ void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) 
 constexpr std::string_view kBoxedThoughComposite[] = {
     "aten::convolution", "aten::convolution_backward", "aten::_convolution",   "aten::_lazy_clone",
     "aten::mode",        "aten::_conj_physical",       "aten::conj_physical_", "aten::cummax",
-    "aten::cummin",      "aten::logcumsumexp",
+    "aten::cummin",      "aten::logcumsumexp",         "aten::kaiser_window",
 };
 
 bool is_boxed(const OperatorHandle& op) {
@@ -220,11 +229,14 @@ bool is_boxed(const OperatorHandle& op) {
 
 }  // namespace
 
-void launch_watched(const OperatorHandle& op, Stack& stack, c10::function_ref<void()> run) {
-  const c10::Stream stream = current_stream(device_of(op, stack));
+void launch_watched(const OperatorHandle& op, Stack& stack, c10::Stream stream, c10::function_ref<void()> run) {
   const auto capture = capture::recorder_of(stream);
   if (!capture) return run();
   capture->launch(op, stack, stream, run);
+}
+
+void launch_watched(const OperatorHandle& op, Stack& stack, c10::function_ref<void()> run) {
+  launch_watched(op, stack, current_stream(device_of(op, stack)), run);
 }
 
 void call_boxed(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {

@@ -22,8 +22,11 @@ void register_boxed_fallback();
 // The boxed kernel of any operator.
 void call_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// One call of a kernel, `run`, while streams are captured: recorded, where the current stream is. The arguments stand at the end
-// of `stack`; `run` puts its results there.
+// One call of a kernel, `run`, while streams are captured: recorded, where `stream` is. The arguments stand at the end of
+// `stack`; `run` puts its results there.
+void launch_watched(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Stream stream,
+                    c10::function_ref<void()> run);
+// In the current stream of the first tensor's device.
 void launch_watched(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run);
 
 }  // namespace npugraph::device

@@ -37,6 +37,7 @@ class CpuCall {
 
   // Where new tensors go when no argument is on npu; else the current device.
   void set_device(c10::DeviceIndex device) { device_ = device; }
+  bool is_on_npu() const { return device_ >= 0; }
   c10::DeviceIndex device() const { return device_ >= 0 ? device_ : npu::current_device(); }
 
   // The npu tensor of what the kernel returned: the argument itself, a view of an argument, or a new tensor.

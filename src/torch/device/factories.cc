@@ -112,6 +112,14 @@ Tensor without_lazy_bits(const Tensor& tensor) {
   return out;
 }
 
+// A copy between devices belongs to the stream of one of them that is captured; else to the destination's.
+c10::Stream stream_of_copy(const Tensor& self, const Tensor& dst) {
+  const c10::Stream of_dst = current_stream((dst.device().is_cpu() ? self : dst).device().index());
+  if (self.device().is_cpu() || capture::capture_of(of_dst)) return of_dst;
+  const c10::Stream of_self = current_stream(self.device().index());
+  return capture::capture_of(of_self) ? of_self : of_dst;
+}
+
 void copy_watched(const Tensor& self, const Tensor& dst, bool non_blocking) {
   check_copy(self, dst, non_blocking);
   if (dst.is_conj()) return copy_watched(self.conj(), dst.conj(), non_blocking);
@@ -119,7 +127,7 @@ void copy_watched(const Tensor& self, const Tensor& dst, bool non_blocking) {
   static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
   const Tensor from = without_lazy_bits(self);
   torch::jit::Stack stack{dst, from, non_blocking};
-  launch_watched(op, stack, [&] {
+  launch_watched(op, stack, stream_of_copy(from, dst), [&] {
     torch::jit::drop(stack, 3);
     run_copy(from, dst);
     stack.push_back(dst);

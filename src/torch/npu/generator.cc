@@ -59,7 +59,6 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 
 at::Generator generator_twin(const std::optional<at::Generator>& generator, c10::DeviceIndex device) {
   const at::Generator& npu = generator.has_value() && generator->defined() ? *generator : default_generator(device);
-  TORCH_CHECK(npu.device().type() == kNpu, "expected a generator of npu, but got one of ", npu.device().str());
   return static_cast<NpuGenerator*>(npu.unsafeGetGeneratorImpl())->twin();
 }
 

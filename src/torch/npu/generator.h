@@ -35,8 +35,7 @@ class NpuGenerator final : public c10::GeneratorImpl {
 // Of the process, one for each device; valid for ever.
 const at::Generator& default_generator(c10::DeviceIndex device);
 
-// The CPU generator that draws for `generator`, or for the default generator of `device` where there is none. c10::Error for
-// a generator that is not of npu.
+// The CPU generator that draws for `generator`, which is of npu, or for the default generator of `device` where there is none.
 at::Generator generator_twin(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
 
 }  // namespace npugraph::npu

@@ -186,7 +186,12 @@ class GraphDispatchMode(TorchDispatchMode):
         return result
 
     def update(self, cpu_update_input: Sequence[Mapping[str, Any]]) -> None:
-        """Issues the calls again, in a stream of their own."""
+        """Issues the calls again, in a stream of their own. Raises RuntimeError where none was captured."""
+        if not self._calls:
+            raise RuntimeError(
+                "NPUGraph.update: the graph holds no call to update. Capture it with auto_dispatch_capture=True; calls "
+                "of operators that have a handler (register_npu_graph_handler) can be updated"
+            )
         inputs = list(cpu_update_input)
         if len(inputs) == 1:
             inputs *= len(self._calls)

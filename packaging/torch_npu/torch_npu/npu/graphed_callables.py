@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from torch_npu.npu.graphs import NPUGraph, Pool, graph, graph_pool_handle
 from torch_npu.npu.streams import Stream
-from torch_npu.npu.utils import stream, synchronize
+from torch_npu.npu.utils import device_of, stream, synchronize
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -37,18 +37,22 @@ def make_graphed_callables(
     if len(all_args) != len(all_callables):
         raise ValueError(f"make_graphed_callables: {len(all_callables)} callables, but arguments for {len(all_args)}")
     passes = [_Passes(fn, args, allow_unused_input) for fn, args in zip(all_callables, all_args, strict=True)]
+    with device_of(next((tensor for one in passes for tensor in one.inputs if tensor.is_npu), None)):
+        _capture(passes, num_warmup_iters, graph_pool_handle() if pool is None else pool)
+    graphed = [one.graphed() for one in passes]
+    return graphed[0] if single else tuple(graphed)
+
+
+def _capture(passes: list[_Passes], num_warmup_iters: int, pool: Pool) -> None:
     synchronize()
     with stream(Stream()):
         for one in passes:
             one.warm_up(num_warmup_iters)
     synchronize()
-    pool = graph_pool_handle() if pool is None else pool
     for one in passes:
         one.capture_forward(pool)
     for one in reversed(passes):
         one.capture_backward(pool)
-    graphed = [one.graphed() for one in passes]
-    return graphed[0] if single else tuple(graphed)
 
 
 class _Passes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from npugraph._C import device as _device
@@ -110,9 +110,11 @@ class NPUGraph(_C._NPUGraph):
 
 
 class graph:
-    """Context manager: captures what runs inside of it into ``npu_graph``, in ``stream`` or a stream of its own."""
+    """Context manager: captures what runs inside of it into ``npu_graph``, in ``stream`` or a stream of its own on the
+    device that is current when this is made."""
 
-    default_capture_stream: Stream | None = None
+    default_capture_stream: Stream | None = None  # the one that was taken last
+    _capture_streams: ClassVar[dict[int, Stream]] = {}  # by their devices
 
     def __init__(
         self,
@@ -123,15 +125,21 @@ class graph:
         capture_error_mode: str = "global",
     ):
         if stream is None:
-            cls = type(self)
-            cls.default_capture_stream = cls.default_capture_stream or Stream()
-            stream = cls.default_capture_stream
+            stream = self._default_stream()
         self.npu_graph = npu_graph
         self.pool = pool
         self.capture_stream = stream
         self.stream_ctx = StreamContext(stream)
         self.auto_dispatch_capture = auto_dispatch_capture
         self.capture_error_mode = capture_error_mode
+
+    @classmethod
+    def _default_stream(cls) -> Stream:
+        last, device = cls.default_capture_stream, _device.current()
+        if last is None or last.device_index != device:
+            last = cls._capture_streams.get(device) or Stream()
+        cls.default_capture_stream = cls._capture_streams[device] = last
+        return last
 
     def __enter__(self) -> None:
         synchronize()
