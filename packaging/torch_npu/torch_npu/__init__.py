@@ -30,7 +30,7 @@ from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # what follows asks for its devices
 
-from torch_npu import _aliases, _dynamo, _graph_forms, _operators, distributed, npu  # noqa: E402
+from torch_npu import _aliases, _dlpack, _dynamo, _graph_forms, _operators, distributed, npu  # noqa: E402
 from torch_npu.formats import (  # noqa: E402
     Format,
     float4_e1m2fn_x2,
@@ -46,6 +46,7 @@ from torch_npu.streams import erase_stream  # noqa: E402
 
 _register.make_module(npu)
 _aliases.install()
+_dlpack.install()
 _dynamo.install_when_imported()
 _operators.make_fake()
 _graph_forms.install()

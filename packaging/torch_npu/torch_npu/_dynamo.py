@@ -44,7 +44,7 @@ def install() -> None:
     """Registers npu with torch._dynamo, which is imported."""
     from torch._dynamo import device_interface, trace_rules
     from torch._dynamo.utils import common_constant_types
-    from torch._dynamo.variables import TorchInGraphFunctionVariable, streams
+    from torch._dynamo.variables import TorchInGraphFunctionVariable, ctx_manager, streams
     from torch._dynamo.variables import torch as handled
     from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 
@@ -70,7 +70,23 @@ def install() -> None:
     attributes = {"_cpython_type": npu.Stream, "_device_handle_attr": "npu_stream"}
     variable = type("NpuStreamVariable", (streams.StreamVariable,), attributes)
     streams._stream_fn_to_variable_cls[npu.current_stream] = variable
+    ctx_manager.register_device_context_manager(npu.device, _device_variable(ctx_manager.GenericDeviceVariable))
     _checkpointed_random.install()
+
+
+def _device_variable(base: type) -> type:
+    """What ``with torch.npu.device(index)`` is in graphs."""
+    return type(
+        "NpuDeviceVariable",
+        (base,),
+        {
+            "_exchange_fn": staticmethod(_exchange_device),
+            "_maybe_exchange_fn": staticmethod(_exchange_device),
+            "_get_device_index_fn": staticmethod(lambda device, optional: torch.npu.device(device).idx),
+            "module_name": lambda self: "torch.npu",
+            "python_type": lambda self: torch.npu.device,
+        },
+    )
 
 
 def _enter_stream(function: Any, tx: Any, stream: Any) -> Any:

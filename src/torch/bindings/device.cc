@@ -59,6 +59,13 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
+// TypeError, in the name of `what`, for a tensor that is not of npu: of cpu, or a fake one.
+c10::StorageImpl* npu_storage_of(const char* what, const at::Tensor& tensor) {
+  const bool is_npu = tensor.has_storage() && tensor.storage().device().type() == npu::kNpu;
+  TORCH_CHECK_TYPE(is_npu, what, ": the tensor has no memory of npu");
+  return storage_of(tensor);
+}
+
 at::Tensor over(c10::Storage storage, const at::Tensor& like) {
   return at::empty({0}, like.options().device(storage.device()))
       .set_(std::move(storage), like.storage_offset(), like.sizes(), like.strides());
@@ -70,14 +77,20 @@ void def_formats(py::module_& module) {
   module.attr("FORMATS") = formats;
   module.def("allow_internal_formats", &npu::allow_internal_formats);
   module.def("internal_formats_allowed", &npu::internal_formats_allowed);
-  module.def("format", [](const at::Tensor& tensor) { return npu::format_of(tensor); });
-  module.def("set_format", [](const at::Tensor& tensor, int code) { npu::set_format(tensor, code); });
+  module.def("format", [](const at::Tensor& tensor) { return npu::format_of(npu_storage_of("format", tensor)); });
+  module.def("set_format",
+             [](const at::Tensor& tensor, int code) { npu::format_of(npu_storage_of("set_format", tensor)) = code; });
 }
 
 // Memory under other names; what is of npu has its CPU twin.
 void def_sharing(py::module_& module) {
-  module.def("cpu_alias", &npu::cpu_alias);
-  module.def("follow_twin", [](const at::Tensor& tensor) { npu::follow_twin(storage_of(tensor)); });
+  module.def("cpu_alias", [](const at::Tensor& tensor) {
+    npu_storage_of("cpu_alias", tensor);
+    return npu::cpu_alias(tensor);
+  });
+  module.def("follow_twin", [](const at::Tensor& tensor) { npu::follow_twin(npu_storage_of("follow_twin", tensor)); });
+  module.def("borrow",
+             [](const at::Tensor& tensor) { return over(npu::borrow(npu_storage_of("borrow", tensor)), tensor); });
   module.def("npu_alias", [](const at::Tensor& cpu, int64_t index) {
     return over(npu::adopt(cpu.storage(), npu::checked_device(index)), cpu);
   });

@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <ATen/native/Resize.h>
 
 #include "torch/device/pinned_memory.h"
 #include "torch/npu/facts.h"
@@ -48,8 +47,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void* pointer) const override { return is_pinned(pointer); }
   at::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    const CurrentDevice current(storage.device().index());
-    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);
+    resize(storage.unsafeGetStorageImpl(), bytes);
   }
 };
 

@@ -19,6 +19,7 @@ using Metadata = std::unordered_map<std::string, bool>;
 constexpr std::string_view kName = "npu_format_";
 
 void put_format(const at::Tensor& tensor, Metadata& metadata) {
+  if (!tensor.has_storage() || tensor.storage().device().type() != npu::kNpu) return;  // a fake one
   if (const int format = npu::format_of(tensor); format != npu::kPlainFormat)
     metadata[std::string(kName) + std::to_string(format)] = true;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu/memory.h"
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -43,7 +45,7 @@ Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex de
   return block.release();
 }
 
-using Owner = c10::intrusive_ptr<c10::StorageImpl>;
+using Held = c10::intrusive_ptr<c10::StorageImpl>;
 
 c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device, bool is_counted) {
   auto twin = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cpu.unsafeGetStorageImpl());
@@ -80,6 +82,15 @@ void DeviceMemory::fail(int64_t bytes, int64_t room, c10::DeviceIndex device) {
                    static_cast<int>(device), "; ", format_size(facts().memory_bytes), " total capacity; ",
                    format_size(capacity() - room), " already allocated; ", format_size(room),
                    " free). NPUGRAPH_DEVICE_MEMORY sets the size of the device.");
+}
+
+void DeviceMemory::fail_on_host(int64_t bytes, c10::DeviceIndex device) {
+  const std::lock_guard lock(mutex_);
+  ++out_of_memory_;
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "NPU out of memory. Tried to allocate ", format_size(bytes), " (NPU ",
+                   static_cast<int>(device), "; ", format_size(facts().memory_bytes), " total capacity; ",
+                   format_size(bytes_[kAll].current),
+                   " already allocated). The memory of the device is the host's, which has not as much left.");
 }
 
 void DeviceMemory::count_in(int64_t bytes) {
@@ -171,12 +182,13 @@ c10::DataPtr NpuAllocator::allocate(size_t bytes) {
   auto* cpu = c10::GetCPUAllocator();
   auto twin = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes),
                                                     c10::DataPtr(), cpu, /*resizable=*/true);
-  auto block = make_block(std::move(twin), current_device());
+  const c10::DeviceIndex device = current_device();
+  auto block = make_block(std::move(twin), device);
   try {
     block->twin->set_data_ptr_noswap(cpu->allocate(bytes));
-  } catch (...) {
+  } catch (const c10::Error&) {  // the only one that it throws
     delete_block(block);
-    throw;
+    DeviceMemory::of(device).fail_on_host(static_cast<int64_t>(bytes), device);
   }
   return pointer_to(block);
 }
@@ -223,11 +235,16 @@ int& format_of(c10::StorageImpl* npu) {
   return block_of(npu)->format;
 }
 
-c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes) {
+namespace {
+
+c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool keeps_storage) {
+  struct Owner {
+    Held twin, npu;
+  };
   c10::StorageImpl* twin = twin_of(npu);
   void* const memory = static_cast<char*>(twin->_mutable_data_ptr_no_checks().get()) + offset;
   c10::DataPtr data(
-      memory, new Owner(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)),
+      memory, new Owner{.twin = Held::reclaim_copy(twin), .npu = keeps_storage ? Held::reclaim_copy(npu) : Held()},
       [](void* owner) { delete static_cast<Owner*>(owner); }, c10::kCPU);
   const c10::Storage part(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                                 std::move(data), nullptr, /*resizable=*/false));
@@ -236,9 +253,15 @@ c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes) {
   return out;
 }
 
+}  // namespace
+
+c10::Storage borrow(c10::StorageImpl* npu) {
+  return share(npu, 0, static_cast<int64_t>(npu->nbytes()), /*keeps_storage=*/true);
+}
+
 void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset) {
   const int format = format_of(npu);
-  const c10::Storage shared = share(other, offset, static_cast<int64_t>(npu->nbytes()));
+  const c10::Storage shared = share(other, offset, static_cast<int64_t>(npu->nbytes()), /*keeps_storage=*/false);
   npu->set_data_ptr_noswap(std::move(shared.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks()));
   format_of(npu) = format;
 }
@@ -257,6 +280,18 @@ std::optional<c10::DeviceIndex> device_of(const void* pointer) {
       if (address >= piece.address && address - piece.address < static_cast<uintptr_t>(piece.bytes)) return index;
   }
   return std::nullopt;
+}
+
+void resize(c10::StorageImpl* npu, size_t bytes) {
+  TORCH_CHECK(npu->resizable(), "Trying to resize storage that is not resizable");
+  const int format = format_of(npu);
+  const CurrentDevice current(npu->device().index());
+  c10::DataPtr memory = NpuAllocator::instance().allocate(bytes);
+  if (const size_t kept = std::min(bytes, npu->nbytes()); kept != 0)
+    std::memcpy(memory.get(), npu->_mutable_data_ptr_no_checks().get(), kept);
+  npu->set_data_ptr_noswap(std::move(memory));
+  npu->set_nbytes(bytes);
+  format_of(npu) = format;
 }
 
 void follow_twin(c10::StorageImpl* npu) {

@@ -40,6 +40,9 @@ class DeviceMemory {
   // The twin of `block` now has `bytes`. c10::OutOfMemoryError as above, when they are counted all the same.
   void resize(Block& block, int64_t bytes);
 
+  // c10::OutOfMemoryError: the host has no `bytes`, though the device has room for them.
+  [[noreturn]] void fail_on_host(int64_t bytes, c10::DeviceIndex device);
+
   c10::CachingDeviceAllocator::DeviceStats statistics() const;
   void reset_peak();
   void reset_accumulated();
@@ -107,13 +110,17 @@ c10::StorageImpl* twin_of(c10::StorageImpl* npu);
 // The format tag of an npu storage.
 int& format_of(c10::StorageImpl* npu);
 
-// A new npu storage over `bytes` of the memory of `npu` from `offset` on, which it keeps alive. Not counted again.
-c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes);
+// A new npu storage over the memory of `npu`, which it keeps alive. It is not counted again, and cannot be resized.
+c10::Storage borrow(c10::StorageImpl* npu);
 // Makes `npu`, which keeps its size, stand on the memory of `other` from `offset` on, and keeps that alive.
 void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
 
 // The device of whose memory `pointer` is part; none if it is of no device.
 std::optional<c10::DeviceIndex> device_of(const void* pointer);
+
+// Gives `npu` memory of `bytes`, on its device, with as much of what was in the old as fits. c10::Error where it cannot be
+// resized, c10::OutOfMemoryError as above.
+void resize(c10::StorageImpl* npu, size_t bytes);
 
 // To be called after a CPU kernel may have resized the twin or given it other memory.
 void follow_twin(c10::StorageImpl* npu);

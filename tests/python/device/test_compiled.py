@@ -262,6 +262,15 @@ def test_streams_and_events_are_part_of_the_graph(backend: str):
     assert torch.npu.current_stream() == torch.npu.default_stream()
 
 
+def test_the_default_backend_says_what_to_use_in_its_place():
+    text = r'Inductor, .* makes no code for npu: use torch.compile\(..., backend="npugraph_ex"\)'
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=text):
+        torch.compile(lambda x: x + 1)(torch.ones(2, device="npu"))
+    with pytest.raises(RuntimeError, match=text):
+        torch.npu.Scheduling(None)
+    assert not hasattr(torch.npu.Scheduling, "__wrapped__")
+
+
 def test_importing_dynamo_first_or_last_is_the_same():
     import subprocess
     import sys

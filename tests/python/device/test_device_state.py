@@ -5,9 +5,16 @@ from __future__ import annotations
 
 import gc
 import io
+import os
+import subprocess
+import sys
 
+import numpy
 import pytest
 import torch
+import torch_npu
+
+import npugraph
 
 
 def test_streams():
@@ -103,6 +110,51 @@ def test_resizing_is_counted():
     assert torch.npu.memory_allocated() == before
 
 
+def test_a_storage_without_bytes_keeps_its_device():
+    gc.collect()
+    before = [torch.npu.memory_allocated(index) for index in range(2)]
+    x = torch.arange(4, dtype=torch.int32, device="npu:1")
+    storage = x.untyped_storage()
+    storage.resize_(0)  # as FSDP frees parameters
+    assert (storage.device, storage.nbytes(), x.data_ptr()) == (x.device, 0, 0) and storage.is_npu
+    assert [torch.npu.memory_allocated(index) for index in range(2)] == before
+    storage.resize_(16)
+    assert storage.device == x.device
+    assert [torch.npu.memory_allocated(index) for index in range(2)] == [before[0], before[1] + 16]
+    x.copy_(torch.arange(4))
+    storage.resize_(32)
+    assert (x + 1).tolist() == [1, 2, 3, 4]
+    storage.resize_(8)
+    assert torch.empty(0, dtype=torch.int32, device="npu:1").set_(storage).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["shared", "loaded", "loaded as mapped"])
+def test_storages_from_elsewhere_can_be_emptied(kind: str, tmp_path):
+    x = torch.arange(4, dtype=torch.int32, device="npu:1")
+    if kind == "shared":
+        x.share_memory_()
+    else:
+        torch.save(x, tmp_path / "x.pt")
+        x = torch.load(tmp_path / "x.pt", mmap=kind.endswith("mapped"))
+    storage = x.untyped_storage()
+    storage.resize_(0)
+    assert storage.device == torch.device("npu:1") and storage.nbytes() == 0
+    storage.resize_(16)
+    assert x.fill_(3).tolist() == [3] * 4
+
+
+def test_a_borrowed_storage_frees_nothing():
+    x = torch.arange(4, dtype=torch.int32, device="npu")
+    weak = torch_npu._C._weak_ref_tensor(x[1:])
+    assert weak.data_ptr() == x.data_ptr() + 4 and weak.tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="storage that is not resizable"):
+        weak.untyped_storage().resize_(0)
+    x.add_(1)
+    assert weak.tolist() == [2, 3, 4]
+    x.untyped_storage().resize_(0)
+    assert weak.tolist() == [2, 3, 4]
+
+
 def test_each_device_has_memory_of_its_own():
     gc.collect()
     before = [torch.npu.memory_allocated(index) for index in range(2)]
@@ -126,6 +178,21 @@ def test_more_than_the_device_has():
     finally:
         torch.npu.set_per_process_memory_fraction(1)
     assert x.sum().item() == 0
+
+
+def test_more_than_the_host_has():
+    code = """
+import torch
+assert torch.npu.OutOfMemoryError is torch.OutOfMemoryError
+try:
+    torch.empty(1 << 50, dtype=torch.uint8, device="npu:1")
+except torch.npu.OutOfMemoryError as error:
+    assert "Tried to allocate 1048576.00 GiB (NPU 1; 4194304.00 GiB total capacity; 0 bytes" in str(error), error
+    assert "The memory of the device is the host's, which has not as much left." in str(error), error
+assert torch.npu.memory_allocated(1) == 0 and torch.npu.memory_stats(1)["num_ooms"] == 1
+"""
+    environment = os.environ | {"NPUGRAPH_DEVICE_MEMORY": str(1 << 52)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_memory_snapshot_lists_every_piece():
@@ -179,8 +246,32 @@ def test_generators():
     other = torch.Generator("npu")
     other.set_state(generator.get_state())
     assert torch.equal(torch.rand(5, device="npu", generator=other), torch.rand(5, device="npu", generator=generator))
-    with pytest.raises(RuntimeError, match="npu"):
+    with pytest.raises(RuntimeError, match="Expected a 'npu' device type for generator but found 'cpu'"):
         torch.randn(5, device="npu", generator=torch.Generator())
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda g: torch.randn(5, generator=g),
+        lambda g: torch.rand(5, generator=g),
+        lambda g: torch.randint(9, (5,), generator=g),
+        lambda g: torch.randperm(5, generator=g),
+        lambda g: torch.multinomial(torch.ones(3), 2, generator=g),
+        lambda g: torch.bernoulli(torch.full((3,), 0.5), generator=g),
+        lambda g: torch.normal(torch.zeros(3), 1.0, generator=g),
+        lambda g: torch.poisson(torch.ones(3), generator=g),
+        lambda g: torch.empty(3).uniform_(generator=g),
+        lambda g: torch.empty(3).exponential_(generator=g),
+        lambda g: torch.empty(3).random_(generator=g),
+    ],
+)
+def test_a_generator_of_npu_draws_nothing_on_cpu(draw):
+    generator = torch.Generator("npu")
+    state = generator.get_state()
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'npu'"):
+        draw(generator)
+    assert torch.equal(generator.get_state(), state)
 
 
 def test_devices_have_generators_of_their_own():
@@ -250,6 +341,44 @@ def test_dlpack():
     assert y.device == x.device and y.data_ptr() == x.data_ptr()
     y.add_(1)
     assert x.tolist() == [1, 2, 3] and torch.add(y, y).tolist() == [2, 4, 6]
+
+
+def test_dlpack_as_a_protocol():
+    x = torch.arange(3.0, device="npu:1")
+    assert x.__dlpack_device__() == (torch.utils.dlpack.DLDeviceType.kDLExtDev, 1)
+    for make in (torch.from_dlpack, torch.utils.dlpack.from_dlpack):
+        y = make(x)
+        assert y.device == x.device and y.data_ptr() == x.data_ptr()
+    y = torch.from_dlpack(x, copy=True)
+    assert y.device == x.device and y.data_ptr() != x.data_ptr() and torch.equal(y, x)
+    parameter = torch.nn.Parameter(x)
+    assert torch.from_dlpack(parameter.detach()).data_ptr() == x.data_ptr()
+    with pytest.raises(BufferError, match="require gradient"):
+        torch.from_dlpack(parameter)
+    on_cpu = torch.from_dlpack(x, device="cpu")
+    assert on_cpu.is_cpu and on_cpu.tolist() == x.tolist()
+    with pytest.raises(ValueError, match="without copying"):
+        torch.from_dlpack(x, device="cpu", copy=False)
+    with pytest.raises((BufferError, RuntimeError), match=r"[Dd]evice"):
+        numpy.from_dlpack(x)
+    assert torch.ones(1).__dlpack_device__() == (torch.utils.dlpack.DLDeviceType.kDLCPU, 0)
+
+
+def test_windows():
+    for window in (torch.kaiser_window, torch.hann_window, torch.blackman_window):
+        assert torch.equal(window(5, device="npu:1").cpu(), window(5))
+    got = torch.kaiser_window(6, periodic=False, beta=3.0, dtype=torch.float64, device="npu")
+    assert got.is_npu and torch.equal(got.cpu(), torch.kaiser_window(6, periodic=False, beta=3.0, dtype=torch.float64))
+
+
+def test_what_is_of_npu_is_checked_before_its_memory_is_touched():
+    stream = torch.npu.current_stream()
+    with pytest.raises(TypeError, match="begin_task_update"):
+        torch.npu.graph_task_update_begin(stream, None)
+    for name in ("follow_twin", "cpu_alias", "borrow", "format"):
+        for wrong in (torch.ones(2), torch.ones(2, device="meta")):
+            with pytest.raises(TypeError, match=f"{name}: the tensor has no memory of npu"):
+                getattr(npugraph._C.device, name)(wrong)
 
 
 def test_accelerator():

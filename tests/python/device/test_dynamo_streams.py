@@ -76,7 +76,16 @@ def events(x: torch.Tensor) -> torch.Tensor:
     return y + 1
 
 
-FUNCTIONS = [queries, own_stream, stream_of_a_device, no_stream, generic_stream, chosen_stream, events]
+def devices(x: torch.Tensor) -> torch.Tensor:
+    with npu.device(1):
+        y = torch.ones(3, device="npu")
+        inside = npu.current_device()
+    with npu.device(None):
+        outside = npu.current_device()
+    return x + y.to(x.device) + inside * 10 + outside
+
+
+FUNCTIONS = [devices, queries, own_stream, stream_of_a_device, no_stream, generic_stream, chosen_stream, events]
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "npugraph_ex"])

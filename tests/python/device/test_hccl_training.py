@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -124,6 +124,27 @@ def check_fsdp() -> None:
 
 def test_fsdp(ranks):
     ranks(check_fsdp)
+
+
+def check_first_fsdp() -> None:
+    rank = dist.get_rank()
+    torch.npu.set_device(rank)
+    try:
+        net = FullyShardedDataParallel(model(), device_id=rank, use_orig_params=True)
+        train(net, *shard())
+        with FullyShardedDataParallel.summon_full_params(net):
+            names = [name.removeprefix("_fsdp_wrapped_module.") for name, _ in net.named_parameters()]
+            found = dict(zip(names, net.parameters(), strict=True))
+            for name, wanted in trained().named_parameters():
+                assert found[name].device == torch.device("npu", rank)
+                torch.testing.assert_close(found[name].detach().cpu(), wanted.detach())
+        assert {value.device.index for value in net.state_dict().values()} == {rank}
+    finally:
+        torch.npu.set_device(0)
+
+
+def test_the_first_fsdp(ranks):
+    ranks(check_first_fsdp)
 
 
 def check_mixed_precision() -> None:

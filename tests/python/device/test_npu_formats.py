@@ -85,6 +85,13 @@ def test_files_keep_formats_on_npu():
     assert torch.load(buffer, map_location="cpu")["x"].is_cpu
 
 
+def test_what_files_keep_of_fake_tensors():
+    x = torch_npu.npu_format_cast(torch.ones(2, 3, device="npu"), NZ)
+    assert torch._utils.get_tensor_metadata(x) == {"npu_format_29": True}
+    with FakeTensorMode() as mode:
+        assert torch._utils.get_tensor_metadata(mode.from_tensor(x)) == {}
+
+
 def test_internal_formats_can_be_forbidden():
     torch.npu.config.allow_internal_format = False
     x = torch.ones(1, 2, 3, 4, device="npu")

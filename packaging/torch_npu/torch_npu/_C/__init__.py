@@ -15,14 +15,15 @@ _NPUTaskGroupHandle = _device.TaskGroup
 
 
 def _weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor over the memory of ``tensor``, which it keeps: a graph knows by that what can still be seen.
+    """A tensor over the memory of ``tensor``, which it keeps: a graph knows by that what can still be seen. Its storage
+    cannot be resized.
 
     Raises TypeError for what is no tensor of npu.
     """
     if not isinstance(tensor, torch.Tensor) or not tensor.is_npu:
         given = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise TypeError(f"_weak_ref_tensor: tensor is {given}, and must be a tensor of npu")
-    return tensor.detach()
+    return _device.borrow(tensor.detach())
 
 
 def _npu_get_soc_version() -> int:

@@ -3,6 +3,8 @@
 
 import importlib
 
+from torch import OutOfMemoryError
+
 from torch_npu.npu import _legacy_types, aclnn, amp
 from torch_npu.npu.autocast_utils import (
     get_amp_supported_dtype,
@@ -190,6 +192,7 @@ __all__ = [
     "NPUGraph",
     "NPUPluggableAllocator",
     "NpuGraphOpHandler",
+    "OutOfMemoryError",
     "ShortStorage",
     "ShortTensor",
     "Stream",
@@ -316,10 +319,15 @@ __all__ = [
 ]
 
 
-# A package that is imported when it is first asked for.
+_FOR_INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
+
+
+# What is imported when it is first asked for.
 def __getattr__(name: str) -> object:
     if name == "npugraph_ex":
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _FOR_INDUCTOR:
+        return getattr(importlib.import_module("torch_npu._inductor"), name)
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
 
 

@@ -10,16 +10,32 @@ from npugraph._C import device as _device
 
 from torch_npu.npu._index import DeviceLike, device_index
 
+_urgent: set[int] = set()  # handles of streams of the greatest priority
+
 
 class Stream(torch.Stream):
     """A queue of work on one device: of ``device``, by default the current one, or the existing stream of
-    ``stream_id``, ``device_index`` and ``device_type``. All priorities are alike.
+    ``stream_id``, ``device_index`` and ``device_type``. A ``priority`` is kept within ``priority_range()``; work of all
+    priorities is run alike.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs):
-        if kwargs:
-            return super().__new__(cls, priority=priority, **kwargs)
-        return super().__new__(cls, torch.device("npu", device_index(device)), priority=priority)
+        if not kwargs:
+            kwargs = {"device": torch.device("npu", device_index(device))}
+        self = super().__new__(cls, priority=priority, **kwargs)
+        if priority < 0 and self.stream_id != 0:
+            _urgent.add(self.npu_stream)
+        return self
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least and the greatest priority; the lower number goes first."""
+        return 0, -1
+
+    @property
+    def priority(self) -> int:
+        """What the stream was made with."""
+        return -1 if self.npu_stream in _urgent else 0
 
     @property
     def npu_stream(self) -> int:
