@@ -11,6 +11,7 @@ from npugraph import _C, operators  # noqa: F401  (operators: what graphs name)
 from npugraph.artifact import Artifact, Instance, artifacts
 from npugraph.observe import poison_freed_memory, pools, task_log, trace
 from npugraph.saved import SavedProgram, load
+from npugraph.warning_kinds import DefectWarning, NpugraphWarning
 
 __version__ = _C.version
 
@@ -32,10 +33,10 @@ __all__ = [
 
 def __getattr__(name: str):
     # The backend imports torch._dynamo, which costs most of a second: only those who use it pay.
-    if name in ("DefectWarning", "NpugraphWarning", "reset"):
-        from npugraph import backend
+    if name == "reset":
+        from npugraph.backend import reset
 
-        return getattr(backend, name)
+        return reset
     raise AttributeError(f"module 'npugraph' has no attribute {name!r}")
 
 

@@ -137,7 +137,8 @@ class Artifact:
     @property
     def counters(self) -> dict[str, int]:
         """Counts since the compile: compiles, captures, capture_ns (of making Instances), replays (every run, also one
-        that captured), refreshes (runs that began with telling tasks other numbers), ``recaptures.<reason>``
+        that captured), eager_runs (of ``force_eager``, and beyond ``capture_limit``, which are neither captures nor
+        replays), refreshes (runs that began with telling tasks other numbers), ``recaptures.<reason>``
         (mutated_input_change and parameter_change, other memory than in the call before, make no Instance and are no
         captures), ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the kernels of its tasks, those that
         LLVM made for this compile (kernel_builds, in kernel_build_ns summed over threads), those that an earlier
@@ -193,8 +194,8 @@ class Artifact:
         return self._core.graph_stages()[-1] if stage is None else stage
 
     def __repr__(self) -> str:
-        tasks, runs = len(self.tasks), self.counters["replays"]
-        return f"<npugraph.Artifact {self.name}: {tasks} task{'s' * (tasks != 1)}, {runs} replay{'s' * (runs != 1)}>"
+        tasks, runs = len(self.tasks), self.counters["replays"] + self.counters["eager_runs"]
+        return f"<npugraph.Artifact {self.name}: {tasks} task{'s' * (tasks != 1)}, {runs} run{'s' * (runs != 1)}>"
 
 
 def _replacements_text(replacements: Sequence[Any], near_misses: Sequence[Any]) -> str:

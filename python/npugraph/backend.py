@@ -41,15 +41,8 @@ from npugraph.fx.stream_marks import drop_marks, has_marks, marks
 from npugraph.fx.streams import are_different, has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
-from npugraph.options import CompilerConfig, disabled_passes, parse
-
-
-class NpugraphWarning(UserWarning):
-    """Something works, but not as fast as it could, or not captured."""
-
-
-class DefectWarning(NpugraphWarning):
-    """A graph could not be compiled because of a defect of ours, and runs as torch made it. Please report it."""
+from npugraph.options import CompilerConfig, disabled_passes, parse, refuse_beside_config
+from npugraph.warning_kinds import DefectWarning, NpugraphWarning
 
 
 class Route(enum.Enum):
@@ -106,9 +99,19 @@ def npugraph_ex(
 
 
 def checked(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
-    """The options of a user of ``torch.compile``, who is to see errors without torch's own frames."""
+    """The options of a user of ``torch.compile``."""
+    return _for_the_user(lambda: parse(options, mode))
+
+
+def refuse_arguments(mode: str | None, options: Mapping[str, Any] | None) -> None:
+    """``ValueError`` for what ``torch.compile`` was given beside a backend that has its options already."""
+    _for_the_user(lambda: refuse_beside_config(mode, options))
+
+
+def _for_the_user(check: Callable[[], Any]) -> Any:
+    """What ``check`` gives. The user of ``torch.compile`` is to see what it raises without torch's own frames."""
     try:
-        return parse(options, mode)
+        return check()
     except (TypeError, ValueError, FileNotFoundError) as error:
         kinds = {TypeError: OptionTypeError, FileNotFoundError: OptionPathError}
         kind = kinds.get(type(error), OptionValueError)
@@ -305,7 +308,6 @@ class _Compile:
     def compile(self, gm: fx.GraphModule, name: str, inputs: list[InputInfo], route: Route) -> Callable[..., Any]:
         entered = time.perf_counter()
         observer = self.compiles.observer(name, route.phase)
-        _warn_dumps(self.config)
         if self.config.dump_tensor_data.value and self.config.data_dump_stage.value == "original":
             self.add_dumps(gm)
             run = _labelled("fx_run_eagerly", gm.forward)
@@ -490,17 +492,6 @@ def _warn_partitions(partitions: Sequence[Any]) -> None:
         NpugraphWarning,
         stacklevel=2,
     )
-
-
-def _warn_dumps(config: CompilerConfig) -> None:
-    asked = config.dump_tensor_data.value and config.data_dump_stage.value == "optimized"
-    if asked and config.super_kernel_optimize.value:
-        warnings.warn(
-            "npugraph_ex: option 'dump_tensor_data' is ignored with 'super_kernel_optimize': what one task computes "
-            "inside has no tensors to dump. data_dump_stage='original' dumps those of the graph as it was written",
-            NpugraphWarning,
-            stacklevel=2,
-        )
 
 
 def _check_cuts(core: Any, config: CompilerConfig, gm: fx.GraphModule) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex
+from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex, refuse_arguments
 from npugraph.options import CompilerConfig, checked_config
 
 
@@ -27,7 +27,14 @@ def get_npu_backend(
     config = checked_config(compiler_config)
     decompositions = dict(custom_decompositions or {})
 
-    def npugraph_ex_backend(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    def npugraph_ex_backend(
+        gm: fx.GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        refuse_arguments(mode, options)
         return compile_dynamo_graph(gm, example_inputs, config, decompositions)
 
     npugraph_ex_backend.reset = npugraph_ex.reset  # for torch._dynamo.reset()

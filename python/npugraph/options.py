@@ -5,8 +5,10 @@ docs/options.md derive."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from npugraph.option_values import (
@@ -22,6 +24,7 @@ from npugraph.option_values import (
     TextList,
     Value,
 )
+from npugraph.warning_kinds import NpugraphWarning
 
 BACKEND = "npugraph_ex"
 
@@ -35,14 +38,18 @@ def pass_names() -> list[str]:
 
 class Option:
     """A row of the table: a name, the values that it takes, its default, and a sentence for people. ``unset``, where it
-    is not as if the default had been given: what is done then."""
+    is not as if the default had been given: what is done then. ``needs``: options without which, as they are by
+    default, it has no effect."""
 
-    def __init__(self, name: str, default: Any, value: Value, help: str, *, unset: str = "") -> None:
+    def __init__(
+        self, name: str, default: Any, value: Value, help: str, *, unset: str = "", needs: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.default = default
         self.value = value
         self.help = help
         self.unset = unset
+        self.needs = tuple(needs)
 
     def check(self, given: Any) -> Any:
         """Returns the value to use. ``ValueError`` or ``TypeError`` says what was given and what is allowed."""
@@ -111,8 +118,15 @@ OPTIONS: tuple[Option, ...] = (
         "optimized",
         Choice("optimized", "original"),
         "Which graph dump_tensor_data writes: captured after the FX passes, or before them, run operator by operator.",
+        needs=["dump_tensor_data"],
     ),
-    Option("data_dump_dir", "./", Directory(), "Where dump_tensor_data makes its directory."),
+    Option(
+        "data_dump_dir",
+        "./",
+        Directory(),
+        "Where dump_tensor_data makes its directory.",
+        needs=["dump_tensor_data"],
+    ),
     Option(
         "deadlock_check",
         False,
@@ -132,18 +146,21 @@ OPTIONS: tuple[Option, ...] = (
         False,
         _SWITCH,
         "Neither read that code from disk nor keep it there.",
+        needs=["static_kernel_compile"],
     ),
     Option(
         "_vllm_aclnn_static_kernel_sym_index",
         0,
         IntRange(0, 2**31 - 1),
         "Which symbol of the inputs, in the order of the Program, decides whether there is such code.",
+        needs=["static_kernel_compile", "_vllm_aclnn_static_kernel_sym_range"],
     ),
     Option(
         "_vllm_aclnn_static_kernel_sym_range",
         None,
         IntList(),
         "The values of that symbol for which there is; by default all.",
+        needs=["static_kernel_compile"],
     ),
     Option(
         "super_kernel_optimize",
@@ -157,6 +174,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         Settings({"strict-scope-check": Choice("bypass", "abort")}),
         "With abort, operators that cannot be part of such a task are an error; else they stay by themselves.",
+        needs=["super_kernel_optimize"],
     ),
     Option(
         "super_kernel_debug_options",
@@ -166,13 +184,14 @@ OPTIONS: tuple[Option, ...] = (
             ((1, 0), (0, 1), (1, 1), (1, 2)),
         ),
         "So many threads, both numbers together, run such a task at most; by default all.",
+        needs=["super_kernel_optimize"],
     ),
     Option(
         "use_graph_pool",
         None,
         PoolHandle(),
         "Graphs that are given the same handle share the memory in which they compute, also with other compiled "
-        "functions. Takes the place of reuse_graph_pool_in_same_fx.",
+        "functions.",
     ),
     Option(
         "reuse_graph_pool_in_same_fx",
@@ -212,9 +231,10 @@ OPTIONS: tuple[Option, ...] = (
         "capture_error_mode",
         "global",
         Choice("global", "thread_local", "relaxed"),
-        "Who may not wait for the npu (synchronize, item(), copies to the host) while a call captures a graph: any "
-        "thread, the one that captures, or nobody.",
-        unset="nobody is refused: captured operators have run, and waiting does no harm",
+        "Who may neither wait for the npu (synchronize, item(), copies to the host) nor take raw memory of it "
+        "(caching_allocator_alloc, empty_cache) while a call captures a graph: any thread, the one that captures, or "
+        "nobody.",
+        unset="nobody is refused: captured operators have run, and neither does harm",
     ),
     Option(
         "frozen_parameter",
@@ -229,6 +249,66 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}
+
+ANY = object()  # every value but what is done by default
+
+
+@dataclasses.dataclass(frozen=True)
+class Combination:
+    """A row of what does not go together: ``option`` at ``value`` has no effect ``beside`` other options at theirs, and
+    ``reason`` says why to people. Where it ``contradicts`` them, there is no sense in which both could be meant."""
+
+    option: str
+    beside: Mapping[str, Any]
+    reason: str
+    value: Any = ANY
+    contradicts: bool = False
+
+
+# The graph passes that an option switches, by name.
+_SWITCHED = {
+    "remove_noop_ops": ("remove_noops", "merge_copies", "remove_copies"),  # and an FX pass
+    "remove_cat_ops": ("sink_cat", "recompute_parts"),
+    "inplace_pass": ("reinplace_intermediates",),
+    "input_inplace_pass": ("reinplace_inputs",),
+}
+
+_EAGER = {"force_eager": True}
+_ORIGINAL = {"dump_tensor_data": True, "data_dump_stage": "original"}
+
+# What clone_input and clone_output ask for, runs without captures give by themselves, so these stand in no row.
+COMBINATIONS: tuple[Combination, ...] = (
+    *(
+        Combination(name, _EAGER, "nothing is captured")
+        for name in ("deadlock_check", "force_recapture", "capture_error_mode", "capture_limit", "max_instances")
+    ),
+    Combination(
+        "reuse_graph_pool_in_same_fx",
+        {"use_graph_pool": ANY},
+        "all that compute in the pool of a handle share its memory",
+        value=True,
+    ),
+    Combination("max_instances", {"capture_limit": ANY}, "all graphs within the limit are kept"),
+    Combination(
+        "dump_tensor_data",
+        {"super_kernel_optimize": True, "data_dump_stage": "optimized"},
+        "what one task computes inside has no tensors to dump; data_dump_stage='original' dumps those of the graph as "
+        "it was written",
+    ),
+    *(
+        Combination(name, _ORIGINAL, "the graph runs as it was written")
+        for name in ("deadlock_check", "release_original_weights")
+    ),
+    *(
+        Combination(name, {"generate_code": False}, "it is for generated code")
+        for name in ("static_kernel_compile", "super_kernel_optimize")
+    ),
+    *(
+        Combination(name, {"disable_passes": passes}, "those are all that it switches on", value=True, contradicts=True)
+        for name, passes in _SWITCHED.items()
+        if name != "remove_noop_ops"
+    ),
+)
 
 
 class CompilerConfig:
@@ -267,6 +347,13 @@ class CompilerConfig:
         option, setting = _BY_NAME[name], self._settings[name]
         return setting.value == option.default and not (option.unset and setting.given)
 
+    def has(self, name: str, value: Any) -> bool:
+        """Whether an option has this value, ANY or, of a list, all of these elements."""
+        if value is ANY:
+            return not self.is_default(name)
+        held = self._settings[name].value
+        return set(value) <= set(held) if isinstance(value, tuple) else held == value
+
     def asked(self, name: str) -> Any:
         """The value that the user gave to an option; None where he gave none."""
         setting = self._settings[name]
@@ -280,38 +367,80 @@ class CompilerConfig:
 def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
     """Checks what the user gave to ``torch.compile``.
 
-    Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed
-    and for ``mode``; ``TypeError`` for a container or function of the wrong kind and for ``options`` that are no dict;
-    ``FileNotFoundError`` for a directory that is not there.
+    Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed, for
+    options that contradict each other and for ``mode``; ``TypeError`` for a container or function of the wrong kind and
+    for ``options`` that are no dict; ``FileNotFoundError`` for a directory that is not there.
     """
-    if mode not in (None, "default"):
-        raise ValueError(f"backend {BACKEND!r} takes no mode, got mode={mode!r}; use options={{...}}: {_known()}")
+    _refuse_mode(mode, f"options={{...}}: {_known()}")
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options of backend {BACKEND!r} takes a dict, got {options!r} ({type(options).__name__})")
     config = CompilerConfig()
     for name, value in (options or {}).items():
         setattr(config, str(name), value)
+    check_combinations(config)
     return config
 
 
 def checked_config(config: CompilerConfig | None, name: str = "compiler_config") -> CompilerConfig:
-    """``config``, or one of defaults for None. ``TypeError`` for another kind."""
+    """``config``, or one of defaults for None. ``TypeError`` for another kind, ``ValueError`` for options that
+    contradict each other."""
     if config is None:
         return parse(None)
     if not isinstance(config, CompilerConfig):
         raise TypeError(f"{name} is a CompilerConfig, got {config!r} ({type(config).__name__})")
+    check_combinations(config)
     return config
+
+
+def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None) -> None:
+    """``ValueError`` for arguments of ``torch.compile`` to a backend that was made with a configuration."""
+    _refuse_mode(mode, f"the compiler_config of get_npu_backend: {_known()}")
+    if options:
+        raise ValueError(
+            f"a backend of get_npu_backend takes no options, got options={options!r}; set them in its compiler_config, "
+            f"or use backend={BACKEND!r}"
+        )
+
+
+def _refuse_mode(mode: str | None, instead: str) -> None:
+    if mode not in (None, "default"):
+        raise ValueError(f"backend {BACKEND!r} takes no mode, got mode={mode!r}; use {instead}")
+
+
+def check_combinations(config: CompilerConfig) -> None:
+    """``ValueError`` for options that contradict each other; one ``NpugraphWarning`` that names all that have no effect
+    beside the others."""
+    idle = []
+    for row in COMBINATIONS:
+        if not (config.asked(row.option) is not None and config.has(row.option, row.value)):
+            continue
+        if not all(config.has(name, value) for name, value in row.beside.items()):
+            continue
+        if row.contradicts:
+            raise ValueError(
+                f"options of backend {BACKEND!r} contradict each other: {row.option}={row.value!r} and "
+                f"{_shown(config, row.beside)}: {row.reason}"
+            )
+        idle.append(f"{row.option!r} has no effect with {_shown(config, row.beside)}: {row.reason}")
+    idle += _without_what_they_need(config)
+    if idle:
+        warnings.warn(f"npugraph_ex: option {'; option '.join(idle)}", NpugraphWarning, stacklevel=3)
+
+
+def _without_what_they_need(config: CompilerConfig) -> Iterator[str]:
+    for option in OPTIONS:
+        missing = [name for name in option.needs if config.is_default(name)]
+        if missing and not config.is_default(option.name):
+            yield f"{option.name!r} has no effect without {' and '.join(map(repr, missing))}"
+
+
+def _shown(config: CompilerConfig, names: Iterable[str]) -> str:
+    return " and ".join(f"{name}={getattr(config, name).value!r}" for name in names)
 
 
 def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     """All graph passes that the options switch off, by name."""
-    switches = {
-        "remove_noop_ops": ["remove_noops", "merge_copies", "remove_copies"],
-        "remove_cat_ops": ["sink_cat", "recompute_parts"],
-        "inplace_pass": ["reinplace_intermediates"],
-        "input_inplace_pass": ["reinplace_inputs"],
-    }
-    off = [name for switch, names in switches.items() if not getattr(config, switch).value for name in names]
+    off = [name for switch, names in _SWITCHED.items() if not getattr(config, switch).value for name in names]
     return [*config.disable_passes.value, *off]
 
 

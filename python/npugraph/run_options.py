@@ -45,7 +45,7 @@ def _capture_rules(config: CompilerConfig, *, is_training: bool) -> Any:
     rules.force_recapture = config.force_recapture.value
     rules.frozen_parameter = config.frozen_parameter.value
     if config.asked("capture_error_mode"):
-        rules.refuse_waits(config.capture_error_mode.value)
+        rules.set_error_mode(config.capture_error_mode.value)
     return rules
 
 

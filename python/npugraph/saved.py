@@ -85,8 +85,9 @@ def _group_name(name: str, ranks: Sequence[int]) -> str:
     return name_here(name, ranks)
 
 
-def bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:
-    """A function of the arguments in which the inputs of a Program of ``_C`` are. ``ValueError`` as of ``load``."""
+def bind(program: Any, model: Any, label: str = "") -> Callable[..., tuple[Any, ...]]:
+    """A function of the arguments in which the inputs of a Program of ``_C`` are. ``label`` is that of its calls in
+    traces of torch's profiler, beside those of the Program's own runs. ``ValueError`` as of ``load``."""
     try:
         paths = [sources.parse(source) for _, source in program.inputs()]
     except ValueError as error:
@@ -100,7 +101,7 @@ def bind(program: Any, model: Any) -> Callable[..., tuple[Any, ...]]:
                 raise ValueError(f"the model has no {text}, which {program.name} takes ({error!r})") from None
     names = [name for name in dict.fromkeys(path.argument for path in paths) if name != of_model]
     numbers = {name: i for i, name in enumerate(names)} | {of_model: -1}
-    run = program.bind(names, [(numbers[path.argument], path.steps, path.query) for path in paths], model)
+    run = program.bind(names, [(numbers[path.argument], path.steps, path.query) for path in paths], model, label)
     run.__name__ = program.name
     run.arguments = tuple(names)
     return run

@@ -78,7 +78,7 @@ class Artifact {
   std::string program_text() const;
   std::vector<TaskInfo> tasks() const;
   const std::vector<Partition>& partitions() const { return partitions_; }
-  // "compiles", "captures", "replays", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", and of the
+  // "compiles", "captures", "replays", "eager_runs", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", and of the
   // kernels of its tasks those that LLVM made for this compile, "kernel_builds", in "kernel_build_ns" summed over threads,
   // those that an earlier process left on disk, "kernel_loads", and those that were there already, "kernel_hits": of equal
   // tasks, of earlier compiles, precompiled. With static kernels those of them, too: "static_kernels" is how many tasks

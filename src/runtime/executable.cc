@@ -273,6 +273,7 @@ void Executable::State::acquire(Call& call, const BoundInputs& inputs) {
   call.lease->holder = std::this_thread::get_id();
   call.lease->generation = generation;
   call.lease->error.clear();
+  if (call.mode == RunMode::kEager) return;
   add(call.instance != nullptr ? &Counters::instance_hits : &Counters::instance_misses);
 }
 
@@ -361,14 +362,13 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   }
   const int64_t end = now_ns();
   call.instance = made.get();
-  std::lock_guard lock(mutex);
-  add(&Counters::captures);
-  add(&Counters::capture_ns, end - begin);
   if (!keeps) {
-    if (counters.captures > 1) add(&Counters::recaptured_forced);
     call.own = std::move(made);
     return;
   }
+  std::lock_guard lock(mutex);
+  add(&Counters::captures);
+  add(&Counters::capture_ns, end - begin);
   captured.add(call.graph);
   if (cache.was_evicted(call.key, *call.lease)) add(&Counters::recaptured_evicted);
   cache.insert(call.key, *call.lease, std::move(made));
@@ -417,7 +417,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
 }
 
 void Executable::State::count(const Call& call) {
-  add(&Counters::replays);
+  add(call.mode == RunMode::kEager ? &Counters::eager_runs : &Counters::replays);
   ++call.instance->replays;
   if (call.refreshed) add(&Counters::refreshes);
   if (call.rebound && call.mode == RunMode::kReplay) {

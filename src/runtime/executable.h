@@ -158,13 +158,14 @@ struct TaskTime {
 struct Counters {
   int64_t captures = 0;
   int64_t capture_ns = 0;  // that making Instances took
-  int64_t replays = 0;
+  int64_t replays = 0;     // the runs that captured, too
+  int64_t eager_runs = 0;  // those whose Instance was not kept; no other count knows them
   int64_t instance_hits = 0;
   int64_t instance_misses = 0;
   // Recaptures by reason.
   int64_t recaptured_new_symbols = 0;  // a size defined by a task differed from the last replay
   int64_t recaptured_evicted = 0;      // the key had been captured before and was dropped from the cache
-  int64_t recaptured_forced = 0;       // capture is off, or the option force_recapture is on
+  int64_t recaptured_forced = 0;       // the option force_recapture is on
   int64_t recaptured_limits = 0;       // the calling stream had other limits
   int64_t refreshes = 0;               // runs of an Instance that began with telling its tasks other numbers
   // Other memory than in the call before. Pointers are patched, so this makes no Instance and counts as no capture.
@@ -181,6 +182,7 @@ inline constexpr CounterName kCounterNames[] = {
     {"captures", &Counters::captures},
     {"capture_ns", &Counters::capture_ns},
     {"replays", &Counters::replays},
+    {"eager_runs", &Counters::eager_runs},
     {"cache_hits", &Counters::instance_hits},
     {"cache_misses", &Counters::instance_misses},
     {"recaptures.new_symbols", &Counters::recaptured_new_symbols},

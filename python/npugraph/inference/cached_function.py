@@ -56,7 +56,7 @@ class CachedGraph:
         try:
             _check_model(owner, program)
             self._program = program
-            self._run = saved.bind(program, method.__self__)
+            self._run = saved.bind(program, method.__self__, "cache_compiler inference")
         except ValueError as error:
             raise NotCacheable(str(error)) from None
         self._places = [_place(name, program) for name in self._run.arguments]

@@ -91,9 +91,12 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const runtime::Execut
   return inputs;
 }
 
-// A function of the arguments `names`. Each path is (root, [(is_attribute, key), ...], query).
-py::object bind(std::shared_ptr<runtime::Executable> executable, std::vector<std::string> names, const py::list& paths,
-                py::object model) {
+// A function of the arguments `names`. Each path is (root, [(is_attribute, key), ...], query). `label` of its calls in traces of
+// profilers; empty: none.
+template <typename Owner>
+py::object bind(const Owner& owner, std::vector<std::string> names, const py::list& paths, py::object model,
+                std::string label) {
+  std::shared_ptr<runtime::Executable> executable = owner.executable();
   std::vector<InputPath> read;
   for (const py::handle item : paths) {
     const auto path = py::reinterpret_borrow<py::tuple>(item);
@@ -106,7 +109,8 @@ py::object bind(std::shared_ptr<runtime::Executable> executable, std::vector<std
   }
   auto inputs =
       std::make_unique<InputTemplate>(executable->program().name, std::move(names), std::move(read), std::move(model));
-  return py::reinterpret_steal<py::object>(make_callable(std::move(executable), Arguments::kNamed, std::move(inputs)));
+  return py::reinterpret_steal<py::object>(
+      make_callable(std::move(executable), Arguments::kNamed, std::move(inputs), std::move(label)));
 }
 
 // A Program that was read from a file, ready to run.
@@ -277,10 +281,7 @@ void init_artifact(py::module_& module) {
       .def("save", &Artifact::save)
       .def("refresh", &Artifact::refresh)
       .def("inputs", [](const Artifact& artifact) { return inputs_of(*artifact.executable()); })
-      .def("bind",
-           [](const Artifact& artifact, std::vector<std::string> names, const py::list& paths, py::object model) {
-             return bind(artifact.executable(), std::move(names), paths, std::move(model));
-           })
+      .def("bind", &bind<Artifact>)
       .def(
           "callable",
           [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
@@ -292,10 +293,7 @@ void init_artifact(py::module_& module) {
       .def("refresh", [](const LoadedProgram& loaded) { loaded.executable()->trim(); })
       .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })
       .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))
-      .def("bind",
-           [](const LoadedProgram& loaded, std::vector<std::string> names, const py::list& paths, py::object model) {
-             return bind(loaded.executable(), std::move(names), paths, std::move(model));
-           });
+      .def("bind", &bind<LoadedProgram>);
   module.def("drop_unused_code", &compiler::drop_unused_code);
   module.def("build_id", [] { return py::bytes(codegen::build_id()); });
 }

@@ -69,7 +69,8 @@ std::optional<c10::DeviceIndex> npu_of(const program::Program& program) {
 // Everything behind a Callable. Used under the GIL, except for `executable`.
 class Call {
  public:
-  Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments, std::unique_ptr<InputTemplate> inputs);
+  Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments, std::unique_ptr<InputTemplate> inputs,
+       std::string label);
 
   // A new reference. Vectorcall's arguments.
   PyObject* run(PyObject* const* arguments, size_t positional, PyObject* names);
@@ -117,6 +118,7 @@ class Call {
   const program::Program& program_;
   const Arguments arguments_;
   const std::unique_ptr<InputTemplate> inputs_;  // of named arguments
+  const std::string label_;                      // of calls, for profilers; empty: none
   std::vector<InputSpec> specs_;
   std::vector<size_t> written_;  // inputs
   std::unique_ptr<Frame> spare_;
@@ -152,12 +154,14 @@ class Call::FrameLease {
   const uint64_t forgotten_;
 };
 
-Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments, std::unique_ptr<InputTemplate> inputs)
+Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments, std::unique_ptr<InputTemplate> inputs,
+           std::string label)
     : executable_(std::move(executable)),
       program_(executable_->program()),
       arguments_(arguments),
       inputs_(std::move(inputs)),
       npu_(npu_of(program_)),
+      label_(std::move(label)),
       may_wait_(may_wait(program_)) {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
@@ -224,6 +228,7 @@ void Call::look_at(std::span<PyObject* const> inputs) {
 
 PyObject* Call::run(PyObject* const* arguments, size_t positional, PyObject* names) {
   ensure_counters();
+  const runtime::Range range(bridge::TorchHost::instance(), label_.empty() ? nullptr : label_.c_str());
   const FrameLease lease(*this);
   take(arguments, positional, names, *lease);
   return run_taken(*lease);
@@ -282,7 +287,7 @@ PyObject* Call::run_captured(Frame& frame, capture::Capture& capture, c10::Strea
 // The results, unless the warning became an error.
 PyObject* warned(PyObject* results, const std::string& warning) {
   if (warning.empty()) return results;
-  const pybind11::object kind = pybind11::module_::import("npugraph.backend").attr("NpugraphWarning");
+  const pybind11::object kind = pybind11::module_::import("npugraph.warning_kinds").attr("NpugraphWarning");
   if (PyErr_WarnEx(kind.ptr(), warning.c_str(), 1) == 0) return results;
   Py_DECREF(results);
   return nullptr;
@@ -502,8 +507,8 @@ PyType_Spec spec = {
 }  // namespace
 
 PyObject* make_callable(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
-                        std::unique_ptr<InputTemplate> inputs) {
-  auto call = std::make_unique<Call>(std::move(executable), arguments, std::move(inputs));
+                        std::unique_ptr<InputTemplate> inputs, std::string label) {
+  auto call = std::make_unique<Call>(std::move(executable), arguments, std::move(inputs), std::move(label));
   auto* object = PyObject_GC_New(CallableObject, callable_type);
   if (object == nullptr) throw pybind11::error_already_set();
   object->vectorcall = vectorcall;

@@ -20,7 +20,7 @@ std::shared_ptr<void> watch() {
   return std::make_shared<capture::CompiledCapture>(kMode);
 }
 
-void refuse_waits(CaptureRules& rules, const std::string& mode) {
+void set_error_mode(CaptureRules& rules, const std::string& mode) {
   switch (capture::parse_error_mode(mode)) {
     case ErrorMode::kGlobal: rules.watch_capture = watch<ErrorMode::kGlobal>; return;
     case ErrorMode::kThreadLocal: rules.watch_capture = watch<ErrorMode::kThreadLocal>; return;
@@ -40,7 +40,7 @@ void init_capture_rules(py::module_& module) {
       .def_readwrite("capture_limit", &CaptureRules::capture_limit)
       .def_readwrite("force_recapture", &CaptureRules::force_recapture)
       .def_readwrite("frozen_parameter", &CaptureRules::frozen_parameter)
-      .def("refuse_waits", &refuse_waits);
+      .def("set_error_mode", &set_error_mode);
 }
 
 }  // namespace npugraph::bindings

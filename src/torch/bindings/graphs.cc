@@ -59,6 +59,7 @@ void init_graphs(py::module_& parent) {
   module.def("new_pool", [] { return as_pool(capture::new_pool()); });
   module.def("is_capturing", &is_capturing);
   module.def("is_watching", &capture::is_watching);  // whether anything is being captured
+  module.def("check_may_allocate", &capture::check_host_may_allocate);
   module.def(
       "begin_task_group",
       [](const c10::Stream& stream) { capture::graph_capture_of("graph_task_group_begin", stream)->begin_group(); },

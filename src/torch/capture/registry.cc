@@ -31,14 +31,22 @@ Captures& captures() {
 
 thread_local int inside = 0;
 
-[[noreturn]] void refuse_wait(const char* what, ErrorMode mode) {
+// What the host is about to do, and how to say so.
+struct Action {
+  const char* what;
+  const char* does;
+};
+constexpr const char* kWaits = "wait for the device";
+constexpr const char* kAllocates = "take raw memory of the device, or give back what is cached,";
+
+[[noreturn]] void refuse(const Action& action, ErrorMode mode) {
   const bool global = mode == ErrorMode::kGlobal;
-  TORCH_CHECK(
-      false, what, ": the host cannot wait for the device while a graph is being captured with capture_error_mode=\"",
-      global ? "global" : "thread_local", "\"; ", global ? "\"thread_local\" or " : "", "\"relaxed\" allows it");
+  TORCH_CHECK(false, action.what, ": the host cannot ", action.does,
+              " while a graph is being captured with capture_error_mode=\"", global ? "global" : "thread_local", "\"; ",
+              global ? "\"thread_local\" or " : "", "\"relaxed\" allows it");
 }
 
-void check_compiled_captures(const char* what) {
+void check_compiled_captures(const Action& action) {
   std::optional<ErrorMode> mode;
   {
     const std::lock_guard lock(captures().mutex);
@@ -46,11 +54,11 @@ void check_compiled_captures(const char* what) {
       if (compiled->forbids()) mode = compiled->mode();
     }
   }
-  if (mode) refuse_wait(what, *mode);
+  if (mode) refuse(action, *mode);
 }
 
 // Waiting for `stream` is never allowed while it is captured; for others it is up to the mode.
-void check_captures(const char* what, const std::function<bool(c10::Stream)>& waits_for) {
+void check_captures(const Action& action, const std::function<bool(c10::Stream)>& waits_for) {
   std::shared_ptr<Capture> broken;
   bool own = false;
   {
@@ -65,13 +73,13 @@ void check_captures(const char* what, const std::function<bool(c10::Stream)>& wa
       own = own || is_own;
     }
   }
-  if (!broken) return check_compiled_captures(what);
-  broken->invalidate(what);
+  if (!broken) return check_compiled_captures(action);
+  broken->invalidate(action.what);
   TORCH_CHECK(
-      !own, what,
+      !own, action.what,
       ": the host cannot wait for a stream that is being captured, whose work has not run. Do it before the capture, "
       "or after a replay");
-  refuse_wait(what, broken->mode());
+  refuse(action, broken->mode());
 }
 
 }  // namespace
@@ -107,15 +115,20 @@ std::shared_ptr<Capture> recorder_of(c10::Stream stream) {
 
 void check_host_may_wait(const char* what, c10::Stream stream) {
   if (!is_watching() || inside != 0) return;
-  check_captures(what, [&](c10::Stream captured) { return captured == stream; });
+  check_captures({what, kWaits}, [&](c10::Stream captured) { return captured == stream; });
   check_runs(what, stream, /*whole_device=*/false);
 }
 
 void check_host_may_wait(const char* what, c10::DeviceIndex device) {
   if (!is_watching() || inside != 0) return;
-  check_captures(what, [&](c10::Stream captured) { return captured.device_index() == device; });
+  check_captures({what, kWaits}, [&](c10::Stream captured) { return captured.device_index() == device; });
   check_runs(what, c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::DeviceType::PrivateUse1, device)),
              /*whole_device=*/true);
+}
+
+void check_host_may_allocate(const char* what) {
+  if (!is_watching() || inside != 0) return;
+  check_captures({what, kAllocates}, [](c10::Stream) { return false; });
 }
 
 ErrorMode parse_error_mode(const std::string& mode) {

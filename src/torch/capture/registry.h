@@ -15,8 +15,8 @@ namespace npugraph::capture {
 
 class Capture;
 
-// Who may not wait for the device while a capture runs: every thread, the thread that began it, or nobody but the streams that
-// are captured.
+// Who may not wait for the device, nor take raw memory of it or give back what is cached, while a capture runs: every thread, the
+// thread that began it, or nobody but who waits for the streams that are captured.
 enum class ErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
 // UserError that says what there is.
 ErrorMode parse_error_mode(const std::string& mode);
@@ -44,6 +44,8 @@ std::shared_ptr<Capture> recorder_of(c10::Stream stream);
 // meant that exists.
 void check_host_may_wait(const char* what, c10::Stream stream);
 void check_host_may_wait(const char* what, c10::DeviceIndex device);
+// c10::Error when the calling thread may not do `what`, which takes raw memory of a device or gives back what is cached.
+void check_host_may_allocate(const char* what);
 
 // While alive, launches of the calling thread are not recorded: they are parts of one that is, or of a replay.
 class Inside {
@@ -54,8 +56,8 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
-// While alive, the calling thread captures a compiled graph, by running it: nothing is recorded, and others may be forbidden to wait
-// for the device.
+// While alive, the calling thread captures a compiled graph, by running it: nothing is recorded, and others may be forbidden what
+// ErrorMode says.
 class CompiledCapture {
  public:
   explicit CompiledCapture(ErrorMode mode);
@@ -63,7 +65,7 @@ class CompiledCapture {
   CompiledCapture(const CompiledCapture&) = delete;
   CompiledCapture& operator=(const CompiledCapture&) = delete;
 
-  bool forbids() const;  // the calling thread to wait
+  bool forbids() const;  // the calling thread
   ErrorMode mode() const { return mode_; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <c10/core/DeviceType.h>
 
+#include "torch/capture/registry.h"
 #include "torch/device/autocast.h"
 #include "torch/device/boxed.h"
 #include "torch/device/graph_impl.h"
@@ -27,6 +28,7 @@ void register_device() {
   static std::once_flag once;
   std::call_once(once, [] {
     c10::register_privateuse1_backend("npu");  // names the key in all messages from here on
+    NpuAllocator::instance().before_empty_cache([] { capture::check_host_may_allocate("empty_cache()"); });
     c10::SetAllocator(kNpu, &NpuAllocator::instance());
     at::setHostAllocator(kNpu, &pinned_allocator());
     register_guard();

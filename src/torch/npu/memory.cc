@@ -193,6 +193,10 @@ c10::DataPtr NpuAllocator::allocate(size_t bytes) {
   return pointer_to(block);
 }
 
+void NpuAllocator::emptyCache(c10::MempoolId_t) {
+  if (before_empty_cache_ != nullptr) before_empty_cache_();
+}
+
 c10::CachingDeviceAllocator::DeviceStats NpuAllocator::getDeviceStats(c10::DeviceIndex device) {
   return DeviceMemory::of(checked_device(device)).statistics();
 }

@@ -79,13 +79,18 @@ class NpuAllocator final : public c10::DeviceAllocator {
   void copy_data(void* dest, const void* src, size_t bytes) const override { default_copy_data(dest, src, bytes); }
 
   bool initialized() override { return true; }
-  void emptyCache(c10::MempoolId_t = {0, 0}) override {}
+  // Nothing is cached. Calls what before_empty_cache() was given, which may throw.
+  void emptyCache(c10::MempoolId_t = {0, 0}) override;
+  void before_empty_cache(void (*callback)()) { before_empty_cache_ = callback; }
   // Eager work is done when its call returns, so no stream uses memory later.
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
+
+ private:
+  void (*before_empty_cache_)() = nullptr;
 };
 
 // A new npu storage over the memory of a CPU storage, which becomes its twin.

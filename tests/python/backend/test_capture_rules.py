@@ -52,12 +52,13 @@ def test_results_are_overwritten_only_where_the_user_says_so(clone_output, gener
 
 
 @pytest.mark.feature("1.06", "3.07")
-def test_kept_results_that_are_inputs_stay_the_callers() -> None:
+@pytest.mark.parametrize("clone_output", [True, False])
+def test_results_that_are_inputs_stay_the_callers(clone_output) -> None:
     def fn(x, y):
         x.add_(1)
         return x, x[1:], y * 2, y.expand(3, 2)
 
-    compiled = compile_ex(fn, options={"clone_output": False})
+    compiled = compile_ex(fn, options={"clone_output": clone_output})
     x, y = torch.zeros(4), torch.ones(2)
     same, window, doubled, expanded = compiled(x, y)
     assert same is x
@@ -68,7 +69,10 @@ def test_kept_results_that_are_inputs_stay_the_callers() -> None:
     assert x.tolist() == [1] * 4
     assert window.tolist() == [1] * 3
     assert results[1].tolist() == [6] * 3
-    assert doubled.tolist() == results[2].tolist() == [14, 14]
+    assert results[0] is other
+    assert results[1].data_ptr() == other.data_ptr() + 4
+    assert results[2].tolist() == [14, 14]
+    assert doubled.tolist() == ([2, 2] if clone_output else [14, 14])
     assert expanded.tolist() == [[1, 1]] * 3
 
 
@@ -195,6 +199,29 @@ def test_graphs_of_one_pool_need_the_memory_of_the_largest() -> None:
     assert shared == pytest.approx(arena.peak_bytes, rel=0.1)
     npugraph.reset()
     assert working_bytes() == 0
+
+
+@pytest.mark.feature("1.03", "1.04")
+def test_a_pool_of_ones_own_takes_the_place_of_the_one_of_all_sizes() -> None:
+    """Results of several sizes would share memory without it."""
+    options = {"clone_output": False, "reuse_graph_pool_in_same_fx": True}
+    for pool in ({}, {"use_graph_pool": (0, 3)}):
+        npugraph.reset()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            compiled = compile_ex(double, dynamic=True, options=options | pool)
+            large, small = compiled(torch.zeros(8)), compiled(torch.ones(5))
+        assert small.tolist() == [3] * 5
+        assert (large.tolist() == [1] * 8) == (large.data_ptr() != small.data_ptr()) == bool(pool)
+        named = [
+            "'reuse_graph_pool_in_same_fx' has no effect with use_graph_pool=(0, 3)" in str(w.message) for w in caught
+        ]
+        assert named.count(True) == len(pool)
+    npugraph.reset()
+    compile_ex(attend, options={"use_graph_pool": (0, 3)})(torch.randn(64, 16))
+    names = [pool.name for pool in npugraph.pools() if pool.live_bytes]
+    assert names
+    assert all(" pool (0, 3)#" in name for name in names)
 
 
 @pytest.mark.feature("1.03")
@@ -375,6 +402,29 @@ def test_a_graph_beyond_the_limit_ends_captures() -> None:
     with npugraph.task_log() as log:
         sibling(torch.ones(3))
     assert {record.mode for record in log} == {"replay"}
+
+
+@pytest.mark.feature("1.07", "12b.6")
+def test_the_graph_beyond_the_limit_empties_memory_and_counts_no_capture() -> None:
+    options = {"capture_limit": 2, "reuse_graph_pool_in_same_fx": False, "clone_output": False}
+    compiled = compile_ex(attend, dynamic=True, options=options)
+    for n in (192, 256):
+        compiled(torch.randn(n, 16))
+    (artifact,) = npugraph.artifacts()
+
+    def live() -> dict[str, int]:
+        return {pool.name: pool.live_bytes for pool in npugraph.pools() if artifact.name in pool.owners}
+
+    assert sum(bytes > 0 for name, bytes in live().items() if "=" in name) >= 2  # of each size
+    counters["npugraph_ex"].clear()
+    with pytest.warns(npugraph.NpugraphWarning, match="All of them are dropped"):
+        compiled(torch.randn(5, 16))
+    assert not [name for name, bytes in live().items() if bytes > 0 and "=" in name]
+    assert sum(live().values()) < 256 * 256
+    compiled(torch.randn(192, 16))
+    own = artifact.counters
+    assert (own["captures"], own["replays"], own["eager_runs"]) == (2, 2, 2)
+    assert dict(counters["npugraph_ex"]) == {"eager_runs": 2}
 
 
 @pytest.mark.feature("1.07")

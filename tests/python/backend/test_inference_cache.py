@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import pickle
+import platform
 import stat
 import sys
 import warnings
@@ -529,6 +531,31 @@ def test_no_code_runs_from_a_file(written, tmp_path) -> None:
         model = Model()
         assert_same(later(model, tmp_path)(x), model(x), exact=False)
         assert counters["npugraph_ex"]["compiles"] == 1
+
+
+@pytest.mark.feature("5.05", "12b.11")
+def test_a_file_is_of_no_version_of_python(written, tmp_path, monkeypatch) -> None:
+    """One that another Python wrote is loaded, and nothing of it is bytecode, a pickle or marshalled."""
+    path, x = written
+    content = cache_file.read(path)
+    assert content.meta["python"] == platform.python_version()
+    cache_file.write(path, content.meta | {"python": "3.14.1"}, content.entries)
+    data = path.read_bytes()
+    for code in (Model.forward.__code__, cache_compile.__code__):
+        assert code.co_code not in data
+        assert marshal.dumps(code) not in data
+    assert not any(b"\x80" + bytes([protocol, 0x95]) in data for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1))
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a file is unpickled")
+
+    unmarshal = marshal.loads
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    monkeypatch.setattr(marshal, "loads", lambda part: refuse() if bytes(part) in data else unmarshal(part))
+    model = Model()
+    assert_same(later(model, tmp_path)(x), model(x), exact=False)
+    assert_not_compiled()
 
 
 @pytest.mark.feature("5.07")

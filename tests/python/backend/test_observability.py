@@ -245,7 +245,7 @@ def test_partitions_and_repr() -> None:
     assert (partition.target, partition.runs_as) == ("cond", "python")
     assert partition.source.startswith(__file__)
     assert partition.reason == "cond is not an ATen operator"
-    assert re.fullmatch(r"<npugraph.Artifact .*: 3 tasks, 1 replay>", repr(artifact))
+    assert re.fullmatch(r"<npugraph.Artifact .*: 3 tasks, 1 run>", repr(artifact))
     assert "cond" in artifact.explain()
 
 

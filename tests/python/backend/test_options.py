@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+import warnings
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from torch._dynamo.backends.registry import list_backends, lookup_backend
 import npugraph
 import npugraph_ex as npugraph_ex_package
 from npugraph.backend import npugraph_ex
-from npugraph.options import OPTIONS, CompilerConfig, pass_names
+from npugraph.options import ANY, COMBINATIONS, OPTIONS, Combination, CompilerConfig, parse, pass_names
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
 DEFAULTS = {
@@ -257,6 +258,93 @@ def test_rejected_values(name, value, error, message) -> None:
     assert str(through_dynamo.value).startswith(str(direct.value))
 
 
+def other_value(name: str):
+    """One that an option takes, and that is not what it does when nobody sets it."""
+    for value in VALUES[name][0]:
+        config = CompilerConfig()
+        setattr(config, name, value)
+        if not config.is_default(name):
+            return value
+    raise AssertionError(f"no value of {name} acts")
+
+
+def said(options: dict) -> list[str]:
+    """What the table has to say of options."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        parse(options)
+    return [str(w.message) for w in caught if issubclass(w.category, npugraph.NpugraphWarning)]
+
+
+@pytest.mark.feature("1.01")
+@pytest.mark.parametrize("option", [o for o in OPTIONS if o.needs], ids=lambda o: o.name)
+def test_options_that_need_others(option) -> None:
+    options = {option.name: other_value(option.name)}
+    (text,) = said(options)
+    needed = " and ".join(map(repr, option.needs))
+    assert text == f"npugraph_ex: option {option.name!r} has no effect without {needed}"
+    assert said(options | {name: other_value(name) for name in option.needs}) == []
+    assert said({option.name: option.default}) == []
+
+
+@pytest.mark.feature("1.01", "1.03", "1.18")
+@pytest.mark.parametrize("row", [row for row in COMBINATIONS if not row.contradicts], ids=lambda row: row.option)
+def test_options_without_effect_beside_others(row: Combination) -> None:
+    given = {name: other_value(name) if value is ANY else value for name, value in row.beside.items()}
+    options = given | {row.option: other_value(row.option) if row.value is ANY else row.value}
+    (text,) = said(options)
+    others = " and ".join(f"{name}={value!r}" for name, value in given.items())
+    assert text == f"npugraph_ex: option {row.option!r} has no effect with {others}: {row.reason}"
+    assert said(given) == []
+    for name in (name for name, value in given.items() if value != DEFAULTS[name]):
+        without = {other: value for other, value in options.items() if other != name}
+        assert not any(row.reason in text for text in said(without))
+
+
+@pytest.mark.feature("1.01", "11.02")
+@pytest.mark.parametrize("row", [row for row in COMBINATIONS if row.contradicts], ids=lambda row: row.option)
+def test_options_that_contradict_others(row: Combination) -> None:
+    options = {row.option: row.value, **row.beside}
+    others = " and ".join(f"{name}={value!r}" for name, value in row.beside.items())
+    message = f"options of backend 'npugraph_ex' contradict each other: {row.option}={row.value!r} and {others}: "
+    config = CompilerConfig()
+    for name, value in options.items():
+        setattr(config, name, value)
+    for use in (
+        lambda: compile_ex(lambda x: x + 1, options=options)(torch.ones(3)),
+        lambda: npugraph_ex_package.get_npu_backend(compiler_config=config),
+    ):
+        with pytest.raises(ValueError, match="contradict each other") as caught:
+            use()
+        assert str(caught.value).startswith(message + row.reason)
+    assert said(row.beside) == []
+
+
+@pytest.mark.feature("1.01", "1.02", "1.03")
+def test_options_without_effect_are_named_once_and_the_function_runs() -> None:
+    options = {"data_dump_stage": "original", "force_eager": True, "force_recapture": True}
+    with pytest.warns(npugraph.NpugraphWarning) as caught:
+        run(**options)
+    assert [str(w.message) for w in caught if issubclass(w.category, npugraph.NpugraphWarning)] == [
+        "npugraph_ex: option 'force_recapture' has no effect with force_eager=True: nothing is captured; option "
+        "'data_dump_stage' has no effect without 'dump_tensor_data'"
+    ]
+
+
+@pytest.mark.feature("1.01")
+@pytest.mark.parametrize(
+    "options",
+    [
+        DEFAULTS,
+        {"force_eager": True, "inplace_pass": False, "clone_input": False},  # of vLLM
+        {"use_graph_pool": (0, 1), "reuse_graph_pool_in_same_fx": False},
+        {"disable_passes": ["sink_cat"], "remove_cat_ops": True},
+    ],
+)
+def test_combinations_that_go_together(options) -> None:
+    assert said(options) == []
+
+
 @pytest.mark.feature("1.01", "11.03")
 def test_configurations() -> None:
     config = CompilerConfig()
@@ -302,6 +390,27 @@ def test_mode_is_refused() -> None:
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="max-autotune")(torch.ones(3))
     assert torch.equal(
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="default")(torch.ones(3)), torch.full((3,), 2.0)
+    )
+
+
+@pytest.mark.feature("1.22")
+def test_backends_with_a_configuration_refuse_other_arguments() -> None:
+    backend = npugraph_ex_package.get_npu_backend()
+    for given, message in (
+        (
+            {"mode": "max-autotune"},
+            "backend 'npugraph_ex' takes no mode, got mode='max-autotune'; use the compiler_con",
+        ),
+        (
+            {"options": {"verify": True}},
+            "a backend of get_npu_backend takes no options, got options={'verify': True}; ",
+        ),
+    ):
+        with pytest.raises(ValueError, match="takes no") as caught:
+            torch.compile(lambda x: x + 1, backend=backend, **given)(torch.ones(3))
+        assert str(caught.value).startswith(message)
+    assert torch.equal(
+        torch.compile(lambda x: x + 1, backend=backend, mode="default")(torch.ones(3)), torch.full((3,), 2.0)
     )
 
 
@@ -392,6 +501,26 @@ def test_disable_passes() -> None:
     torch._dynamo.reset()
     artifact = run(disable_passes=["reinplace_inputs", "reinplace_intermediates"])
     assert not passes_that_changed(artifact) & {"reinplace_inputs", "reinplace_intermediates"}
+
+
+@pytest.mark.feature("1.02")
+def test_force_eager_runs_all_passes() -> None:
+    """Those of FX, with those of the user, and those of the graph: it makes the same tasks."""
+    found, looked = [], []
+
+    def fn(x):
+        return update(x) * x.sin().clone().cos()
+
+    for force in (False, True):
+        torch._dynamo.reset()
+        looks = {"post_grad_custom_pre_pass": lambda gm, inputs, config: looked.append(gm)}
+        artifact = run(fn, force_eager=force, name="same", **looks)
+        stages = artifact.stages[:-2]
+        found.append((passes_that_changed(artifact), stages, list(map(artifact.graph, stages)), task_names(artifact)))
+    assert found[0] == found[1]
+    assert "reinplace_inputs" in found[1][0]
+    assert "aten.clone" not in found[1][2][stages.index("import")]
+    assert len(looked) == 2
 
 
 def test_verify() -> None:

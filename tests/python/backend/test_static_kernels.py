@@ -128,3 +128,65 @@ def test_processes_share_what_one_of_them_builds(tmp_path: Path):
     assert at_once[0]["results"] == at_once[1]["results"] == later["results"]
     assert later["artifact"]["static_kernel_builds"] == 0
     assert later["artifact"]["static_kernel_loads"] == 2
+
+
+# No memory of the process becomes executable any more, as on systems that forbid it: a filter of system calls for
+# mprotect with PROT_EXEC (seccomp(2)), for all threads.
+FORBIDDEN = """
+import ctypes, struct
+
+def forbid_new_code():
+    load_number, load_protection = (0x20, 0, 0, 0), (0x20, 0, 0, 32)
+    is_mprotect, is_executable = (0x15, 0, 3, 10), (0x45, 0, 1, 4)
+    refuse, allow = (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)
+    rules = (load_number, is_mprotect, load_protection, is_executable, refuse, allow)
+    text = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *rule) for rule in rules))
+
+    class Filter(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("rules", ctypes.c_void_p)]
+
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # no new privileges
+    filter = Filter(len(rules), ctypes.addressof(text))
+    assert libc.syscall(317, 1, 1, ctypes.byref(filter)) == 0
+
+"""
+
+
+ONE_PROCESS = """
+import json, torch, npugraph
+
+def step(x):
+    return torch.softmax(x.tanh() * 1.25 + x, -1)
+
+options = {"static_kernel_compile": True, "max_instances": 1}
+compiled = torch.compile(step, backend="npugraph_ex", dynamic=True, options=options)
+with torch.no_grad():
+    for rows in (5, 6, 6):
+        if rows == 6:
+            forbid_new_code()
+        x = torch.randn(rows, 24)
+        torch.testing.assert_close(compiled(x), step(x))
+(artifact,) = npugraph.artifacts()
+print(json.dumps(artifact.counters))
+"""
+
+
+@pytest.mark.feature("11.22")
+def test_a_kernel_that_cannot_be_made_is_told_once_and_the_task_keeps_the_general_one(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-c", FORBIDDEN + ONE_PROCESS],
+        env=os.environ | {"NPUGRAPH_CACHE": str(tmp_path / "cache"), "NPUGRAPH_REPORT_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    made, stderr = json.loads(done.stdout), done.stderr
+    assert made["static_kernels"] == made["static_kernel_failures"] == 1
+    warned = [line for line in stderr.splitlines() if "could not be made" in line]
+    assert len(warned) == 1
+    assert "so the task keeps its code for all sizes: generated code cannot be loaded" in warned[0]
+    (report,) = tmp_path.glob("npugraph-static-kernel-*.txt")
+    assert str(report) in stderr
+    assert "could not be made" in report.read_text()

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+import npugraph
+from npugraph.inference import cache_compile
 from tests.python.backend.checks import compile_ex
 
 pytestmark = pytest.mark.feature("3.13", "9.11")
@@ -21,6 +23,7 @@ LABELS = {
     "acl_graph_warm_up",
     "acl_graph_replay",
     "fx_run_eagerly",
+    "cache_compiler inference",
 }
 
 
@@ -47,6 +50,30 @@ def test_labels_of_training() -> None:
     compiled(x).backward()
     found = labels(lambda: compiled(x).backward())
     assert found == {"npu_fx_compiler forward": 1, "npu_fx_compiler backward": 1, "acl_graph_replay": 2}
+
+
+class Product(torch.nn.Module):
+    def forward(self, x):
+        return x.sin() @ x.T
+
+
+def test_labels_of_functions_in_a_cache(tmp_path) -> None:
+    """Those that this process compiled, and those that it loaded."""
+    x = torch.randn(8, 8)
+    for compiles in (True, False):
+        npugraph.reset()
+        cached = cache_compile(Product().forward, cache_dir=str(tmp_path))
+        with torch.no_grad():
+            cached(x)
+            found = labels(lambda run=cached: [run(x) for _ in range(3)])
+            with profile(activities=[ProfilerActivity.CPU]) as profiler:
+                cached(x)
+        assert bool(npugraph.artifacts()) == compiles
+        assert found == {"cache_compiler inference": 3, "npu_fx_compiler inference": 3, "acl_graph_replay": 3}
+        parents = {
+            e.name: e.cpu_parent.name for e in profiler.events() if e.name in LABELS and e.cpu_parent is not None
+        }
+        assert parents["npu_fx_compiler inference"] == "cache_compiler inference"
 
 
 def test_labels_without_capture() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -491,6 +492,53 @@ def test_whether_the_host_may_wait_for_other_streams_is_up_to_the_mode(mode: str
                 graph.capture_end()
                 graph.replay()
         assert bool(expected) or same(y, x + 1)
+
+
+def raw_memory(action: str, errors: list[str]) -> None:
+    torch.empty(8, device="npu")  # a tensor is allowed to everybody
+    try:
+        if action == "caching_allocator_alloc()":
+            torch.npu.caching_allocator_delete(torch.npu.caching_allocator_alloc(64))
+        else:
+            torch.npu.empty_cache()
+        errors.append("")
+    except RuntimeError as error:
+        errors.append(str(error))
+
+
+@pytest.mark.feature("1.09", "3.11")
+@pytest.mark.parametrize("action", ["caching_allocator_alloc()", "empty_cache()"])
+@pytest.mark.parametrize(
+    ("mode", "here", "elsewhere"), [("global", True, True), ("thread_local", True, False), ("relaxed", False, False)]
+)
+def test_who_may_take_raw_memory_of_the_device_is_up_to_the_mode(mode: str, here: bool, elsewhere: bool, action: str):
+    x = numbers(3)
+    for refused, in_thread in ((here, False), (elsewhere, True)):
+        errors: list[str] = []
+        graph = torch.npu.NPUGraph()
+        with torch.npu.stream(torch.npu.Stream()):
+            graph.capture_begin(capture_error_mode=mode)
+            y = x + 1
+            if in_thread:
+                thread = threading.Thread(target=raw_memory, args=(action, errors))
+                thread.start()
+                thread.join()
+            else:
+                raw_memory(action, errors)
+            if refused:
+                assert errors[0].startswith(
+                    f"{action}: the host cannot take raw memory of the device, or give back what is cached, while a "
+                    f'graph is being captured with capture_error_mode="{mode}"; '
+                )
+                with pytest.raises(RuntimeError, match=rf"the capture is invalid: {re.escape(action)} was called"):
+                    graph.capture_end()
+            else:
+                assert errors == [""]
+                graph.capture_end()
+                graph.replay()
+        assert refused or same(y, x + 1)
+    raw_memory(action, errors)
+    assert errors[-1] == ""
 
 
 def test_wrong_uses_say_what_is_wrong():

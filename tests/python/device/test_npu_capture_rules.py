@@ -77,29 +77,40 @@ def test_frozen_parameters() -> None:
     assert compiled(full(1)).item() == 36
 
 
+def allocate() -> None:
+    torch.npu.caching_allocator_delete(torch.npu.caching_allocator_alloc(64))
+
+
+UNSAFE = {
+    "synchronize": torch.npu.synchronize,
+    "caching_allocator_alloc": allocate,
+    "empty_cache": torch.npu.empty_cache,
+    "torch.accelerator.empty_cache": torch.accelerator.empty_cache,
+}
 _errors: list[str] = []
 
 
-def _wait() -> None:
+def _act(action: str) -> None:
+    torch.empty(64, device="npu")  # a tensor is allowed to everybody
     try:
-        torch.npu.synchronize()
+        UNSAFE[action]()
     except RuntimeError as error:
         _errors.append(str(error))
 
 
-@torch.library.custom_op("test_capture_rules::wait_for_npu", mutates_args=())
-def wait_for_npu(x: torch.Tensor, in_thread: bool) -> torch.Tensor:
+@torch.library.custom_op("test_capture_rules::act", mutates_args=())
+def act(x: torch.Tensor, action: str, in_thread: bool) -> torch.Tensor:
     if in_thread:
-        thread = threading.Thread(target=_wait)
+        thread = threading.Thread(target=_act, args=(action,))
         thread.start()
         thread.join()
     else:
-        _wait()
+        _act(action)
     return x + 1
 
 
-@wait_for_npu.register_fake
-def _(x: torch.Tensor, in_thread: bool) -> torch.Tensor:
+@act.register_fake
+def _(x: torch.Tensor, action: str, in_thread: bool) -> torch.Tensor:
     return torch.empty_like(x)
 
 
@@ -108,10 +119,11 @@ def _(x: torch.Tensor, in_thread: bool) -> torch.Tensor:
     ("mode", "here", "elsewhere"),
     [(None, 0, 0), ("relaxed", 0, 0), ("thread_local", 1, 0), ("global", 1, 1)],
 )
-def test_who_may_wait_for_the_npu_while_a_call_captures(mode, here, elsewhere) -> None:
+@pytest.mark.parametrize("action", UNSAFE)
+def test_who_may_wait_or_take_raw_memory_while_a_call_captures(mode, here, elsewhere, action) -> None:
     for in_thread, refused in ((False, here), (True, elsewhere)):
         compiled = compile_ex(
-            lambda x, t=in_thread: wait_for_npu(x, t) * 2,
+            lambda x, t=in_thread: act(x, action, t) * 2,
             options={} if mode is None else {"capture_error_mode": mode},
         )
         _errors.clear()
@@ -120,7 +132,7 @@ def test_who_may_wait_for_the_npu_while_a_call_captures(mode, here, elsewhere) -
         assert all(f'capture_error_mode="{mode}"' in error for error in _errors)
         _errors.clear()
         assert compiled(full(1)).tolist() == [4] * 4
-        assert _errors == []  # a replay may wait
+        assert _errors == []  # a replay may do all of it
 
 
 @pytest.mark.feature("1.09")

@@ -91,6 +91,9 @@ TEST(CaptureRules, ALimitOfGraphsEndsCaptures) {
   const Results later(*executable, host, {one.bound()});
   EXPECT_EQ(later.values(0), Floats({3}));
   EXPECT_EQ(later.result.warning, "");
+  EXPECT_EQ(executable->counters().captures, 2);
+  EXPECT_EQ(executable->counters().replays, 2);
+  EXPECT_EQ(executable->counters().eager_runs, 2);
   EXPECT_TRUE(executable->instances().empty());
 }
 

@@ -131,7 +131,10 @@ TEST(Executable, WithoutCaptureEveryCallBindsAnew) {
   Argument x({1});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3}));
   EXPECT_EQ(host.binds("double"), 3);
-  EXPECT_EQ(executable->counters().recaptured_forced, 2);
+  const Counters counters = executable->counters();
+  EXPECT_EQ(counters.eager_runs, 3);
+  EXPECT_EQ(counters.captures + counters.capture_ns + counters.replays + counters.recaptured_forced, 0);
+  EXPECT_EQ(counters.instance_hits + counters.instance_misses, 0);
   EXPECT_TRUE(executable->instances().empty());
 }
 

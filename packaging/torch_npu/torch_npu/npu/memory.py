@@ -17,7 +17,11 @@ from torch_npu.npu._index import DeviceLike, device_index
 
 
 def empty_cache() -> None:
-    """Gives back what is cached, which is nothing."""
+    """Gives back what is cached, which is nothing.
+
+    Raises RuntimeError while a graph is being captured, where its capture_error_mode forbids the thread raw memory.
+    """
+    torch.accelerator.empty_cache()
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
@@ -87,10 +91,12 @@ _by_address: dict[int, torch.Tensor] = {}
 def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: torch.Stream | int | None = None) -> int:
     """Address of ``size`` new bytes of the device, to be given back by ``caching_allocator_delete``.
 
-    Raises torch.OutOfMemoryError where the device has not so many, ValueError for a negative size.
+    Raises torch.OutOfMemoryError where the device has not so many, ValueError for a negative size, RuntimeError while a
+    graph is being captured, where its capture_error_mode forbids the thread raw memory.
     """
     if size < 0:
         raise ValueError(f"caching_allocator_alloc: size is {size}, and must be at least 0")
+    _device.check_may_allocate("caching_allocator_alloc()")
     # An address says of which memory it is, so there is at least a byte.
     memory = torch.empty(max(size, 1), dtype=torch.uint8, device=torch.device("npu", device_index(device)))
     _by_address[memory.data_ptr()] = memory

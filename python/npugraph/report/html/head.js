@@ -1,7 +1,7 @@
 // The numbers at the top.
 {
   const { counters, memory, instances } = facts;
-  const runs = [counted(tasks.length, "task"), `captured ${counted(counters.captures, "time")}`, `run ${counted(counters.replays, "time")}`];
+  const runs = [counted(tasks.length, "task"), `captured ${counted(counters.captures, "time")}`, `run ${counted(counters.replays + counters.eager_runs, "time")}`];
   document.getElementById("subtitle").textContent = runs.join(", ") + (instances.length ? `; latest sizes: ${instances[0].key || "fixed"}` : "");
   const generated = tasks.filter((task) => !["kernel", "aten", "python", "collective"].includes(task.kind));
   const end = tasks.reduce((latest, task) => Math.max(latest, task.begin_nanoseconds + task.nanoseconds), 0);

@@ -88,7 +88,7 @@
   }
 
   if (!buffers.length) {
-    box.append(note(facts.counters.replays ? "No task writes memory of its own." : "Nothing is known before the first call."));
+    box.append(note(facts.counters.replays + facts.counters.eager_runs ? "No task writes memory of its own." : "Nothing is known before the first call."));
   } else {
     drawLive();
     drawArena();

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Categories of our warnings."""
+
+
+class NpugraphWarning(UserWarning):
+    """Something works, but not as fast as it could, or not captured, or an option has no effect."""
+
+
+class DefectWarning(NpugraphWarning):
+    """A graph could not be compiled because of a defect of ours, and runs as torch made it. Please report it."""
