@@ -5,7 +5,27 @@ from npugraph.facade import lazy_names
 
 __all__ = ["logger", "register_replacement"]
 
-__getattr__ = lazy_names(
+_OF_GE_MODE = {
+    "CompilerConfig",
+    "dynamo_export",
+    "ge",
+    "get_compiler",
+    "get_npu_backend",
+    "inference",
+    "npu_format_cast_via_cpu",
+    "ops",
+    "patch_for_hcom",
+    "register_fx_node_ge_converter",
+    "scope",
+    "use_internal_format_weight",
+}
+
+
+class NotHereError(RuntimeError, AttributeError):
+    """A name of Ascend's torchair that this one does not have."""
+
+
+_find = lazy_names(
     "torchair",
     {
         "core": "torchair.core",
@@ -14,6 +34,15 @@ __getattr__ = lazy_names(
         "register_replacement": "npugraph.fx.replacements",
     },
 )
+
+
+def __getattr__(name: str) -> object:
+    if name in _OF_GE_MODE:
+        raise NotHereError(
+            f"torchair.{name} is of GE mode, which is not here; torch.compile(model, backend='npugraph_ex') compiles "
+            "without it"
+        )
+    return _find(name)
 
 
 def __dir__() -> list[str]:

@@ -116,8 +116,15 @@ def _default_stream(function: Any, tx: Any, device: Any = None) -> Any:
     return variable(torch.npu.Stream).call_function(tx, [], identity)
 
 
+def npugraph_mark_step_begin() -> None:
+    """``torch.compiler.npugraph_mark_step_begin()``: another iteration of a model begins, and with the backend
+    ``npugraphs`` results of earlier ones may go. Here they are the caller's as long as he holds them, so that nothing
+    is given up."""
+
+
 def install_when_imported() -> None:
     """``install()`` now if torch._dynamo is imported, else as soon as it is."""
+    torch.compiler.npugraph_mark_step_begin = npugraph_mark_step_begin
     if DYNAMO in sys.modules:
         install()
     else:
