@@ -8,26 +8,20 @@ of a result. ``group`` is the name of a process group and ``ranks`` who is in it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import functools
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives  # defines what wait_tensor and others mean for fake tensors
 from torch.distributed import distributed_c10d
 
+from npugraph.python_operators import define
+
 _F = torch.ops._c10d_functional
 
 
-def _define(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    name, arguments = schema.split("(", 1)
-    torch.library.define(f"npugraph::{name}", f"({arguments}")
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        torch.library.impl(f"npugraph::{name}", "CompositeExplicitAutograd")(function)
-        return function
-
-    return register
+_define = functools.partial(define, "npugraph")
 
 
 @_define("all_reduce(Tensor[] inputs, str reduce_op, str group, int[] ranks) -> Tensor[]")

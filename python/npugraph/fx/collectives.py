@@ -45,7 +45,7 @@ def is_collective(target: Any) -> bool:
     namespace = getattr(target, "namespace", None)
     if namespace == "npugraph":
         return any(argument.name == "ranks" for argument in target._schema.arguments)
-    return namespace in (_NAMESPACE, "_c10d_functional_autograd", "c10d")
+    return namespace in (_NAMESPACE, "_c10d_functional_autograd", "c10d", "npu_define")
 
 
 def _finish(node: fx.Node) -> None:

@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from npugraph import _C
 from npugraph.fx.schema import is_of_ascend
 from npugraph.fx.values import origin_of
+from npugraph.python_operators import kernels
 
 
 def expand(gm: fx.GraphModule) -> fx.GraphModule:
@@ -33,6 +34,8 @@ def expand(gm: fx.GraphModule) -> fx.GraphModule:
 
 def _is_composed(node: fx.Node) -> bool:
     target = node.target
+    if getattr(target, "namespace", None) == "npu_define":  # made of torch's collectives
+        return True
     if not is_of_ascend(target):
         return False
     whole_with = _composed().get(target.name())
@@ -71,6 +74,8 @@ def _trace(node: fx.Node) -> fx.GraphModule:
     def call(*values: Any) -> Any:
         known = dict(zip(inputs, values, strict=True))
         args, kwargs = fx.map_arg((node.args, node.kwargs), known.__getitem__)
+        if kernel := kernels.get(node.target.name()):
+            return kernel(*args, **kwargs)
         with torch._C.DisableTorchFunction():  # modes for functions are given the operator, without the kernel's key
             return node.target._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
 

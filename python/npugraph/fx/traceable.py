@@ -53,10 +53,10 @@ def _reduce_scatter_tensor_uneven(  # type: ignore[no-untyped-def]
     rows = _rows(input, input_split_sizes, group)
     received = exchange(input.split(rows), [math.prod(output.shape)] * len(rows), group)
     parts = torch.stack([part.view(output.shape) for part in received])
-    output.copy_(_REDUCTIONS[functional.REDUCE_OP_TO_STR[op]](parts))
+    output.copy_(REDUCTIONS[functional.REDUCE_OP_TO_STR[op]](parts))
 
 
-_REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": lambda parts: parts.sum(0, dtype=parts.dtype),
     "avg": lambda parts: parts.mean(0),
     "product": lambda parts: parts.prod(0, dtype=parts.dtype),

@@ -227,6 +227,30 @@ def test_custom_decompositions() -> None:
     assert "aten.exp" in artifact.graph("import")
 
 
+@pytest.mark.feature("10.01")
+def test_operators_arrive_as_autograd_makes_them() -> None:
+    """No table of decompositions is applied, neither of Inductor nor of core ATen."""
+
+    def fn(x):
+        y = torch.nn.functional.layer_norm(x, (6,)).softmax(-1)
+        y = torch.nn.functional.gelu(y) + torch.nn.functional.silu(y) + torch.nn.functional.hardswish(y)
+        return torch.addmm(y, y[:, :4], y).clamp(0, 1).var(-1)
+
+    traced = []
+
+    def collect(gm, inputs):
+        traced.extend(targets(gm))
+        return make_boxed_func(gm.forward)
+
+    look = Look()
+    with torch.no_grad():
+        torch.compile(fn, backend=lambda gm, xs: aot_module_simplified(gm, xs, fw_compiler=collect))(X)
+        compile_ex(fn, options={"post_grad_custom_pre_pass": look})(X)
+    whole = {"native_layer_norm", "_softmax", "gelu", "silu", "hardswish", "addmm", "clamp"}
+    assert whole <= {target.__name__.split(".")[0] for target in look.targets}
+    assert look.targets == traced
+
+
 @pytest.mark.feature("1.23")
 @pytest.mark.parametrize("with_config", [True, False])
 def test_a_backend_of_ones_own(with_config) -> None:

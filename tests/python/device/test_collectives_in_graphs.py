@@ -213,6 +213,64 @@ def test_parts_of_different_sizes(ranks, device):
     ranks(check_uneven, device)
 
 
+def check_of_ascend(device: str) -> None:
+    """Operators by the names of Ascend, in graphs and without one."""
+    define, rank, other = torch.ops.npu_define, dist.get_rank(), 1 - dist.get_rank()
+    group, rows = ("", [0, 1], 2), [1, 3]
+    x, piece = data(rank, 4, 2).to(device), data(rank, rows[rank], 2).to(device)
+    seen = []
+
+    def function(x, piece):
+        transfers = [lambda: define._send(x * 3, other, 7, *group), lambda: define._recv(x, other, 7, *group)]
+        received = [transfer() for transfer in (transfers if rank == 0 else transfers[::-1])][1 - rank]
+        return [
+            *define.allgather(x + 1, *group),
+            define.allgather_in_tensor(x.new_empty(2, 4, 2), x, *group),
+            define._allgather_in_tensor_shape([4, 4], x, *group),
+            define.allgather_in_tensor_uneven(piece, rows, *group),
+            define.broadcast(x + 2, 1, *group),
+            define.all_to_all_single_npu(x, None, None, *group),
+            define.all_to_all_single_npu(x, [1 + 2 * rank] * 2, rows, *group),
+            define.reduce_scatter_tensor_uneven(x, "max", rows, *group),
+            received * 2,
+        ]
+
+    def look(gm, inputs, config):
+        seen.extend(str(node.target) for node in gm.graph.nodes if "npu_define" in str(node.target))
+
+    check_same(function, x, piece, options={"post_grad_custom_pre_pass": look})
+    inputs, pieces = _all(4, 2), [data(i, rows[i], 2) for i in range(2)]
+    parts = [y.split(2)[rank] for y in inputs], [y.split(rows)[rank] for y in inputs]
+    wanted = [
+        *(y + 1 for y in inputs),
+        torch.stack(inputs),
+        torch.cat(inputs).view(4, 4),
+        torch.cat(pieces),
+        inputs[1] + 2,
+        torch.cat(parts[0]),
+        torch.cat(parts[1]),
+        torch.maximum(*parts[1]),
+        inputs[other] * 6,
+    ]
+    for result, value in zip(function(x, piece), wanted, strict=True):
+        assert torch.equal(result.cpu(), value)
+    whole = ["_allgather_in_tensor_shape", "_recv", "_send", "all_to_all_single_npu", "allgather_in_tensor"]
+    whole += ["allgather_in_tensor_uneven", "broadcast", "reduce_scatter_tensor_uneven"]
+    assert sorted(set(seen)) == [f"npu_define.{name}.default" for name in whole]
+    names = ["all_gather", "all_to_all", "broadcast", "send", "receive", "wait"]
+    assert operators() == {f"npugraph.{name}" for name in names}
+    with pytest.raises(ValueError, match=r"there is no process group with tag '' of the ranks \[0, 5\]"):
+        define.broadcast(x, 0, "", [0, 5], 2)
+    with pytest.raises(ValueError, match="there is no reduction 'band'; allowed are sum, avg, product, min, max"):
+        define.reduce_scatter_tensor_uneven(x, "band", rows, *group)
+
+
+@pytest.mark.feature("8.02", "10.01")
+@pytest.mark.parametrize("device", DEVICES)
+def test_operators_of_ascend(ranks, device):
+    ranks(check_of_ascend, device)
+
+
 BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
 
 
