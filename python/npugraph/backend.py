@@ -35,6 +35,7 @@ from npugraph.fx.pipeline import CustomPassError, Notes, has_joint_rules, run_jo
 from npugraph.fx.prepare import prepare
 from npugraph.fx.record import NotRecorded, record
 from npugraph.fx.release_weights import Release, derive
+from npugraph.fx.scope_keys import settle_keys
 from npugraph.fx.scopes import ScopeError, check_scopes, strict_scopes
 from npugraph.fx.sections import Lanes, mark_sections
 from npugraph.fx.stream_marks import drop_marks, has_marks, marks
@@ -317,6 +318,7 @@ class _Compile:
             self.sections(gm, route)  # for passes that ask whether nodes belong together
             notes = run_passes(gm, self.config, observer)
             self.sections(gm, route)  # passes may have left scopes that do not pair
+            _warn_keys(settle_keys(gm))
         if route is Route.FORWARD:
             notes.stages = self.joint_notes.stages | notes.stages
             notes.replacements[:0] = self.joint_notes.replacements
@@ -493,6 +495,11 @@ def _warn_partitions(partitions: Sequence[Any]) -> None:
         NpugraphWarning,
         stacklevel=2,
     )
+
+
+def _warn_keys(texts: Sequence[str]) -> None:
+    for text in texts:
+        warnings.warn(text, NpugraphWarning, stacklevel=2)
 
 
 def _check_cuts(core: Any, config: CompilerConfig, gm: fx.GraphModule) -> None:

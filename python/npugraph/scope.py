@@ -18,6 +18,12 @@ for _mark in ("super_kernel_scope_begin", "super_kernel_scope_end"):
 _OPTIONS = ("", "strict-scope-check=bypass", "strict-scope-check=abort")
 
 
+def check_super_kernel_options(who: str, options: str) -> None:
+    """ValueError in the name of ``who`` for options that super kernels do not have."""
+    if options not in _OPTIONS:
+        raise ValueError(f"{who} takes options {' or '.join(_OPTIONS[1:])}, got {options!r}")
+
+
 class super_kernel:
     """With the option ``super_kernel_optimize``, adjacent tasks of the block become one task::
 
@@ -35,8 +41,7 @@ class super_kernel:
             raise TypeError(f"super_kernel takes a str or None as scope, got {scope!r} ({type(scope).__name__})")
         if scope == "":
             raise ValueError("super_kernel takes a scope with a name, or None for what is to stay out, got ''")
-        if options not in _OPTIONS:
-            raise ValueError(f"super_kernel takes options {' or '.join(_OPTIONS[1:])}, got {options!r}")
+        check_super_kernel_options("super_kernel", options)
         self.scope = "" if scope is None else scope
         self.options = options
 

@@ -28,6 +28,10 @@ class ScopeError(ShortenTraceback):
     """A scope of the program that does not close in its graph, or that cannot become what it asks for."""
 
 
+class ScopeValueError(ShortenTraceback, ValueError):
+    """A mark of a scope or an event that says what cannot be."""
+
+
 @dataclasses.dataclass(frozen=True)
 class _Kind:
     words: str
@@ -57,12 +61,12 @@ def problem(graph: fx.Graph) -> str | None:
         label = _label(node, kind)
         begun = next((scope for scope in reversed(open_) if scope[:2] == (kind, label)), None)
         if begun is None:
-            return f"{_words(kind, label)} ends{_at(node)}, and does not begin in this graph"
+            return f"{_words(kind, label)} ends{at(node)}, and does not begin in this graph"
         open_.remove(begun)
     if not open_:
         return None
     kind, label, node = open_[0]
-    return f"{_words(kind, label)} begins{_at(node)}, and does not end in this graph"
+    return f"{_words(kind, label)} begins{at(node)}, and does not end in this graph"
 
 
 def check_scopes(gm: fx.GraphModule) -> None:
@@ -114,7 +118,7 @@ def _words(kind: _Kind, label: Any) -> str:
     return f"{kind.words} {label!r}" if label else f"a {kind.words}"
 
 
-def _at(node: fx.Node) -> str:
+def at(node: fx.Node) -> str:
     """The user's line: the innermost one outside of the packages that have the marks."""
     own = [frame for frame in frames_of(node) if _is_users(frame[0])]
     return " at {}:{} in {}".format(*own[-1]) if own else ""

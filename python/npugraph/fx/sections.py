@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph.fx.scopes import ScopeError, problem
-from npugraph.fx.stream_marks import LABEL, LIMITS, MAIN, has_marks, is_mark, marks, records_for_program
+from npugraph.fx.scopes import ScopeError, ScopeValueError, at, problem
+from npugraph.fx.stream_marks import LABEL, LIMITS, MAIN, STREAM, has_marks, is_mark, marks, records_for_program
 
 
 @dataclasses.dataclass
@@ -38,8 +38,8 @@ class Lanes:
 
 def mark_sections(gm: fx.GraphModule) -> Lanes | None:
     """Gives the nodes of a graph with marks ``meta["section"]``, the number of a section that is returned. None where
-    the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ValueError where events are not
-    what a wait needs."""
+    the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ScopeValueError where a wait
+    has nothing to wait for."""
     if not has_marks(gm.graph):
         return None
     if unpaired := problem(gm.graph):
@@ -125,7 +125,8 @@ class _Sections:
         scope = dict(zip(keys, values, strict=True))
         self.scopes.append(scope)
         if LABEL in scope:
-            self.attributes[scope[LABEL]] = {key: value for key, value in scope.items() if key not in LIMITS}
+            found = {key: value for key, value in scope.items() if key in STREAM}
+            self.attributes.setdefault(scope[LABEL], {}).update(found)
 
     def _exit(self, node: fx.Node) -> None:
         self.scopes.pop()
@@ -149,7 +150,8 @@ class _Sections:
 
     def _wait(self, node: fx.Node, tensors: list[fx.Node]) -> None:
         if not tensors:
-            raise ValueError("npugraph_ex.wait: got an empty list; give the tensors to wait for")
+            text = f"npugraph_ex.wait{at(node)}: got an empty list; give the tensors to wait for"
+            raise ScopeValueError(text, first_useful_frame=None)
         for tensor in tensors:
             self._await(self._here(), self.tokens.get(tensor, set()))
 
@@ -163,8 +165,13 @@ class _Sections:
         self.events[tag] = self._point(stream)
 
     def _wait_event_on(self, node: fx.Node, tag: str, stream: str) -> None:
-        # What was recorded before the graph is done by now, as is all eager work.
-        self._await(stream, self.events.get(tag, set()))
+        if tag not in self.events:
+            raise ScopeValueError(
+                f"npugraph_ex.{marks()[node.target]}: nothing records the event {tag!r} before the wait{at(node)}; "
+                f"recorded are {', '.join(map(repr, self.events)) or 'none'}",
+                first_useful_frame=None,
+            )
+        self._await(stream, self.events[tag])
 
     def _wait_stream(self, node: fx.Node, stream: str, other: str) -> None:
         self._await(stream, self._point(other))

@@ -11,6 +11,7 @@ from torch import fx
 
 MAIN = "main"  # the label of the stream on which a graph is called
 LABEL = "_user_stream_label"
+STREAM = (LABEL, "_user_stream_priority", "_user_stream_id", "_user_stream_device_index", "_user_stream_device_type")
 LIMITS = ("_op_aicore_num", "_op_vectorcore_num")  # of cube and of vector cores
 
 _NAMES = (

@@ -67,6 +67,7 @@ class _Rewriter:
         self.entered: int | None = None  # the stream whose scope is open
         self.labels: dict[tuple[int, int], str] = {_identity(0): MAIN}
         self.numbers = [0]  # of streams with labels
+        self.recorded: set[str] = set()  # events, by now
 
     def run(self) -> tuple[str, fx.Node] | None:
         """The label of the stream on which the graph ends, and what chose it, where it began on another one."""
@@ -133,7 +134,11 @@ class _Rewriter:
             self._add("scope_enter", keys, values)
         self.entered = None if label == MAIN else index
 
-    def _add(self, name: str, *args: Any) -> fx.Node:
+    def _add(self, name: str, *args: Any) -> fx.Node | None:
+        if name == "tagged_event_record_on_stream":
+            self.recorded.add(args[0])
+        if name == "tagged_event_wait_on_stream" and args[0] not in self.recorded:
+            return None  # what was recorded before the graph is done by now, as is all eager work
         return self.graph.call_function(getattr(torch.ops.npugraph_ex, name).default, args)
 
     def _record_event(self, event: int, stream: int) -> None:

@@ -35,8 +35,9 @@ step = st.one_of(
 
 
 def graph_of(steps: list[Any]) -> fx.GraphModule:
-    """Nodes read what the node before made, whatever orders them."""
+    """Nodes read what the node before made, whatever orders them. Waits are for events that are there."""
     graph, depth = fx.Graph(), 0
+    events: set[str] = set()
     last, made = graph.placeholder("x"), []
     for name, *arguments in steps:
         if name in ("node", "view"):
@@ -47,7 +48,10 @@ def graph_of(steps: list[Any]) -> fx.GraphModule:
             depth += 1
             scope = (STREAM, arguments) if name == "stream" else (LIMITS, [str(arguments[0])] * 2)
             graph.call_function(marks.scope_enter.default, scope)
+        elif name == "tagged_event_wait_on_stream" and arguments[0] not in events:
+            continue
         elif name != "exit":
+            events |= {arguments[0]} if name == "tagged_event_record_on_stream" else set()
             graph.call_function(getattr(marks, name).default, tuple(arguments))
         elif depth:
             depth -= 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -273,6 +274,117 @@ def test_a_wait_names_tensors() -> None:
 
     run, _ = compiled(function, post_grad_custom_post_pass=wait_for_the_first)
     assert [(record.stream, list(record.waits)) for record in log_of(run, *inputs())] == [(0, []), (1, [0]), (0, [1])]
+
+
+KEYS = {
+    "_user_stream_label": "side",
+    "_user_stream_priority": "-1",
+    "_user_stream_id": "7",
+    "_user_stream_device_index": "0",
+    "_user_stream_device_type": "1",
+    "_op_aicore_num": "1",
+    "_op_vectorcore_num": "2",
+    "_super_kernel_scope": "block",
+    "_super_kernel_options": "strict-scope-check=bypass",
+}
+
+
+@pytest.mark.feature("4.02")
+def test_every_mark_and_every_key_in_one_graph() -> None:
+    def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        marks.tagged_event_record("begun", created_inside=False)
+        marks.scope_enter(list(KEYS), list(KEYS.values()), need_execute=True)
+        marks.tagged_event_wait("begun")
+        y = ((x @ a).relu() @ b).tanh()
+        marks.record_tagged_stream(y, "main")
+        marks.record_tagged_stream_(y, "main")
+        marks.record_tagged_on_stream(x, "side")
+        marks.record_tagged_on_stream_(x, "side")
+        marks.scope_exit()
+        marks.tagged_event_record_on_stream("done", "side", False)
+        marks.tagged_event_wait_on_stream("done", "main")
+        marks.scope_enter(keys=["_user_stream_label"], values=["side"])
+        marks.scope_exit()
+        marks.tagged_stream_wait_stream("main", "side")
+        return y + 1
+
+    seen: list[str] = []
+
+    def look(gm: Any, inputs: Any, config: Any) -> None:
+        seen.extend(str(node.target).split(".")[1] for node in gm.graph.nodes if "npugraph_ex" in str(node.target))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", npugraph.NpugraphWarning)
+        run, artifact = compiled(function, super_kernel_optimize=True, post_grad_custom_pre_pass=look)
+    with torch.no_grad():
+        torch.testing.assert_close(run(*inputs()), function(*inputs()))
+    assert set(seen) == set(marks_of_the_library()) - {"record", "wait"}
+    assert [(task.name, task.stream) for task in artifact.tasks[:-1]] == [("super_kernel.block", 1)]
+    assert [dict(record.limits) for record in log_of(run, *inputs())] == [
+        {"cube_core_num": 1, "vector_core_num": 2},
+        {},
+    ]
+    code = artifact.to_fx("import").code
+    stream = {key: value for key, value in KEYS.items() if key.startswith("_user_stream")}
+    assert f"scope_enter.default({list(stream)}, {list(stream.values())})" in code
+    assert "super_kernel_scope_begin.default('block', 'strict-scope-check=bypass')" in code
+
+
+def marks_of_the_library() -> list[str]:
+    from npugraph.fx.stream_marks import marks
+
+    return [name for name in marks().values() if hasattr(torch.ops.npugraph_ex, name) and "program" not in name]
+
+
+@pytest.mark.feature("4.02")
+def test_keys_that_nobody_reads_and_options_that_super_kernels_have_not() -> None:
+    def scoped(keys: list[str], values: list[str]) -> Callable[..., Any]:
+        def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            marks.scope_enter(keys, values)
+            y = torch.sort(x @ a)[0].exp()
+            marks.scope_exit()
+            return y
+
+        return function
+
+    message = (
+        r"scope_enter at .*test_streams.py:\d+ in function: nothing reads the key '_no_such_key'; keys are _user_st"
+    )
+    with pytest.warns(npugraph.NpugraphWarning, match=message) as caught:
+        compiled(scoped(["_no_such_key", "_user_stream_label"], ["1", "side"]))
+    assert len(caught) == 1
+    message = r"_super_kernel_options takes options strict-scope-check=bypass or .*=abort, got 'fast'"
+    with pytest.raises(ValueError, match=message):
+        compiled(scoped(["_super_kernel_scope", "_super_kernel_options"], ["block", "fast"]))
+    message = "super kernel scope 'block' has strict-scope-check=abort, and . of its . tasks cannot"
+    strict = scoped(["_super_kernel_scope", "_super_kernel_options"], ["block", "strict-scope-check=abort"])
+    with pytest.raises(RuntimeError, match=message):
+        compiled(strict, super_kernel_optimize=True)
+
+
+@pytest.mark.feature("11.23")
+def test_waits_that_have_nothing_to_wait_for() -> None:
+    def early(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        marks.tagged_event_record("first")
+        y = x @ a
+        marks.tagged_event_wait("late")
+        marks.tagged_event_record("late")
+        return y @ b
+
+    def on_stream(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        marks.tagged_event_wait_on_stream("never", "side")
+        return x @ a
+
+    for function, name, tag, recorded in (
+        (early, "tagged_event_wait", "late", "'first'"),
+        (on_stream, "tagged_event_wait_on_stream", "never", "none"),
+    ):
+        message = (
+            rf"npugraph_ex.{name}: nothing records the event '{tag}' before the wait at .*test_streams.py:\d+ in "
+            rf"{function.__name__}; recorded are {recorded}"
+        )
+        with pytest.raises(ValueError, match=message):
+            compiled(function)
 
 
 @pytest.mark.feature("11.23")
