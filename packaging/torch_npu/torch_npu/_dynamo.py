@@ -20,6 +20,7 @@ from npugraph._C import device as _device
 from torch_npu import _checkpointed_random
 from torch_npu.npu._index import device_index
 from torch_npu.npu.properties import _NPUDeviceProperties
+from torch_npu.npu.utils import _as_stream
 
 DYNAMO = "torch._dynamo"
 
@@ -38,11 +39,26 @@ _FOLDED_WITH_GUARDS = ("current_device",)
 # Functions of torch.npu as those of torch.accelerator whose handlers they take.
 _AS_ACCELERATOR = {"current_stream": "current_stream", "synchronize": "synchronize"}
 _IN_GRAPH = ("set_stream",)
+# Numbers of the moment: graphs end there, as at those of torch.cuda, and Dynamo says so.
+_OF_THE_MOMENT = (
+    "is_current_stream_capturing",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+)
+
+# What a stream is known by, which graphs fold.
+_STREAM_NUMBERS = ("device_index", "device_type", "native_handle", "npu_stream", "priority", "stream_id")
 
 
 def install() -> None:
     """Registers npu with torch._dynamo, which is imported."""
     from torch._dynamo import device_interface, trace_rules
+    from torch._dynamo.eval_frame import set_code_exec_strategy
+    from torch._dynamo.types import FrameAction, FrameExecStrategy
     from torch._dynamo.utils import common_constant_types
     from torch._dynamo.variables import TorchInGraphFunctionVariable, ctx_manager, streams
     from torch._dynamo.variables import torch as handled
@@ -54,8 +70,11 @@ def install() -> None:
         device_interface.register_interface_for_device(name, interface)
     common_constant_types.add(_NPUDeviceProperties)
     own_handlers = {"stream": _enter_stream, "default_stream": _default_stream}
-    names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_IN_GRAPH, *own_handlers)
+    names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_IN_GRAPH, *_OF_THE_MOMENT, *own_handlers)
     rules = {f"{_function(name).__module__}.{name}": TorchInGraphFunctionVariable for name in names}
+    for name in names:  # where a graph has ended they are called as they are
+        code = _function(name).__code__
+        set_code_exec_strategy(code, FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
     trace_rules.torch_name_rule_map.append(rules)
     trace_rules.clear_lru_cache()
     for name in (*_FOLDED, *_FOLDED_WITH_GUARDS):
@@ -67,11 +86,27 @@ def install() -> None:
         handlers[_function(name)] = handlers[getattr(torch.accelerator, generic)]
     handlers |= {_function(name): handler for name, handler in own_handlers.items()}
     UserDefinedClassVariable._in_graph_classes().update({npu.Stream, npu.Event})
-    attributes = {"_cpython_type": npu.Stream, "_device_handle_attr": "npu_stream"}
-    variable = type("NpuStreamVariable", (streams.StreamVariable,), attributes)
-    streams._stream_fn_to_variable_cls[npu.current_stream] = variable
+    streams._stream_fn_to_variable_cls[npu.current_stream] = _stream_variable(streams.StreamVariable)
     ctx_manager.register_device_context_manager(npu.device, _device_variable(ctx_manager.GenericDeviceVariable))
     _checkpointed_random.install()
+
+
+def _stream_variable(base: type) -> type:
+    """What ``torch.npu.current_stream()`` is in graphs."""
+    from torch._dynamo.guards import GuardBuilder, install_guard
+    from torch._dynamo.variables import ConstantVariable
+
+    class NpuStreamVariable(base):
+        _cpython_type = torch.npu.Stream
+
+        def var_getattr(self, tx: Any, name: str) -> Any:
+            if name not in _STREAM_NUMBERS:
+                return super().var_getattr(tx, name)
+            if self.source:
+                install_guard(self.source.make_guard(GuardBuilder.EQUALS_MATCH))
+            return ConstantVariable.create(getattr(_as_stream(self.value), name))
+
+    return NpuStreamVariable
 
 
 def _device_variable(base: type) -> type:

@@ -37,6 +37,15 @@ def test_streams():
     torch.npu.synchronize()
 
 
+def test_priorities_of_streams_are_kept():
+    assert torch.npu.Stream.priority_range() == (0, -1)
+    assert torch.npu.Stream().priority == torch.npu.default_stream().priority == 0
+    for priority, kept in ((0, 0), (-1, -1), (-5, -1)):
+        stream = torch.npu.Stream(priority=priority)
+        with torch.npu.stream(stream):
+            assert stream.priority == torch.npu.current_stream().priority == kept
+
+
 def test_a_stream_of_another_device_brings_its_device():
     stream = torch.npu.Stream("npu:1")
     with torch.npu.stream(stream):

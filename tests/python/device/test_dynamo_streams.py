@@ -85,7 +85,22 @@ def devices(x: torch.Tensor) -> torch.Tensor:
     return x + y.to(x.device) + inside * 10 + outside
 
 
-FUNCTIONS = [devices, queries, own_stream, stream_of_a_device, no_stream, generic_stream, chosen_stream, events]
+def numbers_of_streams(x: torch.Tensor) -> torch.Tensor:
+    stream = npu.current_stream()
+    return x + stream.stream_id + stream.device_index + stream.npu_stream + stream.priority
+
+
+FUNCTIONS = [
+    devices,
+    numbers_of_streams,
+    queries,
+    own_stream,
+    stream_of_a_device,
+    no_stream,
+    generic_stream,
+    chosen_stream,
+    events,
+]
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "npugraph_ex"])
@@ -95,6 +110,24 @@ def test_one_graph(fn: Callable[[torch.Tensor], torch.Tensor], backend: str) -> 
     with torch.no_grad():
         assert torch.equal(torch.compile(fn, backend=backend, fullgraph=True)(x), fn(x))
     assert npu.current_stream() == npu.default_stream()
+
+
+def test_another_stream_is_another_graph() -> None:
+    compiled = torch.compile(numbers_of_streams, backend="eager", fullgraph=True)
+    x = torch.arange(3.0, device="npu")
+    for stream in (npu.default_stream(), OUTER, npu.Stream(priority=-1)):
+        with npu.stream(stream):
+            assert torch.equal(compiled(x), numbers_of_streams(x))
+
+
+@pytest.mark.parametrize("name", ["is_current_stream_capturing", "memory_allocated"])
+def test_graphs_end_at_numbers_of_the_moment(name: str) -> None:
+    fn = getattr(npu, name)
+    x = torch.arange(3.0, device="npu")
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=rf"(?s)returned non-Tensor.*{name}"):
+        torch.compile(lambda x: (x + 1, fn()), backend="eager", fullgraph=True)(x)
+    y, _ = torch.compile(lambda x: (x + 1, fn()), backend="eager")(x)
+    assert torch.equal(y, x + 1)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "npugraph_ex"])

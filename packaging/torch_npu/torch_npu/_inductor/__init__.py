@@ -8,7 +8,8 @@ from typing import NoReturn
 
 def _refuse() -> NoReturn:
     raise RuntimeError(
-        'Inductor, torch.compile\'s default backend, makes no code for npu: use torch.compile(..., backend="npugraph_ex")'
+        "Inductor, torch.compile's default backend, makes no code for npu: "
+        'use torch.compile(..., backend="npugraph_ex")'
     )
 
 

@@ -331,7 +331,8 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
 
 
-# What torch asks of a device module that starts a driver at first use. Here is none to start; a forked child works.
+# What torch asks of a device module that starts a driver at first use. Here is none to start, and nothing
+# that a fork breaks which it leaves to cpu.
 def _lazy_init() -> None: ...
 
 
