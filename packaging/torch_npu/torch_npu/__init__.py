@@ -30,7 +30,16 @@ from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # what follows asks for its devices
 
-from torch_npu import _aliases, _dlpack, _dynamo, _graph_forms, _operators, distributed, npu  # noqa: E402
+from torch_npu import (  # noqa: E402
+    _aliases,
+    _data_parallel,
+    _dlpack,
+    _dynamo,
+    _graph_forms,
+    _operators,
+    distributed,
+    npu,
+)
 from torch_npu.formats import (  # noqa: E402
     Format,
     float4_e1m2fn_x2,
@@ -46,6 +55,7 @@ from torch_npu.streams import erase_stream  # noqa: E402
 
 _register.make_module(npu)
 _aliases.install()
+_data_parallel.install()
 _dlpack.install()
 _dynamo.install_when_imported()
 _operators.make_fake()

@@ -105,6 +105,8 @@ def training() -> None:
         assert model(x).dtype == torch.float16 and torch.is_autocast_enabled("cuda")
     with torch.cuda.amp.autocast():
         assert model(x).dtype == torch.float16
+    parallel = torch.nn.DataParallel(model, ["cuda:0", "cuda:1"])
+    torch.testing.assert_close(parallel(x), model(x))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for scaler in (torch.cuda.amp.GradScaler(), torch.amp.GradScaler("cuda")):
         scaler.scale(model(x).sum()).backward()

@@ -108,6 +108,8 @@ def _arguments() -> None:
         for name in names:
             _replace(owner, name, wrapped)
     torch.accelerator._utils._get_device_index = wrapped(torch.accelerator._utils._get_device_index)
+    for module in ("torch._utils", "torch.nn.parallel.data_parallel"):
+        sys.modules[module]._get_available_device_type = lambda: "npu"  # torch.cuda.is_available() comes before
     torch.set_default_tensor_type = _default_type(torch.set_default_tensor_type)
     torch.Generator = proxy(torch.Generator)
     torch.Event = proxy(torch.Event)
