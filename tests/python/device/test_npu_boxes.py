@@ -84,7 +84,11 @@ def of_pairs(function, dim):
     return reference
 
 
-COMPARISONS = [("giou", giou, 1), ("diou", diou, 0), ("ciou", ciou, 0)]
+COMPARISONS = [
+    (torch_npu.npu_giou, torch_npu.npu_giou_backward, giou, 1),
+    (torch_npu.npu_diou, torch_npu.npu_diou_backward, diou, 0),
+    (torch_npu.npu_ciou, torch_npu.npu_ciou_backward, ciou, 0),
+]
 WAYS = [(trans, is_cross, mode) for trans in (False, True) for is_cross in (False, True) for mode in (0, 1)]
 
 
@@ -93,31 +97,30 @@ def two(dim: int, trans: bool, is_cross: bool) -> tuple[torch.Tensor, torch.Tens
     return (a, b) if dim else (a.t().contiguous(), b.t().contiguous())
 
 
-@pytest.mark.parametrize(("name", "function", "dim"), COMPARISONS)
-def test_overlaps_with_penalties(name: str, function, dim: int) -> None:
-    op, reference = getattr(torch_npu, f"npu_{name}"), of_pairs(function, dim)
+@pytest.mark.parametrize(("op", "_", "function", "dim"), COMPARISONS)
+def test_overlaps_with_penalties(op, _, function, dim: int) -> None:
+    reference = of_pairs(function, dim)
     for way in WAYS:
         check_gradient(op, (*two(dim, *way[:2]), *way), reference)
     for way in ((False, False, 0), (True, True, 1)):
         check(op, (*two(dim, *way[:2]), *way), reference, compiled=way[2] == 0)
 
 
-@pytest.mark.parametrize(("name", "function", "dim"), COMPARISONS)
-def test_gradients_of_overlaps(name: str, function, dim: int) -> None:
+@pytest.mark.parametrize(("_", "op", "function", "dim"), COMPARISONS)
+def test_gradients_of_overlaps(_, op, function, dim: int) -> None:
     def backward(grad, a, b, *rest):
         leaves = [x.detach().double().requires_grad_() for x in (a, b)]
         of_pairs(function, dim)(*leaves, *rest[-3:]).backward(grad.double())
         return [x.grad for x in leaves]
 
-    op = getattr(torch_npu, f"npu_{name}_backward")
     for way in WAYS:
         a, b = two(dim, *way[:2])
         value, difference = torch.ops.npu._npu_ciou(*((a, b) if dim == 0 else (a.t(), b.t())), *way)
         grad = normal(*(value if dim == 0 or way[1] else value.t()).shape, seed=7)
-        for kept in [(None,), (difference,)] if name == "ciou" else [()]:
+        for kept in [(None,), (difference,)] if function is ciou else [()]:
             args = (grad, a, b, *kept, *way)
             check_close(op(*args), backward(*args))
-    check(op, args, backward, compiled=name == "ciou")
+    check(op, args, backward, compiled=function is ciou)
 
 
 def test_gradients_where_sides_are_the_same() -> None:

@@ -11,7 +11,15 @@ import torch
 import torch_npu
 
 from tests.python.device.attention_reference import attention, by_heads, from_heads, seen, starts_and_ends
-from tests.python.device.npu_operators import FLOATING, check, check_close, integers, normal
+from tests.python.device.npu_operators import (
+    FLOATING,
+    check,
+    check_alike,
+    check_close,
+    check_fake,
+    integers,
+    normal,
+)
 
 LAYOUTS = ("BSH", "BSND", "BNSD")
 SCALE = 0.3
@@ -511,23 +519,40 @@ def test_version_2_in_float8() -> None:
     check_close(got, infer(*exact, **given("BNSD"))[0])
 
 
-@pytest.mark.parametrize("version", ["", "_v2"])
-def test_into_out(version: str) -> None:
+@pytest.mark.parametrize(
+    ("op", "get_workspace", "infer_output"),
+    [
+        (
+            torch_npu.npu_fused_infer_attention_score,
+            torch_npu._npu_fused_infer_attention_score_get_max_workspace,
+            torch_npu._npu_fused_infer_attention_score_infer_output,
+        ),
+        (
+            torch_npu.npu_fused_infer_attention_score_v2,
+            torch_npu._npu_fused_infer_attention_score_v2_get_max_workspace,
+            torch_npu._npu_fused_infer_attention_score_v2_infer_output,
+        ),
+    ],
+    ids=["first", "v2"],
+)
+def test_into_out(op: Any, get_workspace: Any, infer_output: Any) -> None:
     args = [x.npu() for x in inputs("BNSD")]
     extra = given("BNSD", softmax_lse_flag=True, actual_seq_lengths_kv=[3, 6])
-    extra = renamed(extra) if version else extra
-    op = getattr(torch_npu, f"npu_fused_infer_attention_score{version}")
+    is_second = op is torch_npu.npu_fused_infer_attention_score_v2
+    extra = renamed(extra) if is_second else extra
     want = op(*args, **extra)
-    workspace = getattr(torch_npu, f"_npu_fused_infer_attention_score{version}_get_max_workspace")(*args, **extra)
+    workspace = get_workspace(*args, **extra)
     assert workspace.dim() == 1 and workspace.device == args[0].device
     out = [torch.empty_like(x) for x in want]
     got = op.out(*args, **extra, workspace=workspace, out=out)
     for g, o, w in zip(got, out, want, strict=True):
         assert g.data_ptr() == o.data_ptr() and torch.equal(o, w)
-    infer_output = getattr(torch_npu, f"_npu_fused_infer_attention_score{version}_infer_output")
-    del extra["scale" if not version else "softmax_scale"]
-    shapes = infer_output(args[0], args[2], **{k: v for k, v in extra.items() if not k.startswith("actual")})
-    assert [x.shape for x in shapes] == [x.shape for x in want]
+    del extra["softmax_scale" if is_second else "scale"]
+    empty = {name: value for name, value in extra.items() if not name.startswith("actual")}
+    made = infer_output(args[0], args[2], **empty)
+    check_alike((made, args, {}), (want, args, {}))
+    for dynamic in (False, True):
+        check_fake(infer_output, (args[0], args[2]), empty, made, dynamic=dynamic)
 
 
 def test_prompts() -> None:

@@ -10,7 +10,16 @@ import torch
 import torch_npu
 
 from tests.python.device.attention_reference import attention, by_heads, from_heads, seen, starts_and_ends
-from tests.python.device.npu_operators import FLOATING, check, check_close, check_gradient, exact, normal
+from tests.python.device.npu_operators import (
+    FLOATING,
+    check,
+    check_alike,
+    check_close,
+    check_fake,
+    check_gradient,
+    exact,
+    normal,
+)
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD")
 SCALE = 0.3
@@ -309,6 +318,27 @@ def test_version_3_into_out() -> None:
         assert g.data_ptr() == o.data_ptr() and torch.equal(o.cpu(), w.cpu())
     shapes = torch_npu._npu_fusion_attention_v3_infer_output(*args)
     assert [x.shape for x in shapes] == [x.shape for x in want[:3]]
+
+
+def test_what_gradients_of_version_3_need() -> None:
+    query, key, value = (x.npu() for x in inputs("BSND", 4, 2))
+    given = {"pse": normal(1, 4, 5, 7, seed=4).npu(), "sink": normal(4, seed=5).npu()}
+    for extra in ({}, given):
+        grads = torch_npu.npu_fusion_attention_grad_v3(query, key, value, query, 4, "BSND", **extra)
+        made = torch_npu._npu_fusion_attention_grad_v3_infer_output(query, key, value, **extra)
+        check_alike((made, [], {}), (grads, [], {}))
+        for dynamic in (False, True):
+            check_fake(
+                torch_npu._npu_fusion_attention_grad_v3_infer_output, (query, key, value), extra, made, dynamic=dynamic
+            )
+        get_workspace = torch_npu._npu_fusion_attention_grad_v3_get_max_workspace
+        args = (query, key, value, query, 4, "BSND")
+        workspace = get_workspace(*args, **extra)
+        assert workspace.dim() == 1 and workspace.device == query.device
+        check_fake(get_workspace, args, extra, workspace, dynamic=True)
+        out = [torch.empty_like(x) for x in grads]
+        torch_npu.npu_fusion_attention_grad_v3.out(*args, **extra, workspace=workspace, out=out)
+        assert all(map(torch.equal, out, grads))
 
 
 @pytest.mark.parametrize(

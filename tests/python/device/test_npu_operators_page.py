@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -25,3 +26,11 @@ def test_states_say_what_calls_do() -> None:
         has = [torch._C._dispatch_has_kernel_for_dispatch_key(row.name, key) for key in KEYS]
         assert any(has) == (state in ("parts", "whole")), row.name
         assert bool(row.definition) == (state in ("parts", "whole")), row.name
+
+
+def test_operators_that_compute_are_named_in_tests() -> None:
+    """In code, not pieced together from strings; of overloads, one name stands for all."""
+    folder = Path(__file__).parent
+    words = {word for file in folder.glob("*.py") for word in re.findall(r"\w+", file.read_text())}
+    computing = {re.split(r"::|\.", row.name)[1] for row in device.operators() if row.has_kernel}
+    assert sorted(computing - words) == []

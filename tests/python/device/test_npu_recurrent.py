@@ -250,6 +250,10 @@ def joined(sequences, sizes):
     return padded if sizes is None else packed(padded).data
 
 
+OPS = {
+    "lstm": (torch_npu._lstm_npu, torch_npu._lstm_npu_backward),
+    "gru": (torch_npu._gru_npu, torch_npu._gru_npu_backward),
+}
 LAYERS = [
     {"num_layers": 1, "bidirectional": False, "has_biases": True, "batch_first": False, "is_packed": False},
     {"num_layers": 2, "bidirectional": True, "has_biases": True, "batch_first": True, "is_packed": False},
@@ -257,10 +261,10 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("kind", OPS)
 @pytest.mark.parametrize("case", LAYERS)
 def test_layers(kind: str, case: dict[str, Any]) -> None:
-    forward_op, backward_op = getattr(torch_npu, f"_{kind}_npu"), getattr(torch_npu, f"_{kind}_npu_backward")
+    forward_op, backward_op = OPS[kind]
     states = 2 if kind == "lstm" else 1
     module = getattr(torch.nn, kind.upper())(
         I, H, case["num_layers"], bias=case["has_biases"], bidirectional=case["bidirectional"]

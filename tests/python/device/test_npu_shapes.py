@@ -150,10 +150,15 @@ def test_gather_sparse_index() -> None:
 
 
 @pytest.mark.parametrize("keepdim", [False, True])
-@pytest.mark.parametrize("name", ["max", "min"])
-def test_extrema(name: str, keepdim: bool) -> None:
-    op, backward = getattr(torch.ops.npu, f"npu_{name}").dim, getattr(torch_npu, f"npu_{name}_backward")
-    find = getattr(torch, name)
+@pytest.mark.parametrize(
+    ("op", "backward", "find"),
+    [
+        (torch.ops.npu.npu_max.dim, torch_npu.npu_max_backward, torch.max),
+        (torch.ops.npu.npu_min.dim, torch_npu.npu_min_backward, torch.min),
+    ],
+    ids=["max", "min"],
+)
+def test_extrema(op, backward, find, keepdim: bool) -> None:
     x = normal(4, 5, 3)
     check(op, (x, 1, keepdim), lambda x, *a: tuple(find(x, *a)))
     check_gradient(op, (x, 1, keepdim), lambda x, *a: tuple(find(x, *a)))
