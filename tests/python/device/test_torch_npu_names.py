@@ -137,6 +137,20 @@ def test_names_that_scripts_import():
     assert torch_npu.Format.UNDEFINED == -1 and torch_npu.Format(30).name == "NCDHW"
 
 
+def test_tensors_over_memory_that_is_given() -> None:
+    x = torch.arange(6.0, device="npu:1")
+    storage = torch_npu._C._construct_storage_from_data_pointer(x.data_ptr(), x.device, x.untyped_storage().nbytes())
+    metadata = {"size": (2, 2), "stride": (1, 2), "storage_offset": 1, "dtype": x.dtype, "device": x.device}
+    y = torch_npu._C._construct_NPU_Tensor_From_Storage_And_Metadata(metadata, storage)
+    assert storage.device == y.device == x.device and storage.nbytes() == 24
+    assert y.tolist() == [[1, 3], [2, 4]] and y.stride() == (1, 2)
+    y.fill_(7)
+    assert x.tolist() == [0, 7, 7, 7, 7, 5]
+    assert torch_npu._C._construct_storage_from_data_pointer(0, "npu:1", 0).nbytes() == 0
+    with pytest.raises(ValueError, match="expected a device of npu, got 'cpu'"):
+        torch_npu._C._construct_storage_from_data_pointer(x.data_ptr(), "cpu", 4)
+
+
 def test_the_runtime_of_the_vendor():
     import acl
 

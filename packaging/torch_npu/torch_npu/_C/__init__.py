@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that scripts take from the extension module of Ascend's package. Ours is ``npugraph._C.device``."""
 
+import ctypes
+from typing import Any
+
 import torch
 from npugraph._C import device as _device
 
 from torch_npu._C import _distributed_c10d as _distributed_c10d
+from torch_npu.npu._index import DeviceLike, device_index
 from torch_npu.npu.cann import get_soc_version
 from torch_npu.npu.utils import default_stream
 
@@ -24,6 +28,24 @@ def _weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
         given = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise TypeError(f"_weak_ref_tensor: tensor is {given}, and must be a tensor of npu")
     return _device.borrow(tensor.detach())
+
+
+def _construct_storage_from_data_pointer(data_ptr: int, device: DeviceLike, nbytes: int) -> torch.UntypedStorage:
+    """A storage of npu over ``nbytes`` bytes of the host's memory, which somebody else frees, after it."""
+    index = device_index(device)
+    if nbytes == 0:
+        return torch.UntypedStorage(0, device=torch.device("npu", index))
+    memory = (ctypes.c_uint8 * nbytes).from_address(data_ptr)
+    return _device.npu_alias(torch.frombuffer(memory, dtype=torch.uint8), index).untyped_storage()
+
+
+def _construct_NPU_Tensor_From_Storage_And_Metadata(
+    metadata: dict[str, Any], storage: torch.UntypedStorage
+) -> torch.Tensor:
+    """A tensor over ``storage`` with the ``size``, ``stride``, ``storage_offset``, ``dtype`` and ``device`` of
+    ``metadata``, as torch has it for its graphs on CUDA."""
+    empty = torch.empty(0, dtype=metadata["dtype"], device=metadata["device"])
+    return empty.set_(storage, metadata["storage_offset"], metadata["size"], metadata["stride"])
 
 
 def _npu_get_soc_version() -> int:
