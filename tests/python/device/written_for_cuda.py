@@ -59,13 +59,19 @@ def functions_of_torch_cuda() -> None:
         function = getattr(torch.cuda, name)
         for device in ("cuda:1", torch.device("cuda:1"), torch.device("cuda", 0), "cuda", 0):
             function(device)
-        if name not in ("get_device_name", "get_device_properties"):
-            function(device="cuda:0")
+        function(device="cuda:0")
     assert torch.cuda.Stream("cuda:1").device == on(1) and torch.cuda.default_stream("cuda:1").device == on(1)
     with torch.cuda.device("cuda:1"):
         assert torch.cuda.current_device() == 1 and torch.accelerator.current_stream("cuda:0").device == on(0)
     torch.cuda.set_rng_state(torch.cuda.get_rng_state("cuda:1"), device=torch.device("cuda:1"))
     torch.accelerator.synchronize("cuda:0")
+    assert torch.cuda.can_device_access_peer(device="cuda:0", peer_device="cuda:1")
+    x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(cuda_graph=graph):
+        y = x * 2
+    x.fill_(3)
+    graph.replay()
+    assert y.tolist() == [6, 6]
     torch.cuda.set_device("cuda:0")
 
 

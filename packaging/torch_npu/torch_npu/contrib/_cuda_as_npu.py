@@ -90,6 +90,24 @@ def wrapped(function: Callable) -> Callable:
     return call
 
 
+def under_names_of(theirs: Any, ours: Any) -> Any:
+    """``ours``, whose arguments may have the names that ``theirs``, of CUDA, has in their places, too."""
+    before, after = _parameters(theirs), _parameters(ours)
+    names = {a: b for a, b in zip(before, after, strict=False) if a not in after and b not in before}
+    if not names:
+        return ours
+    function = ours.__init__ if isinstance(ours, type) else ours
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return function(*args, **{names.get(name, name): value for name, value in kwargs.items()})
+
+    if not isinstance(ours, type):
+        return call
+    ours.__init__ = call
+    return ours
+
+
 class _ProxyType(type):
     """A class whose objects are those of ``kind``; it takes devices of CUDA for those of npu when it makes them."""
 

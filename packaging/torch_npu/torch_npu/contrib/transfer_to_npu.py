@@ -23,7 +23,15 @@ import torch.signal.windows
 import torch.utils._device
 
 import torch_npu.profiler
-from torch_npu.contrib._cuda_as_npu import arguments_as_npu, as_npu, names_in_c, proxy, takes_devices, wrapped
+from torch_npu.contrib._cuda_as_npu import (
+    arguments_as_npu,
+    as_npu,
+    names_in_c,
+    proxy,
+    takes_devices,
+    under_names_of,
+    wrapped,
+)
 from torch_npu.npu import _index
 from torch_npu.npu._legacy_types import dtype_of_type
 
@@ -68,7 +76,7 @@ def _names_of_cuda() -> None:
     _index.types.add("cuda")
     for name in (*npu.__all__, "_lazy_init", "_lazy_call", "_is_in_bad_fork"):
         if name != "amp":
-            setattr(cuda, name, getattr(npu, name))
+            setattr(cuda, name, under_names_of(getattr(cuda, name, None), getattr(npu, name)))
     cuda.get_device_capability = _capability
     for part in ("memory", "random", "streams"):
         theirs, ours = sys.modules[f"torch.cuda.{part}"], sys.modules[f"torch_npu.npu.{part}"]
@@ -84,7 +92,7 @@ def _names_of_cuda() -> None:
 def _take(theirs: ModuleType, ours: ModuleType) -> None:
     for name in vars(ours):
         if not name.startswith("_") and hasattr(theirs, name):
-            setattr(theirs, name, getattr(ours, name))
+            setattr(theirs, name, under_names_of(getattr(theirs, name), getattr(ours, name)))
 
 
 def _capability(device: Any = None) -> tuple[int, int]:
