@@ -16,6 +16,7 @@
 #include "torch/npu/generator.h"
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
+#include "torch/npu/warning.h"
 #include "torch/npu_ops/framework/definitions.h"
 #include "torch/npu_ops/framework/graph_forms.h"
 #include "torch/npu_ops/registration.h"
@@ -71,7 +72,14 @@ at::Tensor over(c10::Storage storage, const at::Tensor& like) {
       .set_(std::move(storage), like.storage_offset(), like.sizes(), like.strides());
 }
 
+// As a UserWarning of Python, in the caller's line.
+void warn_in_python(const std::string& text) {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) != 0) throw py::error_already_set();
+}
+
 void def_formats(py::module_& module) {
+  npu::set_warning_sink(&warn_in_python);
   py::list formats;
   for (const npu::Format& row : npu::kFormats) formats.append(py::make_tuple(row.name, row.code));
   module.attr("FORMATS") = formats;

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <sstream>
 
+#include "torch/npu/warning.h"
+
 namespace npugraph::npu {
 namespace {
 
@@ -33,8 +35,8 @@ int permitted_format(const char* op, int64_t code) {
   check_format(op, code);
   const Format& format = *find(code);
   if (format.base == format.code || internal_formats_allowed()) return format.code;
-  TORCH_WARN_ONCE(op, ": the format ", format.name, " becomes ", find(format.base)->name,
-                  ", as torch.npu.config.allow_internal_format is False");
+  warn(c10::str(op, ": the format ", format.name, " becomes ", find(format.base)->name,
+                ", as torch.npu.config.allow_internal_format is False"));
   return format.base;
 }
 

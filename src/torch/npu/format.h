@@ -33,7 +33,7 @@ bool internal_formats_allowed() noexcept;
 
 // Raises RuntimeError in the name of operator `op` unless `code` is one of kFormats that a tensor may have.
 void check_format(const char* op, int64_t code);
-// `code`, or its base, with a warning once, while internal formats are not allowed. Raises as check_format.
+// `code`, or its base, with a warning, while internal formats are not allowed. Raises as check_format.
 int permitted_format(const char* op, int64_t code);
 
 inline int format_of(const at::Tensor& npu) {

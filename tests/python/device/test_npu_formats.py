@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -95,9 +96,15 @@ def test_what_files_keep_of_fake_tensors():
 def test_internal_formats_can_be_forbidden():
     torch.npu.config.allow_internal_format = False
     x = torch.ones(1, 2, 3, 4, device="npu")
+    text = "npu_format_cast: the format FRACTAL_NZ becomes ND, as torch.npu.config.allow_internal_format is False"
+    with pytest.warns(UserWarning, match=f"^{re.escape(text)}$"):
+        assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, NZ)) == ND
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=re.escape(text)):
+            torch_npu.npu_format_cast(x, NZ)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, NZ)) == ND
         assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, NC1HWC0)) == NCHW
         assert torch_npu.get_npu_format(torch_npu.empty_with_format((2, 3), device="npu", acl_format=NZ)) == ND
     assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x, NCHW)) == NCHW
