@@ -19,12 +19,21 @@ from tests.python.device import (
     calls_of_caches,
     calls_of_experts,
     calls_of_products,
+    calls_of_ranks,
     calls_of_rows,
 )
 from tests.python.device.drawn_calls import CALLS, Call, calls
 from tests.python.device.npu_operators import check_alike, check_fake
 
-TABLES = calls_of_attention, calls_of_blocks, calls_of_caches, calls_of_experts, calls_of_products, calls_of_rows
+TABLES = (
+    calls_of_attention,
+    calls_of_blocks,
+    calls_of_caches,
+    calls_of_experts,
+    calls_of_products,
+    calls_of_ranks,
+    calls_of_rows,
+)
 
 
 def operator(name: str) -> Any:

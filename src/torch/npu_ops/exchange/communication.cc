@@ -166,7 +166,7 @@ std::tuple<Tensor, Tensor> all_gather_mm(const Tensor& input, const Tensor& x2, 
   const Gathered out = gathered_product("npu_all_gather_base_mm", input, x2, hcom, world_size, gather_index,
                                         {bias, x1_scale, x2_scale}, result_type(input, x2_scale, output_dtype));
   // One rank gathers what it has: a result shares no memory with an argument.
-  return {out.y, gather_output ? out.x1.clone() : nothing(input)};
+  return {out.y, gather_output ? out.x1.clone(at::MemoryFormat::Contiguous) : nothing(input)};
 }
 
 std::tuple<Tensor, Tensor> all_gather_mm_meta(const Tensor& input, const Tensor& x2, std::string_view,
@@ -187,7 +187,8 @@ std::tuple<Tensor, Tensor, Tensor> all_gather_quant_mm(
   const ScalarType type = result_type(kOp, "y_dtype", input, x2_scale, y_dtype);
   const Gathered out =
       gathered_product(kOp, input, x2, hcom, world_size, gather_index, {bias, x1_scale, x2_scale}, type);
-  return {out.y, gather_output ? out.x1.clone() : nothing(input), nothing(x2).to(at::kFloat)};
+  return {out.y, gather_output ? out.x1.clone(at::MemoryFormat::Contiguous) : nothing(input),
+          nothing(x2).to(at::kFloat)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> all_gather_quant_mm_meta(const Tensor& input, const Tensor& x2, std::string_view,

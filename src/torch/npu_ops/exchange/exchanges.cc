@@ -45,7 +45,7 @@ std::tuple<Tensor, Tensor> all_to_all_matmul(const Tensor& x1, const Tensor& x2,
   check_all_to_all_matmul(x1, x2, world_size, axes);
   const Group group("npu_all_to_all_matmul", std::string(hcom), world_size);
   const Tensor wide_rows = rows_to_columns(group, x1);
-  return {product(wide_rows, x2, bias), all2all_out_flag ? wide_rows.clone() : nothing(x1)};
+  return {product(wide_rows, x2, bias), all2all_out_flag ? wide_rows.clone(at::MemoryFormat::Contiguous) : nothing(x1)};
 }
 
 std::tuple<Tensor, Tensor> all_to_all_matmul_meta(const Tensor& x1, const Tensor& x2, std::string_view,

@@ -87,7 +87,7 @@ std::tuple<Tensor, Tensor> all_to_all_quant_matmul(
     factor = dynamically_quantised(kOp, wide(rows), -1, quant_type(kOp, "x1_quant_dtype", x1_quant_dtype));
   const ScalarType type = result_type(kOp, "y_dtype", x1, x2_scale, y_dtype);
   const Tensor y = Product{bias, factor.scale, x2_scale}(factor.values, x2).to(type);
-  return {y, all2all_out_flag ? rows.clone() : nothing(x1)};
+  return {y, all2all_out_flag ? rows.clone(at::MemoryFormat::Contiguous) : nothing(x1)};
 }
 
 std::tuple<Tensor, Tensor> all_to_all_quant_matmul_meta(
