@@ -33,6 +33,31 @@ bool wants_gradient(const c10::IValue& value) {
   return std::any_of(list.begin(), list.end(), &wants_gradient);
 }
 
+// Runs the kernel of `op`. Errors of torch that come out of it and do not say which operator was called get its name, as in
+// "index 24 is out of bounds for dimension 0 with size 2 (in npu::npu_scatter_pa_kv_cache)".
+template <typename Run>
+void with_operator_named(const c10::OperatorHandle& op, const Run& run) {
+  try {
+    run();
+  } catch (c10::Error& error) {
+    const std::string& name = op.operator_name().name;
+    const bool has_name = error.msg().find(name.substr(name.rfind(':') + 1)) != std::string::npos;
+    if (!has_name && error.context().empty()) error.add_context("in " + name);
+    throw;
+  }
+}
+
+// Of BackendSelect, which all calls pass, with gradients or without, just before a device's kernel.
+void call_named(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::DispatchKeySet kernels(c10::DispatchKeySet::FULL_AFTER, DispatchKey::BackendSelect);
+  with_operator_named(op, [&] { op.redispatchBoxed(keys & kernels, stack); });
+}
+
+// Of composites where gradients may be wanted: the kernel takes tensors of any device, and its parts record their own.
+void call_composite_named(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  with_operator_named(op, [&] { op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack); });
+}
+
 enum class Reads { kSizes, kValues };
 
 // Operators whose kernel, of `key`, is made of others: where a gradient is wanted, each of these records its own.
@@ -45,8 +70,7 @@ void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys
         reads == Reads::kSizes || has_values, op.operator_name(),
         " reads values of its arguments, so that a graph with gradients cannot hold it: call it "
         "outside of torch.compile, or without gradients");
-    op.callBoxedForDispatchKey(key, *stack);
-    return;
+    return with_operator_named(op, [&] { op.callBoxedForDispatchKey(key, *stack); });
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
@@ -99,13 +123,20 @@ void Definitions::add(const char* name, Operator facts) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Operator& row) { return row.name == facts.name; });
   TORCH_INTERNAL_ASSERT(found != all.end() && !found->has_meta && !found->has_kernel, facts.name);
   *found = facts;
-  if (facts.is_composite) return;
+  if (facts.is_composite) {
+    for (const DispatchKey key : {DispatchKey::AutogradCPU, DispatchKey::AutogradPrivateUse1})
+      schemas_.impl(name, torch::dispatch(key, torch::CppFunction::makeFromBoxedFunction<&call_composite_named>()));
+    select_.impl(name, torch::CppFunction::makeFromBoxedFunction<&call_named>());
+    return;
+  }
   if (facts.is_composed && facts.whole_with.empty())
     meta_.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_kernel>());
   const std::string_view full = found->name;
   const size_t dot = full.find('.');
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
       std::string(full.substr(0, dot)).c_str(), dot == full.npos ? "" : std::string(full.substr(dot + 1)).c_str());
+  if (op.hasKernelForDispatchKey(DispatchKey::CPU) || op.hasKernelForDispatchKey(DispatchKey::PrivateUse1))
+    select_.impl(name, torch::CppFunction::makeFromBoxedFunction<&call_named>());
   if (op.schema().is_mutable())
     inplace_.impl(name, torch::autograd::autogradNotImplementedInplaceOrViewFallback());
   else if (facts.has_kernel && facts.has_meta && !op.schema().returns().empty())
