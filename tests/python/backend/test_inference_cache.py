@@ -20,6 +20,7 @@ from torch._dynamo.utils import counters
 
 import npugraph
 import npugraph_ex
+from npugraph.counters import forget
 from npugraph.inference import cache_file
 from tests.python.backend.checks import assert_same
 
@@ -30,6 +31,7 @@ cache_compile, readable_cache = npugraph_ex.inference.cache_compile, npugraph_ex
 def no_grad() -> Iterator[None]:
     with torch.no_grad():
         yield
+    forget()  # torch._dynamo.reset() knows of no backend that it has not called itself
 
 
 class Result(NamedTuple):
