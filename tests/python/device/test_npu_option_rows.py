@@ -126,6 +126,16 @@ def test_custom_passes():
         torch.testing.assert_close(compile_ex(lambda x: x.sin() * 2, options={name: to_cos})(x), x.cos() * 2)
 
 
+def test_empty_cache_breaks_no_graph():
+    def fn(x):
+        y = x * 2
+        torch.npu.empty_cache()
+        return y + 1
+
+    artifact, _ = run(fn, rows(3))
+    assert not artifact.partitions
+
+
 @pytest.mark.feature("1.20", "9.09")
 def test_deadlock_check(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -21,7 +21,8 @@ def empty_cache() -> None:
 
     Raises RuntimeError while a graph is being captured, where its capture_error_mode forbids the thread raw memory.
     """
-    torch.accelerator.empty_cache()
+    if not torch.compiler.is_compiling():  # in a graph it is nothing, and no reason to break it
+        torch.accelerator.empty_cache()
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
