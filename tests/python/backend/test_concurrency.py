@@ -51,7 +51,7 @@ def test_two_threads_at_once(dynamic, options) -> None:
         compiled(torch.ones(4, 8))
         run_in_threads(2, work)
     (artifact,) = npugraph.artifacts()
-    assert artifact.counters["replays"] == 201
+    assert artifact.counters["replays"] + artifact.counters["eager_runs"] == 201
 
 
 def test_threads_that_train() -> None:
