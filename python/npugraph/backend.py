@@ -28,6 +28,7 @@ from npugraph.debug.compiles import Compiles
 from npugraph.error_notes import add_note
 from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
+from npugraph.fx.control_deps import unwrap_control_deps
 from npugraph.fx.expand import expand
 from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
 from npugraph.fx.pieces import Pieces, is_apart, is_captured
@@ -165,13 +166,17 @@ def _compile_dynamo_graph(
 
 
 def compile_operators(gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
-    """Compiles a graph of ATen operators into a function of its inputs."""
+    """Compiles a graph of ATen operators into a function of its inputs. Streams and events become lanes, as in a graph
+    of Dynamo's, while Dynamo knows them."""
     _C.ensure_counters()
     own = fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    unwrap_control_deps(own)
+    streams = mark_streams(own) if has_streams(own) else []
     infos = [InputInfo("user", node.name) for node in gm.graph.find_nodes(op="placeholder")]
     with _garbage_left_alone():
         compile_ = _Compile(gm, [], config, "compile")
-        return compile_.compile(own, compile_.name, infos, Route.RECORDED)
+        run = compile_.compile(own, compile_.name, infos, Route.RECORDED)
+    return run if len(streams) < 2 else _while_different(run, gm, streams)
 
 
 def _compile(

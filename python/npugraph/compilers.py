@@ -11,7 +11,10 @@ import torch
 from torch import fx
 
 from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex, refuse_arguments
+from npugraph.fx.stream_marks import marks
 from npugraph.options import CompilerConfig, checked_config
+
+marks()  # keeps them from being dead in what AOTAutograd traces before any of our code runs
 
 
 def get_npu_backend(
@@ -55,7 +58,8 @@ def compile_fx(
     gm: fx.GraphModule, example_inputs: Sequence[Any] | None = None, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
     """Compiles a graph of ATen operators, as AOTAutograd makes them, for backends that call
-    ``aot_module_simplified(fw_compiler=...)``. Placeholders carry their fake tensors in ``meta["val"]``. Written inputs
+    ``aot_module_simplified(fw_compiler=...)``. Streams, events and limits of cores are lanes, as for
+    ``torch.compile(backend="npugraph_ex")``. Placeholders carry their fake tensors in ``meta["val"]``. Written inputs
     are updated in place only where AOTAutograd was told ``keep_inference_input_mutations=True``. Returns a function of
     the graph's inputs."""
     return compile_operators(gm, checked(options))

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import npu
+from torch._functorch.aot_autograd import aot_module_simplified
 
 import npugraph
+import npugraph_ex
 
 WIDTH = 128
 OUTER = npu.Stream()
@@ -134,6 +137,37 @@ def test_streams_are_lanes_and_events_are_edges(function: Callable[..., Any]) ->
         assert all(record.begin_ns >= log[other].end_ns for other in record.waits)
     assert not npugraph.artifacts()[-1].partitions
     assert npu.current_stream() == npu.default_stream()
+
+
+@pytest.mark.feature("1.23", "2.01")
+def test_streams_and_limits_of_a_backend_of_ones_own_are_lanes_too() -> None:
+    """Ascend's compile_fx lacks both. AOTAutograd wraps waits and records into control_deps there."""
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        return aot_module_simplified(
+            gm, inputs, fw_compiler=npugraph_ex.compile_fx, keep_inference_input_mutations=True
+        )
+
+    def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with npu.npugraph_ex.scope.limit_core_num(1, 1):
+            y = with_events(x, a, b)
+        OUTER.wait_stream(npu.current_stream())
+        with npu.stream(OUTER):
+            z = y @ a
+        npu.current_stream().wait_stream(OUTER)
+        OUTER.synchronize()
+        return z
+
+    torch._dynamo.reset()
+    run = torch.compile(function, backend=backend, fullgraph=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", npugraph.NpugraphWarning)
+        torch.testing.assert_close(run(*inputs()), function(*inputs()))
+    assert not npugraph.artifacts()[-1].partitions
+    log = log_of(run)
+    assert [record.stream for record in log] == [1, 1, 0, 0, 0, 2]
+    assert {record.task: list(record.waits) for record in log if record.waits} == {4: [1], 5: [4]}
+    assert [dict(record.limits).get("cube_core_num") for record in log] == [1, 1, 1, 1, 1, None]
 
 
 @pytest.mark.feature("2.01", "4.02")
