@@ -92,13 +92,22 @@ def test_other_operators_stay(fn, kept) -> None:
 
 
 @pytest.mark.feature("2.03")
-def test_aliases_go() -> None:
-    """Of graphs that others made: ours have none."""
+@pytest.mark.parametrize(
+    ("noop", "fn"),
+    [
+        (aten.alias.default, lambda x: aten.alias(x.sin()).cos()),
+        (torch.ops.prims.device_put.default, lambda x: torch.ops.prims.device_put(x.sin(), X.device).cos()),
+    ],
+    ids=["alias", "device_put"],
+)
+def test_noops_of_graphs_that_others_made_go(noop, fn) -> None:
+    """Ours have none: eager mode itself refuses to put a tensor where it is."""
     look = Look()
-    gm = make_fx(lambda x: aten.alias(x.sin()).cos(), tracing_mode="fake")(X)
-    assert aten.alias.default in targets(gm)
-    npugraph_ex.compile_fx(gm, options={"post_grad_custom_post_pass": look})
+    gm = make_fx(fn, tracing_mode="fake")(X)
+    assert noop in targets(gm)
+    compiled = npugraph_ex.compile_fx(gm, options={"post_grad_custom_post_pass": look})
     assert look.targets == [aten.sin.default, aten.cos.default]
+    assert_same(compiled(X), X.sin().cos(), exact=False)
 
 
 @pytest.mark.feature("1.11")

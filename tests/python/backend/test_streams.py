@@ -468,6 +468,35 @@ def test_inputs_that_another_stream_writes(two_workers: None) -> None:
         torch.testing.assert_close(cache, expected_cache)
 
 
+@pytest.mark.feature("2.09")
+def test_a_concatenation_of_parts_of_another_stream_keeps_its_own() -> None:
+    def parts(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [-x, x * y]
+
+    def across(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        marks.scope_enter(LABEL, ["side"])
+        both = parts(x, a)
+        marks.scope_exit()
+        marks.tagged_stream_wait_stream("main", "side")
+        return torch.cat(both)
+
+    def together(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        marks.scope_enter(LABEL, ["side"])
+        joined = torch.cat(parts(x, a))
+        marks.scope_exit()
+        return joined
+
+    copied = 2 * 4 * WIDTH * WIDTH
+    for function, streams, waits, bytes_ in ((across, [1, 1, 0], [1], copied), (together, [1, 1], [], 0)):
+        run, artifact = compiled(function, generate_code=False)
+        with torch.no_grad():
+            torch.testing.assert_close(run(*inputs()), function(*inputs()), rtol=0, atol=0)
+        log = log_of(run, *inputs())
+        assert [record.stream for record in log] == streams
+        assert list(log[-1].waits) == waits
+        assert artifact.memory["copied_bytes_per_replay"] == bytes_
+
+
 def test_a_saved_program_keeps_its_streams(tmp_path: Any, two_workers: None) -> None:
     run, artifact = compiled(beside)
     path = tmp_path / "two_streams.npug"

@@ -269,9 +269,14 @@ def test_a_custom_pass_that_drops_a_mark_is_blamed():
         with gm.graph.inserting_before(next(iter(gm.graph.find_nodes(op="output")))):
             gm.graph.call_function(torch.ops.npugraph_ex.super_kernel_scope_end.default, ("other",))
 
+    def leave_a_stream(gm, example_inputs, config):
+        with gm.graph.inserting_before(next(iter(gm.graph.find_nodes(op="output")))):
+            gm.graph.call_function(torch.ops.npugraph_ex.scope_exit.default)
+
     for name, pass_, words in (
         ("post_grad_custom_pre_pass", drop, "'block' begins"),
         ("post_grad_custom_post_pass", insert, "'other' ends"),
+        ("post_grad_custom_post_pass", leave_a_stream, "a stream or core limit scope ends"),
     ):
         with torch.no_grad(), pytest.raises(RuntimeError, match=rf"{words}.*does not.* after the custom pass {name}"):
             compile_ex(block, options={name: pass_})(torch.randn(4, 16))

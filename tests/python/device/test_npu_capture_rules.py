@@ -48,6 +48,43 @@ def test_inputs(clone_input) -> None:
     assert first.tolist() == ([1] * 4 if clone_input is False else [0] * 4)
 
 
+@pytest.mark.feature("3.12")
+def test_numbers_that_the_host_reads() -> None:
+    """By default the graph breaks there, as the original's; with Dynamo's option it is one graph and one capture."""
+
+    def scaled(x):
+        return x * x.sum().item()
+
+    for captured in (False, True):
+        npugraph.reset()
+        with torch._dynamo.config.patch(capture_scalar_outputs=captured):
+            compiled = compile_ex(scaled, fullgraph=captured)
+            for value in (1, 2, 3):
+                assert torch.equal(compiled(full(value)), scaled(full(value)))
+    (artifact,) = npugraph.artifacts()
+    assert artifact.counters["captures"] == 1 and not artifact.partitions
+
+
+@pytest.mark.feature("3.12")
+def test_cpu_tensors_in_a_graph_of_npu() -> None:
+    """Those that eager mode takes are read at every call, others are refused as it refuses them."""
+    scale, index = torch.tensor(2.0), torch.tensor([1, 3])
+
+    def fn(x, scale, index):
+        return (x * scale)[index]
+
+    compiled = compile_ex(fn, fullgraph=True)
+    x = torch.arange(4.0, device="npu")
+    for value, places in ((2.0, [1, 3]), (5.0, [0, 2]), (7.0, [3, 3])):
+        scale.fill_(value)
+        index.copy_(torch.tensor(places))
+        assert compiled(x, scale, index).tolist() == [place * value for place in places]
+    (artifact,) = npugraph.artifacts()
+    assert artifact.counters["captures"] == 1 and not artifact.partitions
+    with pytest.raises(RuntimeError, match=r"Expected all tensors to be on the same device.*npu:0 and cpu"):
+        compile_ex(torch.add)(x, torch.ones(4))
+
+
 @pytest.mark.feature("1.03")
 def test_graphs_of_one_pool() -> None:
     def attend(x):

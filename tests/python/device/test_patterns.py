@@ -197,7 +197,40 @@ def one_scale(x1, x2, gamma, scales):
     return torch_npu.npu_quantize(y, scales[:1], None, torch.int8, -1, True), x
 
 
+def uint8_zero_points(x1, x2, gamma, scales):
+    y, x = norm(x1, x2, gamma)
+    return torch_npu.npu_quantize(y, scales, torch.ones_like(scales, dtype=torch.uint8), torch.int8, -1, True), x
+
+
+def multiplied(x1, x2, gamma, scales):
+    y, x = norm(x1, x2, gamma)
+    return torch_npu.npu_quantize(y, scales, None, torch.int8, -1, False), x
+
+
+def cast_with_more(x1, x2, gamma, scales):
+    y, x = norm(x1, x2, gamma)
+    y32 = torch.ops.aten._to_copy.default(y, dtype=torch.float32, memory_format=torch.contiguous_format)
+    return y32, y, x
+
+
+def flatten_and_smooth(x1, x2, gamma, scales):
+    y, x = norm(x1, x2, gamma)
+    q, scale = torch_npu.npu_dynamic_quant(y.flatten(0, 1), smooth_scales=scales)
+    return q, x, scale.view(-1, 1)
+
+
+def deviation_too(x1, x2, gamma, scales):
+    y, deviation, x = torch_npu.npu_add_rms_norm(x1, x2, gamma)
+    q, scale = torch_npu.npu_dynamic_quant(y, smooth_scales=scales)
+    return q, x, scale, deviation
+
+
 REFUSED = {
+    uint8_zero_points: "does not hold: zero_points are not of type int8 or uint8: they are of torch.uint8",
+    multiplied: "npu_quantize is given 6 positional arguments, and in the pattern 5",  # its default is to divide
+    cast_with_more: "does not hold: calls have only the keyword arguments of the pattern: _to_copy has memory_format",
+    flatten_and_smooth: "does not hold: calls have only the keyword arguments of the pattern: npu_dynamic_quant has sm",
+    deviation_too: "npu_add_rms_norm has 3 readers, and the pattern 2",
     returned_too: "has 2 readers, and the pattern 1",
     another_keyword: "does not hold: calls have only the keyword arguments of the pattern: npu_dynamic_quant has ",
     other_rows: "is viewed with its first two dimensions merged: view makes (8, 192) of (4, 6, 64)",
@@ -291,6 +324,88 @@ def test_products_that_sum_too_much() -> None:
     artifact = compiled(lambda x, w: (torch.bmm(x / 256, w / 256).transpose(0, 1),), x, w)
     assert not artifact.replacements
     assert "is from 1 to 65535" in artifact.near_misses[0].reason
+
+
+@pytest.mark.feature("2.08a")
+@pytest.mark.parametrize(("batches", "rule"), [(511, "transpose_expand_bmm_transpose"), (512, "bmm_transpose")])
+def test_the_bound_of_transposed_operands(batches, rule) -> None:
+    """Of the summed size times the batches. A rule that reads the operand as it lies comes later."""
+    x, w = tensors((1, batches, 128), (batches, 128, 128), dtype=torch.bfloat16)
+    fn = lambda x, w: (torch.bmm(x.transpose(0, 1).expand(batches, 1, 128), w).transpose(0, 1),)  # noqa: E731
+    artifact = compiled(fn, x / 16, w / 16, remove_noop_ops=False, verify=False)
+    assert [made.rule for made in artifact.replacements] == [rule]
+
+
+@pytest.mark.feature("2.08a")
+def test_bounds_on_sizes_that_change_are_guards() -> None:
+    fn = torch.compile(lambda x, w: torch.bmm(x, w).transpose(0, 1), backend="npugraph_ex", dynamic=True)
+    for summed, fused in ((128, [True]), (256, [True]), (192, [True, False]), (384, [True, False])):
+        x, w = tensors((B, M, summed), (B, summed, N), dtype=torch.float32)
+        with torch.no_grad():
+            torch.testing.assert_close(fn(x, w), torch.bmm(x, w).transpose(0, 1), rtol=1e-4, atol=1e-3)
+        assert [bool(artifact.replacements) for artifact in npugraph.artifacts()] == fused
+
+
+def _dynamic_quant(y, x, scales):
+    q, scale = torch_npu.npu_dynamic_quant(y, smooth_scales=scales)
+    return q, x, scale
+
+
+def _flatten_dynamic_quant(y, x, scales):
+    q, scale = torch_npu.npu_dynamic_quant(y.flatten(0, 1))
+    return q, x, scale.view(-1, 1)
+
+
+ENDS = {
+    "add_rms_norm_dynamic_quant": _dynamic_quant,
+    "add_rms_norm_flatten_dynamic_quant": _flatten_dynamic_quant,
+    "add_rms_norm_cast": lambda y, x, scales: (y.float(), y, x),
+    "add_rms_norm_quantize": lambda y, x, scales: (torch_npu.npu_quantize(y, scales, None, torch.int8, -1, True), x),
+    "bmm_transpose": None,
+}
+
+
+@pytest.mark.feature("2.08c")
+@pytest.mark.parametrize("family", [family for family, _ in FAMILIES])
+def test_no_rule_matches_across_streams(family) -> None:
+    marks, end = torch.ops.npugraph_ex, ENDS[family]
+
+    def on_side(function, *args):
+        marks.tagged_stream_wait_stream("side", "main")
+        marks.scope_enter(["_user_stream_label"], ["side"])
+        results = function(*args)
+        marks.scope_exit()
+        marks.tagged_stream_wait_stream("main", "side")
+        return results
+
+    if end is None:
+        inputs = tensors((B, M, K), (B, K, N), dtype=torch.float32)
+        artifact = compiled(lambda x, w: (on_side(torch.bmm, x, w).transpose(0, 1) * 2,), *inputs)
+    else:
+        artifact = compiled(lambda x1, x2, g, s: end(*on_side(norm, x1, x2, g), s), *norm_inputs())
+    assert not artifact.replacements
+    reasons = [miss.reason for miss in artifact.near_misses if family in miss.rule]
+    assert ["all operators are on one stream" in reason for reason in reasons] == [True], artifact.near_misses
+
+
+@pytest.mark.feature("2.05")
+def test_a_quantisation_without_smooth_scales() -> None:
+    """Numbers are checked by ``compiled``, and here to the bit against scales of 1."""
+
+    def fn(x1, x2, gamma, scales):
+        y, x = norm(x1, x2, gamma)
+        q, scale = torch_npu.npu_dynamic_quant(y)
+        return q, x, scale
+
+    artifact = compiled(fn, *norm_inputs())
+    assert [made.rule for made in artifact.replacements] == ["add_rms_norm_dynamic_quant"]
+    x1, x2, gamma, scales = norm_inputs()
+    npugraph.reset()
+    with torch.no_grad():
+        run = torch.compile(fn, backend="npugraph_ex")
+        want = torch.compile(quantise_all, backend="npugraph_ex")(x1, x2, gamma, torch.ones_like(scales))
+        for a, b in zip(run(x1, x2, gamma, scales), want, strict=True):
+            assert torch.equal(a, b)
 
 
 @pytest.mark.feature("12b.3")
