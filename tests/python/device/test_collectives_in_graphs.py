@@ -382,8 +382,12 @@ def check_capture() -> None:
             result = summed - 1
         for scale in (1, 3):
             x.copy_(data(dist.get_rank(), 4) * scale)
-            graph.replay()
+            with npugraph.task_log() as log:
+                graph.replay()
             assert torch.equal(result.cpu(), 4 * scale * sum(_all(4)))
+            names = [record.name for record in log]
+            assert names[0] == "aten.mul.Tensor" and names[-1] == "aten.sub.Tensor"
+            assert names[2:4] == ["npugraph.all_reduce", "npugraph.wait"]
 
 
 def replays(graph: torch.npu.NPUGraph, x: torch.Tensor, results: list[torch.Tensor], wanted) -> None:

@@ -73,6 +73,14 @@ def test_an_update_comes_before_the_task_that_reads_it() -> None:
     for i, result in enumerate(results):
         assert torch.equal(result, results[i % 4])
     assert not torch.equal(results[0], results[1])
+    (artifact,) = npugraph.artifacts()
+    for refreshes, lengths in ((16, LENGTHS[0]), (17, LENGTHS[1]), (17, LENGTHS[1])):
+        with npugraph.task_log() as log:
+            compiled(*given, *lengths)
+        names = [record.name for record in sorted(log, key=lambda record: record.begin_ns)]
+        assert names == ["loop.mul", "npu.npu_fused_infer_attention_score", "loop.add"]
+        assert all("replay" in str(record) for record in log)
+        assert artifact.counters["refreshes"] == refreshes
 
 
 @pytest.mark.feature("3.01")
@@ -111,3 +119,9 @@ def test_paged_attention_of_changing_contexts(splits: bool, place: str) -> None:
         torch.testing.assert_close(compiled(given), step(given))
     (artifact,) = npugraph.artifacts()
     assert artifact.counters["captures"] == 1
+    # Which is nothing to tell anew.
+    assert (artifact.counters["refreshes"], artifact.counters["replays"]) == (0, 3)
+    with npugraph.task_log() as log:
+        compiled(given)
+    attention = f"atb._npu_paged_attention{'_splitfuse' * splits}"
+    assert [record.name for record in log] == ["aten.empty_like", attention, "kernel.binary_mul"]
