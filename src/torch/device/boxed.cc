@@ -159,10 +159,12 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
     check_generator(call, value);
     value = generator_twin(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()), call.device());
   }
-  if (own_ != nullptr)
-    own_(*stack);
-  else
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  call.run([&] {
+    if (own_ != nullptr)
+      own_(*stack);
+    else
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  });
   call.finish();
   IValue* results = stack->data() + (stack->size() - returns_);
   for (size_t index = 0; index < returns_; ++index) return_tensors(call, results[index]);

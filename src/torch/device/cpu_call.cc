@@ -36,6 +36,11 @@ void CpuCall::fail_devices(const at::Tensor& argument) const {
               argument.device(), "! (in ", name_, ")");
 }
 
+void CpuCall::rethrow(const c10::Error& error) const {
+  if (const auto bytes = refused_by_host(error)) DeviceMemory::of(device()).fail_on_host(*bytes, device());
+  throw;
+}
+
 void CpuCall::check_device(const at::Tensor& argument, bool may_be_cpu) {
   const c10::Device device = argument.device();
   if (device.type() == kNpu) [[likely]] {

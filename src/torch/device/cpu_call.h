@@ -9,6 +9,8 @@
 // Belongs to one thread and one call. While it lives, operators of the thread run below autograd and autocast.
 #pragma once
 
+#include <utility>
+
 #include <ATen/ATen.h>
 #include <c10/util/SmallVector.h>
 
@@ -40,6 +42,16 @@ class CpuCall {
   bool is_on_npu() const { return device_ >= 0; }
   c10::DeviceIndex device() const { return device_ >= 0 ? device_ : npu::current_device(); }
 
+  // What `kernel`, the call of the CPU kernel, returns. c10::OutOfMemoryError where the host has not the memory that it asks for.
+  template <typename F>
+  decltype(auto) run(F&& kernel) {
+    try {
+      return std::forward<F>(kernel)();
+    } catch (const c10::Error& error) {
+      rethrow(error);
+    }
+  }
+
   // The npu tensor of what the kernel returned: the argument itself, a view of an argument, or a new tensor.
   at::Tensor result(at::Tensor from_kernel);
 
@@ -60,6 +72,8 @@ class CpuCall {
   // The npu storage over the memory of a CPU storage; none when that belongs to an argument on cpu.
   c10::Storage npu_storage(const c10::Storage& cpu);
   [[noreturn]] void fail_devices(const at::Tensor& argument) const;
+  // In the handler of `error`.
+  [[noreturn]] void rethrow(const c10::Error& error) const;
 
   const char* name_;
   c10::DeviceIndex device_ = -1;

@@ -155,11 +155,12 @@ struct UnboxedKernel<Op, Result(Args...)> {
     std::tuple<Passed<Args>...> passed{Passed<Args>(call, std::forward<Args>(arguments))...};
     constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
     if constexpr (std::is_same_v<Result, at::Tensor&>) {
-      std::apply([&](auto&... value) -> void { Op::redispatch(kCpu, value.get()...); }, passed);
+      call.run([&] { std::apply([&](auto&... value) -> void { Op::redispatch(kCpu, value.get()...); }, passed); });
       call.finish();
       return written_argument(arguments...);
     } else {
-      Result result = std::apply([&](auto&... value) { return Op::redispatch(kCpu, value.get()...); }, passed);
+      Result result = call.run(
+          [&] { return std::apply([&](auto&... value) { return Op::redispatch(kCpu, value.get()...); }, passed); });
       call.finish();
       return returned(call, std::move(result));
     }

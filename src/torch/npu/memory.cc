@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <c10/core/CPUAllocator.h>
@@ -91,6 +93,16 @@ void DeviceMemory::fail_on_host(int64_t bytes, c10::DeviceIndex device) {
                    static_cast<int>(device), "; ", format_size(facts().memory_bytes), " total capacity; ",
                    format_size(bytes_[kAll].current),
                    " already allocated). The memory of the device is the host's, which has not as much left.");
+}
+
+std::optional<int64_t> refused_by_host(const c10::Error& error) {
+  constexpr std::string_view kText = "DefaultCPUAllocator: can't allocate memory: you tried to allocate ";
+  const std::string& text = error.msg();
+  const size_t at = text.find(kText);
+  if (at == text.npos) return std::nullopt;
+  int64_t bytes = 0;
+  std::from_chars(text.data() + at + kText.size(), text.data() + text.size(), bytes);
+  return bytes;
 }
 
 void DeviceMemory::count_in(int64_t bytes) {

@@ -70,6 +70,9 @@ class DeviceMemory {
   Block* first_ = nullptr;
 };
 
+// The bytes that c10's allocator of cpu says in `error` that the host has not; none when it is about something else.
+std::optional<int64_t> refused_by_host(const c10::Error& error);
+
 // The allocator of the npu device: allocates on the current device of the calling thread.
 class NpuAllocator final : public c10::DeviceAllocator {
  public:

@@ -199,6 +199,18 @@ except torch.npu.OutOfMemoryError as error:
     assert "Tried to allocate 1048576.00 GiB (NPU 1; 4194304.00 GiB total capacity; 0 bytes" in str(error), error
     assert "The memory of the device is the host's, which has not as much left." in str(error), error
 assert torch.npu.memory_allocated(1) == 0 and torch.npu.memory_stats(1)["num_ooms"] == 1
+one = torch.ones(1, device="npu")
+for kernel in (lambda: one.expand(1 << 48) + one, lambda: torch.cumsum(one.expand(1 << 48), 0)):
+    try:
+        kernel()
+    except torch.OutOfMemoryError as error:
+        assert "Tried to allocate 1048576.00 GiB (NPU 0; 4194304.00 GiB total capacity; 4 bytes" in str(error), error
+    else:
+        raise AssertionError("no error")
+try:
+    one.view(3)
+except RuntimeError as error:
+    assert not isinstance(error, torch.OutOfMemoryError)
 """
     environment = os.environ | {"NPUGRAPH_DEVICE_MEMORY": str(1 << 52)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
