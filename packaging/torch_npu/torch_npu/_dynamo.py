@@ -87,7 +87,9 @@ def install() -> None:
     handlers |= {_function(name): handler for name, handler in own_handlers.items()}
     UserDefinedClassVariable._in_graph_classes().update({npu.Stream, npu.Event})
     streams._stream_fn_to_variable_cls[npu.current_stream] = _stream_variable(streams.StreamVariable)
-    ctx_manager.register_device_context_manager(npu.device, _device_variable(ctx_manager.GenericDeviceVariable))
+    # Where contrib.transfer_to_npu came first, torch.cuda.device is npu's, and has a variable of torch's already.
+    devices = ctx_manager._device_context_manager_map
+    devices[npu.device] = _device_variable(ctx_manager.GenericDeviceVariable)
     _checkpointed_random.install()
 
 
