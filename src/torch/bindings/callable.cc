@@ -160,8 +160,8 @@ Call::Call(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
       program_(executable_->program()),
       arguments_(arguments),
       inputs_(std::move(inputs)),
-      npu_(npu_of(program_)),
       label_(std::move(label)),
+      npu_(npu_of(program_)),
       may_wait_(may_wait(program_)) {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
