@@ -244,10 +244,11 @@ if "BREAK_GRAPH_OP_LIST" in os.environ:
 
     graph_breaks.install()
 if torch.distributed.is_available():
-    from npugraph import npu_define  # noqa: F401 (defines operators)
     from npugraph.fx import traceable
 
     traceable.install()
+    if torch.distributed.is_initialized():
+        from npugraph import npu_define  # noqa: F401 (defines operators)
 
 
 def reset() -> None:
