@@ -20,6 +20,7 @@ from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPa
 
 from npugraph.fx.conditions import Condition, same_arguments, same_stream
 from npugraph.fx.importer import source_line
+from npugraph.fx.patterns import FAMILIES
 from npugraph.fx.values import origin_of
 
 BUILT_IN = "built-in"
@@ -65,7 +66,8 @@ class Replacement:
 
 
 class Registry:
-    """Rules in the order in which they are tried, the built-in ones first. Thread-safe."""
+    """Rules in the order in which they are tried: the built-in ones by family, whichever family a graph asked for
+    first, then those of users as they came. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -81,7 +83,7 @@ class Registry:
     def add(self, rule: Rule) -> None:
         with self._lock:
             self._rules.append(rule)
-            self._rules.sort(key=lambda rule: rule.source != BUILT_IN)
+            self._rules.sort(key=_place)
 
     def rules(self) -> list[Rule]:
         with self._lock:
@@ -90,6 +92,11 @@ class Registry:
     def remove(self, rule: Rule) -> None:
         with self._lock:
             self._rules.remove(rule)
+
+
+def _place(rule: Rule) -> int:
+    names = [family for family, _ in FAMILIES]
+    return names.index(rule.family) if rule.source == BUILT_IN else len(names)
 
 
 registry = Registry()

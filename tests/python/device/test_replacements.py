@@ -17,7 +17,7 @@ import npugraph
 import npugraph_ex
 import torchair
 from npugraph.fx.patterns import FAMILIES, rules
-from npugraph.fx.replacements import BUILT_IN, registry
+from npugraph.fx.replacements import BUILT_IN, Registry, registry
 from tests.python.device.documented_replacement import EXAMPLE
 
 aten = torch.ops.aten
@@ -201,6 +201,17 @@ def test_built_in_rules_come_in_through_the_public_function(monkeypatch) -> None
     for family, _ in FAMILIES:
         importlib.import_module(f"npugraph.fx.patterns.{family}").register()
     assert called == listed
+
+
+def test_built_in_rules_are_tried_in_the_order_of_their_families() -> None:
+    """Whichever of them the first graphs of the process needed."""
+    place = {family: i for i, (family, _) in enumerate(FAMILIES)}
+    built_in = [rule for rule in npugraph_ex.replacements() if rule.source == BUILT_IN]
+    registered = Registry()
+    for rule in reversed(built_in):
+        registered.add(rule)
+    assert [place[rule.family] for rule in registered.rules()] == [place[rule.family] for rule in built_in]
+    assert [place[rule.family] for rule in built_in] == sorted(place[rule.family] for rule in built_in)
 
 
 def test_an_extra_check_that_fails() -> None:
