@@ -13,7 +13,6 @@ from torch import fx
 
 from npugraph.fx.scopes import ScopeValueError, at
 from npugraph.fx.stream_marks import LIMITS, STREAM, has_marks, marks
-from npugraph.scope import check_super_kernel_options
 
 SCOPE, OPTIONS = "_super_kernel_scope", "_super_kernel_options"
 _KEYS = (*STREAM, *LIMITS, SCOPE, OPTIONS)
@@ -51,6 +50,8 @@ def _begin(node: fx.Node, scope: dict[str, str]) -> str | None:
     """The name of the super kernel scope that begins."""
     if SCOPE not in scope:
         return None
+    from npugraph.scope import check_super_kernel_options  # defines the marks, for which other graphs need not wait
+
     options = scope.get(OPTIONS, "")
     try:
         check_super_kernel_options(f"npugraph_ex.scope_enter{at(node)}: {OPTIONS}", options)

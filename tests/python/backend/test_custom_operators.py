@@ -171,7 +171,7 @@ def fn(x):
 
 with torch.no_grad():
     print(torch.compile(fn, backend="npugraph_ex")(torch.ones(3)).tolist())
-unwanted = ("fx_passes.post_grad", "fx_passes.reinplace", "pattern_matcher")
+unwanted = ("fx_passes.post_grad", "fx_passes.reinplace", "pattern_matcher", "npugraph.scope")
 print([name for name in sys.modules if name.endswith(unwanted)])
 """
 
