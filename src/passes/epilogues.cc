@@ -78,4 +78,9 @@ bool EpilogueSources::would_become(ir::ValueId value, ir::ValueId source) const 
                     trace_.position(graph_.value(value).def));
 }
 
+bool EpilogueSources::may_be_read_for(ir::ValueId source, ir::ValueId value, int32_t position) const {
+  return graph_.value(source).type == graph_.value(value).type && !would_become(value, source) &&
+         can_share(trace_, source, value, position);
+}
+
 }  // namespace npugraph::passes

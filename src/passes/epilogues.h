@@ -25,6 +25,9 @@ class EpilogueSources {
   bool would_move(ir::ValueId value, int32_t earlier, int32_t position) const;
   // The same if `value` were the value `source` that is there already.
   bool would_become(ir::ValueId value, ir::ValueId source) const;
+  // Whether who reads `value`, made at `position` with the elements of `source`, may read `source`: it has the same type, may be
+  // the same memory, and no write moves.
+  bool may_be_read_for(ir::ValueId source, ir::ValueId value, int32_t position) const;
 
  private:
   void follow(const ir::Graph& graph, const ir::Node& node);

@@ -54,11 +54,10 @@ int remove_copies(ir::Graph& graph, PassContext& context) {
     const ir::Node& node = graph.node(id);
     if (is_self_copy(trace, node)) return drop(id, as_value(argument(node, "self")));
     const ir::ValueId source = copied_operand(node, context.copy_epilogues);
-    if (source == ir::kNone || graph.value(source).type != graph.value(node.results[0]).type) return;
+    if (source == ir::kNone) return;
     const int32_t position = trace.position(id);
     if (context.copy_epilogues && keeps_old_input(trace, source, position)) return;
-    if (epilogue_sources.would_become(node.results[0], source)) return;
-    if (!can_share(trace, source, node.results[0], position)) return;
+    if (!epilogue_sources.may_be_read_for(source, node.results[0], position)) return;
     trace.unite(source, node.results[0]);
     drop(id, source);
   });

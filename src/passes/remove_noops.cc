@@ -107,9 +107,7 @@ int remove_noops(ir::Graph& graph, PassContext& context) {
     const ir::Node& node = graph.node(id);
     const FindOperand rule = find_rule(node.op);
     const ir::ValueId source = rule == nullptr ? ir::kNone : rule(graph, node);
-    if (source == ir::kNone || graph.value(source).type != graph.value(node.results[0]).type) return;
-    if (epilogue_sources.would_become(node.results[0], source)) return;
-    if (!can_share(trace, source, node.results[0], trace.position(id))) return;
+    if (source == ir::kNone || !epilogue_sources.may_be_read_for(source, node.results[0], trace.position(id))) return;
     context.remark(node, "does nothing: removed");
     trace.unite(source, node.results[0]);
     replacements.replace(node.results[0], source);
