@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.python.backend.forked import AT_ONCE
+
 MODEL = """
 import torch
 
@@ -57,27 +59,11 @@ print(json.dumps(result))
 # Processes that have torch from one, so that it is imported once: eight at once, then one after an edit, and one more.
 FORKED = (
     RUN
+    + AT_ONCE
     + """
-import multiprocessing, torch._dynamo
 from pathlib import Path
 
-def child(barrier, queue):
-    barrier.wait()
-    queue.put(run())
-
-def at_once(count):
-    barrier, queue = fork.Barrier(count), fork.Queue()
-    children = [fork.Process(target=child, args=(barrier, queue)) for _ in range(count)]
-    for process in children:
-        process.start()
-    results = [queue.get() for _ in children]
-    for process in children:
-        process.join()
-    return results
-
 if __name__ == "__main__":
-    fork = multiprocessing.get_context("fork")
-    torch.set_num_threads(1)
     results = at_once(8)
     files = sorted(file.name for file in Path(results[0]["path"]).parent.iterdir())
     model = Path("model.py")

@@ -14,6 +14,7 @@ import torch
 
 import npugraph
 from tests.python.backend.checks import compile_ex
+from tests.python.backend.forked import AT_ONCE
 
 
 def step(x: torch.Tensor) -> torch.Tensor:
@@ -76,13 +77,15 @@ def test_only_the_named_sizes_get_kernels():
 
 
 # Processes that have nothing in common but torch, imported once: two at once, then another one.
-PROGRAM = """
-import json, multiprocessing, torch, torch._dynamo
+PROGRAM = (
+    AT_ONCE
+    + """
+import json
 
 def step(x):
     return torch.softmax(x.tanh() * 1.25 + x, -1)
 
-def child(queue):
+def run():
     import npugraph
 
     compiled = torch.compile(step, backend="npugraph_ex", dynamic=True, options={"static_kernel_compile": True})
@@ -90,23 +93,12 @@ def child(queue):
     with torch.no_grad():
         results = [compiled(torch.randn(rows, 24)).tolist() for rows in (5, 6)]
     (artifact,) = npugraph.artifacts()
-    queue.put({"results": results, "artifact": artifact.counters})
-
-def at_once(count):
-    queue = fork.Queue()
-    children = [fork.Process(target=child, args=(queue,)) for _ in range(count)]
-    for process in children:
-        process.start()
-    results = [queue.get() for _ in children]
-    for process in children:
-        process.join()
-    return results
+    return {"results": results, "artifact": artifact.counters}
 
 if __name__ == "__main__":
-    fork = multiprocessing.get_context("fork")
-    torch.set_num_threads(1)
     print(json.dumps([at_once(2), *at_once(1)]))
 """
+)
 
 
 @pytest.mark.feature("1.16", "3.14", "11.22")

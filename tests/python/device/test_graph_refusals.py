@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -40,6 +42,32 @@ def test_the_host_cannot_wait_for_what_is_captured(action: str, mode: str):
     assert same(y, x + 1)
 
 
+def error_in_a_capture(mode: str, act: Callable[[list[str]], None], in_thread: bool, refused: str | None) -> str:
+    """What ``act`` says of an error while a graph is captured, here or in another thread. A call that is ``refused``
+    makes the capture invalid; with none, there is no error, and the graph is right."""
+    x, graph = numbers(3), torch.npu.NPUGraph()
+    errors: list[str] = []
+    with torch.npu.stream(torch.npu.Stream()):
+        graph.capture_begin(capture_error_mode=mode)
+        y = x + 1
+        if in_thread:
+            thread = threading.Thread(target=act, args=(errors,))
+            thread.start()
+            thread.join()
+        else:
+            act(errors)
+        if refused:
+            invalid = f"the capture is invalid: {refused} was called while it ran"
+            with pytest.raises(RuntimeError, match=re.escape(invalid)):
+                graph.capture_end()
+        else:
+            assert errors == [""]
+            graph.capture_end()
+            graph.replay()
+    assert refused or same(y, x + 1)
+    return errors[0]
+
+
 def waits(x: torch.Tensor, stream: torch.npu.Stream, errors: list[str]) -> None:
     with torch.npu.stream(stream):
         try:
@@ -57,26 +85,8 @@ def waits(x: torch.Tensor, stream: torch.npu.Stream, errors: list[str]) -> None:
 def test_whether_the_host_may_wait_for_other_streams_is_up_to_the_mode(mode: str, here: str, elsewhere: str):
     x, other = numbers(3), torch.npu.Stream()
     for expected, in_thread in ((here, False), (elsewhere, True)):
-        errors: list[str] = []
-        graph = torch.npu.NPUGraph()
-        with torch.npu.stream(torch.npu.Stream()):
-            graph.capture_begin(capture_error_mode=mode)
-            y = x + 1
-            if in_thread:
-                thread = threading.Thread(target=waits, args=(x, other, errors))
-                thread.start()
-                thread.join()
-            else:
-                waits(x, other, errors)
-            if expected:
-                assert f'capture_error_mode="{expected}"' in errors[0]
-                with pytest.raises(RuntimeError, match=r"the capture is invalid: item\(\) was called while it ran"):
-                    graph.capture_end()
-            else:
-                assert errors == [""]
-                graph.capture_end()
-                graph.replay()
-        assert bool(expected) or same(y, x + 1)
+        error = error_in_a_capture(mode, partial(waits, x, other), in_thread, "item()" if expected else None)
+        assert not expected or f'capture_error_mode="{expected}"' in error
 
 
 def raw_memory(action: str, errors: list[str]) -> None:
@@ -97,31 +107,13 @@ def raw_memory(action: str, errors: list[str]) -> None:
     ("mode", "here", "elsewhere"), [("global", True, True), ("thread_local", True, False), ("relaxed", False, False)]
 )
 def test_who_may_take_raw_memory_of_the_device_is_up_to_the_mode(mode: str, here: bool, elsewhere: bool, action: str):
-    x = numbers(3)
     for refused, in_thread in ((here, False), (elsewhere, True)):
-        errors: list[str] = []
-        graph = torch.npu.NPUGraph()
-        with torch.npu.stream(torch.npu.Stream()):
-            graph.capture_begin(capture_error_mode=mode)
-            y = x + 1
-            if in_thread:
-                thread = threading.Thread(target=raw_memory, args=(action, errors))
-                thread.start()
-                thread.join()
-            else:
-                raw_memory(action, errors)
-            if refused:
-                assert errors[0].startswith(
-                    f"{action}: the host cannot take raw memory of the device, or give back what is cached, while a "
-                    f'graph is being captured with capture_error_mode="{mode}"; '
-                )
-                with pytest.raises(RuntimeError, match=rf"the capture is invalid: {re.escape(action)} was called"):
-                    graph.capture_end()
-            else:
-                assert errors == [""]
-                graph.capture_end()
-                graph.replay()
-        assert refused or same(y, x + 1)
+        error = error_in_a_capture(mode, partial(raw_memory, action), in_thread, action if refused else None)
+        assert not refused or error.startswith(
+            f"{action}: the host cannot take raw memory of the device, or give back what is cached, while a "
+            f'graph is being captured with capture_error_mode="{mode}"; '
+        )
+    errors: list[str] = []
     raw_memory(action, errors)
     assert errors[-1] == ""
 
