@@ -62,6 +62,8 @@ class BoxedKernel final : public c10::OperatorKernel {
   // Puts the aliases of `value` in its place, and keeps both in `held`.
   void pass_tensors(CpuCall& call, const Tensors& argument, IValue& value, Held& held) const;
   void return_tensors(CpuCall& call, IValue& value) const;
+  // After the call: the aliases may serve the thread's next ones.
+  static void give_back(Held& held);
 
   std::string name_;
   bool is_foreign_ = false;            // not torch's own
@@ -136,6 +138,18 @@ void BoxedKernel::return_tensors(CpuCall& call, IValue& value) const {
   }
 }
 
+void BoxedKernel::give_back(Held& held) {
+  for (size_t index = 0; index < held.size(); index += 2) {
+    IValue& alias = held[index + 1];
+    if (alias.isTensor()) {
+      if (!alias.is(held[index])) reuse_alias(std::move(alias).toTensor());
+    } else if (alias.isTensorList()) {
+      c10::List<at::Tensor> list = std::move(alias).toTensorList();
+      for (size_t element = 0; element < list.size(); ++element) reuse_alias(list.extract(element));
+    }
+  }
+}
+
 void BoxedKernel::operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const {
   const auto run_it = [&] { run(op, stack); };
   if (capture::is_watching()) [[unlikely]]
@@ -168,10 +182,7 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
   call.finish();
   IValue* results = stack->data() + (stack->size() - returns_);
   for (size_t index = 0; index < returns_; ++index) return_tensors(call, results[index]);
-  for (size_t index = 0; index < held.size(); index += 2) {
-    IValue& alias = held[index + 1];
-    if (alias.isTensor() && !alias.is(held[index])) reuse_alias(std::move(alias).toTensor());
-  }
+  give_back(held);
 }
 
 // Of the first tensor on npu among the arguments, which a call of the operator runs on.

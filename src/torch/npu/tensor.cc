@@ -17,7 +17,7 @@ using Impl = c10::intrusive_ptr<TensorImpl>;
 // Aliases of one thread without storage, all made of tensors with the keys `npu`. With other sizes, another type and another
 // storage they are those of any tensor with these keys.
 struct SpareAliases {
-  static constexpr size_t kMost = 32;
+  static constexpr size_t kMost = 64;
 
   c10::DispatchKeySet npu, cpu;
   c10::SmallVector<Impl, 8> impls;
