@@ -30,7 +30,7 @@ from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.control_deps import unwrap_control_deps
 from npugraph.fx.expand import expand
-from npugraph.fx.importer import Imported, InputInfo, import_graph, source_line
+from npugraph.fx.importer import Imported, InputInfo, import_graph
 from npugraph.fx.pieces import Pieces, is_apart, is_captured
 from npugraph.fx.pipeline import CustomPassError, Notes, has_joint_rules, run_joint_rules, run_passes
 from npugraph.fx.prepare import prepare
@@ -39,6 +39,7 @@ from npugraph.fx.release_weights import Release, derive
 from npugraph.fx.scope_keys import settle_keys
 from npugraph.fx.scopes import ScopeError, check_scopes, strict_scopes
 from npugraph.fx.sections import Lanes, mark_sections
+from npugraph.fx.source_lines import source_line
 from npugraph.fx.stream_marks import drop_marks, has_marks, marks
 from npugraph.fx.streams import are_different, has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole

@@ -34,7 +34,7 @@ __getattr__ = lazy_names(
         "npu_fx_compiler": "npugraph_ex.npu_fx_compiler",
         "patterns": "npugraph_ex.patterns",
         "register_replacement": "npugraph.fx.replacements",
-        "replacements": "npugraph.fx.patterns",
+        "replacements": "npugraph.fx.replacements",
         "scope": "npugraph_ex.scope",
     },
 )

@@ -8,16 +8,13 @@ import os
 from typing import TYPE_CHECKING
 
 from torch import fx
-from torch._logging import getArtifactLogger
 
+from npugraph.debug.code_log import code_log
 from npugraph.debug.nobody import NOBODY, Nobody
 from npugraph.log import EVENT, logger
 
 if TYPE_CHECKING:
     from npugraph.debug.folder import ModelFolder
-
-# Inductor's logger of what it generates, which TORCH_LOGS="output_code" turns on.
-code_log = getArtifactLogger("torch._inductor.codecache", "output_code")
 
 
 def is_wanted() -> bool:

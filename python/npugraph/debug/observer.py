@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import fx
 
-from npugraph.debug.compiles import code_log
+from npugraph.debug.code_log import code_log
 from npugraph.debug.folder import GraphFolder, unharmed
 from npugraph.debug.nobody import Nobody
 from npugraph.debug.output_code import output_code

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from torch.utils import _pytree as pytree
 from npugraph import _C
 from npugraph.fx.corrections import correct_values
 from npugraph.fx.python_node import Objects, attribute, make_callable
+from npugraph.fx.source_lines import source_line
 from npugraph.fx.stream_marks import is_mark
 from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
 
@@ -58,8 +58,6 @@ class Definition:
     read: Callable[[Any], Any]
     only_in_python: bool = False  # the core cannot read it
 
-
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
 # Checks of facts that compiling has already established: they have no results and never fail afterwards.
 _SETTLED_CHECKS = {
@@ -315,24 +313,3 @@ def operator_name(node: fx.Node) -> str:
 
 def _label(node: fx.Node) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in operator_name(node))
-
-
-def source_line(node: fx.Node, *, outermost: bool = False) -> str:
-    """``file.py:12 in forward`` of the user's line that the node came from, as far as torch recorded it: the line
-    itself, or the outermost line that led there."""
-    trace = node.meta.get("stack_trace")
-    return _frame(trace, 0 if outermost else -1) if trace else ""
-
-
-def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:
-    """File, line and function of the user's lines that led to the node, the outermost first."""
-    return _FRAME.findall(node.meta.get("stack_trace") or "")
-
-
-@functools.lru_cache(maxsize=4096)
-def _frame(trace: str, index: int) -> str:
-    frames = _FRAME.findall(trace)
-    if not frames:
-        return ""
-    file, line, function = frames[index]
-    return f"{file}:{line} in {function}"

@@ -13,8 +13,8 @@ from torch import fx
 from torch._inductor import pattern_matcher
 from torch._inductor.pattern_matcher import Match, MultiOutputPattern, PatternExpr, _TargetArgsExpr
 
-from npugraph.fx.importer import source_line
 from npugraph.fx.replacements import Rule
+from npugraph.fx.source_lines import source_line
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,8 +19,8 @@ from torch._inductor import pattern_matcher
 from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass, fwd_only
 
 from npugraph.fx.conditions import Condition, same_arguments, same_stream
-from npugraph.fx.importer import source_line
-from npugraph.fx.patterns import FAMILIES
+from npugraph.fx.patterns import FAMILIES, load_all
+from npugraph.fx.source_lines import source_line
 from npugraph.fx.values import origin_of
 
 BUILT_IN = "built-in"
@@ -100,6 +100,14 @@ def _place(rule: Rule) -> int:
 
 
 registry = Registry()
+
+
+def replacements() -> list[Rule]:
+    """All replacement rules, in the order in which they are tried: the built-in ones, then those that users registered.
+    Each has a name, a source ("built-in", or the file and line of its ``search_fn``) and the operators of its
+    pattern."""
+    load_all()
+    return registry.rules()
 
 
 def register_replacement(

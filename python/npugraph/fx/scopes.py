@@ -21,7 +21,7 @@ from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.utils import counters, graph_break_reasons
 from torch._ops import OpOverload, OpOverloadPacket
 
-from npugraph.fx.importer import frames_of
+from npugraph.fx.source_lines import frames_of
 
 
 class ScopeError(ShortenTraceback):

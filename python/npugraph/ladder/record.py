@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 import npugraph
 from npugraph.artifact import Artifact
-from npugraph.fx.importer import source_line
+from npugraph.fx.source_lines import source_line
 from npugraph.ladder.compare import Tolerance, plain
 from npugraph.ladder.steps import Step
 from npugraph.ladder.values import MISSING, is_local, run_nodes
@@ -204,8 +204,7 @@ _aot_eager = aot_autograd(fw_compiler=_uncompiled, keep_inference_input_mutation
 def _rules_among(names: Sequence[str]) -> list[Any]:
     if not names:
         return []
-    from npugraph.fx.patterns import replacements
-    from npugraph.fx.replacements import registry
+    from npugraph.fx.replacements import registry, replacements
 
     # Built-in rules are registered when they are first needed; those of operators that are not there cannot be.
     rules = registry.rules() if {rule.name for rule in registry.rules()} >= set(names) else replacements()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import fx
 
 from npugraph import _C
-from npugraph.fx.importer import source_line
+from npugraph.fx.source_lines import source_line
 
 if TYPE_CHECKING:
     from npugraph.artifact import Artifact

@@ -32,19 +32,14 @@ def load_for(targets: Iterable[Any]) -> None:
             load(family)
 
 
+def load_all() -> None:
+    """Registers all families, where torch_npu is."""
+    if "torch_npu" in sys.modules:
+        for family, _ in FAMILIES:
+            load(family)
+
+
 @functools.cache
 def load(family: str) -> None:
     """Registers a family. Does nothing after the first time."""
     importlib.import_module(f"npugraph.fx.patterns.{family}").register()
-
-
-def replacements() -> list[Any]:
-    """All replacement rules, in the order in which they are tried: the built-in ones, then those that users registered.
-    Each has a name, a source ("built-in", or the file and line of its ``search_fn``) and the operators of its
-    pattern."""
-    from npugraph.fx.replacements import registry
-
-    if "torch_npu" in sys.modules:
-        for family, _ in FAMILIES:
-            load(family)
-    return registry.rules()

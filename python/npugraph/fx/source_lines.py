@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's lines that nodes came from, as far as torch recorded them."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from torch import fx
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
+
+
+def source_line(node: fx.Node, *, outermost: bool = False) -> str:
+    """``file.py:12 in forward`` of the user's line that the node came from: the line itself, or the outermost line that
+    led there. Empty where torch recorded none."""
+    trace = node.meta.get("stack_trace")
+    return _frame(trace, 0 if outermost else -1) if trace else ""
+
+
+def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:
+    """File, line and function of the user's lines that led to the node, the outermost first."""
+    return _FRAME.findall(node.meta.get("stack_trace") or "")
+
+
+@functools.lru_cache(maxsize=4096)
+def _frame(trace: str, index: int) -> str:
+    frames = _FRAME.findall(trace)
+    if not frames:
+        return ""
+    file, line, function = frames[index]
+    return f"{file}:{line} in {function}"
