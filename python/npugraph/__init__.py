@@ -5,6 +5,8 @@ What ``__all__`` lists is the public API: its names and fields keep their meanin
 Everything else, submodules included, may change.
 """
 
+import importlib
+
 import torch  # noqa: F401  (loads the libraries that the extension links)
 
 from npugraph import _C, operators  # noqa: F401  (operators: what graphs name)
@@ -37,6 +39,8 @@ def __getattr__(name: str):
         from npugraph.backend import reset
 
         return reset
+    if name == "testing":
+        return importlib.import_module("npugraph.testing")
     raise AttributeError(f"module 'npugraph' has no attribute {name!r}")
 
 

@@ -29,7 +29,8 @@ def assert_graph(
     dynamic: bool | None = None,
 ) -> list[Artifact]:
     """Compiles ``model``, calls it twice with ``inputs`` (positional arguments) under ``no_grad``, and returns the
-    artifacts. ``AssertionError`` says which budget is exceeded and what made it so.
+    artifacts. ``AssertionError`` says which budget is exceeded and what made it so, ``TypeError`` which argument is of
+    the wrong kind.
 
     Budgets, each of all graphs together and left alone when None: ``copied_bytes`` that copies may move in one run,
     ``captures`` that both runs may need, ``tasks_at_most``, ``graphs`` (1: no graph breaks). ``fused`` are names that
@@ -41,6 +42,12 @@ def assert_graph(
     __tracebackhide__ = True
     if isinstance(inputs, (torch.Tensor, str)) or not isinstance(inputs, Sequence):
         raise TypeError(f"assert_graph: inputs is a list or tuple of arguments, got {type(inputs).__name__}")
+    if isinstance(fused, str):
+        raise TypeError(f"assert_graph: fused is a list of names, got the text {fused!r}")
+    budgets = {"copied_bytes": copied_bytes, "captures": captures, "tasks_at_most": tasks_at_most, "graphs": graphs}
+    for name, budget in budgets.items():
+        if budget is not None and type(budget) is not int:
+            raise TypeError(f"assert_graph: {name} is a number, got {budget!r} ({type(budget).__name__})")
     found = _compile_and_run(model, inputs, options, dynamic)
     problems = [] if found else ["  nothing was compiled: the model calls no operator that a graph could hold"]
     problems += _over("graphs", graphs, len(found), [repr(a) for a in found])

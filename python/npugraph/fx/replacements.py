@@ -7,21 +7,27 @@ One registry holds the built-in rules (npugraph/fx/patterns) and those that user
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 from torch._inductor import pattern_matcher
 from torch._inductor.pattern_matcher import Match, PatternExpr, PatternMatcherPass, fwd_only
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils import _pytree as pytree
 
 from npugraph.fx.conditions import Condition, same_arguments, same_stream
 from npugraph.fx.patterns import FAMILIES, load_all
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.values import origin_of
+from npugraph.warning_kinds import NpugraphWarning
 
 BUILT_IN = "built-in"
 _BUILT_IN_RULES = "npugraph.fx.patterns."
@@ -132,13 +138,16 @@ def register_replacement(
     arguments than those of the pattern, unless that is a ``search_fn_pattern``. Returns whether the rule is new: with
     ``skip_duplicates`` a pattern that is registered already is left out, else it is an error (``RuntimeError``).
 
-    ``TypeError`` when a function or ``example_inputs`` is of the wrong kind. The rule's name is that of ``search_fn``;
-    ``npugraph_ex.replacements()`` lists all rules.
+    A match whose results ``replace_fn`` would give another number, type or size stays as it is, with a warning.
+
+    ``TypeError`` when a function or ``example_inputs`` is of the wrong kind, or they do not fit together. The rule's
+    name is that of ``search_fn``; ``npugraph_ex.replacements()`` lists all rules.
     """
     checks = _checks(extra_check)
     for parameter, function in (("search_fn", search_fn), ("replace_fn", replace_fn), *checks):
         _expect(callable(function), f"{parameter} is a function", function)
     _expect(isinstance(example_inputs, (list, tuple)), "example_inputs is a list or tuple", example_inputs)
+    _expect_arguments(search_fn, replace_fn, len(example_inputs), scalar_workaround or {})
     name = _name(search_fn)
     conditions = [same_stream]
     if search_fn_pattern is None:
@@ -146,19 +155,20 @@ def register_replacement(
     conditions += [_condition(check) for _, check in checks]
     matcher = registry.new_matcher(name)
     known = {pattern: len(graphs) for pattern, graphs in matcher.seen_patterns.items()}
-    is_new = pattern_matcher.register_replacement(
-        search_fn,
-        replace_fn,
-        example_inputs,
-        _with_decompositions(trace_fn),
-        matcher,
-        extra_check=functools.partial(_all_hold, conditions),
-        scalar_workaround=scalar_workaround,
-        search_fn_pattern=search_fn_pattern,
-        skip_duplicates=skip_duplicates,
-        pattern_name=name,
-        get_decomp_fn=dict,  # graphs hold ATen's operators as they were called
-    )
+    with _duplicates_named(name):
+        is_new = pattern_matcher.register_replacement(
+            search_fn,
+            replace_fn,
+            example_inputs,
+            _with_decompositions(trace_fn),
+            matcher,
+            extra_check=functools.partial(_all_hold, conditions),
+            scalar_workaround=scalar_workaround,
+            search_fn_pattern=search_fn_pattern,
+            skip_duplicates=skip_duplicates,
+            pattern_name=name,
+            get_decomp_fn=dict,  # graphs hold ATen's operators as they were called
+        )
     if not is_new:
         return False
     pattern = entry_of(matcher).pattern
@@ -182,6 +192,49 @@ def _condition(check: Check) -> Condition:
 def _expect(holds: bool, what: str, given: Any) -> None:
     if not holds:
         raise TypeError(f"register_replacement: {what}, got {given!r} ({type(given).__name__})")
+
+
+def _expect_arguments(search_fn: Any, replace_fn: Any, inputs: int, scalars: Mapping[str, Any]) -> None:
+    given, takes = _parameters(search_fn), _parameters(replace_fn)
+    if given is None:
+        return
+    names = list(given.parameters)
+    needed, listed = len([name for name in names if name not in scalars]), ", ".join(names)
+    if inputs < needed:
+        raise TypeError(
+            f"register_replacement: {_name(search_fn)} ({_source(search_fn)}) takes {listed}: there have to be "
+            f"{needed} example_inputs, got {inputs}"
+        )
+    try:
+        if takes is not None:
+            takes.bind(*names)
+    except TypeError as error:
+        raise TypeError(
+            f"register_replacement: replace_fn ({_source(replace_fn)}) is called with the arguments of search_fn, "
+            f"{listed}, and cannot be: {error}"
+        ) from None
+
+
+def _parameters(function: Any) -> inspect.Signature | None:
+    """None of builtins that do not say what they take."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return None
+
+
+@contextlib.contextmanager
+def _duplicates_named(name: str) -> Iterator[None]:
+    """Around torch's registration: an error about a pattern that is there already says which rule it is about."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("Duplicate pattern"):
+            raise
+        raise RuntimeError(
+            f"register_replacement: Duplicate pattern: that of {name} is there already; skip_duplicates=True leaves it "
+            "out, and remove() of a rule in npugraph_ex.replacements() makes room for another one"
+        ) from error
 
 
 def apply_rules(gm: fx.GraphModule, rules: Sequence[Rule]) -> list[Replacement]:
@@ -228,12 +281,23 @@ class _Watch:
         self.gm._register_create_node_hook(self.new.append)
         self.entry.apply = self._apply
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
         del self.entry.apply
         self.gm._unregister_create_node_hook(self.new.append)
+        if isinstance(error, Exception):
+            rule = f"the replacement rule {self.rule.name} ({self.rule.source})"
+            raise RuntimeError(f"{rule} cannot be applied: {type(error).__name__}: {error}") from error
 
     def _apply(self, match: Match, graph: fx.Graph, node: fx.Node) -> None:
         origin, source = origin_of(node), source_line(node)
+        if difference := _difference(match):
+            warnings.warn(
+                f"the replacement rule {self.rule.name} ({self.rule.source}) is not applied at {source or node.name}: "
+                f"{difference}",
+                NpugraphWarning,
+                stacklevel=2,
+            )
+            return
         if "custom" in node.meta:
             origin["custom"] = node.meta["custom"]
         removed = tuple(str(n.target) for n in match.nodes if n.op == "call_function")
@@ -243,6 +307,31 @@ class _Watch:
         for n in added:
             n.meta |= {key: value for key, value in origin.items() if key not in n.meta}
         self.made.append(Replacement(self.rule.name, removed, tuple(str(n.target) for n in added), source))
+
+
+def _difference(match: Match) -> str:
+    """How the results of the replacement differ from those that they would replace, in number, type or size."""
+    before = [node and node.meta.get("val") for node in match.output_nodes()]
+    (output,) = match.replacement_graph.graph.find_nodes(op="output")
+    after = [getattr(one, "meta", {}).get("val") for one in pytree.tree_leaves(output.args[0])]
+    if len(before) != len(after):
+        return f"search_fn has {len(before)} results, replace_fn {len(after)}"
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and not _fits(new, old):
+            which = f"result {index} of" if len(before) > 1 else "the result of"
+            return f"{which} search_fn is {_described(old)}, that of replace_fn {_described(new)}"
+    return ""
+
+
+def _fits(new: torch.Tensor, old: torch.Tensor) -> bool:
+    """Whether they have one type and, as far as is known, one size."""
+    if new.dtype != old.dtype or new.dim() != old.dim():
+        return False
+    return not any(statically_known_true(a != b) for a, b in zip(new.shape, old.shape, strict=True))
+
+
+def _described(value: torch.Tensor) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
 
 
 def _all_hold(conditions: Sequence[Condition], match: Match) -> bool:

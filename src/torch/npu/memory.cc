@@ -233,6 +233,7 @@ c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
   static std::mutex mutex;  // two threads may meet the same foreign storage
   const std::lock_guard lock(mutex);
   if (Block* block = block_of(npu)) return block->twin.get();
+  npu->data_ptr();  // raises where the storage says that its memory must not be read, as that of released weights
   c10::DataPtr& foreign = npu->_mutable_data_ptr_no_checks();
   const c10::Device device = foreign.device();
   NG_CHECK(device.type() == kNpu, "a storage on ", device.str());

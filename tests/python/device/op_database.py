@@ -16,8 +16,13 @@ import torch
 from torch.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
+from torch.utils._device import _device_constructors
 
 from tests.python.op_samples import OPERATORS, samples
+
+# What `with torch.device(...)` gives a device is looked up once in a process. transformers puts a function of its own
+# into the place of torch.linspace while it makes a model; looked up then, torch.linspace would never get one.
+_device_constructors()
 
 # Operators whose samples do not all run on npu, and why.
 REFUSED: dict[str, str] = {

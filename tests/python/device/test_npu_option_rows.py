@@ -8,6 +8,7 @@ import stat
 
 import pytest
 import torch
+import torch_npu
 from torch._dynamo.utils import counters
 
 import npugraph
@@ -266,3 +267,24 @@ def test_operators_that_are_not_generated(name):
     assert modes == ["capture", "replay"]
     assert not artifact.partitions
     assert any(not task.startswith("loop.") for task in task_names(artifact))
+
+
+def test_who_reads_or_writes_a_released_weight_is_told():
+    model = torch.nn.Linear(16, 8, device="npu")
+    x = rows(4)
+    compiled = compile_ex(model, options={"release_original_weights": True})
+    with torch.autocast("npu", torch.bfloat16):
+        expected = compiled(x)
+    for use in (
+        lambda: model(x),
+        lambda: model.weight.sum(),
+        lambda: model.weight.zero_(),
+        lambda: model.weight.cpu(),
+        lambda: str(model.weight),
+        lambda: torch_npu.get_npu_format(model.weight),
+        lambda: model.load_state_dict(torch.nn.Linear(16, 8).state_dict()),
+    ):
+        with pytest.raises(RuntimeError, match=r"memory of weight .* was given back: graph Linear_0"):
+            use()
+    with torch.autocast("npu", torch.bfloat16):
+        assert torch.equal(compiled(x), expected)

@@ -152,7 +152,7 @@ def test_rules_are_listed_with_their_source() -> None:
 @pytest.mark.feature("2.18")
 def test_the_same_pattern_twice() -> None:
     add_to_multiply()
-    with pytest.raises(RuntimeError, match="Duplicate pattern"):
+    with pytest.raises(RuntimeError, match=r"Duplicate pattern: that of search .* skip_duplicates=True leaves it out"):
         add_to_multiply()
     assert add_to_multiply(skip_duplicates=True) is False
     assert [rule.name for rule in npugraph_ex.replacements()].count("search") == 1
@@ -344,3 +344,41 @@ def test_wrong_arguments(arguments, message) -> None:
     assert str(caught.value) == f"register_replacement: {message}"
     with pytest.raises(TypeError, match="extra_check is a function, got 3"):
         add_to_multiply(extra_check=3)
+
+
+@pytest.mark.parametrize(
+    "inputs, replace_fn, message",
+    [
+        (PAIR[:1], torch.Tensor.add, r"takes x, y: there have to be 2 example_inputs, got 1"),
+        (PAIR, lambda x: x, r"called with the arguments of search_fn, x, y, and cannot be: too many positional"),
+        (PAIR, lambda x, y, z: x, r"called with the arguments of search_fn, x, y, and cannot be: missing .* 'z'"),
+    ],
+)
+def test_functions_and_inputs_that_do_not_fit_together(inputs, replace_fn, message) -> None:
+    with pytest.raises(TypeError, match=message):
+        npugraph_ex.register_replacement(lambda x, y: x + y, replace_fn, inputs)
+    assert all(rule.source == BUILT_IN for rule in npugraph_ex.replacements())
+
+
+@pytest.mark.parametrize(
+    "replace_fn, difference",
+    [
+        (lambda x, y: (x - y).sum(), r"the result of search_fn is float32\[4, 6\], that of replace_fn float32\[\]"),
+        (lambda x, y: (x - y).half(), r"search_fn is float32\[4, 6\], that of replace_fn float16\[4, 6\]"),
+        (lambda x, y: (x, y), r"search_fn has 1 results, replace_fn 2"),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_of_another_kind_do_not_take_the_place(replace_fn, difference, dynamic) -> None:
+    if dynamic:
+        difference = difference.replace(r"4, 6", r"\w+, \w+")
+    npugraph_ex.register_replacement(lambda x, y: (x - y).cosh(), replace_fn, PAIR)
+    with pytest.warns(npugraph.NpugraphWarning, match=rf"<lambda> \(.*\) is not applied at .*: .*{difference}"):
+        artifact = run(lambda x, y: (x - y).cosh() + 1, X, X + 1, dynamic=dynamic)
+    assert not artifact.replacements
+
+
+def test_a_replacement_that_fails_is_named() -> None:
+    npugraph_ex.register_replacement(lambda x, y: (x - y).cosh(), lambda x, y: x.nothing(y), PAIR)
+    with pytest.raises(Exception, match=r"rule .*lambda.* cannot be applied: AttributeError: .* 'nothing'"):
+        run(lambda x, y: (x - y).cosh() + 1, X, X + 1)

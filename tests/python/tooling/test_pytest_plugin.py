@@ -167,6 +167,19 @@ def test_inputs_are_a_list(x) -> None:
         assert_graph(Cached(), x)
 
 
+@pytest.mark.parametrize(
+    "budget, message",
+    [
+        ({"fused": "relu"}, "fused is a list of names, got the text 'relu'"),
+        ({"copied_bytes": "x"}, r"copied_bytes is a number, got 'x' \(str\)"),
+        ({"graphs": True}, r"graphs is a number, got True \(bool\)"),
+    ],
+)
+def test_budgets_are_checked(x, budget, message) -> None:
+    with pytest.raises(TypeError, match=f"^assert_graph: {message}$"):
+        assert_graph(Cached(), [x], **budget)
+
+
 def test_options_are_checked(x) -> None:
     with pytest.raises(ValueError, match="did you mean 'force_eager'"):
         assert_graph(Cached(), [x], options={"force_eagre": True})
