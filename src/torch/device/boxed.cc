@@ -145,6 +145,7 @@ void BoxedKernel::give_back(Held& held) {
       if (!alias.is(held[index])) reuse_alias(std::move(alias).toTensor());
     } else if (alias.isTensorList()) {
       c10::List<at::Tensor> list = std::move(alias).toTensorList();
+      if (list.use_count() > 1) continue;  // the kernel keeps it
       for (size_t element = 0; element < list.size(); ++element) reuse_alias(list.extract(element));
     }
   }
