@@ -219,3 +219,8 @@ def test_loading_the_plugin_imports_nothing() -> None:
     """Every run of pytest pays for it where npugraph is installed."""
     check = "import sys, npugraph_pytest; print([m for m in ('torch', 'npugraph') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_the_function_needs_no_import_of_its_own() -> None:
+    check = "import npugraph; print(npugraph.testing.assert_graph.__name__)"
+    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "assert_graph\n"
