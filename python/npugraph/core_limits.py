@@ -16,15 +16,14 @@ class limit_core_num:
     innermost one counts. In eager code the limits of ``stream``, by default npu's current one, are set and restored,
     and compiled functions that are called inside follow these.
 
-    Raises TypeError for numbers that are not integers, ValueError for those below 1.
+    Raises TypeError for numbers that are not integers, ValueError for those below 1, and, with ``torch_npu`` there, for
+    more than the 24 cube and 48 vector cores that a device of npu has (``torch.npu.get_device_properties``).
     """
 
     def __init__(self, op_aicore_num: int, op_vectorcore_num: int, stream: Any = None) -> None:
-        for name, number in (("op_aicore_num", op_aicore_num), ("op_vectorcore_num", op_vectorcore_num)):
-            if type(number) is not int:
-                raise TypeError(f"limit_core_num: {name} is a {type(number).__name__}; it has to be an integer")
-            if number < 1:
-                raise ValueError(f"limit_core_num: {name} is {number}; it has to be at least 1")
+        cubes, vectors = _cores()
+        _check("op_aicore_num", op_aicore_num, cubes)
+        _check("op_vectorcore_num", op_vectorcore_num, vectors)
         self.cube, self.vector = op_aicore_num, op_vectorcore_num
         self.stream = stream
         self.before: dict[str, int] | None = None
@@ -51,3 +50,19 @@ class limit_core_num:
             self.stream = npu.current_stream()
         self.before = npu.get_stream_limit(self.stream)
         npu.set_stream_limit(self.stream, self.cube, self.vector)
+
+
+def _cores() -> tuple[int | None, int | None]:
+    """How many cube and vector cores a device of npu has; without torch_npu nobody says."""
+    if not hasattr(torch, "npu"):
+        return None, None
+    properties = torch.npu.get_device_properties()
+    return properties.cube_core_num, properties.vector_core_num
+
+
+def _check(name: str, number: int, most: int | None) -> None:
+    if type(number) is not int:
+        raise TypeError(f"limit_core_num: {name} is a {type(number).__name__}; it has to be an integer")
+    if number < 1 or (most is not None and number > most):
+        allowed = "at least 1" if most is None else f"from 1 to {most}, the cores of the device"
+        raise ValueError(f"limit_core_num: {name} is {number}; it has to be {allowed}")

@@ -65,11 +65,13 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
       decision.reason = *refusal;
     } else if (!place_parts && is_concatenation(node.op)) {
       decision.reason = "remove_cat_ops is off";
-    } else if (!decision.kernel) {
-      const bool has_terms = generate && space_of(graph, node);
-      decision.reason = !generate   ? "generate_code is off"
-                        : has_terms ? "generated code would save no memory traffic here"
-                                    : "no generated code for this operator with these operands";
+    } else if (!generate) {
+      decision.reason = "generate_code is off";
+    } else if (decision.kernel) {
+      decision.reason = "small enough for a precompiled kernel, which needs no code of its own";
+    } else {
+      decision.reason = space_of(graph, node) ? "generated code would save no memory traffic here"
+                                              : "no generated code for this operator with these operands";
     }
   }
   // Readers first: what is made where it is read does not read either.

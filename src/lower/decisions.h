@@ -29,7 +29,7 @@ struct Decision {
   std::optional<GeneratedNode> generated;  // generated code, by itself
   std::optional<KernelChoice> kernel;      // a precompiled kernel
   std::optional<OutVariant> out_variant;   // the host's operator, writing into planned memory
-  std::string reason;  // why it is not generated code, where that says more than the kind of its task
+  std::string reason;                      // why it is not generated code; empty where it is
 };
 
 // A snapshot of a Graph. Immutable.

@@ -46,7 +46,7 @@ def test_tasks() -> None:
         assert task.stream == 0
         assert task.origin
         assert re.fullmatch(rf"{re.escape(__file__)}:\d+ in step", task.source)
-        assert bool(task.reason) == (task.kind == "aten")
+        assert bool(task.reason) == (task.kind in ("aten", "kernel"))
         assert task.bytes_read > 0
         assert task.bytes_written >= 16 * 32 * 4
         assert task.nanoseconds > 0
@@ -279,12 +279,22 @@ def test_explain() -> None:
     assert re.search(rf"^  reinplace_inputs +{hits}$", sections["What the passes did"], re.MULTILINE)
     reasons = sections["What is not generated code, and why"]
     for task in artifact.tasks:
-        assert (f"{task.name}: {task.reason}" in reasons) == (task.kind == "aten")
+        assert f"{task.name}: {task.reason}" in reasons
     assert "aten._softmax.out" in reasons
     slowest = max(artifact.tasks, key=lambda task: task.nanoseconds)
     first = sections["The tasks that take most time"].strip().splitlines()[0]
     assert re.fullmatch(rf" *{slowest.nanoseconds / 1e3:.1f} us +\d+ %  {slowest.name} at {slowest.source}", first)
     assert not re.search(r" 0$", sections["What the passes did"], re.MULTILINE)
+
+
+def test_explain_says_why_small_products_are_not_generated_code() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
+    with torch.no_grad():
+        compile_ex(model)(torch.randn(16, 64))
+    (artifact,) = npugraph.artifacts()
+    small = "small enough for a precompiled kernel, which needs no code of its own"
+    assert f"2x kernel.mm_f32: {small}\n" in artifact.explain()
+    assert f"1x kernel.unary_relu: {small}\n" in artifact.explain()
 
 
 def test_explain_without_times() -> None:

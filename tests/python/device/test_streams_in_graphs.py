@@ -391,6 +391,17 @@ def test_limits_of_eager_code_are_those_of_the_stream() -> None:
     assert npu.get_stream_limit(npu.current_stream()) == before
 
 
+@pytest.mark.feature("4.04")
+def test_a_limit_above_the_cores_of_the_device_is_refused_in_compiled_code_too() -> None:
+    def limited(x: torch.Tensor) -> torch.Tensor:
+        with npu.npugraph_ex.scope.limit_core_num(24, 49):
+            return x.sin()
+
+    torch._dynamo.reset()
+    with pytest.raises(ValueError, match="op_vectorcore_num is 49; it has to be from 1 to 48, the cores of the device"):
+        torch.compile(limited, backend="npugraph_ex")(torch.ones(4, device="npu"))
+
+
 @pytest.mark.feature("2.16", "4.01")
 def test_forward_graphs_of_training_have_lanes() -> None:
     args = [tensor.detach().requires_grad_() for tensor in inputs()]

@@ -317,7 +317,7 @@ def test_scopes_set_and_give_back():
     npu.set_device_limit(0, 12, 24)  # which a stream without limits of its own follows again
     assert npu.get_stream_limit(stream) == {"cube_core_num": 12, "vector_core_num": 24}
     npu.set_device_limit(0, *everything.values())
-    with pytest.raises(ValueError, match="cube_core_num is 25"), scope.limit_core_num(25, 1):
+    with pytest.raises(ValueError, match="op_aicore_num is 25; it has to be from 1 to 24"), scope.limit_core_num(25, 1):
         pass
     assert npu.get_stream_limit(stream) == everything
     with scope.deterministic(2):
