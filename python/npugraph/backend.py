@@ -30,6 +30,7 @@ from npugraph.forget import forget_compiles
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.control_deps import unwrap_control_deps
 from npugraph.fx.expand import expand
+from npugraph.fx.graph_names import name_of
 from npugraph.fx.importer import Imported, InputInfo, import_graph
 from npugraph.fx.pieces import Pieces, is_apart, is_captured
 from npugraph.fx.pipeline import CustomPassError, Notes, has_joint_rules, run_joint_rules, run_passes
@@ -39,7 +40,6 @@ from npugraph.fx.release_weights import Release, derive
 from npugraph.fx.scope_keys import settle_keys
 from npugraph.fx.scopes import ScopeError, check_scopes, strict_scopes
 from npugraph.fx.sections import Lanes, mark_sections
-from npugraph.fx.source_lines import source_line
 from npugraph.fx.stream_marks import drop_marks, has_marks, marks
 from npugraph.fx.streams import are_different, has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
@@ -272,7 +272,7 @@ class _Compile:
         self.started = time.perf_counter()
         self.gm = gm
         self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-        self.name = config.name.value or registry.unique_name(_name_of(gm))
+        self.name = config.name.value or registry.unique_name(name_of(gm))
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
         self.joint_notes = Notes()
@@ -475,20 +475,6 @@ def _describe_input(node: fx.Node) -> InputInfo:
 
 def _positions(kinds: Sequence[str], kind: str) -> list[int]:
     return [i for i, found in enumerate(kinds) if found == kind]
-
-
-def _name_of(gm: fx.GraphModule) -> str:
-    """The class of the outermost module, or else the function, that Dynamo was compiling."""
-    for node in gm.graph.nodes:
-        modules = list((node.meta.get("nn_module_stack") or {}).values())
-        if modules:
-            kind = modules[0][1]
-            return kind.rsplit(".", 1)[-1] if isinstance(kind, str) else kind.__name__
-    for node in gm.graph.nodes:
-        source = source_line(node, outermost=True)
-        if source:
-            return source.rsplit(" in ", 1)[-1]
-    return "graph"
 
 
 def _warn_partitions(partitions: Sequence[Any]) -> None:

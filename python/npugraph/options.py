@@ -64,7 +64,7 @@ _PASS = AnyCallable("a function (gm, example_inputs, config) -> None", 3)
 
 OPTIONS: tuple[Option, ...] = (
     Option("mode", BACKEND, Choice(BACKEND), "The mode of this backend, the only one."),
-    Option("name", "", Text(), "Name of the artifact; by default made from the name of the compiled function."),
+    Option("name", "", Text(), "Name of the artifact; by default after the compiled module or function."),
     Option(
         "force_eager", False, _SWITCH, "Run all passes, but bind tasks before every run, and keep no captured Instance."
     ),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.utils import counters, graph_break_reasons
 from torch._ops import OpOverload, OpOverloadPacket
 
-from npugraph.fx.source_lines import frames_of
+from npugraph.fx.source_lines import frames_of, is_users
 
 
 class ScopeError(ShortenTraceback):
@@ -83,7 +82,7 @@ def why_open(gm: fx.GraphModule, begins: Iterable[fx.Node]) -> str | None:
     reason = getattr(gm, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break:
         why = f", because of a graph break{_break(reason)}"
-    elif not any(_is_users(file) for mark in begins for file, _, _ in frames_of(mark)):
+    elif not any(is_users(file) for mark in begins for file, _, _ in frames_of(mark)):
         why = f"; its block{_skipped_block()}"
     else:
         return None
@@ -120,19 +119,14 @@ def _words(kind: _Kind, label: Any) -> str:
 
 def at(node: fx.Node) -> str:
     """The user's line: the innermost one outside of the packages that have the marks."""
-    own = [frame for frame in frames_of(node) if _is_users(frame[0])]
+    own = [frame for frame in frames_of(node) if is_users(frame[0])]
     return " at {}:{} in {}".format(*own[-1]) if own else ""
-
-
-def _is_users(file: str) -> bool:
-    homes = [sys.modules[name].__file__ for name in ("npugraph", "torch", "torch_npu") if name in sys.modules]
-    return not any(file.startswith(os.path.dirname(home) + os.sep) for home in homes)
 
 
 def _running() -> tuple[FrameType, int] | None:
     """The user's function that runs now, and its line."""
     stack = traceback.walk_stack(sys._getframe())
-    return next(((frame, line) for frame, line in stack if _is_users(frame.f_code.co_filename)), None)
+    return next(((frame, line) for frame, line in stack if is_users(frame.f_code.co_filename)), None)
 
 
 def _skipped_block() -> str:
@@ -158,7 +152,7 @@ def _last_break() -> str:
 
 
 def _break(reason: GraphCompileReason) -> str:
-    own = [frame for frame in reason.user_stack if _is_users(frame.filename)] or reason.user_stack
+    own = [frame for frame in reason.user_stack if is_users(frame.filename)] or reason.user_stack
     where = f" at {own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
     return f"{where}: {_explain(reason.reason)}"
 

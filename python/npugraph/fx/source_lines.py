@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import sys
 
 from torch import fx
 
@@ -21,6 +23,12 @@ def source_line(node: fx.Node, *, outermost: bool = False) -> str:
 def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:
     """File, line and function of the user's lines that led to the node, the outermost first."""
     return _FRAME.findall(node.meta.get("stack_trace") or "")
+
+
+def is_users(file: str) -> bool:
+    """Whether the file is neither torch's nor ours."""
+    homes = [sys.modules[name].__file__ for name in ("npugraph", "torch", "torch_npu") if name in sys.modules]
+    return not any(file.startswith(os.path.dirname(home) + os.sep) for home in homes)
 
 
 @functools.lru_cache(maxsize=4096)

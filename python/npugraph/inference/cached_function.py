@@ -25,6 +25,7 @@ from npugraph.fx import sources
 from npugraph.inference import cache_file, looks, recipe, restricted, source_files
 from npugraph.inference.cache_file import Entry
 from npugraph.inference.conditions import Condition
+from npugraph.inference.difference import difference
 from npugraph.inference.method import NotCacheable, Variables, arguments_of, name_of, source_of_owner
 from npugraph.inference.paths import Seen, Tree
 from npugraph.log import logger
@@ -47,6 +48,7 @@ class CachedGraph:
     def __init__(self, method: types.MethodType, record: Mapping[str, Any], program: Any) -> None:
         found = [Condition(*fields) for fields in record["conditions"]]
         owner = source_of_owner(method)
+        self._conditions = found
         self._of_call = Tree(condition for condition in found if condition.is_of_call(owner))
         self._lasting = Tree(condition for condition in found if not condition.is_of_call(owner))
         self._variables = Variables(method.__func__, record["modules"])
@@ -64,6 +66,10 @@ class CachedGraph:
 
     def accepts(self, arguments: Mapping[str, Any], state: list[Any]) -> bool:
         return state == self._state and self._of_call.holds(arguments, self._variables) and self.lasts(arguments)
+
+    def difference(self, arguments: Mapping[str, Any]) -> str:
+        """Why the graph is not for a call, where ``accepts`` says so."""
+        return difference(self._conditions, arguments, self._variables)
 
     def lasts(self, arguments: Mapping[str, Any], *, again: bool = False) -> bool:
         """Whether all that is not of one call is as it was at the compile; ``again`` looks even where nothing tells of
@@ -208,13 +214,14 @@ class CachedFunction:
                 return graph
             _C.count("inference_cache_misses")
             if self._known:
-                self._warn_of_recompile(path)
+                self._warn_of_recompile(path, arguments)
             return self._compile(path, args, kwargs, arguments)
 
-    def _warn_of_recompile(self, path: Path) -> None:
+    def _warn_of_recompile(self, path: Path, arguments: Mapping[str, Any]) -> None:
         warnings.warn(
             f"{name_of(self._method)} is compiled again: none of the {len(self._known)} graphs in its cache "
-            f"{path} is for arguments, settings or a model like these; the new one joins them",
+            f"{path} is for arguments, settings or a model like these; the new one joins them. "
+            f"With the last of them: {self._known[-1].graph.difference(arguments)}",
             UserWarning,
             stacklevel=4,
         )

@@ -14,7 +14,8 @@ from npugraph.inference import restricted
 from npugraph.inference.conditions import Condition, predicate
 from npugraph.inference.steps import Step, steps_of, value_of
 
-_WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError)
+# What following a path raises where it leads nowhere.
+WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError)
 
 
 class _Node:
@@ -67,7 +68,7 @@ class Tree:
                 and all(test(restricted.evaluate(text, arguments, variables)) for text, test in self.others)
                 and (not self.expression or bool(restricted.evaluate(self.expression, arguments, variables)))
             )
-        except _WRONG:
+        except WRONG:
             return False
 
 

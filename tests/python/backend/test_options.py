@@ -420,18 +420,28 @@ def test_name() -> None:
 
 def test_names_are_unique_and_say_what_was_compiled() -> None:
     class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 4)
+
         def forward(self, x):
-            return x + 1
+            return self.inner(x) + 1
+
+        def step(self, x):
+            return self(x) * 2
 
     def some_function(x):
-        return x * 2
+        return block(x)
 
-    for fn in (Block(), some_function):
-        for n in (3, 4):
-            compile_ex(fn, dynamic=False)(torch.ones(n))
+    block = Block()
+    for fn in (block, some_function, block.step, block.inner):
+        for n in (3, 5):
+            with torch.no_grad():
+                compile_ex(fn, dynamic=False)(torch.ones(n, 4))
     names = [artifact.name for artifact in npugraph.artifacts()]
-    assert len(set(names)) == 4
-    assert names[2].startswith("some_function")
+    assert len(set(names)) == 8
+    wanted = ["Block", "Block", "some_function", "some_function", "Block", "Block", "Linear", "Linear"]
+    assert [name.rpartition("_")[0] for name in names] == wanted
 
 
 def passes_that_changed(artifact):

@@ -130,6 +130,11 @@ def test_wrong_uses_say_what_is_wrong():
         graph.pool()
     with pytest.raises(RuntimeError, match="debug_dump: no graph was captured"):
         graph.debug_dump("nowhere")
+    for pool in (3, (1,), ("0", "1")):
+        with pytest.raises(TypeError, match=re.escape(f"pool is {pool!r}, and must be from graph_pool_handle()")):
+            captured(lambda: numbers(3) + 1, pool=pool)
+    with pytest.raises(RuntimeError, match="is being captured; end that capture before another one"):
+        captured(lambda: captured(lambda: numbers(3) + 1))
     stream = torch.npu.Stream()
     with torch.npu.stream(stream):
         graph.capture_begin()

@@ -600,14 +600,15 @@ def test_steps() -> None:
             r"the scale of key has shape \[2, 2, 3\], allowed is \(2, 2, blocks of rows, 1\)",
         ),
         ({"input_layout": "BNDS"}, 'the layout is "BNDS"'),
+        ({"value": normal(2, 2, 7, SIZE).half()}, "value is of type Half, allowed are Float, which query is, and"),
     ],
 )
 def test_errors(change: dict[str, Any], message: str) -> None:
     for device in ("cpu", "npu"):
-        args = [x.to(device) for x in inputs("BNSD")]
-        moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in change.items()}
+        args = dict(zip(("query", "key", "value"), inputs("BNSD"), strict=True)) | given("BNSD") | change
+        moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in args.items()}
         with pytest.raises(RuntimeError, match=f"npu_fused_infer_attention_score: .*{message}"):
-            torch_npu.npu_fused_infer_attention_score(*args, **given("BNSD") | moved)
+            torch_npu.npu_fused_infer_attention_score(**moved)
 
 
 def test_errors_of_pages() -> None:

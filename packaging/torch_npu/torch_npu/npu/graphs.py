@@ -74,6 +74,8 @@ class NPUGraph(_C._NPUGraph):
         wait for the device: in any thread ("global"), in the calling one ("thread_local"), or only for the captured
         streams ("relaxed").
         """
+        if pool is not None and not _is_pool(pool):
+            raise TypeError(f"NPUGraph: pool is {pool!r}, and must be from graph_pool_handle() or NPUGraph.pool()")
         super().begin(pool, capture_error_mode)
 
     def capture_end(self) -> None:
@@ -109,6 +111,10 @@ class NPUGraph(_C._NPUGraph):
         """Accepted, and without effect: tasks of the host are not fused into one kernel."""
 
 
+def _is_pool(pool: object) -> bool:
+    return isinstance(pool, tuple) and len(pool) == 2 and all(type(number) is int for number in pool)
+
+
 class graph:
     """Context manager: captures what runs inside of it into ``npu_graph``, in ``stream`` or a stream of its own on the
     device that is current when this is made."""
@@ -142,6 +148,8 @@ class graph:
         return last
 
     def __enter__(self) -> None:
+        if is_current_stream_capturing():
+            raise RuntimeError("npu.graph: the current stream is being captured; end that capture before another one")
         synchronize()
         gc.collect()
         empty_cache()

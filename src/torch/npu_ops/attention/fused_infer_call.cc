@@ -94,11 +94,23 @@ void check_named_types(const CallArguments& call) {
   }
 }
 
+// Keys and values are as queries are, or quantised.
+void check_types_of_rows(const CallArguments& call) {
+  const at::ScalarType query = call.tensor({"query"}).scalar_type();
+  if (is_quantised(query)) return;
+  for (const char* name : {"key", "value"}) {
+    const at::ScalarType type = call.tensor({name}).scalar_type();
+    TORCH_CHECK(!at::isFloatingType(type) || is_quantised(type) || type == query, call.op(), ": ", name, " is of type ",
+                type, ", allowed are ", query, ", which query is, and quantised types");
+  }
+}
+
 }  // namespace
 
 InferAttention::InferAttention(const CallArguments& call)
     : op_(call.op()), layout_(call_layout(call)), query_(queries_of(call)), wants_lse_(wants_lse(call)) {
   check_named_types(call);
+  check_types_of_rows(call);
   take_queries(call);
   take_keys(call);
   take_weighting(call);
