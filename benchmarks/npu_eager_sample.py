@@ -19,6 +19,9 @@ from benchmarks.harness import Side, measure
 UNBOXED, BOXED, LISTS, TRAINING = ", unboxed", ", boxed", ", 20 tensors", "512 wide, forward and backward"
 SIDES = ("cpu", "npu")
 WIDTH, ROWS = 512, 64
+# So small that it does not matter where tensors lie: kernels are slower on operands about a multiple of 4 KiB apart, as
+# chance has it for larger ones.
+SQUARE, SMALL = (8, 8), (8,)
 
 Call = Callable[[], Any]
 
@@ -34,7 +37,7 @@ def on_tensors(operator: Callable[..., Any], *shapes: tuple[int, ...]) -> Callab
 
 
 def lookup(device: str) -> Call:
-    x, index = torch.rand(64, 64, device=device), torch.arange(8, device=device)
+    x, index = torch.rand(SQUARE, device=device), torch.arange(8, device=device)
     return lambda: x[index]
 
 
@@ -56,7 +59,6 @@ def training(device: str) -> Call:
     return train
 
 
-SQUARE, SMALL = (64, 64), (8,)
 CASES: dict[str, Callable[[str], Call]] = {
     f"x + y{UNBOXED}": on_tensors(torch.add, SQUARE, SQUARE),
     f"x.add_(y){UNBOXED}": on_tensors(torch.Tensor.add_, SQUARE, SQUARE),

@@ -62,7 +62,7 @@ class BoxedKernel final : public c10::OperatorKernel {
   // Puts the aliases of `value` in its place, and keeps both in `held`.
   void pass_tensors(CpuCall& call, const Tensors& argument, IValue& value, Held& held) const;
   void return_tensors(CpuCall& call, IValue& value) const;
-  // After the call: the aliases may serve the thread's next ones.
+  // After the call: the aliases may serve the thread's next ones, the first one first.
   static void give_back(Held& held);
 
   std::string name_;
@@ -139,14 +139,14 @@ void BoxedKernel::return_tensors(CpuCall& call, IValue& value) const {
 }
 
 void BoxedKernel::give_back(Held& held) {
-  for (size_t index = 0; index < held.size(); index += 2) {
-    IValue& alias = held[index + 1];
+  for (size_t index = held.size(); index > 0; index -= 2) {
+    IValue& alias = held[index - 1];
     if (alias.isTensor()) {
-      if (!alias.is(held[index])) reuse_alias(std::move(alias).toTensor());
+      if (!alias.is(held[index - 2])) reuse_alias(std::move(alias).toTensor());
     } else if (alias.isTensorList()) {
       c10::List<at::Tensor> list = std::move(alias).toTensorList();
       if (list.use_count() > 1) continue;  // the kernel keeps it
-      for (size_t element = 0; element < list.size(); ++element) reuse_alias(list.extract(element));
+      for (size_t element = list.size(); element-- > 0;) reuse_alias(list.extract(element));
     }
   }
 }

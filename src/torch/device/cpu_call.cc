@@ -24,10 +24,6 @@ c10::intrusive_ptr<T> share(T* object) {
 
 c10::StorageImpl* storage_of(const TensorImpl& tensor) { return tensor.unsafe_storage().unsafeGetStorageImpl(); }
 
-bool same_geometry(const TensorImpl& a, const TensorImpl& b) {
-  return a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() && a.strides() == b.strides();
-}
-
 }  // namespace
 
 void CpuCall::fail_devices(const at::Tensor& argument) const {
@@ -87,15 +83,21 @@ c10::Storage CpuCall::npu_storage(const c10::Storage& cpu) {
 
 at::Tensor CpuCall::result(at::Tensor from_kernel) {
   if (!from_kernel.defined()) return from_kernel;
-  for (const Argument& argument : arguments_)
-    if (argument.alias == from_kernel.unsafeGetTensorImpl()) return at::Tensor(share(argument.npu));
+  TensorImpl& impl = *from_kernel.unsafeGetTensorImpl();
+  const bool is_held = from_kernel.use_count() > 1;  // as aliases are, which the caller has
+  if (is_held)
+    for (const Argument& argument : arguments_)
+      if (argument.alias == &impl) return at::Tensor(share(argument.npu));
   if (!from_kernel.device().is_cpu()) return from_kernel;
   check_kind(from_kernel, name_);
-  c10::Storage storage = npu_storage(from_kernel.storage());
+  if (!is_held && impl.unsafe_storage().use_count() == 1) [[likely]] {
+    move_to_npu(impl, device());
+    return from_kernel;
+  }
+  c10::Storage storage = npu_storage(impl.unsafe_storage());
   if (!storage) return from_kernel;
   // Whoever else holds the kernel's tensor keeps a CPU tensor.
-  if (from_kernel.use_count() > 1)
-    from_kernel = at::Tensor(from_kernel.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  if (is_held) from_kernel = at::Tensor(impl.shallow_copy_and_detach(c10::VariableVersion(0), true));
   npu::move_into(*from_kernel.unsafeGetTensorImpl(), std::move(storage));
   return from_kernel;
 }

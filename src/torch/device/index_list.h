@@ -14,29 +14,43 @@ namespace npugraph::device {
 
 using IndexList = c10::List<std::optional<at::Tensor>>;
 
-// An empty list for aliases, which are given back with it. To make a list costs two allocations, so each thread keeps one that
-// nobody else holds.
+// An empty list for aliases, which are given back with it, the last one first. To make a list costs two allocations, so each
+// thread keeps one.
 class ReusedIndexList {
  public:
-  ReusedIndexList() : list_(spare().has_value() ? *std::exchange(spare(), std::nullopt) : IndexList()) {}
-  ReusedIndexList(ReusedIndexList&&) = default;
+  ReusedIndexList() : kept_(kept()) {
+    if (kept_->is_taken) kept_ = &own_.emplace();
+    kept_->is_taken = true;
+  }
+  ReusedIndexList(const ReusedIndexList&) = delete;
+  ReusedIndexList& operator=(const ReusedIndexList&) = delete;
   ~ReusedIndexList() {
-    if (list_.use_count() != 1) return;  // moved away, or held by another
-    for (size_t place = 0; place < list_.size(); ++place)
-      if (std::optional<at::Tensor> index = list_.extract(place)) npu::reuse_alias(*std::move(index));
-    list_.clear();
-    spare() = std::move(list_);
+    kept_->is_taken = false;
+    IndexList& list = kept_->list;
+    if (list.use_count() != 1) {  // a kernel keeps it
+      list = IndexList();
+      return;
+    }
+    for (size_t place = list.size(); place-- > 0;)
+      if (std::optional<at::Tensor> index = list.extract(place)) npu::reuse_alias(*std::move(index));
+    list.clear();
   }
 
-  const IndexList& list() const { return list_; }
+  const IndexList& list() const { return kept_->list; }
 
  private:
-  static std::optional<IndexList>& spare() {
-    thread_local std::optional<IndexList> out;
-    return out;
+  struct Kept {
+    IndexList list;
+    bool is_taken = false;
+  };
+
+  static Kept* kept() {
+    thread_local Kept out;
+    return &out;
   }
 
-  IndexList list_;
+  Kept* kept_;
+  std::optional<Kept> own_;
 };
 
 }  // namespace npugraph::device

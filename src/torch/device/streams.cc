@@ -29,7 +29,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
   c10::Device exchangeDevice(c10::Device device) const override {
     const c10::Device before = getDevice();
-    setDevice(device);
+    if (device != before) setDevice(device);
     return before;
   }
   c10::Device getDevice() const override { return {kNpu, current_device()}; }

@@ -21,7 +21,8 @@
 
 namespace npugraph::device {
 
-// How an argument of one type goes to the CPU kernel: `value` is what the kernel gets, made before it is called.
+// How an argument of one type goes to the CPU kernel: `value` is what the kernel gets, made before it is called. Aliases are
+// given back when the call is over, the last one first, so that the same call made again finds each in its place.
 template <typename T>
 struct Passed {
   T value;
@@ -29,11 +30,11 @@ struct Passed {
   T get() { return std::forward<T>(value); }
 };
 
-// An alias that is given back when the call is over.
 class Alias {
  public:
   explicit Alias(at::Tensor tensor) : tensor_(std::move(tensor)) {}
-  Alias(Alias&&) = default;
+  Alias(const Alias&) = delete;
+  Alias& operator=(const Alias&) = delete;
   ~Alias() { npu::reuse_alias(std::move(tensor_)); }
   at::Tensor& get() { return tensor_; }
 
@@ -61,7 +62,8 @@ struct Passed<const std::optional<at::Tensor>&> {
   Passed(CpuCall& call, const std::optional<at::Tensor>& argument) {
     if (argument.has_value()) value = call.read(*argument);
   }
-  Passed(Passed&&) = default;
+  Passed(const Passed&) = delete;
+  Passed& operator=(const Passed&) = delete;
   ~Passed() {
     if (value.has_value()) npu::reuse_alias(*std::move(value));
   }
@@ -74,9 +76,10 @@ class Aliases {
     tensors_.reserve(arguments.size());
     for (const at::Tensor& tensor : arguments) tensors_.push_back(call.read(tensor));
   }
-  Aliases(Aliases&&) = default;
+  Aliases(const Aliases&) = delete;
+  Aliases& operator=(const Aliases&) = delete;
   ~Aliases() {
-    for (at::Tensor& tensor : tensors_) npu::reuse_alias(std::move(tensor));
+    for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) npu::reuse_alias(std::move(*tensor));
   }
   at::TensorList get() const { return tensors_; }
 
@@ -104,10 +107,36 @@ template <>
 struct Passed<const IndexList&> {
   ReusedIndexList value;
   Passed(CpuCall& call, const IndexList& argument) {
-    for (const std::optional<at::Tensor>& element : argument)
-      value.list().push_back(element.has_value() ? std::make_optional(call.read(*element, true)) : std::nullopt);
+    for (const at::OptionalTensorRef element : at::IOptTensorListRef(argument)) {
+      std::optional<at::Tensor> index;
+      if (element.has_value()) index = call.read(*element, /*may_be_cpu=*/true);
+      value.list().push_back(std::move(index));
+    }
   }
   const IndexList& get() { return value.list(); }
+};
+
+// All arguments: they are made in order, and go in the opposite one.
+template <typename... Args>
+struct PassedArguments {
+  explicit PassedArguments(CpuCall&) {}
+  template <typename Op, typename... Values>
+  decltype(auto) redispatch(Values&... values) {
+    constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
+    return Op::redispatch(kCpu, values.get()...);
+  }
+};
+
+template <typename First, typename... Rest>
+struct PassedArguments<First, Rest...> {
+  Passed<First> first;
+  PassedArguments<Rest...> rest;
+  PassedArguments(CpuCall& call, First&& argument, Rest&&... arguments)
+      : first(call, std::forward<First>(argument)), rest(call, std::forward<Rest>(arguments)...) {}
+  template <typename Op, typename... Values>
+  decltype(auto) redispatch(Values&... values) {
+    return rest.template redispatch<Op>(values..., first);
+  }
 };
 
 inline at::Tensor returned(CpuCall& call, at::Tensor value) { return call.result(std::move(value)); }
@@ -119,7 +148,7 @@ inline std::vector<at::Tensor> returned(CpuCall& call, std::vector<at::Tensor> v
 
 template <typename... Ts>
 std::tuple<Ts...> returned(CpuCall& call, std::tuple<Ts...> values) {
-  return std::apply([&](Ts&... value) { return std::tuple<Ts...>(returned(call, std::move(value))...); }, values);
+  return std::apply([&](Ts&... value) { return std::tuple<Ts...>(call.result(std::move(value))...); }, values);
 }
 
 // The written argument, which an in-place or out= operator returns.
@@ -151,16 +180,13 @@ struct UnboxedKernel<Op, Result(Args...)> {
     if (capture::is_watching()) [[unlikely]]
       return through_boxed<Op, Result, Args...>(std::forward<Args>(arguments)...);
     CpuCall call(Op::name);
-    // Braces fix the order in which arguments are looked at.
-    std::tuple<Passed<Args>...> passed{Passed<Args>(call, std::forward<Args>(arguments))...};
-    constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
+    PassedArguments<Args...> passed(call, std::forward<Args>(arguments)...);
     if constexpr (std::is_same_v<Result, at::Tensor&>) {
-      call.run([&] { std::apply([&](auto&... value) -> void { Op::redispatch(kCpu, value.get()...); }, passed); });
+      call.run([&] { passed.template redispatch<Op>(); });
       call.finish();
       return written_argument(arguments...);
     } else {
-      Result result = call.run(
-          [&] { return std::apply([&](auto&... value) { return Op::redispatch(kCpu, value.get()...); }, passed); });
+      Result result = call.run([&] { return passed.template redispatch<Op>(); });
       call.finish();
       return returned(call, std::move(result));
     }

@@ -23,22 +23,13 @@ using c10::CachingAllocator::StatType;
 
 constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
 
-void delete_block(void* context) {
-  auto* block = static_cast<Block*>(context);
-  DeviceMemory::of(block->device).remove(*block);
-  delete block;
-}
+using Held = c10::intrusive_ptr<c10::StorageImpl>;
 
 c10::DataPtr pointer_to(Block* block) {
   return {block->twin->_mutable_data_ptr_no_checks().get(), block, &delete_block, c10::Device(kNpu, block->device)};
 }
 
-Block* block_of(const c10::StorageImpl* npu) {
-  const c10::DataPtr& data = const_cast<c10::StorageImpl*>(npu)->_mutable_data_ptr_no_checks();
-  return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
-}
-
-Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex device, bool is_counted = true) {
+Block* make_block(Held&& twin, c10::DeviceIndex device, bool is_counted = true) {
   auto block = std::make_unique<Block>();
   const auto bytes = is_counted ? static_cast<int64_t>(twin->nbytes()) : 0;
   block->twin = std::move(twin);
@@ -47,10 +38,7 @@ Block* make_block(c10::intrusive_ptr<c10::StorageImpl> twin, c10::DeviceIndex de
   return block.release();
 }
 
-using Held = c10::intrusive_ptr<c10::StorageImpl>;
-
-c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device, bool is_counted) {
-  auto twin = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cpu.unsafeGetStorageImpl());
+c10::Storage adopt(Held&& twin, c10::DeviceIndex device, bool is_counted) {
   const bool resizable = twin->resizable();
   const auto bytes = static_cast<int64_t>(twin->nbytes());
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
@@ -65,6 +53,12 @@ size_t pool_of(int64_t bytes) {
 }
 
 }  // namespace
+
+void delete_block(void* context) {
+  auto* block = static_cast<Block*>(context);
+  DeviceMemory::of(block->device).remove(*block);
+  delete block;
+}
 
 DeviceMemory& DeviceMemory::of(c10::DeviceIndex device) {
   static auto* memories = new std::array<DeviceMemory, kMaxDevices>;  // storages may outlive static destruction
@@ -225,11 +219,11 @@ std::pair<size_t, size_t> NpuAllocator::getMemoryInfo(c10::DeviceIndex device) {
           static_cast<size_t>(facts().memory_bytes)};
 }
 
-c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device) { return adopt(cpu, device, /*is_counted=*/true); }
+c10::Storage adopt(c10::Storage cpu, c10::DeviceIndex device) {
+  return adopt(Held::reclaim(cpu.unsafeReleaseStorageImpl()), device, /*is_counted=*/true);
+}
 
-c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
-  if (Block* block = block_of(npu)) [[likely]]
-    return block->twin.get();
+c10::StorageImpl* make_twin(c10::StorageImpl* npu) {
   static std::mutex mutex;  // two threads may meet the same foreign storage
   const std::lock_guard lock(mutex);
   if (Block* block = block_of(npu)) return block->twin.get();
@@ -263,9 +257,9 @@ c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool ke
   c10::DataPtr data(
       memory, new Owner{.twin = Held::reclaim_copy(twin), .npu = keeps_storage ? Held::reclaim_copy(npu) : Held()},
       [](void* owner) { delete static_cast<Owner*>(owner); }, c10::kCPU);
-  const c10::Storage part(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                                std::move(data), nullptr, /*resizable=*/false));
-  c10::Storage out = adopt(part, npu->device().index(), /*is_counted=*/false);
+  auto part = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                                    nullptr, /*resizable=*/false);
+  c10::Storage out = adopt(std::move(part), npu->device().index(), /*is_counted=*/false);
   block_of(out.unsafeGetStorageImpl())->format = format_of(npu);
   return out;
 }

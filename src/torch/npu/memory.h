@@ -97,7 +97,7 @@ class NpuAllocator final : public c10::DeviceAllocator {
 };
 
 // A new npu storage over the memory of a CPU storage, which becomes its twin.
-c10::Storage adopt(const c10::Storage& cpu, c10::DeviceIndex device);
+c10::Storage adopt(c10::Storage cpu, c10::DeviceIndex device);
 
 // Npu storages over CPU storages that it was asked for, each made once: tensors that share memory share their storage.
 class Adopted {
@@ -112,8 +112,24 @@ class Adopted {
   c10::SmallVector<Pair, 2> pairs_;
 };
 
-// The twin of an npu storage, owned by it. Memory that came from elsewhere (DLPack, a deserialised storage) gets one here.
-c10::StorageImpl* twin_of(c10::StorageImpl* npu);
+// What the DataPtr of a storage with a Block calls with it in the end.
+void delete_block(void* block);
+
+// None where the memory of an npu storage came from elsewhere (DLPack, a deserialised storage), and before anybody asked for its
+// twin.
+inline Block* block_of(const c10::StorageImpl* npu) {
+  const c10::DataPtr& data = const_cast<c10::StorageImpl*>(npu)->_mutable_data_ptr_no_checks();
+  return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
+}
+
+// Gives memory that came from elsewhere its twin.
+c10::StorageImpl* make_twin(c10::StorageImpl* npu);
+
+// The twin of an npu storage, owned by it.
+inline c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
+  Block* block = block_of(npu);
+  return block != nullptr ? block->twin.get() : make_twin(npu);
+}
 
 // The format tag of an npu storage.
 int& format_of(c10::StorageImpl* npu);

@@ -23,17 +23,30 @@ struct SpareAliases {
   c10::SmallVector<Impl, 8> impls;
 };
 
-// None when the thread ends, and its objects that go after this one still call operators.
-SpareAliases* spare_aliases() {
-  thread_local bool is_gone = false;
+// What a thread finds without a call: null before the first alias and when the thread ends, and its objects that go after
+// the aliases still call operators.
+struct Slot {
+  SpareAliases* spare = nullptr;
+  bool is_gone = false;
+};
+constinit thread_local Slot slot;
+
+SpareAliases* make_spare_aliases() {
   struct Owned : SpareAliases {
-    ~Owned() { is_gone = true; }
+    Owned() { slot.spare = this; }
+    ~Owned() { slot = {.spare = nullptr, .is_gone = true}; }
   };
+  if (slot.is_gone) return nullptr;
   thread_local Owned out;
-  return is_gone ? nullptr : &out;
+  return &out;
 }
 
-Impl new_alias(const TensorImpl& source, c10::Storage storage) {
+SpareAliases* spare_aliases() {
+  SpareAliases* const spare = slot.spare;
+  return spare != nullptr ? spare : make_spare_aliases();
+}
+
+[[gnu::noinline, gnu::cold]] Impl new_alias(const TensorImpl& source, c10::Storage storage) {
   auto out = c10::make_intrusive<TensorImpl>(TensorImpl::VIEW, std::move(storage), source.key_set(), source.dtype());
   out->_change_backend_component_keys(c10::kCPU);
   return out;
@@ -60,7 +73,8 @@ at::Tensor cpu_alias(const at::Tensor& npu) {
   const TensorImpl* source = npu.unsafeGetTensorImpl();
   c10::StorageImpl* twin = twin_of(source->unsafe_storage().unsafeGetStorageImpl());
   Impl impl = spare_or_new_alias(*source, c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)));
-  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  if (!same_geometry(*impl, *source))  // as the spare one mostly has where a call is made again
+    impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
   return at::Tensor(std::move(impl));
 }
 
@@ -81,10 +95,14 @@ void move_into(TensorImpl& cpu, c10::Storage storage) {
   cpu._change_backend_component_keys(device);
 }
 
-void check_kind(const at::Tensor& tensor, const char* name) {
+void move_to_npu(TensorImpl& cpu, c10::DeviceIndex device) {
+  move_into(cpu, adopt(std::move(const_cast<c10::Storage&>(cpu.unsafe_storage())), device));
+}
+
+void refuse_kind(const at::Tensor& tensor, const char* name) {
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided, name, ": tensors of layout ", tensor.layout(),
                               " are not supported on npu, only those of torch.strided", kOnCpuInstead);
-  TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), name, kQuantisedRefused);
+  TORCH_CHECK_NOT_IMPLEMENTED(false, name, kQuantisedRefused);
 }
 
 }  // namespace npugraph::npu

@@ -31,8 +31,8 @@ TEST(Decisions, WithoutGeneratedCodeEveryNodeIsATask) {
             "aten.exp.out: generate_code is off\n"
             "aten.gelu.out: generate_code is off\n"
             "aten.nonzero_static: generate_code is off, and no kernel that writes into planned memory\n"
-            "kernel.unary_neg: \n"
-            "kernel.unary_abs: \n");
+            "kernel.unary_neg: generate_code is off\n"
+            "kernel.unary_abs: generate_code is off\n");
 }
 
 TEST(Decisions, ARefusedClusterRunsNodeByNode) {
@@ -59,7 +59,9 @@ TEST(Decisions, SmallProductsAreKernels) {
   const program::Program made = lowered(kProducts, {.generate = true});
   ASSERT_EQ(made.tasks.size(), 2U);
   EXPECT_EQ(made.tasks[0].name, "kernel.mm_f32");
+  EXPECT_EQ(made.tasks[0].reason, "small enough for a precompiled kernel, which needs no code of its own");
   EXPECT_EQ(made.tasks[1].name, "matmul.mm");
+  EXPECT_EQ(made.tasks[1].reason, "");
 }
 
 }  // namespace
