@@ -16,8 +16,9 @@ class limit_core_num:
     innermost one counts. In eager code the limits of ``stream``, by default npu's current one, are set and restored,
     and compiled functions that are called inside follow these.
 
-    Raises TypeError for numbers that are not integers, ValueError for those below 1, and, with ``torch_npu`` there, for
-    more than the 24 cube and 48 vector cores that a device of npu has (``torch.npu.get_device_properties``).
+    Raises TypeError for numbers that are not integers, ValueError for those below 1 and, with ``torch_npu`` there, for
+    more cores than a device has (``torch.npu.get_device_properties``); in eager code also for more than
+    ``torch.npu.set_device_limit`` left.
     """
 
     def __init__(self, op_aicore_num: int, op_vectorcore_num: int, stream: Any = None) -> None:

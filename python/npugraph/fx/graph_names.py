@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import fx
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
 from npugraph.fx.source_lines import is_users, source_line
+
+# What Dynamo calls the rest of a function after a graph break.
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
 def name_of(gm: fx.GraphModule) -> str:
@@ -15,9 +20,9 @@ def name_of(gm: fx.GraphModule) -> str:
     code around a module of torch.nn, and where nothing is being traced: the class of the outermost module, or else the
     function, that the nodes come from."""
     root = _root()
-    this = root.f_locals.get("self") if root is not None else None
-    if isinstance(this, torch.nn.Module):
-        return type(this).__name__
+    module = _owner(root) if root is not None else None
+    if module is not None:
+        return type(module).__name__
     function = _outermost_function(gm)
     if function is not None and root is not None and is_users(root.f_code.co_filename):
         return function
@@ -31,9 +36,17 @@ def _root() -> InstructionTranslator | None:
         return None
 
 
+def _owner(root: InstructionTranslator) -> torch.nn.Module | None:
+    """The module whose method is traced, or the rest of it after a graph break."""
+    parameters = root.f_code.co_varnames[: root.f_code.co_argcount]
+    this = root.f_locals.get("self") if "self" in parameters else None
+    return this if isinstance(this, torch.nn.Module) else None
+
+
 def _outermost_function(gm: fx.GraphModule) -> str | None:
     lines = (source_line(node, outermost=True) for node in gm.graph.nodes)
-    return next((line.rsplit(" in ", 1)[-1] for line in lines if line), None)
+    names = (_RESUMED.sub(r"\1", line.rsplit(" in ", 1)[-1]) for line in lines if line)
+    return next(names, None)
 
 
 def _outermost_module(gm: fx.GraphModule) -> str | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,14 +14,23 @@ from npugraph.inference.conditions import LOOKS, Condition
 from npugraph.inference.paths import WRONG, Tree
 from npugraph.inference.steps import value_of
 
+_STATE = "settings of torch (grad mode, autocast, default dtype or device, modes) are others"
+_WORDS = {
+    "in attributes": "attribute",
+    "contains": "element",
+    "has": "attribute",
+    "lazy": "conjugate and negative bits",
+}
+
 
 def difference(conditions: Iterable[Condition], arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     """The first condition that does not hold: what it looks at, how that is, and how it was at the compile. Where all
-    hold it is torch's settings that differ."""
-    for condition in conditions:
-        if not Tree([condition]).holds(arguments, variables):
-            return _described(condition, arguments, variables)
-    return "settings of torch (grad mode, autocast, default dtype or device, modes) are others"
+    hold it is torch's settings that differ. Raises nothing: a call goes on after it."""
+    try:
+        failed = next((c for c in conditions if not Tree([c]).holds(arguments, variables)), None)
+        return _STATE if failed is None else _described(failed, arguments, variables)
+    except Exception as error:  # of the user's own properties and methods, too
+        return f"a condition cannot be looked at: {type(error).__name__}: {error}"
 
 
 def _described(condition: Condition, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
@@ -34,12 +44,15 @@ def _described(condition: Condition, arguments: Mapping[str, Any], variables: Ma
         return f"{condition.source} is not there"
     if condition.kind == "tensor":
         return _tensors(condition, value)
-    return f"{condition.kind} of {condition.source} is {_look(condition, value)}, and was {condition.wanted}"
+    what = _WORDS.get(condition.kind, condition.kind)
+    if condition.detail is not None:
+        what = f"{what} {reprlib.repr(condition.detail)}"
+    return f"{what} of {condition.source} is {_look(condition, value)}, and was {reprlib.repr(condition.wanted)}"
 
 
-def _look(condition: Condition, value: Any) -> Any:
+def _look(condition: Condition, value: Any) -> str:
     try:
-        return LOOKS[condition.kind](value, condition.detail)
+        return reprlib.repr(LOOKS[condition.kind](value, condition.detail))
     except (*WRONG, looks.NotPlain):
         return f"that of a {type(value).__name__}"
 
@@ -47,14 +60,18 @@ def _look(condition: Condition, value: Any) -> Any:
 def _tensors(condition: Condition, value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return f"{condition.source} is a {type(value).__name__}, and was a tensor"
-    found = looks.of_tensor(value, list(value.shape), list(value.stride()))
-    name = next(name for name in condition.wanted if not _fits(found[name], condition.wanted[name]))
-    return f"{name} of {condition.source} is {found[name]}, and was {condition.wanted[name]}"
+    is_strided = value.layout is torch.strided
+    found = looks.of_tensor(value, list(value.shape), list(value.stride()) if is_strided else None)
+    for name, wanted in condition.wanted.items():
+        if not _fits(found[name], wanted):
+            was = [size if size is not None else "any" for size in wanted] if isinstance(wanted, list) else wanted
+            return f"{_WORDS.get(name, name)} of {condition.source} is {found[name]}, and was {was}"
+    return f"{condition.source} changed while it was looked at"
 
 
 def _fits(found: Any, wanted: Any) -> bool:
     """Sizes and strides of a dimension that may be any are None."""
-    if not isinstance(wanted, list):
+    if not isinstance(wanted, list) or found is None:
         return found == wanted
     pairs = zip(found, wanted, strict=False)
     return len(found) == len(wanted) and all(want is None or have == want for have, want in pairs)

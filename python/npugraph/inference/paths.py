@@ -15,7 +15,7 @@ from npugraph.inference.conditions import Condition, predicate
 from npugraph.inference.steps import Step, steps_of, value_of
 
 # What following a path raises where it leads nowhere.
-WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError)
+WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError, RuntimeError)
 
 
 class _Node:

@@ -84,17 +84,17 @@ c10::Storage CpuCall::npu_storage(const c10::Storage& cpu) {
 at::Tensor CpuCall::result(at::Tensor from_kernel) {
   if (!from_kernel.defined()) return from_kernel;
   TensorImpl& impl = *from_kernel.unsafeGetTensorImpl();
-  const bool is_held = from_kernel.use_count() > 1;  // as aliases are, which the caller has
-  if (is_held)
-    for (const Argument& argument : arguments_)
-      if (argument.alias == &impl) return at::Tensor(share(argument.npu));
-  if (!from_kernel.device().is_cpu()) return from_kernel;
-  check_kind(from_kernel, name_);
-  if (!is_held && impl.unsafe_storage().use_count() == 1) [[likely]] {
-    move_to_npu(impl, device());
+  const bool is_held = from_kernel.use_count() > 1;
+  if (!is_held && impl.unsafe_storage().use_count() == 1 && from_kernel.device().is_cpu()) [[likely]] {
+    check_kind(from_kernel, name_);
+    move_to_npu(impl, device());  // memory that is no argument's
     return from_kernel;
   }
-  c10::Storage storage = npu_storage(impl.unsafe_storage());
+  for (const Argument& argument : arguments_)
+    if (argument.alias == &impl) return at::Tensor(share(argument.npu));
+  if (!from_kernel.device().is_cpu()) return from_kernel;
+  check_kind(from_kernel, name_);
+  c10::Storage storage = npu_storage(from_kernel.storage());
   if (!storage) return from_kernel;
   // Whoever else holds the kernel's tensor keeps a CPU tensor.
   if (is_held) from_kernel = at::Tensor(impl.shallow_copy_and_detach(c10::VariableVersion(0), true));

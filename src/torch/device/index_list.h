@@ -19,7 +19,7 @@ using IndexList = c10::List<std::optional<at::Tensor>>;
 class ReusedIndexList {
  public:
   ReusedIndexList() : kept_(kept()) {
-    if (kept_->is_taken) kept_ = &own_.emplace();
+    if (kept_ == nullptr || kept_->is_taken) kept_ = &own_.emplace();
     kept_->is_taken = true;
   }
   ReusedIndexList(const ReusedIndexList&) = delete;
@@ -44,8 +44,14 @@ class ReusedIndexList {
     bool is_taken = false;
   };
 
+  // None when the thread ends, and its objects that go after the list still call operators.
   static Kept* kept() {
-    thread_local Kept out;
+    static constinit thread_local bool is_gone = false;
+    struct Owned : Kept {
+      ~Owned() { is_gone = true; }
+    };
+    if (is_gone) return nullptr;
+    static thread_local Owned out;
     return &out;
   }
 

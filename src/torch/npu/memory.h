@@ -115,8 +115,8 @@ class Adopted {
 // What the DataPtr of a storage with a Block calls with it in the end.
 void delete_block(void* block);
 
-// None where the memory of an npu storage came from elsewhere (DLPack, a deserialised storage), and before anybody asked for its
-// twin.
+// None where the memory of an npu storage came from elsewhere (DLPack, a deserialised storage), and nobody has asked for its twin
+// yet.
 inline Block* block_of(const c10::StorageImpl* npu) {
   const c10::DataPtr& data = const_cast<c10::StorageImpl*>(npu)->_mutable_data_ptr_no_checks();
   return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;

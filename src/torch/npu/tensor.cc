@@ -23,8 +23,8 @@ struct SpareAliases {
   c10::SmallVector<Impl, 8> impls;
 };
 
-// What a thread finds without a call: null before the first alias and when the thread ends, and its objects that go after
-// the aliases still call operators.
+// What a thread finds at once: null before its first alias, and when it ends, and objects that go after the aliases still call
+// operators.
 struct Slot {
   SpareAliases* spare = nullptr;
   bool is_gone = false;

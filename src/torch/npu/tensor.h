@@ -10,7 +10,7 @@ namespace npugraph::npu {
 
 inline bool is_npu(const at::Tensor& tensor) { return tensor.device().type() == kNpu; }
 
-// Loops, since sizes are few, and most calls ask.
+// Whether sizes, strides and offsets are the same; they may not be symbolic.
 inline bool same_geometry(const c10::TensorImpl& a, const c10::TensorImpl& b) {
   const c10::IntArrayRef sizes = a.sizes(), strides = a.strides(), b_sizes = b.sizes(), b_strides = b.strides();
   if (a.storage_offset() != b.storage_offset() || sizes.size() != b_sizes.size()) return false;

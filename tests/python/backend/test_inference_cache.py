@@ -22,7 +22,9 @@ from torch._dynamo.utils import counters
 import npugraph
 import npugraph_ex
 from npugraph.counters import forget
-from npugraph.inference import cache_file
+from npugraph.inference import cache_file, looks
+from npugraph.inference.conditions import Condition
+from npugraph.inference.difference import difference
 from tests.python.backend.checks import assert_same
 
 cache_compile, readable_cache = npugraph_ex.inference.cache_compile, npugraph_ex.inference.readable_cache
@@ -268,6 +270,35 @@ def test_other_arguments_compile_again_and_join_the_cache(tmp_path) -> None:
         model.to(args[0].dtype)
         assert_same(second(*args, **kwargs), model(*args, **kwargs), exact=False)
     assert_not_compiled()
+
+
+class Odd(Exception):
+    pass
+
+
+class Refuses:
+    @property
+    def size(self) -> int:
+        raise Odd("not now")
+
+
+DENSE = looks.of_tensor(torch.ones(2, 2), [2, None], [None, 1])
+
+
+@pytest.mark.parametrize(
+    ("condition", "x", "said"),
+    [
+        (Condition("has", "L['x']", True, "shape"), 3, "attribute 'shape' of L['x'] is False, and was True"),
+        (Condition("constant", "L['x']", ["int", "3"]), list(range(99)), "constant of L['x'] is ['list', "),
+        (Condition("constant", "L['x'].size", ["int", "3"]), Refuses(), "a condition cannot be looked at: Odd: not"),
+        (Condition("holds", "2 % L['x'] == 0", True), 0, "2 % L['x'] == 0 does not hold"),
+        (Condition("tensor", "L['x']", DENSE), torch.ones(3, 2), "sizes of L['x'] is [3, 2], and was [2, 'any']"),
+        (Condition("tensor", "L['x']", DENSE), torch.eye(2).to_sparse_csr(), "layout of L['x'] is torch.sparse_csr,"),
+        (Condition("constant", "L['x']", ["int", "3"]), 3, "settings of torch (grad mode, autocast, "),
+    ],
+)
+def test_what_differs_is_said(condition: Condition, x: object, said: str) -> None:
+    assert difference([condition], {"x": x}, {}).startswith(said)
 
 
 def set_factor(model: Model, patch: pytest.MonkeyPatch) -> None:

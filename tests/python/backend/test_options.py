@@ -444,6 +444,36 @@ def test_names_are_unique_and_say_what_was_compiled() -> None:
     assert [name.rpartition("_")[0] for name in names] == wanted
 
 
+def test_names_after_a_graph_break_and_in_a_method() -> None:
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = self.inner(x)
+            torch._dynamo.graph_break()
+            return self.inner(y) + 1
+
+        def compiled(self):
+            def nested(x):
+                return self.inner(x)
+
+            return compile_ex(nested)
+
+    def in_two(x):
+        y = block.inner(x)
+        torch._dynamo.graph_break()
+        return block.inner(y) + 1
+
+    block = Block()
+    with torch.no_grad():
+        for run_it in (compile_ex(block, fullgraph=False), compile_ex(in_two, fullgraph=False), block.compiled()):
+            run_it(torch.ones(3, 4))
+    names = [artifact.name.rpartition("_")[0] for artifact in npugraph.artifacts()]
+    assert names == ["Block", "Block", "in_two", "in_two", "nested"]
+
+
 def passes_that_changed(artifact):
     passes = artifact.stages[:-2]
     texts = [artifact.graph(stage) for stage in passes]

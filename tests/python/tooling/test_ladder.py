@@ -113,7 +113,7 @@ def test_the_code_of_a_task(ladders) -> None:
 def test_the_first_nan(ladders) -> None:
     result = ladders["nan_step"]
     assert result.code == 1, result.output + result.errors
-    assert result.lines[0].startswith("Linear_0, run 1, task ")
+    assert result.lines[0].startswith("Model_0, run 1, task ")
     assert result.lines[0].endswith(f" at script.py:{marked_line(ladder_scripts.NAN)} in forward")
     assert "is the first value with a NaN; no operand of the task has one" in result.output
     saved = torch.load(result.folder / "npugraph_ladder/task/task.pt")

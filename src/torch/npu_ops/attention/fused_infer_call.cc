@@ -94,7 +94,7 @@ void check_named_types(const CallArguments& call) {
   }
 }
 
-// Keys and values are as queries are, or quantised.
+// Where queries are not quantised, keys and values are of their type, or quantised.
 void check_types_of_rows(const CallArguments& call) {
   const at::ScalarType query = call.tensor({"query"}).scalar_type();
   if (is_quantised(query)) return;
