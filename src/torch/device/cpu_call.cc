@@ -69,7 +69,8 @@ at::Tensor CpuCall::alias(const at::Tensor& argument, bool written) {
   if (argument.device().is_cpu()) return argument;
   check_kind(argument, name_);
   at::Tensor out = cpu_alias(argument);
-  arguments_.push_back({argument.unsafeGetTensorImpl(), out.unsafeGetTensorImpl(), written ? out : at::Tensor()});
+  arguments_.push_back({argument.unsafeGetTensorImpl(), out.unsafeGetTensorImpl()});
+  if (written) written_.push_back({argument.unsafeGetTensorImpl(), out});
   return out;
 }
 
@@ -102,18 +103,18 @@ at::Tensor CpuCall::result(at::Tensor from_kernel) {
   return from_kernel;
 }
 
-CpuCall::~CpuCall() {
-  if (finished_) return;
+// Another exception is on its way.
+void CpuCall::finish_late() noexcept {
   try {
-    finish();
+    take_over_written();
   } catch (const std::exception& error) {
-    log_warning(cat(name_, ": ", error.what()));  // another exception is on its way
+    log_warning(cat(name_, ": ", error.what()));
   }
 }
 
-void CpuCall::take_over(const Argument& argument) {
+void CpuCall::take_over(const Written& argument) {
   TensorImpl& npu = *argument.npu;
-  const TensorImpl& alias = *argument.alias;
+  const TensorImpl& alias = *argument.alias.unsafeGetTensorImpl();
   if (!same_geometry(alias, npu)) [[unlikely]]
     npu.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
   if (alias.is_conj() != npu.is_conj()) npu._set_conj(alias.is_conj());
@@ -124,17 +125,16 @@ void CpuCall::take_over(const Argument& argument) {
     npu.set_storage_keep_dtype(npu_storage(alias.storage()));
 }
 
-void CpuCall::finish() {
-  finished_ = true;
+void CpuCall::take_over_written() {
+  const auto written = std::move(written_);
+  written_.clear();
   std::exception_ptr out_of_memory;  // of the device; every argument must let go of memory that is gone
-  for (Argument& argument : arguments_) {
-    if (!argument.written.defined()) continue;
+  for (const Written& argument : written) {
     try {
       take_over(argument);
     } catch (const c10::OutOfMemoryError&) {
       out_of_memory = std::current_exception();
     }
-    argument.written.reset();
   }
   if (out_of_memory) std::rethrow_exception(out_of_memory);
 }

@@ -24,7 +24,10 @@ class CpuCall {
  public:
   // `name` is for errors and lives as long as this object. `may_be_python` says that the kernel may be written in Python.
   explicit CpuCall(const char* name, bool may_be_python = false) : name_(name), below_(may_be_python) {}
-  ~CpuCall();
+  ~CpuCall() {
+    if (!written_.empty()) [[unlikely]]
+      finish_late();
+  }
   CpuCall(const CpuCall&) = delete;
   CpuCall& operator=(const CpuCall&) = delete;
 
@@ -57,17 +60,24 @@ class CpuCall {
 
   // After the kernel: arguments take over the sizes and the memory that it gave to their aliases. Done by the destructor when
   // the kernel throws.
-  void finish();
+  void finish() {
+    if (!written_.empty()) take_over_written();
+  }
 
  private:
   struct Argument {
     c10::TensorImpl* npu;
     c10::TensorImpl* alias;
-    at::Tensor written;  // the alias, where the kernel may write it
+  };
+  struct Written {
+    c10::TensorImpl* npu;
+    at::Tensor alias;
   };
 
   at::Tensor alias(const at::Tensor& argument, bool written);
-  void take_over(const Argument& argument);
+  void take_over(const Written& argument);
+  void take_over_written();
+  void finish_late() noexcept;
   void check_device(const at::Tensor& argument, bool may_be_cpu);
   // The npu storage over the memory of a CPU storage; none when that belongs to an argument on cpu.
   c10::Storage npu_storage(const c10::Storage& cpu);
@@ -78,10 +88,10 @@ class CpuCall {
   const char* name_;
   c10::DeviceIndex device_ = -1;
   c10::SmallVector<Argument, 6> arguments_;
+  c10::SmallVector<Written, 2> written_;  // until they are taken over
   npu::Adopted adopted_;
   c10::SmallVector<c10::StorageImpl*, 2> on_cpu_;  // of arguments on cpu
   bool has_large_cpu_ = false;                     // one of them has dimensions
-  bool finished_ = false;
   bridge::BelowAutograd below_;
 };
 
