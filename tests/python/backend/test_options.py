@@ -418,12 +418,14 @@ def test_name() -> None:
     assert run(name="mine").name == "mine"
 
 
-def test_names_are_unique_and_say_what_was_compiled() -> None:
-    class Block(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = torch.nn.Linear(4, 4)
+class WithLayer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
 
+
+def test_names_are_unique_and_say_what_was_compiled() -> None:
+    class Block(WithLayer):
         def forward(self, x):
             return self.inner(x) + 1
 
@@ -445,11 +447,7 @@ def test_names_are_unique_and_say_what_was_compiled() -> None:
 
 
 def test_names_after_a_graph_break_and_in_a_method() -> None:
-    class Block(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = torch.nn.Linear(4, 4)
-
+    class Block(WithLayer):
         def forward(self, x):
             y = self.inner(x)
             torch._dynamo.graph_break()
