@@ -124,15 +124,17 @@ def tensor_test(wanted: dict[str, Any]) -> Callable[[Any], bool]:
         if fits is None:
             found = of_tensor(tensor, None, None)
             fits = known[key] = all(found[name] == value for name, value in plain.items())
-        if not fits or tensor.layout is not torch.strided or tensor.dim() != len(sizes):
+        if not fits or tensor.layout is not torch.strided:
             return False
-        return _match(tensor.shape, sizes) and _match(tensor.stride(), strides)
+        return match(tensor.shape, sizes) and match(tensor.stride(), strides)
 
     return test
 
 
-def _match(found: Any, wanted: list[int | None]) -> bool:
-    return all(want is None or have == want for have, want in zip(found, wanted, strict=True))
+def match(found: Any, wanted: list[Any]) -> bool:
+    """Whether sizes or strides are as wanted; those that are None may be any."""
+    pairs = zip(found, wanted, strict=False)
+    return len(found) == len(wanted) and all(want is None or have == want for have, want in pairs)
 
 
 def of_torch_state() -> list[Any]:
