@@ -86,6 +86,12 @@ constexpr std::array kTable = {
     EnvironmentVariable{"NPUGRAPH_POISON", "0 or 1", "0",
                         "1 fills arena memory with a pattern when it is freed, so that a use after the free shows.",
                         [](std::string_view value, Environment& out) { return parse_bool(value, out.poison); }},
+    EnvironmentVariable{
+        "NPUGRAPH_RED_ZONES", "0 or 1", "0",
+        "1 puts bytes of a known pattern around all memory that compiled graphs work in, and looks at them "
+        "after each task: one that has written beyond its memory raises an internal error with its name. "
+        "Tasks of several streams run one after the other.",
+        [](std::string_view value, Environment& out) { return parse_bool(value, out.red_zones); }},
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
                         "Where the text of the graph is written when an internal error asks for a report.",
                         set_text<&Environment::report_dir>},
@@ -102,9 +108,12 @@ constexpr std::array kTable = {
         "NPUGRAPH_DEVICES", "an integer from 1 to 16", "as many as `ASCEND_RT_VISIBLE_DEVICES` lists, else 2",
         "How many npu devices there are. All of them are this host.",
         [](std::string_view value, Environment& out) { return parse_int(value, 1, kMaxDevices, out.devices); }},
-    EnvironmentVariable{"NPUGRAPH_DEVICE_MEMORY", "bytes, or a number with KiB, MiB, GiB or TiB", "64GiB",
-                        "Memory of each npu device; tensors beyond it raise torch.OutOfMemoryError.",
-                        [](std::string_view value, Environment& out) { return parse_bytes(value, out.device_memory); }},
+    EnvironmentVariable{
+        "NPUGRAPH_DEVICE_MEMORY", "bytes, or a number with KiB, MiB, GiB or TiB",
+        "what the host and its cgroups have left, less a reserve",
+        "Memory of each npu device; tensors beyond it raise torch.OutOfMemoryError. Where it is not set, they "
+        "do so, too, where the host has not as much left by then.",
+        [](std::string_view value, Environment& out) { return parse_bytes(value, out.device_memory); }},
     EnvironmentVariable{"NPUGRAPH_DEVICE_NAME", "a product name", "Ascend910B1",
                         "What torch.npu.get_device_name() says.", set_text<&Environment::device_name>},
     EnvironmentVariable{

@@ -20,11 +20,12 @@ struct Environment {
   bool verify = false;
   int threads = 0;  // 0: follow the host
   bool poison = false;
+  bool red_zones = false;
   std::string report_dir;            // empty: the current directory
   std::string target;                // empty: native
   std::optional<std::string> cache;  // empty or "0": none; not set: cache_directory() says
   int devices = 0;                   // 0: ASCEND_RT_VISIBLE_DEVICES says, else two
-  int64_t device_memory = int64_t{64} << 30;
+  int64_t device_memory = 0;         // 0: what the host has left
   std::string device_name = "Ascend910B1";
   int soc_version = 220;
 };

@@ -30,8 +30,7 @@ const Facts& facts() {
   static const Facts values = [] {
     const Environment& set = environment();
     const int devices = set.devices > 0 ? set.devices : visible_devices();
-    return Facts{
-        .devices = devices, .memory_bytes = set.device_memory, .name = set.device_name, .soc_version = set.soc_version};
+    return Facts{.devices = devices, .name = set.device_name, .soc_version = set.soc_version};
   }();
   return values;
 }

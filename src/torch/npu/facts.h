@@ -15,7 +15,6 @@ inline constexpr c10::DeviceType kNpu = c10::DeviceType::PrivateUse1;
 
 struct Facts {
   int devices;
-  int64_t memory_bytes;  // of each device
   std::string name;
   int soc_version;
   int cube_cores = 24;

@@ -6,13 +6,13 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include <c10/core/CPUAllocator.h>
 
 #include "base/error.h"
 #include "torch/npu/facts.h"
+#include "torch/npu/host_limit.h"
 
 namespace npugraph::npu {
 namespace {
@@ -34,6 +34,7 @@ Block* make_block(Held&& twin, c10::DeviceIndex device, bool is_counted = true) 
   const auto bytes = is_counted ? static_cast<int64_t>(twin->nbytes()) : 0;
   block->twin = std::move(twin);
   block->device = device;
+  block->is_counted = is_counted;
   DeviceMemory::of(device).add(*block, bytes);
   return block.release();
 }
@@ -65,17 +66,17 @@ DeviceMemory& DeviceMemory::of(c10::DeviceIndex device) {
   return (*memories)[static_cast<size_t>(device)];
 }
 
-int64_t DeviceMemory::capacity() const { return capacity_ < 0 ? facts().memory_bytes : capacity_; }
+int64_t DeviceMemory::capacity() const { return capacity_ < 0 ? device_bytes() : capacity_; }
 
 void DeviceMemory::set_fraction(double fraction) {
   const std::lock_guard lock(mutex_);
-  capacity_ = static_cast<int64_t>(fraction * static_cast<double>(facts().memory_bytes));
+  capacity_ = static_cast<int64_t>(fraction * static_cast<double>(device_bytes()));
 }
 
 void DeviceMemory::fail(int64_t bytes, int64_t room, c10::DeviceIndex device) {
   ++out_of_memory_;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "NPU out of memory. Tried to allocate ", format_size(bytes), " (NPU ",
-                   static_cast<int>(device), "; ", format_size(facts().memory_bytes), " total capacity; ",
+                   static_cast<int>(device), "; ", format_size(device_bytes()), " total capacity; ",
                    format_size(capacity() - room), " already allocated; ", format_size(room),
                    " free). NPUGRAPH_DEVICE_MEMORY sets the size of the device.");
 }
@@ -84,18 +85,17 @@ void DeviceMemory::fail_on_host(int64_t bytes, c10::DeviceIndex device) {
   const std::lock_guard lock(mutex_);
   ++out_of_memory_;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "NPU out of memory. Tried to allocate ", format_size(bytes), " (NPU ",
-                   static_cast<int>(device), "; ", format_size(facts().memory_bytes), " total capacity; ",
+                   static_cast<int>(device), "; ", format_size(device_bytes()), " total capacity; ",
                    format_size(bytes_[kAll].current),
                    " already allocated). The memory of the device is the host's, which has not as much left.");
 }
 
 std::optional<int64_t> refused_by_host(const c10::Error& error) {
-  constexpr std::string_view kText = "DefaultCPUAllocator: can't allocate memory: you tried to allocate ";
   const std::string& text = error.msg();
-  const size_t at = text.find(kText);
+  const size_t at = text.find(kRefusedByCpu);
   if (at == text.npos) return std::nullopt;
   int64_t bytes = 0;
-  std::from_chars(text.data() + at + kText.size(), text.data() + text.size(), bytes);
+  std::from_chars(text.data() + at + kRefusedByCpu.size(), text.data() + text.size(), bytes);
   return bytes;
 }
 
@@ -139,6 +139,14 @@ void DeviceMemory::resize(Block& block, int64_t bytes) {
   const int64_t room = capacity() - bytes_[kAll].current;
   count_in(bytes);
   if (bytes > before && bytes > room) fail(bytes, room, block.device);
+}
+
+void DeviceMemory::count(Block& block) noexcept {
+  const std::lock_guard lock(mutex_);
+  count_out(block.bytes);
+  block.is_counted = true;
+  block.bytes = static_cast<int64_t>(block.twin->nbytes());
+  count_in(block.bytes);
 }
 
 // Nothing is cached or split: what is reserved, active and asked for is what is allocated, a segment is an allocation.
@@ -190,11 +198,13 @@ c10::DataPtr NpuAllocator::allocate(size_t bytes) {
                                                     c10::DataPtr(), cpu, /*resizable=*/true);
   const c10::DeviceIndex device = current_device();
   auto block = make_block(std::move(twin), device);
+  const auto size = static_cast<int64_t>(bytes);
   try {
+    TORCH_CHECK(host_has(size));
     block->twin->set_data_ptr_noswap(cpu->allocate(bytes));
   } catch (const c10::Error&) {  // the only one that it throws
     delete_block(block);
-    DeviceMemory::of(device).fail_on_host(static_cast<int64_t>(bytes), device);
+    DeviceMemory::of(device).fail_on_host(size, device);
   }
   return pointer_to(block);
 }
@@ -215,12 +225,21 @@ void NpuAllocator::resetPeakStats(c10::DeviceIndex device) { DeviceMemory::of(ch
 
 std::pair<size_t, size_t> NpuAllocator::getMemoryInfo(c10::DeviceIndex device) {
   const DeviceMemory& memory = DeviceMemory::of(checked_device(device));
-  return {static_cast<size_t>(std::max<int64_t>(memory.capacity() - memory.allocated(), 0)),
-          static_cast<size_t>(facts().memory_bytes)};
+  const int64_t room = memory.capacity() - memory.allocated();
+  return {static_cast<size_t>(std::max<int64_t>(room, 0)), static_cast<size_t>(device_bytes())};
 }
 
 c10::Storage adopt(c10::Storage cpu, c10::DeviceIndex device) {
   return adopt(Held::reclaim(cpu.unsafeReleaseStorageImpl()), device, /*is_counted=*/true);
+}
+
+c10::Storage adopt_lent(c10::Storage cpu, c10::DeviceIndex device) {
+  return adopt(Held::reclaim(cpu.unsafeReleaseStorageImpl()), device, /*is_counted=*/false);
+}
+
+void count(c10::StorageImpl* npu) noexcept {
+  Block& block = *block_of(npu);
+  DeviceMemory::of(block.device).count(block);
 }
 
 c10::StorageImpl* make_twin(c10::StorageImpl* npu) {
@@ -314,7 +333,7 @@ void follow_twin(c10::StorageImpl* npu) {
   data.release_context();  // the block goes into another pointer
   npu->set_data_ptr_noswap(pointer_to(block));
   npu->set_nbytes(twin.nbytes());
-  DeviceMemory::of(block->device).resize(*block, static_cast<int64_t>(twin.nbytes()));
+  if (block->is_counted) DeviceMemory::of(block->device).resize(*block, static_cast<int64_t>(twin.nbytes()));
 }
 
 }  // namespace npugraph::npu

@@ -22,7 +22,8 @@ inline constexpr int kPlainFormat = 2;
 
 struct Block {
   c10::intrusive_ptr<c10::StorageImpl> twin;
-  int64_t bytes = 0;  // as counted
+  int64_t bytes = 0;       // as counted
+  bool is_counted = true;  // false: somebody else counts the memory
   c10::DeviceIndex device = 0;
   int format = kPlainFormat;
   Block* previous = nullptr;  // the blocks of a device, guarded by its memory's mutex
@@ -39,6 +40,7 @@ class DeviceMemory {
   void remove(Block& block) noexcept;
   // The twin of `block` now has `bytes`. c10::OutOfMemoryError as above, when they are counted all the same.
   void resize(Block& block, int64_t bytes);
+  void count(Block& block) noexcept;
 
   // c10::OutOfMemoryError: the host has no `bytes`, though the device has room for them.
   [[noreturn]] void fail_on_host(int64_t bytes, c10::DeviceIndex device);
@@ -98,6 +100,10 @@ class NpuAllocator final : public c10::DeviceAllocator {
 
 // A new npu storage over the memory of a CPU storage, which becomes its twin.
 c10::Storage adopt(c10::Storage cpu, c10::DeviceIndex device);
+// The same over memory that somebody else owns and counts, until count().
+c10::Storage adopt_lent(c10::Storage cpu, c10::DeviceIndex device);
+// From now on `npu` owns the memory of its twin, which counts even where the device has no room for it.
+void count(c10::StorageImpl* npu) noexcept;
 
 // Npu storages over CPU storages that it was asked for, each made once: tensors that share memory share their storage.
 class Adopted {

@@ -21,22 +21,30 @@ TEST(Env, NothingSetMeansDefaults) {
   EXPECT_FALSE(parsed.values.verify);
   EXPECT_EQ(parsed.values.threads, 0);
   EXPECT_FALSE(parsed.values.poison);
+  EXPECT_FALSE(parsed.values.red_zones);
   EXPECT_EQ(parsed.values.report_dir, "");
   EXPECT_FALSE(parsed.values.cache.has_value());
   EXPECT_EQ(parsed.values.devices, 0);
-  EXPECT_EQ(parsed.values.device_memory, int64_t{64} << 30);
+  EXPECT_EQ(parsed.values.device_memory, 0);
   EXPECT_EQ(parsed.values.device_name, "Ascend910B1");
   EXPECT_EQ(parsed.values.soc_version, 220);
   EXPECT_TRUE(parsed.warnings.empty());
 }
 
 TEST(Env, EveryVariableIsRead) {
-  const Variables variables = {{"NPUGRAPH_LOG", "debug"},          {"TNG_LOG_LEVEL", "1"},
-                               {"NPUGRAPH_VERIFY", "1"},           {"NPUGRAPH_THREADS", "3"},
-                               {"NPUGRAPH_POISON", "1"},           {"NPUGRAPH_REPORT_DIR", "/reports"},
-                               {"NPUGRAPH_CACHE", "/cache"},       {"NPUGRAPH_DEVICES", "8"},
-                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"}, {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
-                               {"NPUGRAPH_SOC_VERSION", "202"},    {"HOME", "/root"}};
+  const Variables variables = {{"NPUGRAPH_LOG", "debug"},
+                               {"TNG_LOG_LEVEL", "1"},
+                               {"NPUGRAPH_VERIFY", "1"},
+                               {"NPUGRAPH_THREADS", "3"},
+                               {"NPUGRAPH_POISON", "1"},
+                               {"NPUGRAPH_REPORT_DIR", "/reports"},
+                               {"NPUGRAPH_CACHE", "/cache"},
+                               {"NPUGRAPH_DEVICES", "8"},
+                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"},
+                               {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
+                               {"NPUGRAPH_SOC_VERSION", "202"},
+                               {"NPUGRAPH_RED_ZONES", "1"},
+                               {"HOME", "/root"}};
   const ParsedEnvironment parsed = parse_environment(variables);
   EXPECT_EQ(parsed.values.log_level, LogLevel::kDebug);
   EXPECT_EQ(parsed.values.stdout_level, 1);
@@ -44,6 +52,7 @@ TEST(Env, EveryVariableIsRead) {
   EXPECT_TRUE(parsed.values.verify);
   EXPECT_EQ(parsed.values.threads, 3);
   EXPECT_TRUE(parsed.values.poison);
+  EXPECT_TRUE(parsed.values.red_zones);
   EXPECT_EQ(parsed.values.report_dir, "/reports");
   EXPECT_EQ(parsed.values.cache, "/cache");
   EXPECT_EQ(parsed.values.devices, 8);
@@ -77,7 +86,7 @@ TEST(Env, WrongValuesWarnAndKeepTheDefault) {
     EXPECT_EQ(parsed.values.threads, 0);
     EXPECT_FALSE(parsed.values.verify);
     EXPECT_EQ(parsed.values.devices, 0);
-    EXPECT_EQ(parsed.values.device_memory, int64_t{64} << 30);
+    EXPECT_EQ(parsed.values.device_memory, 0);
     EXPECT_EQ(parsed.values.soc_version, 220);
   }
   EXPECT_EQ(parse_environment(Variables{{"NPUGRAPH_VERIFY", "yes"}}).warnings[0],
@@ -97,11 +106,13 @@ TEST(Env, EmptyValuesMeanTheDefault) {
 TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
   const ParsedEnvironment parsed = parse_environment(Variables{{"NPUGRAPH_LOGG", "1"}, {"NPUGRAPH_FAST", "1"}});
   ASSERT_EQ(parsed.warnings.size(), 1u);
-  EXPECT_EQ(parsed.warnings[0],
-            "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
-            "TNG_LOG_LEVEL, NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, "
-            "NPUGRAPH_CACHE, "
-            "NPUGRAPH_DEVICES, NPUGRAPH_DEVICE_MEMORY, NPUGRAPH_DEVICE_NAME, NPUGRAPH_SOC_VERSION");
+  EXPECT_EQ(
+      parsed.warnings[0],
+      "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
+      "TNG_LOG_LEVEL, NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_RED_ZONES, NPUGRAPH_REPORT_DIR, "
+      "NPUGRAPH_TARGET, "
+      "NPUGRAPH_CACHE, "
+      "NPUGRAPH_DEVICES, NPUGRAPH_DEVICE_MEMORY, NPUGRAPH_DEVICE_NAME, NPUGRAPH_SOC_VERSION");
 }
 
 TEST(Env, TheCacheIsWhereItsVariableSaysElseWhereTheUserKeepsCaches) {

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from npugraph._C import device as _device
 
+from npugraph._C import device as _device
+from torch_npu.npu import _torch_functions as _torch
 from torch_npu.npu._index import DeviceLike, device_index
 
 
@@ -22,19 +23,24 @@ def empty_cache() -> None:
     Raises RuntimeError while a graph is being captured, where its capture_error_mode forbids the thread raw memory.
     """
     if not torch.compiler.is_compiling():  # in a graph it is nothing, and no reason to break it
-        torch.accelerator.empty_cache()
+        _torch.empty_cache()
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Free and total bytes of a device; NPUGRAPH_DEVICE_MEMORY sets the total."""
-    return torch.accelerator.get_memory_info(device_index(device))
+    """Free and total bytes of a device.
+
+    The total is what NPUGRAPH_DEVICE_MEMORY says, else what the host had left at the first question or tensor, less a
+    reserve. What other programs take since then is not counted as used, but an allocation that the host cannot serve is
+    refused.
+    """
+    return _torch.get_memory_info(device_index(device))
 
 
 def memory_stats(device: DeviceLike = None) -> OrderedDict[str, Any]:
     """Counters of the allocator by name, as ``torch.cuda.memory_stats`` names them, for example
     ``allocated_bytes.all.peak``.
     """
-    return torch.accelerator.memory_stats(device_index(device))
+    return _torch.memory_stats(device_index(device))
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
@@ -112,7 +118,7 @@ def caching_allocator_delete(mem_ptr: int) -> None:
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     """Peaks start again from what is in use now."""
-    torch.accelerator.reset_peak_memory_stats(device_index(device))
+    _torch.reset_peak_memory_stats(device_index(device))
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
@@ -121,7 +127,7 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     """Sums over time start again from 0."""
-    torch.accelerator.reset_accumulated_memory_stats(device_index(device))
+    _torch.reset_accumulated_memory_stats(device_index(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:

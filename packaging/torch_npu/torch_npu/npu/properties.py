@@ -8,7 +8,6 @@ import os
 import uuid
 
 from npugraph._C import device as _device
-
 from torch_npu.npu._index import DeviceLike, device_index
 
 

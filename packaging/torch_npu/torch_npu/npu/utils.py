@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from npugraph._C import device as _device
 
+from npugraph._C import device as _device
+from torch_npu.npu import _torch_functions as _torch
 from torch_npu.npu._index import DeviceLike, device_index
 from torch_npu.npu.cann import _is_gte_cann_version, get_cann_version, get_soc_version
 from torch_npu.npu.npu_config import (
@@ -100,7 +101,7 @@ class device_of(device):
 
 def synchronize(device: DeviceLike = None) -> None:
     """Waits until all work on ``device`` is done."""
-    torch.accelerator.synchronize(device_index(device))
+    _torch.synchronize(device_index(device))
 
 
 def _as_stream(stream: torch.Stream) -> Stream:
@@ -109,7 +110,7 @@ def _as_stream(stream: torch.Stream) -> Stream:
 
 def current_stream(device: DeviceLike = None) -> Stream:
     """The stream that the calling thread's work on ``device`` goes to."""
-    return _as_stream(torch.accelerator.current_stream(device_index(device)))
+    return _as_stream(_torch.current_stream(device_index(device)))
 
 
 def default_stream(device: DeviceLike = None) -> Stream:
@@ -120,7 +121,7 @@ def default_stream(device: DeviceLike = None) -> Stream:
 def set_stream(stream: torch.Stream | None) -> None:
     """Makes ``stream`` the current one of its device, and that the current device; None changes nothing."""
     if stream is not None:
-        torch.accelerator.set_stream(stream)
+        _torch.set_stream(stream)
 
 
 class StreamContext:
@@ -133,12 +134,12 @@ class StreamContext:
         if self.stream is None:
             return
         self._device = _device.current()
-        self._stream = torch.accelerator.current_stream(self.stream.device_index)
-        torch.accelerator.set_stream(self.stream)
+        self._stream = _torch.current_stream(self.stream.device_index)
+        _torch.set_stream(self.stream)
 
     def __exit__(self, *exc: object) -> None:
         if self.stream is not None:
-            torch.accelerator.set_stream(self._stream)
+            _torch.set_stream(self._stream)
             _device.set_current(self._device)
 
 

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's own functions that functions of the same meaning here call.
+
+They are bound when torch_npu is imported, because clients point names of torch at those of ``torch.npu``
+(``torch.accelerator.empty_cache = torch.npu.empty_cache``): looked up at each call, they would lead back here.
+"""
+
+from torch import load as load
+from torch import roll as roll
+from torch import save as save
+from torch.accelerator import current_stream as current_stream
+from torch.accelerator import empty_cache as empty_cache
+from torch.accelerator import get_memory_info as get_memory_info
+from torch.accelerator import memory_stats as memory_stats
+from torch.accelerator import reset_accumulated_memory_stats as reset_accumulated_memory_stats
+from torch.accelerator import reset_peak_memory_stats as reset_peak_memory_stats
+from torch.accelerator import set_stream as set_stream
+from torch.accelerator import synchronize as synchronize

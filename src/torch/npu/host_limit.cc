@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu/host_limit.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include "base/env.h"
+#include "base/host_memory.h"
+
+namespace npugraph::npu {
+namespace {
+
+// What a process needs beside its tensors.
+constexpr int64_t kMostReserve = int64_t{1} << 30;
+// Smaller pieces are not worth a look; a device counts them all the same.
+constexpr size_t kLargePiece = size_t{1} << 20;
+// The share of what is left that is handed out until the next look.
+constexpr int64_t kShares = 4;
+
+std::atomic<int64_t> handed_out{0};
+thread_local int kernels_for_device = 0;
+
+bool is_host_limited() { return environment().device_memory == 0; }
+
+// Stands in front of the CPU allocator of the process, to which the memory belongs.
+class GuardedAllocator final : public c10::Allocator {
+ public:
+  explicit GuardedAllocator(c10::Allocator* inner) : inner_(inner) {}
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes >= kLargePiece && kernels_for_device > 0 && !host_has(static_cast<int64_t>(bytes))) [[unlikely]]
+      TORCH_CHECK(false, kRefusedByCpu, bytes, " bytes, which the host has not left");
+    return inner_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
+  void copy_data(void* dest, const void* source, std::size_t bytes) const override {
+    inner_->copy_data(dest, source, bytes);
+  }
+
+ private:
+  c10::Allocator* const inner_;
+};
+
+}  // namespace
+
+int64_t device_bytes() {
+  static const int64_t bytes = [] {
+    if (!is_host_limited()) return environment().device_memory;
+    const int64_t left = host_memory_left();
+    return left - std::min(left / 16, kMostReserve);
+  }();
+  return bytes;
+}
+
+bool host_has(int64_t bytes) {
+  if (!is_host_limited() || handed_out.fetch_sub(bytes, std::memory_order_relaxed) >= bytes) return true;
+  // The last sixteenth of the reserve stays: what reports that there is no more needs some, too.
+  const int64_t room = host_memory_left() - std::min(device_bytes() / 256, kMostReserve / 16) - bytes;
+  handed_out.store(std::max<int64_t>(room, 0) / kShares, std::memory_order_relaxed);
+  return room >= 0;
+}
+
+AllocatesForDevice::AllocatesForDevice() noexcept { ++kernels_for_device; }
+
+AllocatesForDevice::~AllocatesForDevice() { --kernels_for_device; }
+
+void guard_cpu_allocator() {
+  if (is_host_limited()) c10::SetAllocator(c10::kCPU, new GuardedAllocator(c10::GetAllocator(c10::kCPU)));
+}
+
+}  // namespace npugraph::npu

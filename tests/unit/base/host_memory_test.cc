@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/host_memory.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace npugraph {
+namespace {
+
+// A directory with files as a system shows them.
+class HostMemory : public testing::Test {
+ protected:
+  HostMemory() {
+    std::string name = testing::TempDir() + "host_memory_XXXXXX";
+    root_ = mkdtemp(name.data());
+    write("/proc/meminfo", "MemTotal:       8000000 kB\nMemFree:         100000 kB\nMemAvailable:    4000000 kB\n");
+  }
+  ~HostMemory() override { std::filesystem::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  void write_v2(const std::string& cgroup, const std::string& max, int64_t current, int64_t files) {
+    const std::string directory = "/sys/fs/cgroup" + cgroup;
+    write(directory + "/memory.max", max + "\n");
+    write(directory + "/memory.current", std::to_string(current) + "\n");
+    write(directory + "/memory.stat",
+          "anon 5\nfile 7\ninactive_file " + std::to_string(files - 100) + "\nactive_file 100\n");
+  }
+  void write_v1(const std::string& cgroup, int64_t limit, int64_t usage, int64_t files) {
+    const std::string directory = "/sys/fs/cgroup/memory" + cgroup;
+    write(directory + "/memory.limit_in_bytes", std::to_string(limit) + "\n");
+    write(directory + "/memory.usage_in_bytes", std::to_string(usage) + "\n");
+    write(directory + "/memory.stat",
+          "inactive_file 1\ntotal_inactive_file " + std::to_string(files - 100) + "\ntotal_active_file 100\n");
+  }
+
+  std::string root_;
+};
+
+constexpr const char* kMountsOfV2 =
+    "22 27 0:21 / /proc rw,nosuid - proc proc rw\n"
+    "30 22 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+constexpr const char* kMountsOfV1 =
+    "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
+    "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n"
+    "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n";
+
+TEST_F(HostMemory, IsWhatTheHostHasAvailable) { EXPECT_EQ(host_memory_left(root_), int64_t{4000000} << 10); }
+
+TEST_F(HostMemory, HasNoLimitWhereTheSystemSaysNothing) {
+  std::filesystem::remove_all(root_ + "/proc");
+  EXPECT_EQ(host_memory_left(root_), INT64_MAX);
+}
+
+TEST_F(HostMemory, OfACgroupIsItsLimitLessWhatCannotBeDropped) {
+  write("/proc/self/mountinfo", kMountsOfV2);
+  write("/proc/self/cgroup", "0::/user/job\n");
+  write_v2("/user/job", "1000000", 400000, 150000);
+  EXPECT_EQ(host_memory_left(root_), 750000);
+}
+
+TEST_F(HostMemory, IsLimitedByCgroupsAround) {
+  write("/proc/self/mountinfo", kMountsOfV2);
+  write("/proc/self/cgroup", "0::/user/job\n");
+  write_v2("/user/job", "max", 400000, 150000);
+  write_v2("/user", "800000", 700000, 200000);
+  EXPECT_EQ(host_memory_left(root_), 300000);
+}
+
+TEST_F(HostMemory, OfACgroupThatIsFullIsZero) {
+  write("/proc/self/mountinfo", kMountsOfV2);
+  write("/proc/self/cgroup", "0::/\n");
+  write_v2("", "800000", 900000, 100);
+  EXPECT_EQ(host_memory_left(root_), 0);
+}
+
+TEST_F(HostMemory, OfTheFirstVersionOfCgroups) {
+  write("/proc/self/mountinfo", kMountsOfV1);
+  write("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/job\n1:cpu:/other\n0::/\n");
+  write_v1("/job", 1000000, 400000, 150000);
+  write_v1("", 9223372036854771712, 5000000, 150000);
+  EXPECT_EQ(host_memory_left(root_), 750000);
+}
+
+TEST_F(HostMemory, InAContainerThatSeesItsOwnPartOfTheHierarchy) {
+  write("/proc/self/mountinfo", "35 31 0:32 /docker/5f /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+  write("/proc/self/cgroup", "4:memory:/docker/5f\n");
+  write_v1("", 1000000, 400000, 100000);
+  EXPECT_EQ(host_memory_left(root_), 700000);
+}
+
+TEST_F(HostMemory, OfThisProcessIsPositive) { EXPECT_GT(host_memory_left(), 0); }
+
+}  // namespace
+}  // namespace npugraph
