@@ -43,9 +43,12 @@ std::string why_not_portable(const Program& program) {
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
     const bool records = task.name == "npugraph_ex.record_program_event";
-    if (task.kind != TaskKind::kPython && !records) continue;
-    return cat("task ", i, " '", task.name, records ? "' records an event of this process" : "' calls Python",
-               task.origin.empty() ? "" : ", for node ", task.origin, task.source.empty() ? "" : " at ", task.source);
+    if (!is_callable(task.kind) && !records) continue;
+    const char* what = records                          ? "' records an event of this process"
+                       : task.kind == TaskKind::kPython ? "' calls Python"
+                                                        : "' runs graphs of this process";
+    return cat("task ", i, " '", task.name, what, task.origin.empty() ? "" : ", for node ", task.origin,
+               task.source.empty() ? "" : " at ", task.source);
   }
   return {};
 }

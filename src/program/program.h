@@ -93,13 +93,16 @@ enum class TaskKind : uint8_t {
   kMatmul,
   kAttention,
   kConvolution,
-  kSuperKernel,  // several of the others but kAten, kPython and kCollective, see super_kernel.h
+  kSuperKernel,  // several generated ones and kernels, see super_kernel.h
+  kNested,       // runs Programs of the host's, by what only the run knows
 };
-// "kernel", "aten", "python", "collective", "loop", "matmul", "attention", "convolution", "super_kernel"
+// "kernel", "aten", "python", "collective", "loop", "matmul", "attention", "convolution", "super_kernel", "nested"
 std::string_view name_of(TaskKind kind);
 // Of generated code, the first argument is the text of what is generated, which every machine compiles for itself; the others
 // are its scalars. A super kernel has the arguments of its parts instead.
-inline bool is_generated(TaskKind kind) { return kind >= TaskKind::kLoop; }
+inline bool is_generated(TaskKind kind) { return kind >= TaskKind::kLoop && kind != TaskKind::kNested; }
+// Whether Task::callable says what the host runs.
+inline bool is_callable(TaskKind kind) { return kind == TaskKind::kPython || kind == TaskKind::kNested; }
 
 // A symbol that a task defines: an entry of ng_call::defined, in the order of Task::defines.
 struct Defined {
@@ -128,7 +131,7 @@ struct Task {
   std::vector<int32_t> scalars;  // expression of each ng_call::scalars entry
   std::vector<Defined> defines;
   std::vector<Share> may_share;
-  int32_t callable = kNone;  // kPython: which callable of the host
+  int32_t callable = kNone;  // is_callable(): which callable of the host
   int32_t stream = 0;
   // Earlier tasks of other streams that it waits for, ascending. Those of its own stream come before it anyway.
   std::vector<int32_t> waits;
@@ -207,8 +210,8 @@ bool has_streams(const Program& program);
 // Per expression: the last of the tasks that define its symbols; kNone when it follows from the inputs alone.
 std::vector<int32_t> defining_tasks(const Program& program);
 
-// Checks every index and rule above, of a planned Program. Empty, or the first violation. Windows whose sizes are all constant
-// are checked against their buffers; symbolic ones can only be checked when sizes are bound.
+// Checks every index and rule above, of a planned Program. Empty, or the first violation. A window that leaves its buffer is one
+// where that follows for all sizes (window_fit.h); where it cannot be told, the window is checked when sizes are bound.
 std::string verify(const Program& program);
 
 }  // namespace npugraph::program

@@ -61,8 +61,8 @@ size_t count_at(const Task& task, size_t index, size_t most) {
 TaskKind kind_of(const Task& task, const std::string& name) {
   const auto found = std::ranges::find(kTaskKindNames, name);
   const auto kind = static_cast<TaskKind>(found - kTaskKindNames.begin());
-  if (found == kTaskKindNames.end() || kind == TaskKind::kAten || kind == TaskKind::kPython ||
-      kind == TaskKind::kCollective || kind == TaskKind::kSuperKernel)
+  if (found == kTaskKindNames.end() || kind == TaskKind::kAten || is_callable(kind) || kind == TaskKind::kCollective ||
+      kind == TaskKind::kSuperKernel)
     fail(task, cat("a part of kind \"", name, "\""));
   return kind;
 }

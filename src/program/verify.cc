@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "program/names.h"
 #include "program/verifier.h"
+#include "program/window_fit.h"
 #include "tensor/lexer.h"
 
 namespace npugraph::program {
@@ -50,6 +51,7 @@ class StructureVerifier : Verifier {
     check_inputs();
     check_constants();
     check_buffers();
+    fits_.emplace(program_);
     for (int32_t i = 0; i < count(program_.tasks); ++i) check_task(i);
     for (int32_t i = 0; i < count(program_.outputs); ++i) check_output(i);
   }
@@ -75,6 +77,7 @@ class StructureVerifier : Verifier {
   void check_size(const Dim& dim, int32_t last_definition, std::string_view what) const;
 
   std::vector<int32_t> defined_by_;  // per expression, see defining_tasks()
+  std::optional<WindowFits> fits_;   // since inputs and buffers are known to be right
 };
 
 void StructureVerifier::check_symbols() {
@@ -244,9 +247,12 @@ void StructureVerifier::check_window(const Operand& operand) {
   const Buffer& buffer = program_.buffers[operand.buffer];
   const bool ours = buffer.cls == BufferClass::kConstant || buffer.cls == BufferClass::kArena ||
                     buffer.cls == BufferClass::kOutput || buffer.preallocated;
-  if (!ours || buffer.opaque || !buffer.bytes.is_constant()) return;
-  const auto end = window_end(operand);
-  if (!end) return;
+  if (!ours || buffer.opaque) return;
+  const auto end = buffer.bytes.is_constant() ? window_end(operand) : std::nullopt;
+  if (!end) {
+    if (fits_->of(operand) == Fit::kNever) fail("the window lies in buffer ", operand.buffer, " for no sizes");
+    return;
+  }
   if (*end == kOverflow || *end > buffer.bytes.constant) {
     fail("the window does not fit the ", buffer.bytes.constant, " bytes of buffer ", operand.buffer);
   }
@@ -262,7 +268,7 @@ void StructureVerifier::check_task(int32_t index) {
     if (other < 0 || other >= index) fail("waits for task ", other);
     if (program_.tasks[other].stream == task.stream) fail("waits for task ", other, ", which is of its own stream");
   }
-  if ((task.kind == TaskKind::kPython) != (task.callable >= 0)) fail("Python tasks have a callable, and no others");
+  if (is_callable(task.kind) != (task.callable >= 0)) fail("Python and nested tasks have a callable, and no others");
   for (int32_t i = 0; i < count(task.operands); ++i) {
     place_ = cat("task ", index, ", operand ", i);
     const Operand& operand = task.operands[i];

@@ -91,8 +91,8 @@ int32_t Blueprint::add_integer(const program::Dim& dim) {
   return slot;
 }
 
-void Blueprint::add_window(const program::Operand& operand, int32_t task) {
-  Window window{.operand = &operand, .task = task};
+void Blueprint::add_window(const program::Operand& operand, int32_t task, program::WindowFits& fits) {
+  Window window{.operand = &operand, .task = task, .fits = fits.of(operand) == program::Fit::kAlways};
   if (task != kNone) {
     const program::Buffer& buffer = program->buffers[operand.buffer];
     const auto of_buffer = std::ranges::count(program->tasks[task].operands, operand.buffer, &program::Operand::buffer);
@@ -110,12 +110,13 @@ void Blueprint::add_window(const program::Operand& operand, int32_t task) {
 void Blueprint::place_integers() {
   int32_t scalars = 0;
   int32_t defined = 0;
+  program::WindowFits fits(*program);
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
     first_window.push_back(count(windows));
     first_scalar.push_back(scalars);
     first_defined.push_back(defined);
-    for (const auto& operand : task.operands) add_window(operand, t);
+    for (const auto& operand : task.operands) add_window(operand, t, fits);
     scalars += count(task.scalars);
     defined += count(task.defines);
   }
@@ -128,7 +129,7 @@ void Blueprint::place_integers() {
     outputs.push_back({.window = tensor ? count(windows) : kNone});
     if (!tensor) continue;
     output_dims += 2 * count(output.tensor.sizes);
-    add_window(output.tensor, kNone);
+    add_window(output.tensor, kNone, fits);
   }
   for (const auto& buffer : program->buffers) bytes_slot.push_back(add_integer(buffer.bytes));
 }
@@ -179,7 +180,7 @@ std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& stage_o
   }
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
-    const bool is_of_host = task.kind == program::TaskKind::kAten || task.kind == program::TaskKind::kPython;
+    const bool is_of_host = task.kind == program::TaskKind::kAten || program::is_callable(task.kind);
     if (is_of_host && std::ranges::binary_search(stages[0].tasks, t)) continue;
     for (const int32_t e : task.scalars) is_told[e] = false;
   }

@@ -17,6 +17,7 @@
 
 #include "program/program.h"
 #include "program/super_kernel.h"
+#include "program/window_fit.h"
 
 namespace npugraph::runtime {
 
@@ -38,6 +39,7 @@ struct Window {
   const program::Operand* operand = nullptr;
   int32_t task = program::kNone;  // kNone: an output
   bool dies = false;              // planned memory that nobody reads after the task
+  bool fits = false;              // it lies in its buffer whatever its sizes are
   // Where they stand among an Instance's integers.
   int32_t sizes = 0;
   int32_t strides = 0;
@@ -105,7 +107,7 @@ struct Blueprint {
  private:
   void find_lanes();
   void place_integers();
-  void add_window(const program::Operand& operand, int32_t task);
+  void add_window(const program::Operand& operand, int32_t task, program::WindowFits& fits);
   int32_t add_integer(const program::Dim& dim);
   void find_stages();
   void list_task_exprs(const std::vector<int32_t>& stage_of_expr);

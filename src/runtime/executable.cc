@@ -175,7 +175,8 @@ struct Executable::State {
     size_t graph = 0;  // its hash, where it is to be captured
     std::vector<std::unique_ptr<KeptResults>> gone;
     int64_t staged_bytes = 0;
-    std::vector<TaskTime> times;  // of the tasks, when this run was timed
+    int64_t begin_ns = 0;
+    std::vector<TimeSpan> times;  // of the tasks, when this run was timed
   };
 
   void acquire(Call& call, const BoundInputs& inputs);
@@ -215,7 +216,7 @@ struct Executable::State {
   CapturedKeys captured;
   Counters counters;
   std::optional<std::vector<Scalar>> latest_symbols;
-  std::vector<TaskTime> times;  // of the tasks, in the latest run that was timed
+  std::shared_ptr<const std::vector<TimedRun>> timed_runs;  // of the Instance that was timed last; null: none
   int64_t scratch_bytes = 0;
   int64_t bound_bytes = 0;
   int64_t undeclared_copies = 0;  // bytes that the last run copied, beyond what its tasks declare
@@ -399,10 +400,10 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   if (const RunStatus status = bind(call, inputs); status != RunStatus::kOk) return status;
   Lease& lease = *call.lease;
   std::optional<Observer> observer;
-  const bool timed = call.instance->replays == 1;
-  if (timed || Observer::wanted()) [[unlikely]] {
-    observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream.id,
-                     timed ? &call.times : nullptr);
+  const bool timed = call.instance->replays > 0 && call.instance->replays < kTimedRuns;
+  if (timed || call.instance->has_red_zones() || Observer::wanted()) [[unlikely]] {
+    observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream.id, timed ? &call.times : nullptr,
+                     host);
   }
   Replay replay(blueprint, *call.instance, lease, host);
   {
@@ -418,6 +419,10 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
 
 void Executable::State::count(const Call& call) {
   add(call.mode == RunMode::kEager ? &Counters::eager_runs : &Counters::replays);
+  if (!call.times.empty()) {
+    call.instance->timed_runs->push_back({.run = {call.begin_ns, now_ns()}, .tasks = call.times});
+    timed_runs = call.instance->timed_runs;
+  }
   ++call.instance->replays;
   if (call.refreshed) add(&Counters::refreshes);
   if (call.rebound && call.mode == RunMode::kReplay) {
@@ -434,7 +439,6 @@ void Executable::State::count(const Call& call) {
   bound_bytes = call.instance->input_bytes();
   undeclared_copies = call.staged_bytes + call.lease->copied_bytes;
   latest_symbols = call.instance->sizes().symbols();
-  if (!call.times.empty()) times = call.times;
 }
 
 void Executable::State::finish(Call& call, bool completed) {
@@ -470,7 +474,9 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
   NG_CHECK(inputs.all.size() == state.blueprint.program->inputs.size(), "got ", inputs.all.size(), " inputs");
   NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
   const Range range(state.host, state.options.label.empty() ? nullptr : state.options.label.c_str());
-  State::Call call{.key = key_of(state.blueprint, inputs.all), .staged_bytes = inputs.staged_bytes};
+  const int64_t begin = now_ns();
+  State::Call call{
+      .key = key_of(state.blueprint, inputs.all), .staged_bytes = inputs.staged_bytes, .begin_ns = begin, .times = {}};
   state.acquire(call, inputs);
   RunResult result;
   try {
@@ -583,18 +589,23 @@ Counters Executable::counters() const {
   return state_->counters;
 }
 
+std::optional<std::vector<Scalar>> Executable::latest_symbols() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->latest_symbols;
+}
+
 std::vector<TaskTraffic> Executable::traffic() const {
   const State& state = *state_;
   std::lock_guard lock(state.mutex);
   if (!state.latest_symbols) return std::vector<TaskTraffic>(state.blueprint.program->tasks.size());
   auto traffic = task_traffic(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
-  int64_t start = INT64_MAX;
-  for (const TaskTime& time : state.times) start = std::min(start, time.begin_ns);
-  for (size_t t = 0; t < state.times.size(); ++t) {
-    traffic[t].begin_nanoseconds = state.times[t].begin_ns - start;
-    traffic[t].nanoseconds = state.times[t].end_ns - state.times[t].begin_ns;
-  }
+  if (state.timed_runs != nullptr) add_times(*state.timed_runs, traffic);
   return traffic;
+}
+
+std::vector<TimedRun> Executable::timed_runs() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->timed_runs == nullptr ? std::vector<TimedRun>() : by_length(*state_->timed_runs);
 }
 
 void Executable::trim() {

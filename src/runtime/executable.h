@@ -144,15 +144,24 @@ struct TaskTraffic {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t bytes_copied = 0;  // of those written, what was only moved
-  // In the second run of an Instance, because the first one warms caches; 0 before. Since its first task began, and how long.
-  int64_t begin_nanoseconds = 0;
+  // 0 where no run was timed: the median of the timed runs, the shortest and the longest of them, and since the first task
+  // began, in the run of middle length.
   int64_t nanoseconds = 0;
+  int64_t least_nanoseconds = 0;
+  int64_t most_nanoseconds = 0;
+  int64_t begin_nanoseconds = 0;
 };
 
-// When a task ran, in nanoseconds of now_ns().
-struct TaskTime {
+// When something ran, in nanoseconds of now_ns().
+struct TimeSpan {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+};
+
+// From the call to its results, and the tasks within.
+struct TimedRun {
+  TimeSpan run;
+  std::vector<TimeSpan> tasks;
 };
 
 struct Counters {
@@ -219,6 +228,12 @@ class Executable {
   // Arena, heap, results and workspaces under the sizes of the latest call; without an Instance of it nothing lies in the arena.
   std::vector<BufferLife> lives() const;
   Counters counters() const;
+  // Values of the Program's symbols in the latest call; nothing before the first one.
+  std::optional<std::vector<Scalar>> latest_symbols() const;
+  // Of the Instance that was timed last: its first kTimedRuns runs but the very first one, which warms caches, from the
+  // shortest to the longest.
+  std::vector<TimedRun> timed_runs() const;
+  static constexpr int64_t kTimedRuns = 10;
   // Bytes per task under the most recent Instance; zeros before the first call.
   std::vector<TaskTraffic> traffic() const;
   // Drops all Instances and arenas that are not in use.

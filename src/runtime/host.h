@@ -47,6 +47,9 @@ class Host {
   // Begins a named stretch of time for the profiler of the process, to be ended in the same thread. Null where none is on.
   virtual void* begin_range(const char* /*name*/) { return nullptr; }
   virtual void end_range(void* /*range*/) {}
+
+  // How many bytes before and behind the memory of each object of allocate() are nobody's: room for red zones, where they are on.
+  virtual int64_t red_zone_bytes() const { return 0; }
 };
 
 // A stretch of time from construction to destruction. `name` null: none.

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "program/offsets.h"
+#include "runtime/ledger.h"
+#include "runtime/red_zones.h"
 #include "runtime/task_error.h"
 #include "tensor/shape.h"
 
@@ -27,6 +30,10 @@ std::vector<bool> written_inputs(const program::Program& program) {
   return written;
 }
 
+int64_t round_up(int64_t bytes) {
+  return (bytes + program::kArenaAlignment - 1) / program::kArenaAlignment * program::kArenaAlignment;
+}
+
 void* advance(void* base, int64_t bytes) { return base == nullptr ? nullptr : static_cast<std::byte*>(base) + bytes; }
 
 }  // namespace
@@ -37,6 +44,7 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
       tasks_(tasks.begin(), tasks.end()),
       host_(host),
       sizes_(blueprint, std::move(symbols)),
+      red_zone_(red_zones() ? RedZones::kBytes : 0),
       overlap_(written_inputs(*blueprint.program)) {
   if (blueprint.has_lanes()) lease.serve_lanes(blueprint.num_lanes);
   make_blocks(lease);
@@ -199,7 +207,14 @@ void Instance::place_constants(Host& host) {
     if (buffer.cls != BufferClass::kConstant) continue;
     const program::Constant& constant = program.constants[buffer.source];
     void* object = buffer.opaque ? host.constant_object(constant) : nullptr;
-    place_buffer(static_cast<int32_t>(b), const_cast<void*>(constant.data), object);  // no task writes a constant
+    auto* data = const_cast<void*>(constant.data);  // no task writes a constant
+    if (has_red_zones() && !buffer.opaque && constant.bytes > 0) {
+      constexpr int64_t kUnit = program::kArenaAlignment;
+      zoned_constants_.push_back(std::make_unique<std::byte[]>(constant.bytes + 2 * red_zone_ + kUnit));
+      const auto begin = reinterpret_cast<uintptr_t>(zoned_constants_.back().get()) + red_zone_;
+      data = std::memcpy(reinterpret_cast<void*>((begin + kUnit - 1) / kUnit * kUnit), data, constant.bytes);
+    }
+    place_buffer(static_cast<int32_t>(b), data, object);
   }
 }
 
@@ -224,7 +239,10 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
     bytes.push_back(workspace_[t]);
     workspace_offsets_.emplace_back(t, 0);
   }
-  if (blueprint_.has_lanes()) return plan_arena_of_lanes(arena_buffers, bytes);
+  if (blueprint_.has_lanes()) {
+    plan_arena_of_lanes(arena_buffers, bytes);
+    return plan_red_zones(bytes);
+  }
   if (!solver) solver.emplace(lives);
   const program::Placement placement = solver->place(bytes);
   auto next = placement.offsets.begin();
@@ -232,6 +250,23 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   for (auto& [task, offset] : workspace_offsets_) offset = *next++;
   arena_bytes_ = placement.arena_bytes;
   lower_bound_bytes_ = placement.lower_bound_bytes;
+  plan_red_zones(bytes);
+}
+
+// A second placement, for whole tasks in the order of the program. `bytes` are those of arena_offsets_, then of workspaces.
+void Instance::plan_red_zones(std::span<const int64_t> bytes) {
+  if (!has_red_zones()) return;
+  std::vector<program::Lifetime> lives;
+  std::vector<int64_t> zoned;
+  for (const int64_t size : bytes) zoned.push_back(size > 0 ? round_up(size) + 2 * red_zone_ : 0);
+  for (const auto& [b, offset] : arena_offsets_) {
+    const program::Buffer& buffer = blueprint_.program->buffers[b];
+    lives.push_back({buffer.cls == BufferClass::kArena ? buffer.first_task : 0, buffer.last_task});
+  }
+  for (const auto& [task, offset] : workspace_offsets_) lives.push_back({task, task});
+  const program::Placement placement = program::ArenaSolver(lives).place(zoned);
+  for (const int64_t offset : placement.offsets) zoned_offsets_.push_back(offset + red_zone_);
+  zoned_bytes_ = placement.arena_bytes + 2 * red_zone_;
 }
 
 // Each lane has a part of the arena for the buffers that it makes, in which they follow each other as its tasks do; a last part is
@@ -327,7 +362,13 @@ void Instance::bind_task(int32_t t) {
   };
   bound_at_[t] = 0;
   const int64_t planned = workspace_[t];
-  if (functions.bind && functions.bind(functions.context, &call, &steps_[t].state) != NG_OK) refuse();
+  try {
+    if (functions.bind && functions.bind(functions.context, &call, &steps_[t].state) != NG_OK) refuse();
+  } catch (const InternalError& error) {
+    const std::string key = key_text(blueprint_, sizes_.symbols());
+    throw InternalError(cat("task ", t, " (", task.name, task.source.empty() ? "" : " at ", task.source, ")",
+                            key.empty() ? "" : " for ", key, ": ", error.what()));
+  }
   workspace_[t] = functions.workspace ? functions.workspace(functions.context, &call) : 0;
   if (workspace_[t] < 0) refuse();
   NG_CHECK(!refresh_failed_ || workspace_[t] <= planned, task.name, " needs more memory for other numbers");
@@ -410,20 +451,26 @@ void Instance::note_move(const TensorInput& tensor) {
 }
 
 void Instance::bind_memory(Arena& arena, Arena& scratch) {
-  arena.reserve(arena_bytes_);
+  arena.reserve(has_red_zones() ? zoned_bytes_ : arena_bytes_);
   if (arena.generation() != arena_generation_) {
-    for (const auto& [buffer, offset] : arena_offsets_) place_buffer(buffer, arena.data() + offset, nullptr);
-    for (const auto& [task, offset] : workspace_offsets_)
-      calls_[task].workspace = workspace_[task] > 0 ? arena.data() + offset : nullptr;
+    size_t next = 0;
+    const auto place = [&](int64_t offset) {
+      return arena.data() + (has_red_zones() ? zoned_offsets_[next++] : offset);
+    };
+    for (const auto& [buffer, offset] : arena_offsets_) place_buffer(buffer, place(offset), nullptr);
+    for (const auto& [task, offset] : workspace_offsets_) {
+      std::byte* workspace = place(offset);
+      calls_[task].workspace = workspace_[task] > 0 ? workspace : nullptr;
+    }
     arena_generation_ = arena.generation();
   }
   place_scratch(scratch);
 }
 
 void Instance::place_scratch(Arena& scratch) {
-  scratch.reserve(scratch_bytes_);
+  scratch.reserve(scratch_bytes_ > 0 ? scratch_bytes_ + 2 * red_zone_ : 0);
   if (scratch.generation() == scratch_generation_) return;
-  place_in_scratch(scratch.data());
+  place_in_scratch(scratch.data() == nullptr ? nullptr : scratch.data() + red_zone_);
   scratch_generation_ = scratch.generation();
 }
 
@@ -434,8 +481,7 @@ int64_t Instance::place_in_scratch(std::byte* scratch) {
     for (const int32_t t : late.tasks) {
       const bool has_place = scratch != nullptr && workspace_[t] > 0;
       calls_[t].workspace = has_place ? scratch + offset : nullptr;
-      constexpr int64_t kUnit = program::kArenaAlignment;
-      if (blueprint_.has_lanes()) offset += (workspace_[t] + kUnit - 1) / kUnit * kUnit;
+      if (blueprint_.has_lanes()) offset += round_up(workspace_[t]) + (workspace_[t] > 0 ? 2 * red_zone_ : 0);
     }
   }
   return offset;

@@ -82,12 +82,16 @@ class Instance {
   int64_t lower_bound_bytes() const { return lower_bound_bytes_; }
   int64_t live_bytes() const { return live_bytes_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
+  int64_t workspace_bytes(int32_t task) const { return workspace_[task]; }
+  // Whether there is room for red zones around its memory. What it says of its memory is without them.
+  bool has_red_zones() const { return red_zone_ > 0; }
   int64_t input_bytes() const { return input_bytes_; }
   // Of buffers in the arena, where they lie, and the workspaces there.
   void add_places(std::vector<BufferLife>& lives) const;
 
   int64_t captures = 0;
   int64_t replays = 0;
+  std::shared_ptr<std::vector<TimedRun>> timed_runs = std::make_shared<std::vector<TimedRun>>();  // in order
   uint64_t regions = 0;                   // parallel ones, in the last replay
   CoreLimits limits;                      // of the stream on which it was captured
   std::unique_ptr<WorkingMemory> memory;  // of its own; null: that of its lease, or of a pool
@@ -143,6 +147,7 @@ class Instance {
   void place_constants(Host& host);
   void plan_arena(std::optional<program::ArenaSolver>& solver);
   void plan_arena_of_lanes(std::span<const int32_t> buffers, std::span<const int64_t> bytes);
+  void plan_red_zones(std::span<const int64_t> bytes);
   void bind_stage(size_t stage);
   void bind_task(int32_t t);
   void specialise_tasks(const Specialise& specialise);
@@ -176,6 +181,13 @@ class Instance {
   int64_t lower_bound_bytes_ = 0;
   int64_t live_bytes_ = 0;  // the most that buffers have at once
   uint64_t arena_generation_ = 0;
+
+  // With red zones around memory: bytes on each side, offsets of arena_offsets_ and then workspace_offsets_ in a block of so many
+  // bytes, and copies of constants.
+  int64_t red_zone_ = 0;
+  std::vector<int64_t> zoned_offsets_;
+  int64_t zoned_bytes_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> zoned_constants_;
 
   std::vector<int64_t> workspace_;  // bytes per task
   // Workspaces of the tasks that are bound before the first one runs lie in the arena, as buffers that live for one task:

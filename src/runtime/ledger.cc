@@ -14,6 +14,11 @@ std::atomic<bool>& poison_switch() {
   return on;
 }
 
+std::atomic<bool>& red_zones_switch() {
+  static std::atomic<bool> on{environment().red_zones};
+  return on;
+}
+
 }  // namespace
 
 NamedLimits by_name(const CoreLimits& limits) {
@@ -56,5 +61,8 @@ void TaskLog::add(TaskRecord record) {
 
 void set_poison(bool on) { poison_switch().store(on, std::memory_order_relaxed); }
 bool poison() { return poison_switch().load(std::memory_order_relaxed); }
+
+void set_red_zones(bool on) { red_zones_switch().store(on, std::memory_order_relaxed); }
+bool red_zones() { return red_zones_switch().load(std::memory_order_relaxed); }
 
 }  // namespace npugraph::runtime

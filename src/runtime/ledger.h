@@ -81,4 +81,9 @@ std::vector<PoolInfo> pools();
 void set_poison(bool on);
 bool poison();
 
+// Puts red zones (red_zones.h) around the memory of Instances that are made from now on. Off unless NPUGRAPH_RED_ZONES says
+// otherwise.
+void set_red_zones(bool on);
+bool red_zones();
+
 }  // namespace npugraph::runtime

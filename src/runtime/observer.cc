@@ -25,7 +25,7 @@ bool Observer::wanted() {
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
                    const std::string& artifact, RunMode mode, std::optional<int64_t> stream,
-                   std::vector<TaskTime>* times)
+                   std::vector<TimeSpan>* times, const Host& host)
     : blueprint_(blueprint),
       instance_(instance),
       artifact_(artifact),
@@ -38,6 +38,8 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
       tells_what_runs_(running_tasks_recorded()),
       watch_(task_watch()) {
   if (times_ != nullptr) times_->resize(blueprint.program->tasks.size());
+  if (instance.has_red_zones())
+    zones_ = std::make_shared<const RedZones>(blueprint, instance, host.red_zone_bytes(), lease.kept != nullptr);
   if (!poisons_) return;
   for (const Arena* memory : {&lease.working->arena, &lease.working->scratch}) {
     if (memory->data() != nullptr) std::memset(memory->data(), kPoison, memory->capacity());
@@ -64,11 +66,13 @@ void Observer::before(int32_t task) {
   if (watch_ != nullptr) show(task, false);
   regions_ = WorkerPool::instance().regions();
   if (tells_what_runs_) begin_running(describe(task));
+  if (zones_ != nullptr) zones_->begin(task);
   begin_ns_ = now_ns();
 }
 
 void Observer::after(int32_t task) {
   const int64_t end_ns = now_ns();
+  if (zones_ != nullptr) zones_->check(task);
   if (tells_what_runs_) end_running();
   if (times_ != nullptr) (*times_)[task] = {begin_ns_, end_ns};
   if (logs_) log(task, end_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at the tasks of one replay for those who asked: the task log, the trace, the poisoning of dead memory, the file of
-// running tasks, and whoever watches tasks.
+// Looks at the tasks of one replay for those who asked: the task log, the trace, the poisoning of dead memory, red
+// zones, the file of running tasks, and whoever watches tasks.
 //
 // Not thread-safe, so that each lane of a replay has a copy; lives as long as one replay. Made only when somebody asked, so that
 // the hot loop pays one branch.
@@ -15,6 +15,7 @@
 #include "runtime/instance.h"
 #include "runtime/lease.h"
 #include "runtime/ledger.h"
+#include "runtime/red_zones.h"
 #include "runtime/task_watch.h"
 
 namespace npugraph::runtime {
@@ -26,7 +27,7 @@ class Observer {
 
   // `stream` of the call (CallingStream::id). `times`, when not null, gets those of every task.
   Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
-           RunMode mode, std::optional<int64_t> stream, std::vector<TaskTime>* times);
+           RunMode mode, std::optional<int64_t> stream, std::vector<TimeSpan>* times, const Host& host);
 
   // Before the tasks: the inputs were copied, since `begin_ns`.
   void staged(int64_t begin_ns) const;
@@ -36,6 +37,8 @@ class Observer {
   void after_failure(int32_t task);
   // Whether somebody is called back from between the tasks, who may use the threads of the team himself.
   bool calls_back() const { return watch_ != nullptr; }
+  // Whether tasks are to run in the order of the program.
+  bool wants_order() const { return calls_back() || zones_ != nullptr; }
 
  private:
   void log(int32_t task, int64_t end_ns) const;
@@ -51,12 +54,13 @@ class Observer {
   const std::string& artifact_;
   const RunMode mode_;
   const std::optional<int64_t> stream_;
-  std::vector<TaskTime>* const times_;
+  std::vector<TimeSpan>* const times_;
   const bool logs_;
   const bool traces_;
   const bool poisons_;
   const bool tells_what_runs_;
   const std::shared_ptr<const TaskWatch> watch_;
+  std::shared_ptr<const RedZones> zones_;  // null: none
   int64_t begin_ns_ = 0;
   uint64_t regions_ = 0;  // parallel regions before the task
 };

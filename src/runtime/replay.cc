@@ -94,8 +94,8 @@ void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
   for (int32_t t = begin; t < end && blueprint_.has_lanes(); ++t) {
     for (const int32_t b : blueprint_.allocated_by_task[t]) allocate(b);
   }
-  // Whoever is called back from between tasks sees them in the order of the program.
-  if (observer != nullptr && observer->calls_back()) return run_tasks(begin, end, observer);
+  // Whoever looks between tasks sees them in the order of the program.
+  if (observer != nullptr && observer->wants_order()) return run_tasks(begin, end, observer);
   std::mutex mutex;
   std::map<int32_t, std::exception_ptr> thrown;
   const auto run_task = [&](int32_t task, Lanes::Thread& thread) {
@@ -226,7 +226,7 @@ void Replay::keep_allocated() {
     const program::Buffer& buffer = blueprint_.program->buffers[b];
     if (buffer.cls != BufferClass::kHeap || buffer.opaque || instance_.object(b) == nullptr) continue;
     const int64_t bytes = result_bytes(b);
-    if (bytes == 0) continue;
+    if (bytes == 0 || instance_.base(b) == nullptr) continue;
     void* data = nullptr;
     void* object = lease_.kept->take(b, bytes, &data);
     std::memcpy(data, instance_.base(b), bytes);

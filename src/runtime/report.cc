@@ -89,6 +89,8 @@ LivePeak peak_of(const std::vector<BufferLife>& lives, int64_t steps) {
   return peak;
 }
 
+int64_t length(const TimeSpan& span) { return span.end_ns - span.begin_ns; }
+
 }  // namespace
 
 std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& sizes) {
@@ -103,6 +105,25 @@ std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& s
     if (window.operand->copied) traffic[window.task].bytes_copied += bytes;
   }
   return traffic;
+}
+
+std::vector<TimedRun> by_length(std::vector<TimedRun> runs) {
+  std::ranges::stable_sort(runs, std::less(), [](const TimedRun& run) { return length(run.run); });
+  return runs;
+}
+
+void add_times(const std::vector<TimedRun>& runs, std::vector<TaskTraffic>& traffic) {
+  const TimedRun middle = by_length(runs)[runs.size() / 2];
+  const int64_t first = std::ranges::min(middle.tasks, std::less(), &TimeSpan::begin_ns).begin_ns;
+  for (size_t t = 0; t < traffic.size(); ++t) {
+    std::vector<int64_t> times;
+    for (const TimedRun& run : runs) times.push_back(length(run.tasks[t]));
+    std::ranges::sort(times);
+    traffic[t].nanoseconds = times[times.size() / 2];
+    traffic[t].least_nanoseconds = times.front();
+    traffic[t].most_nanoseconds = times.back();
+    traffic[t].begin_nanoseconds = middle.tasks[t].begin_ns - first;
+  }
 }
 
 int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes) {

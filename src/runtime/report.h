@@ -13,6 +13,12 @@ namespace npugraph::runtime {
 // Bytes that each task reads and writes; a broadcast dimension counts once, an operand that is read and written in both.
 std::vector<TaskTraffic> task_traffic(const Blueprint& blueprint, const Sizes& sizes);
 
+// The runs from the shortest to the longest.
+std::vector<TimedRun> by_length(std::vector<TimedRun> runs);
+
+// The times of tasks, of one run or more.
+void add_times(const std::vector<TimedRun>& runs, std::vector<TaskTraffic>& traffic);
+
 // The most bytes of outputs and heap buffers alive at one task.
 int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes);
 

@@ -71,25 +71,34 @@ std::span<const int64_t> Sizes::strides(int32_t window) const {
   return {at(w.strides), w.operand->strides.size()};
 }
 
-// Programs come from files and sizes from calls, so that nothing is known to fit before it was looked at.
+// "mul_1, operand 1 of aten.mm (model.py:12 in forward)".
+std::string Sizes::place_of(int32_t w) const {
+  const Window& window = blueprint_.windows[w];
+  const std::string& name = blueprint_.program->buffers[window.operand->buffer].name;
+  if (window.task == program::kNone) return cat("output ", name);
+  const program::Task& task = blueprint_.program->tasks[window.task];
+  return cat(name, name.empty() ? "" : ", ", "operand ", w - blueprint_.first_window[window.task], " of ", task.name,
+             " (", task.source.empty() ? task.origin : task.source, ")");
+}
+
+// Programs come from files and sizes from calls, so that nothing is known to fit before it was looked at, or proven to.
 void Sizes::check_window(int32_t w) const {
   const Window& window = blueprint_.windows[w];
-  const auto place = [&] {
-    return window.task == program::kNone
-               ? std::string("an output")
-               : cat("task ", window.task, " (", blueprint_.program->tasks[window.task].name, ")");
-  };
-  const auto negative = [](int64_t v) { return v < 0; };
+  const auto place = [&] { return place_of(w); };
   const int32_t b = window.operand->buffer;
   const program::Buffer& buffer = blueprint_.program->buffers[b];
   const bool given = buffer.cls == BufferClass::kInput || buffer.cls == BufferClass::kParameter;
-  if (std::ranges::any_of(sizes(w), negative) || std::ranges::any_of(strides(w), negative) ||
-      (offset(w) < 0 && !given)) {
-    throw UserError(cat("a size, stride or offset of ", place(), " is negative for ", key_text(blueprint_, symbols_)));
+  const auto refuse = [&](const std::string& what, int64_t value) {
+    throw UserError(cat(what, " of ", place(), " is negative: ", value, ", for ", key_text(blueprint_, symbols_)));
+  };
+  for (size_t d = 0; d < sizes(w).size(); ++d) {
+    if (sizes(w)[d] < 0) refuse(cat("size ", d), sizes(w)[d]);
+    if (strides(w)[d] < 0) refuse(cat("stride ", d), strides(w)[d]);
   }
+  if (offset(w) < 0 && !given) refuse("the place", offset(w));
   const bool ours = buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kOutput ||
                     buffer.cls == BufferClass::kConstant || buffer.preallocated;
-  if (!ours || buffer.opaque) return;
+  if (!ours || buffer.opaque || window.fits) return;
   const int64_t extent = extent_bytes(sizes(w), strides(w), window.operand->dtype);
   int64_t end = 0;
   if (extent > 0 && (__builtin_add_overflow(offset(w), extent, &end) || end > bytes(b))) {

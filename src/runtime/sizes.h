@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/blueprint.h"
@@ -43,6 +44,7 @@ class Sizes {
 
  private:
   void check_window(int32_t w) const;
+  std::string place_of(int32_t w) const;
 
   const Blueprint& blueprint_;
   std::vector<Scalar> symbols_;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/words.h"
 #include "tensor/expr_node.h"
 #include "tensor/lexer.h"
 
@@ -69,8 +70,8 @@ void check_arity(const OpInfo& info, size_t count) {
   const bool fits =
       count >= static_cast<size_t>(info.min_args) && (info.max_args < 0 || count <= static_cast<size_t>(info.max_args));
   if (fits) return;
-  throw UserError(cat(info.name, " takes ", info.max_args < 0 ? "at least " : "", info.min_args, " argument",
-                      info.min_args == 1 ? "" : "s", ", got ", count));
+  throw UserError(cat(info.name, " takes ", info.max_args < 0 ? "at least " : "", counted(info.min_args, "argument"),
+                      ", got ", count));
 }
 
 ScalarKind widest(std::span<const Expr> args, ScalarKind at_least) {

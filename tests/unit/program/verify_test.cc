@@ -97,9 +97,9 @@ TEST(ProgramVerify, Tasks) {
   EXPECT_EQ(violation([](Program& p) { p.tasks[0].may_share[0].read = 3; }),
             "task 0: may_share names an operand that is not there");
   EXPECT_EQ(violation([](Program& p) { p.tasks[0].callable = 3; }),
-            "task 0: Python tasks have a callable, and no others");
+            "task 0: Python and nested tasks have a callable, and no others");
   EXPECT_EQ(violation([](Program& p) { p.tasks[2].callable = kNone; }),
-            "task 2: Python tasks have a callable, and no others");
+            "task 2: Python and nested tasks have a callable, and no others");
   EXPECT_EQ(violation([](Program& p) { p.tasks[0].stream = -1; }), "task 0: stream -1");
   EXPECT_EQ(violation([](Program& p) { p.tasks[1].defines[1].result = kNone; }), "task 1: flag is result -1");
   EXPECT_EQ(violation([](Program& p) { p.tasks[1].defines[0].dim = 2; }),

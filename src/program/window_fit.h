@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be said of windows before sizes are known.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "program/program.h"
+
+namespace npugraph::program {
+
+// Whether a window that has elements lies in its buffer: for all values of symbols, for none, or it cannot be told. Known is that
+// sizes, strides and places of inputs and sizes that tasks define are not negative, and that each size of a window that has
+// elements is at least 1.
+enum class Fit : uint8_t { kAlways, kNever, kUnknown };
+
+// Answers each question once. For one Program, whose inputs and buffers verify() has found right and which does not change
+// meanwhile.
+class WindowFits {
+ public:
+  explicit WindowFits(const Program& program);
+
+  // Requires that every index of the operand is one, and that strides are not negative.
+  Fit of(const Operand& operand);
+
+ private:
+  using Numbers = std::vector<std::pair<int64_t, int32_t>>;  // constants and expressions of dims
+  Fit prove(const Operand& operand) const;
+
+  const Program& program_;
+  std::unordered_set<std::string> counts_;  // symbols that are not negative
+  std::map<Numbers, Fit> known_;
+};
+
+}  // namespace npugraph::program
