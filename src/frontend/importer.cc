@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "ir/alias.h"
 #include "ir/text.h"
 #include "ops/table.h"
@@ -185,7 +186,8 @@ Importer::Values Importer::append(ir::Node built, const NodeDescription& node) {
 Importer::Values Importer::add_node(const NodeDescription& node) {
   const ir::Op* op = &op_for(node.schema, node.traits);
   if (node.args.size() != op->schema.args.size()) {
-    refusal_ = cat(op->name, " takes ", op->schema.args.size(), " arguments, ", node.args.size(), " were described");
+    refusal_ =
+        cat(op->name, " takes ", counted(op->schema.args.size(), "argument"), " and was given ", node.args.size());
     return std::nullopt;
   }
   ir::Node built;

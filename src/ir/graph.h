@@ -113,10 +113,10 @@ struct Section {
   bool operator==(const Section&) const = default;
 };
 
-// A graph input: a tensor value, or a scalar symbol.
+// A graph input: a tensor value, or a scalar.
 struct Input {
   ValueId value = kNone;  // kNone for a scalar
-  Expr scalar;            // the symbol, or the constant that the scalar was specialised to
+  Expr scalar;  // a symbol, the constant that it was specialised to, or an expression of other inputs' symbols
   InputKind kind = InputKind::kUser;
   std::string source;  // Dynamo's source, "L['x']"
   // Where a tensor must lie in its storage, in elements, because nodes name places of the storage (as_strided).

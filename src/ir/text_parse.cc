@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "ir/text.h"
 #include "ir/text_parts.h"
 #include "tensor/shape.h"
@@ -390,7 +391,7 @@ class Parser {
       }
     }
     if (position == schema.size() || schema[position].keyword_only) {
-      lexer_.fail(cat("')': ", node.op->name, " takes ", position, " arguments by position"));
+      lexer_.fail(cat("')': ", node.op->name, " takes ", counted(position, "argument"), " by position"));
     }
     return position++;
   }

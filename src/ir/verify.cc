@@ -188,8 +188,6 @@ class Verifier {
       if (input.value != kNone) {
         define(input.value, kNone, 0);
         if (input.storage_offset) check_expr(*input.storage_offset);
-      } else if (!input.scalar.is_constant() && input.scalar.op() != ExprOp::kSymbol) {
-        fail("input ", input.scalar.str(), " is neither a symbol nor a constant");
       } else {
         check_expr(input.scalar);
       }

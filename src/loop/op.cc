@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace npugraph::loop {
 namespace {
@@ -112,7 +113,7 @@ std::string bitcast_error(DType from, DType to) {
 
 std::string args_error(const OpInfo& info, std::span<const DType> args) {
   if (args.size() != static_cast<size_t>(info.arity)) {
-    return cat(info.name, " takes ", info.arity, " argument", info.arity == 1 ? "" : "s", ", got ", args.size());
+    return cat(info.name, " takes ", counted(info.arity, "argument"), ", got ", args.size());
   }
   if (info.rule == TypeRule::kSelect) {
     if (args[0] != DType::kBool) return cat("select takes a bool as its condition, got ", name_of(args[0]));

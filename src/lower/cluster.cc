@@ -80,7 +80,9 @@ class Finder {
   void finish();
   bool is_worth_code(const Cluster& cluster) const;
   void find_product(Cluster& cluster) const;
-  bool lies_as_summed(const ir::Node& product, const ir::TensorType& type, const ir::TensorType& sums, int lanes) const;
+  bool lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes) const;
+  bool is_whole(ir::ValueId view, ir::ValueId result) const;
+  bool adds_matrix(const ir::Node& product) const;
   bool can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const;
   void add_products(std::vector<Cluster>& kept);
   std::vector<ir::ValueId> results_of(const Cluster& cluster) const;
@@ -210,7 +212,7 @@ bool Finder::are_alike(int a, int b) const {
 
 // Clusters that an operand comes from, those first that save most.
 std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& space) {
-  std::vector<std::pair<int, int64_t>> scored;
+  std::vector<std::pair<int, Expr>> scored;
   std::vector<int> found;
   if (kinds_.is(id, TermKind::kConcatenation) || kinds_.reads_elsewhere(id) || contains(apart_, id)) return found;
   for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
@@ -233,7 +235,7 @@ std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& spac
 
 // A cluster that `id` could have joined.
 void Finder::add_conflict(int cluster, ir::NodeId id) {
-  const int64_t bytes =
+  const Expr bytes =
       bytes_between(graph_, graph_.node(id), [&](ir::NodeId node) { return cluster_of_[node] == cluster; });
   const char* objection = legality_.objection(clusters[cluster].nodes, id);
   conflicts.push_back({clusters[cluster].anchor(), id, bytes,
@@ -333,23 +335,41 @@ std::vector<ir::ValueId> Finder::results_of(const Cluster& cluster) const {
   return results;
 }
 
+// Whether a value in the memory of a result is all of its elements. A product computes every row, whatever is read of them.
+bool Finder::is_whole(ir::ValueId view, ir::ValueId result) const {
+  const auto& type = graph_.value(view).tensor();
+  const auto& all = graph_.value(result).tensor();
+  const auto& place = aliases_.placement(view);
+  return place.placed && place.byte_offset.is_int(0) && type.dtype == all.dtype &&
+         numel(type.sizes) == numel(all.sizes);
+}
+
+// Whether the product adds numbers that differ from row to row.
+bool Finder::adds_matrix(const ir::Node& product) const {
+  if (product.op->name != "aten.addmm") return false;
+  const auto& sizes = graph_.value(std::get<TensorRef>(product.args[0]).id).tensor().sizes;
+  return sizes.size() > 1 && !sizes[sizes.size() - 2].is_int(1);
+}
+
 // Whether the values of a cluster with neighbours along `lanes` are the sums, in rows of the same places.
-bool Finder::lies_as_summed(const ir::Node& product, const ir::TensorType& type, const ir::TensorType& sums,
-                            int lanes) const {
+bool Finder::lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes) const {
+  const auto& type = graph_.value(view).tensor();
+  const auto& sums = graph_.value(product.results.front()).tensor();
   const auto convolution = find_convolution(graph_, product);
+  if (!is_whole(view, product.results.front())) return false;
   if (convolution && convolution->channels_last)
     return lanes == 1 && type.sizes == sums.sizes && type.strides == sums.strides;
   if (lanes + 1 != static_cast<int>(type.sizes.size()) || !is_dense(type) || !is_dense(sums)) return false;
-  return convolution ? has_images_of(type, sums) : type.sizes.back() == sums.sizes.back();
+  if (convolution) return has_images_of(type, sums);
+  return type.sizes.back() == sums.sizes.back() && (type.sizes == sums.sizes || !adds_matrix(product));
 }
 
 // Whether the nodes are all that reads the product, and read it as `view`, element by element.
 bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const {
   if (!is_product(graph_, graph_.node(product)) && !find_convolution(graph_, graph_.node(product))) return false;
   const ir::ValueId result = graph_.node(product).results.front();
-  const auto& type = graph_.value(view).tensor();
-  const auto& sums = graph_.value(result).tensor();
-  if (type.sizes != cluster.space || !lies_as_summed(graph_.node(product), type, sums, cluster.lanes)) return false;
+  if (graph_.value(view).tensor().sizes != cluster.space) return false;
+  if (!lies_as_summed(graph_.node(product), view, cluster.lanes)) return false;
   if (graph_.node(product).section != graph_.node(cluster.anchor()).section) return false;
   if (legality_.is_overwritten(product, cluster.anchor())) return false;
   for (const ir::ValueId name : aliases_.members(aliases_.root(result))) {
@@ -392,7 +412,6 @@ void Finder::add_products(std::vector<Cluster>& kept) {
 
 // Elements of a tensor up to which a host operator is done before code for it alone would pay.
 constexpr int64_t kSmallTensor = 16 * 1024;
-constexpr int64_t kUsualSize = 128;  // what a symbolic size counts as
 
 // Of single nodes, those that move elements anywhere, or many of them, or need no other task for an operand. What precompiled
 // kernels and copies of parts do stays with them.

@@ -34,14 +34,14 @@ struct Cluster {
   std::vector<ir::ValueId> writes;   // operands that the last node writes
   // Where the cluster runs.
   ir::NodeId anchor() const { return nodes.empty() ? product : nodes.back(); }
-  int64_t saved_bytes = 0;  // that its nodes, each by itself, would store or load besides; symbolic sizes count as 1
+  Expr saved_bytes;  // that its nodes, each by itself, would store or load besides
 };
 
 // What could have run together with a node and does not.
 struct Conflict {
   ir::NodeId producer = ir::kNone;  // the last node of the cluster that an operand comes from
   ir::NodeId consumer = ir::kNone;
-  int64_t bytes = 0;  // that would not have been loaded; symbolic sizes count as 1
+  Expr bytes;  // that would not have been loaded
   const char* reason = "";
 };
 

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 12> kCollectives = {
     "npugraph.all_reduce_", "npugraph.broadcast_", "npugraph.all_gather_into", "npugraph.reduce_scatter_into"};
 
 bool has_effects(const program::Program& program, const Task& task) {
-  if (task.kind == TaskKind::kPython) return true;
+  if (program::is_callable(task.kind)) return true;
   const auto is_written = [](const Operand& operand) { return operand.access != Access::kRead; };
   const auto is_input = [&](const Operand& operand) {
     const BufferClass cls = program.buffers[operand.buffer].cls;

@@ -152,7 +152,8 @@ std::optional<KernelChoice> choose_product(const ir::Graph& graph, const ir::Nod
     const auto is_one = [](const Attr& arg) {
       return std::holds_alternative<Expr>(arg) && std::get<Expr>(arg).is_int(1);
     };
-    if (bias == nullptr || bias->sizes.size() != 1 || bias->sizes[0] != w->sizes[1]) return std::nullopt;
+    if (bias == nullptr || bias->dtype != DType::kF32 || bias->sizes.size() != 1 || bias->sizes[0] != w->sizes[1])
+      return std::nullopt;
     if (!is_one(node.args[3]) || !is_one(node.args[4])) return std::nullopt;
     choice.args.push_back(node.args[0]);
   }

@@ -16,6 +16,7 @@
 #include "lower/loop_nest.h"
 #include "lower/merge_products.h"
 #include "lower/moved.h"
+#include "lower/operations.h"
 #include "lower/quant.h"
 #include "lower/sections.h"
 #include "lower/streaming.h"
@@ -35,6 +36,9 @@ std::string short_name(const ir::Op& op) {
   const size_t begin = op.name.find('.') + 1;
   return op.name.substr(begin, op.name.find('.', begin) - begin);
 }
+
+// Opaque operators are Python callables, and control flow over graphs of its own.
+bool is_nested(const ir::Op& op) { return op.name.starts_with("nested."); }
 
 // What a task of a product computes before its epilogue.
 struct Factors {
@@ -67,7 +71,8 @@ class Lowering {
   Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options)
       : graph_(graph),
         catalog_(catalog),
-        decisions_(graph, catalog, options.generate, options.place_parts, options.refused) {
+        decisions_(graph, catalog, options.generate, options.place_parts, options.refused),
+        uses_(ir::find_uses(graph)) {
     program_.name = graph.name;
     add_symbols();
     buffers_.emplace(
@@ -81,7 +86,7 @@ class Lowering {
       const ir::Node& node = graph_.node(id);
       if (node.dead || !node.views.empty()) continue;
       lower(id);
-      notes_.resize(program_.tasks.size(), {.node = id});
+      add_notes({.node = id, .saved_bytes = {}, .operations = operations(graph_, node)});
     }
     for (Task& wait : waits_.rest()) program_.tasks.push_back(std::move(wait));
     notes_.resize(program_.tasks.size());
@@ -110,6 +115,7 @@ class Lowering {
   const Cluster* cluster_of(ir::NodeId id) const { return decisions_.of(id).cluster; }
   void lower(ir::NodeId id);
   void generate(const Cluster& cluster);
+  void add_notes(const TaskNote& last);
   void lower_cluster(const Cluster& cluster);
   void lower_nest(const Cluster& cluster);
   bool lower_product(const Cluster& cluster);
@@ -122,6 +128,7 @@ class Lowering {
   void lower_parts(ir::NodeId whole, const std::vector<Part>& parts);
   void lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason);
+  bool is_wanted(const ir::Node& node, size_t result) const;
   void lower_functional(const ir::Node& node, const std::string& reason);
   void lower_collective(const ir::Node& node);
   program::Output lower_output(const ir::Output& output);
@@ -134,6 +141,7 @@ class Lowering {
   const ir::Graph& graph_;
   const OperatorCatalog& catalog_;
   const Decisions decisions_;
+  const ir::Uses uses_;
   program::Program program_;
   std::vector<TaskNote> notes_;
   std::optional<BufferMap> buffers_;
@@ -278,9 +286,20 @@ void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant
   finish_task(node, std::move(task));
 }
 
+// Whether somebody reads a result. Of others nothing is kept: an operator may leave undefined what nobody asked it for.
+bool Lowering::is_wanted(const ir::Node& node, size_t result) const {
+  const ir::ValueId id = node.results[result];
+  if (!uses_.users[id].empty() || uses_.output_uses[id] != 0) return true;
+  return std::ranges::any_of(node.defines, [&](const ir::SymbolDef& def) {
+    return def.dim != ir::kNone && def.result == static_cast<int32_t>(result);
+  });
+}
+
 void Lowering::lower_functional(const ir::Node& node, const std::string& reason) {
   Task task = start_task(node);
-  task.kind = node.op->is(Trait::kOpaque) ? TaskKind::kPython : TaskKind::kAten;
+  task.kind = !node.op->is(Trait::kOpaque) ? TaskKind::kAten
+              : is_nested(*node.op)        ? TaskKind::kNested
+                                           : TaskKind::kPython;
   task.callable = node.callable;
   add_reads(node, task);
   const std::vector<ir::ValueId> returned = ir::returned_operands(node);
@@ -288,14 +307,15 @@ void Lowering::lower_functional(const ir::Node& node, const std::string& reason)
   for (size_t i = 0; i < node.results.size(); ++i) {
     const ir::ValueId result = node.results[i];
     task.results.push_back(program::kNone);
-    if (result == ir::kNone || returned[i] != ir::kNone) continue;
+    if (result == ir::kNone || returned[i] != ir::kNone || !is_wanted(node, i)) continue;
     buffers_->add_result(result, false);
     task.operands.push_back(buffers_->operand(result, Access::kWrite));
     task.results.back() = static_cast<int32_t>(task.operands.size()) - 1;
     allocates = true;
   }
-  if (task.kind == TaskKind::kPython) {
-    task.reason = "not an ATen operator: runs in Python";
+  if (program::is_callable(task.kind)) {
+    task.reason = task.kind == TaskKind::kPython ? "not an ATen operator: runs in Python"
+                                                 : "runs graphs of its own by values that only the run knows";
   } else {
     task.reason = allocates ? cat(reason, ", and no kernel that writes into planned memory") : reason;
   }
@@ -368,13 +388,30 @@ void Lowering::generate(const Cluster& cluster) {
   } catch (const std::exception& error) {
     throw Refused{cluster.anchor(), refusal(error.what())};
   }
-  notes_.resize(program_.tasks.size(), {.node = cluster.anchor()});
-  if (notes_.size() > first) notes_.back().saved_bytes = cluster.saved_bytes;
+  TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}};
+  for (const ir::NodeId id : cluster.nodes) note.operations = note.operations + operations(graph_, graph_.node(id));
+  if (cluster.product != ir::kNone) {
+    const Expr product = operations(graph_, graph_.node(cluster.product));
+    if (program_.tasks.size() > first + 1) {  // a task of its own, before that of the nodes
+      notes_.push_back({.node = cluster.anchor(), .saved_bytes = {}, .operations = product});
+    } else {
+      note.operations = note.operations + product;
+    }
+  }
+  add_notes(note);
   if (notes_.size() != first + 1) return;
   if (const std::optional<size_t> into = merge_product(program_.tasks)) {
     notes_.pop_back();
-    notes_[*into].saved_bytes += cluster.saved_bytes;
+    notes_[*into].saved_bytes = notes_[*into].saved_bytes + note.saved_bytes;
+    notes_[*into].operations = notes_[*into].operations + note.operations;
   }
+}
+
+// Of the tasks that have none yet. All that is known is of the last one; before it stand waits.
+void Lowering::add_notes(const TaskNote& last) {
+  if (notes_.size() >= program_.tasks.size()) return;
+  notes_.resize(program_.tasks.size() - 1, {.node = last.node, .saved_bytes = {}, .operations = {}});
+  notes_.push_back(last);
 }
 
 void Lowering::lower_cluster(const Cluster& cluster) {

@@ -22,14 +22,15 @@ struct LowerOptions {
 // What only lowering knows of a task.
 struct TaskNote {
   ir::NodeId node = ir::kNone;  // that it runs for; of a generated one, where its cluster stands
-  int64_t saved_bytes = 0;      // score of its cluster (lower/cluster.h)
+  Expr saved_bytes;             // score of its cluster (lower/cluster.h)
+  Expr operations;              // of its nodes (lower/operations.h)
 };
 
 // Two operators that could have run together and do not (lower/cluster.h).
 struct LeftApart {
   std::string producer, consumer, reason;
   std::string origin, source;  // FX node of the consumer, and its line
-  int64_t bytes = 0;
+  Expr bytes;
 };
 
 struct Lowered {

@@ -102,8 +102,11 @@ class Merging {
   void finish_run() {
     if (run_.empty()) return;
     TaskNote note = run_notes_.back();
-    note.saved_bytes = 0;
-    for (const TaskNote& part : run_notes_) note.saved_bytes += part.saved_bytes;
+    note.saved_bytes = note.operations = 0;
+    for (const TaskNote& part : run_notes_) {
+      note.saved_bytes = note.saved_bytes + part.saved_bytes;
+      note.operations = note.operations + part.operations;
+    }
     made_notes_.push_back(note);
     if (run_.size() == 1) {
       made_.push_back(std::move(run_.front()));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/bounds.h"
 #include "lower/term_rule.h"
 
 namespace npugraph::lower {
@@ -49,6 +50,14 @@ std::optional<std::vector<int>> dims_of(const ir::Graph& graph, const ir::Node& 
     dims.push_back(*dim);
   }
   return dims.empty() ? std::nullopt : std::optional(dims);
+}
+// Whether each row certainly has an element. Of none there is no extreme: eager raises, and so the operator itself has to run.
+bool has_elements(const ir::Graph& graph, const ir::Node& node) {
+  const auto& sizes = tensor_argument(graph, node, 0)->sizes;
+  const auto dims = dims_of(graph, node);
+  return dims && std::all_of(dims->begin(), dims->end(), [&](int d) {
+           return ir::is_nonnegative(sizes[static_cast<size_t>(d)] - 1, graph.symbols);
+         });
 }
 std::vector<int> walk_dims(const ir::Graph& graph, const ir::Node& node) { return *dims_of(graph, node); }
 
@@ -206,7 +215,7 @@ std::optional<double> known_order(const ir::Node& node) {
 bool fits_norm(const ir::Graph& graph, const ir::Node& node) {
   const auto order = known_order(node);
   const bool is_known = order && (*order == 0 || *order == 1 || *order == 2 || std::isinf(*order));
-  return is_known && fits_float(graph, node);
+  return is_known && fits_float(graph, node) && (!std::isinf(*order) || has_elements(graph, node));
 }
 void write_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const double order = *known_order(node);
@@ -236,10 +245,8 @@ void write_truth(TermWriter& w, const ir::Graph&, const ir::Node& node) {
 bool is_comparable(DType dtype) { return is_floating(dtype) ? size_of(dtype) > 1 : dtype != DType::kBool; }
 bool fits_extreme(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = tensor_argument(graph, node, 0);
-  const auto dims = dims_of(graph, node);
-  if (self == nullptr || !dims || is_complex(self->dtype) || !is_comparable(self->dtype)) return false;
-  return std::all_of(dims->begin(), dims->end(),
-                     [&](int d) { return self->sizes[static_cast<size_t>(d)].as_int().value_or(1) > 0; });
+  if (self == nullptr || !dims_of(graph, node) || is_complex(self->dtype)) return false;
+  return is_comparable(self->dtype) && has_elements(graph, node);
 }
 int comparable(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = tensor_argument(graph, node, 0)->dtype;

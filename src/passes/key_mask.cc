@@ -130,6 +130,8 @@ class Reader {
     if (!less && !is_named(node, {"aten.ge.Tensor", "aten.gt.Tensor", "aten.ge.Scalar", "aten.gt.Scalar"}))
       return false;
     auto low = positions(node.args[0]), high = positions(node.args[1]);
+    if (!low) separate(node.args[0], low, high);
+    if (!high) separate(node.args[1], high, low);
     if (!low || !high) return false;
     if (!less) std::swap(low, high);
     if (strict) low->first = low->first + Expr(1);
@@ -143,6 +145,20 @@ class Reader {
     if (bounds(*low, *high)) return add_bound(said.after, room, high->base, said);
     if (bounds(*high, *low)) return add_bound(said.before, room, low->base, said);
     return false;
+  }
+
+  // A difference of positions, which counts along both, beside a number: what is taken away goes to the other side.
+  void separate(const Attr& difference, std::optional<Positions>& from, std::optional<Positions>& number) {
+    const ir::Node* node = producer(graph_, through_views(as_value(difference)));
+    if (node == nullptr || !is_named(*node, {"aten.sub.Tensor"}) || as_int(node->args[2]) != 1) return;
+    if (!number || number->along_keys || number->along_queries || number->base != ir::kNone) return;
+    const auto left = positions(node->args[0]), right = positions(node->args[1]);
+    if (!left || !right) return;
+    from = left;
+    number->along_keys = right->along_keys;
+    number->along_queries = right->along_queries;
+    number->base = right->base;
+    number->first = number->first + right->first;
   }
 
   // Positions are not negative.

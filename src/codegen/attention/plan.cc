@@ -68,8 +68,8 @@ bool place_operands(const loop::Attention& attention, DType dtype, const ng_call
   const Shape q = shape_of(call.buffers[0]), k = shape_of(call.buffers[1]), v = shape_of(call.buffers[2]);
   plan.batches = q.sizes[0];
   plan.heads = k.sizes[1];
-  if (plan.heads == 0 || q.sizes[1] % plan.heads != 0) return q.sizes[1] == 0;
-  plan.group = q.sizes[1] / plan.heads;
+  if (plan.heads == 0 ? q.sizes[1] != 0 : q.sizes[1] % plan.heads != 0) return false;
+  if (plan.heads != 0) plan.group = q.sizes[1] / plan.heads;
   plan.queries = q.sizes[2];
   plan.keys = k.sizes[2];
   plan.key_size = q.sizes[3];

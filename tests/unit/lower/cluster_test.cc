@@ -331,6 +331,113 @@ TEST(Products, ReductionsRunBehind) {
             "matmul.addmm loop.mul._softmax");
 }
 
+// What a product computes is all of its result, so nothing that reads a part of it can be its end.
+constexpr const char* kMoreRows = R"(
+    symbol n : int
+    input %g : f32[n + 7, 64] user "g"
+    input %w : f32[64, 64] parameter "w"
+    input %x : f32[n, 64] user "x"
+    input %r : f32[64] user "r"
+    %p : f32[n + 7, 64] = aten.mm(%g, %w)
+    )";
+
+TEST(Products, DoNotEndInTheirFirstRows) {
+  const std::string reader = R"(
+    %y : f32[n, 64] = aten.mul.Tensor(%s, %x)
+    %z : f32[n, 64] = aten.relu(%y)
+    return %z)";
+  for (const std::string part : {"aten.slice.Tensor(%p, 0, 0, n) view(0)", "aten.narrow(%p, 0, 0, n) view(0)",
+                                 "aten.as_strided(%p, [n, 64], [64, 1]) view(0)"})
+    EXPECT_EQ(fused(std::string(kMoreRows) + "%s : f32[n, 64] = " + part + reader), "matmul.mm loop.mul.relu") << part;
+}
+
+TEST(Products, DoNotEndInTheirLastRows) {
+  EXPECT_EQ(fused(std::string(kMoreRows) + R"(
+    %s : f32[n, 64] = aten.slice.Tensor(%p, 0, 7, n + 7) view(448)
+    %y : f32[n, 64] = aten.mul.Tensor(%s, %x)
+    %z : f32[n, 64] = aten.relu(%y)
+    return %z)"),
+            "matmul.mm loop.mul.relu");
+}
+
+TEST(Products, DoNotEndInOneOfTheirRows) {
+  EXPECT_EQ(fused(std::string(kMoreRows) + R"(
+    %s : f32[64] = aten.select.int(%p, 0, 0) view(0)
+    %y : f32[64] = aten.mul.Tensor(%s, %r)
+    %z : f32[64] = aten.tanh(%y)
+    return %z)"),
+            "matmul.mm loop.mul.tanh");
+}
+
+// The same for sizes that are all known.
+TEST(Products, DoNotEndInAPartOfKnownSize) {
+  EXPECT_EQ(fused(std::string(kFactors) + R"(
+    %s : f32[100, 512] = aten.slice.Tensor(%m, 0, 0, 100) view(0)
+    %y : f32[100, 512] = aten.mul.Tensor(%s, 2)
+    %z : f32[100, 512] = aten.relu(%y)
+    return %z)"),
+            "matmul.addmm loop.mul.relu");
+}
+
+TEST(Products, DoNotEndInAFewOfTheirMatrices) {
+  EXPECT_EQ(fused(R"(
+    symbol n : int
+    input %g : f32[n + 2, 32, 64] user "g"
+    input %w : f32[n + 2, 64, 64] user "w"
+    input %x : f32[n, 32, 64] user "x"
+    %p : f32[n + 2, 32, 64] = aten.bmm(%g, %w)
+    %s : f32[n, 32, 64] = aten.slice.Tensor(%p, 0, 0, n) view(0)
+    %y : f32[n, 32, 64] = aten.mul.Tensor(%s, %x)
+    %z : f32[n, 32, 64] = aten.relu(%y)
+    return %z)"),
+            "matmul.bmm loop.mul.relu");
+}
+
+// All of the sums in other sizes, of which only polynomials tell that they are as many.
+TEST(Products, EndInAllOfTheirRowsByAnotherName) {
+  EXPECT_EQ(fused(R"(
+    symbol a : int
+    symbol b : int
+    input %g : f32[a*b + 2*a, 64] user "g"
+    input %x : f32[a, b + 2, 64] user "x"
+    input %w : f32[64, 64] parameter "w"
+    %p : f32[a*b + 2*a, 64] = aten.mm(%g, %w)
+    %s : f32[a, b + 2, 64] = aten.view(%p, [a, b + 2, 64]) view(0)
+    %y : f32[a, b + 2, 64] = aten.mul.Tensor(%s, %x)
+    %z : f32[a, b + 2, 64] = aten.relu(%y)
+    return %z)"),
+            "matmul.mm.mul.relu");
+}
+
+// Sums are numbers: their bits as another type are read from memory.
+TEST(Products, DoNotEndInTheirBits) {
+  EXPECT_EQ(fused(std::string(kFactors) + R"(
+    %i : i32[128, 512] = aten.view.dtype(%m, i32) view(0)
+    %a : i32[128, 512] = aten.bitwise_and.Scalar(%i, 255)
+    %z : i32[128, 512] = aten.neg(%a)
+    return %z)")
+                .find("matmul.addmm "),
+            0u);
+}
+
+// What is added to each row has the rows of the product, which those of the view are not.
+TEST(Products, DoNotEndInOtherRowsWhereAMatrixIsAdded) {
+  const auto tasks = [](const std::string& bias, const std::string& sizes) {
+    return fused("input %b : f32" + bias + R"( user "b"
+    input %x : f32[128, 256] user "x"
+    input %w : f32[256, 512] user "w"
+    %m : f32[128, 512] = aten.addmm(%b, %x, %w)
+    %v : f32)" + sizes +
+                 " = aten.view(%m, " + sizes + ") view(0)\n%y : f32" + sizes + " = aten.tanh(%v)\nreturn %y");
+  };
+  for (const std::string sizes : {"[2, 64, 512]", "[128, 1, 512]"}) {
+    EXPECT_EQ(tasks("[128, 512]", sizes), "matmul.addmm loop.tanh") << sizes;
+    EXPECT_EQ(tasks("[128, 1]", sizes), "matmul.addmm loop.tanh") << sizes;
+    EXPECT_EQ(tasks("[1, 512]", sizes), "matmul.addmm.tanh") << sizes;
+  }
+  EXPECT_EQ(tasks("[128, 512]", "[128, 512]"), "matmul.addmm.tanh");
+}
+
 TEST(Products, SmallOnesAreKernels) {
   EXPECT_EQ(fused(std::string(kInputs) + R"(
     %t : f32[16, 8]{1, 16} = aten.t(%x) view(0)

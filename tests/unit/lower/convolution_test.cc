@@ -51,6 +51,37 @@ TEST(Convolutions, StoreWhatOthersReadToo) {
   EXPECT_EQ(tasks_of(generated("%y : f32[2, 32, 20, 20] = aten.relu(%c)\nreturn %c, %y")), "convolution loop.relu");
 }
 
+// Of one image and channel, a part of the rows is as dense as all of them.
+TEST(Convolutions, DoNotEndInAPartOfTheirPixels) {
+  EXPECT_EQ(tasks_of(lowered(R"(
+    symbol n : int
+    input %x : f32[1, 4, n + 5, 20] user "x"
+    input %w : f32[1, 4, 1, 1] parameter "w"
+    input %r : f32[1, 1, n, 20] user "r"
+    %c : f32[1, 1, n + 5, 20] = aten.convolution(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)
+    %s : f32[1, 1, n, 20]{20*n + 100, 20*n + 100, 20, 1} = aten.slice.Tensor(%c, 2, 0, n) view(0)
+    %a : f32[1, 1, n, 20] = aten.add.Tensor(%s, %r)
+    %y : f32[1, 1, n, 20] = aten.relu(%a)
+    return %y)",
+                             {.generate = true})),
+            "convolution loop.add.relu");
+}
+
+TEST(Convolutions, DoNotEndInAFewOfTheirImages) {
+  EXPECT_EQ(tasks_of(lowered(R"(
+    symbol n : int
+    input %x : f32[n + 2, 16, 20, 20] user "x"
+    input %w : f32[32, 16, 3, 3] parameter "w"
+    input %r : f32[n, 32, 20, 20] user "r"
+    %c : f32[n + 2, 32, 20, 20] = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+    %s : f32[n, 32, 20, 20] = aten.slice.Tensor(%c, 0, 0, n) view(0)
+    %a : f32[n, 32, 20, 20] = aten.add.Tensor(%s, %r)
+    %y : f32[n, 32, 20, 20] = aten.relu(%a)
+    return %y)",
+                             {.generate = true})),
+            "convolution loop.add.relu");
+}
+
 TEST(Convolutions, RunBeforeWhatReadsThemOtherwise) {
   EXPECT_EQ(tasks_of(generated(R"(
     %t : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.transpose.int(%c, 2, 3) view(0)

@@ -98,6 +98,35 @@ TEST(LowerQuantised, ProductsOfIntegersTakeTheirScalesBehindTheSums) {
   EXPECT_NE(std::get<std::string>(program.tasks[0].args.at(0)).find("in sums : i32"), std::string::npos);
 }
 
+// What a product computes is all of its result.
+TEST(LowerQuantised, ProductsDoNotEndInTheirFirstRows) {
+  const auto tasks = [](const std::string& product) {
+    return tasks_of(lowered("symbol n : int\ninput %y : f32[n, 32] user \"y\"\n" + product + R"(
+    %s : f32[n, 32] = aten.slice.Tensor(%p, 0, 0, n) view(0)
+    %m : f32[n, 32] = aten.mul.Tensor(%s, %y)
+    %z : f32[n, 32] = aten.tanh(%m)
+    return %z)",
+                            {.generate = true}));
+  };
+  EXPECT_EQ(tasks(R"(
+    input %x : f32[n + 7, 64] user "x"
+    input %w : i8[32, 64] parameter "w"
+    input %f : f32[32] parameter "f"
+    %p : f32[n + 7, 32] = aten._weight_int8pack_mm(%x, %w, %f))"),
+            "matmul._weight_int8pack_mm loop.mul.tanh");
+  EXPECT_EQ(tasks(R"(
+    input %x : f32[n + 7, 64] user "x"
+    input %w : u8[32, 32] parameter "w"
+    input %f : f32[2, 32, 2] parameter "f"
+    %p : f32[n + 7, 32] = aten._weight_int4pack_mm_for_cpu(%x, %w, 32, %f))"),
+            "matmul._weight_int4pack_mm_for_cpu loop.mul.tanh");
+  EXPECT_EQ(tasks(R"(
+    input %x : f32[n + 7, 64] user "x"
+    input %w : u8[32, 36] parameter "w"
+    %p : f32[n + 7, 32] = npugraph.gguf_linear(%x, %w, "q4_0", false))"),
+            "matmul.gguf_linear loop.mul.tanh");
+}
+
 TEST(LowerQuantised, ProductsOfIntegersAlongColumnsStayWithTheHost) {
   const program::Program program = lowered(R"(
     input %x : i8[32, 64] user "x"

@@ -27,15 +27,36 @@ TEST(Score, CountsWhatIsNeitherStoredNorLoaded) {
   const ir::Uses uses = ir::find_uses(graph);
   constexpr int64_t kTensor = 8 * 16 * 4;
   const ir::ValueId b = graph.node(1).results[0], c = graph.node(2).results[0];
-  EXPECT_EQ(bytes_saved(graph, uses, {0}, {graph.node(0).results[0]}), 0);
-  EXPECT_EQ(bytes_saved(graph, uses, {0, 1, 2}, {b, c}), 4 * kTensor) << "%a is not stored, three loads";
-  EXPECT_EQ(bytes_between(graph, graph.node(2), [](ir::NodeId id) { return id == 1; }), kTensor);
+  EXPECT_EQ(bytes_saved(graph, uses, {0}, {graph.node(0).results[0]}), Expr(0));
+  EXPECT_EQ(bytes_saved(graph, uses, {0, 1, 2}, {b, c}), Expr(4 * kTensor)) << "%a is not stored, three loads";
+  EXPECT_EQ(bytes_between(graph, graph.node(2), [](ir::NodeId id) { return id == 1; }), Expr(kTensor));
+}
+
+TEST(Score, CountsInSymbols) {
+  const ir::Graph graph = ir::parse(R"(npugraph.graph 1 @test {
+    symbol s0 : int
+    input %x : f32[s0, 16] user "x"
+    %a : f32[s0, 16] = aten.neg(%x)
+    %b : f32[s0, 16] = aten.exp(%a)
+    return %b
+  })",
+                                    "test", ops::registry());
+  const Expr bytes = Expr::symbol("s0") * 16 * 4;
+  EXPECT_EQ(bytes_saved(graph, ir::find_uses(graph), {0, 1}, {graph.node(1).results[0]}), 2 * bytes);
+  EXPECT_EQ(bytes_between(graph, graph.node(1), [](ir::NodeId id) { return id == 0; }), bytes);
 }
 
 TEST(Score, TiesKeepTheirOrder) {
-  std::vector<std::pair<int, int64_t>> scored = {{7, 10}, {3, 20}, {9, 10}, {1, 20}};
+  std::vector<std::pair<int, Expr>> scored = {{7, 10}, {3, 20}, {9, 10}, {1, 20}};
   sort_by_score(scored);
-  EXPECT_EQ(scored, (std::vector<std::pair<int, int64_t>>{{3, 20}, {1, 20}, {7, 10}, {9, 10}}));
+  EXPECT_EQ(scored, (std::vector<std::pair<int, Expr>>{{3, 20}, {1, 20}, {7, 10}, {9, 10}}));
+}
+
+TEST(Score, SymbolsAreOfUsualSize) {
+  const Expr s0 = Expr::symbol("s0");
+  std::vector<std::pair<int, Expr>> scored = {{7, 2 * kUsualSize - 1}, {3, 2 * s0}, {9, 2 * kUsualSize + 1}};
+  sort_by_score(scored);
+  EXPECT_EQ(scored, (std::vector<std::pair<int, Expr>>{{9, 2 * kUsualSize + 1}, {3, 2 * s0}, {7, 2 * kUsualSize - 1}}));
 }
 
 // Whether node 0 may run where node `at` does; why not.
