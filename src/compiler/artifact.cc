@@ -37,7 +37,7 @@ Artifact::Artifact(ir::Graph graph, CompileOptions options, CompileHost host, ru
   } catch (const std::logic_error& error) {  // an InternalError, or one of the standard library's
     const bool is_ours = dynamic_cast<const InternalError*>(&error) != nullptr;
     const std::string message = is_ours ? error.what() : internal_error_text(error.what());
-    throw InternalError(report_defect(message, imported_, environment().report_dir));
+    throw ReportedDefect(report_defect(message, imported_, environment().report_dir));
   }
   for (const auto& [count, value] : compile_counters()) {
     // Code counts itself when it is made, which may be as late as the first run.
@@ -122,7 +122,40 @@ std::string Artifact::text(const std::string& stage) const {
 
 std::string Artifact::program_text() const { return program::print(*program_); }
 
+namespace {
+
+// The expression under the sizes of the latest call; as it is before the first one.
+class LatestSizes {
+ public:
+  LatestSizes(const program::Program& program, std::optional<std::vector<Scalar>> values)
+      : program_(program), values_(std::move(values)) {}
+
+  Expr operator()(const Expr& e) const {
+    if (e.is_constant() || !values_) return e;
+    return substitute(e, [this](const Expr& symbol) {
+      const auto is_it = [&](const program::Symbol& other) { return other.name == symbol.symbol_name(); };
+      const auto at = std::ranges::find_if(program_.symbols, is_it);
+      if (at == program_.symbols.end()) return symbol;
+      return Expr::constant((*values_)[static_cast<size_t>(at - program_.symbols.begin())]);
+    });
+  }
+
+ private:
+  const program::Program& program_;
+  const std::optional<std::vector<Scalar>> values_;
+};
+
+}  // namespace
+
+std::vector<lower::LeftApart> Artifact::left_apart() const {
+  const LatestSizes latest(*program_, executable_->latest_symbols());
+  std::vector<lower::LeftApart> pairs = left_apart_;
+  for (lower::LeftApart& pair : pairs) pair.bytes = latest(pair.bytes);
+  return pairs;
+}
+
 std::vector<TaskInfo> Artifact::tasks() const {
+  const LatestSizes latest(*program_, executable_->latest_symbols());
   const std::vector<runtime::TaskTraffic> traffic = executable_->traffic();
   std::vector<TaskInfo> infos;
   for (size_t i = 0; i < program_->tasks.size(); ++i) {
@@ -140,7 +173,10 @@ std::vector<TaskInfo> Artifact::tasks() const {
                      .bytes_copied = traffic[i].bytes_copied,
                      .begin_nanoseconds = traffic[i].begin_nanoseconds,
                      .nanoseconds = traffic[i].nanoseconds,
-                     .saved_bytes = notes_[i].saved_bytes});
+                     .least_nanoseconds = traffic[i].least_nanoseconds,
+                     .most_nanoseconds = traffic[i].most_nanoseconds,
+                     .saved_bytes = latest(notes_[i].saved_bytes),
+                     .operations = latest(notes_[i].operations)});
   }
   return infos;
 }

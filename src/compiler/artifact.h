@@ -37,11 +37,13 @@ struct TaskInfo {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t bytes_copied = 0;
-  // Of the second run of an Instance, 0 before: since its first task began, and how long.
+  // runtime::TaskTraffic
   int64_t begin_nanoseconds = 0;
   int64_t nanoseconds = 0;
-  int64_t saved_bytes =
-      0;  // that its operators, each by itself, would store or load besides; symbolic sizes count as 1
+  int64_t least_nanoseconds = 0;
+  int64_t most_nanoseconds = 0;
+  Expr saved_bytes;  // that its operators, each by itself, would store or load besides; a number from the first call on
+  Expr operations;   // lower/operations.h; the same
 };
 
 // Memory that tasks write, from the first one that touches it to the last one; as many as there are tasks: to the end.
@@ -56,8 +58,8 @@ struct BufferInfo {
 
 class Artifact {
  public:
-  // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. The message of an InternalError
-  // carries the graph, or the name of a file with it (environment().report_dir).
+  // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. What we broke
+  // ourselves is a ReportedDefect.
   Artifact(ir::Graph graph, CompileOptions options, CompileHost host, runtime::Host& runtime_host,
            std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases);
 
@@ -89,7 +91,8 @@ class Artifact {
   const std::vector<lower::ScopeResult>& scopes() const { return scopes_; }
   const std::vector<passes::PassRecord>& passes() const { return passes_; }
   const std::vector<passes::Remark>& remarks() const { return remarks_; }
-  const std::vector<lower::LeftApart>& left_apart() const { return left_apart_; }
+  // Their bytes are numbers from the first call on: those of the sizes of the latest one.
+  std::vector<lower::LeftApart> left_apart() const;
   // Of the sizes of the latest call; empty before the first one.
   std::vector<BufferInfo> buffers() const;
   std::string explain() const;

@@ -2,7 +2,10 @@
 #include "compiler/defect_report.h"
 
 #include <atomic>
+#include <filesystem>
 #include <span>
+#include <system_error>
+#include <vector>
 
 #include <unistd.h>
 
@@ -12,20 +15,37 @@
 
 namespace npugraph::compiler {
 
+namespace {
+
+// Where a report may lie, the best place first.
+std::vector<std::string> places(const std::string& directory) {
+  std::vector<std::string> found = {directory.empty() ? "." : directory};
+  std::error_code missing;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(missing);
+  if (!missing) found.push_back(temporary);
+  return found;
+}
+
+}  // namespace
+
 std::string report_text(const std::string& message, const std::string& what, const std::string& text,
                         const std::string& kind, const std::string& directory) {
   static std::atomic<int> reports = 0;
   const std::string all = cat(message, "\n\n", what, ":\n\n", text, "\n");
-  try {
-    const std::string name = cat("npugraph-", kind, "-", ::getpid(), "-", ++reports, ".txt");
-    const std::string path = cat(directory.empty() ? "." : directory, "/", name);
-    AtomicFile file(path, "the report");
-    file.write(std::as_bytes(std::span(all)));
-    file.commit();
-    return cat(message, "\n", what, " is in ", path);
-  } catch (const UserError& error) {
-    return cat(all, error.what());
+  const std::string name = cat("npugraph-", kind, "-", ::getpid(), "-", ++reports, ".txt");
+  std::string reason;
+  for (const std::string& place : places(directory)) {
+    try {
+      const std::string path = cat(place, "/", name);
+      AtomicFile file(path, "the report");
+      file.write(std::as_bytes(std::span(all)));
+      file.commit();
+      return cat(message.substr(0, message.find('\n')), "\n", what, " is in ", path);
+    } catch (const UserError& error) {
+      if (reason.empty()) reason = error.what();
+    }
   }
+  return cat(all, reason);
 }
 
 std::string report_defect(const std::string& message, const ir::Graph& graph, const std::string& directory) {

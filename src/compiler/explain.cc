@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Artifact::explain(): one page about a compile, for a person.
 #include <algorithm>
+#include <functional>
 #include <iomanip>
 #include <iterator>
 #include <map>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "compiler/artifact.h"
 
 namespace npugraph::compiler {
@@ -23,6 +25,11 @@ std::string human_bytes(int64_t bytes) {
   return out.str();
 }
 
+// Bytes that are not known before the first call, as a formula of its sizes.
+std::string bytes_text(const Expr& bytes) {
+  return bytes.as_int() ? human_bytes(*bytes.as_int()) : cat(bytes.str(), " B");
+}
+
 // "-" where nothing was measured.
 std::string percent(int64_t part, int64_t whole) {
   if (whole == 0) return "-";
@@ -30,8 +37,6 @@ std::string percent(int64_t part, int64_t whole) {
   out << std::fixed << std::setprecision(0) << 100.0 * static_cast<double>(part) / static_cast<double>(whole) << " %";
   return out.str();
 }
-
-std::string counted(int64_t count, const std::string& what) { return cat(count, " ", what, count == 1 ? "" : "s"); }
 
 struct Share {
   int64_t tasks = 0;
@@ -137,20 +142,41 @@ constexpr size_t kMostConflicts = 8;
 constexpr size_t kSlowest = 5;
 constexpr size_t kMostLive = 8;
 
-// What could have been one loop and is not, most first; equal pairs are one line.
-void print_left_apart(std::ostringstream& out, const std::vector<lower::LeftApart>& pairs) {
-  std::map<std::string, Share> groups;
-  for (const lower::LeftApart& pair : pairs) {
-    Share& group = groups[cat(pair.producer, " -> ", pair.consumer, ": ", pair.reason)];
-    ++group.tasks;
-    group.bytes += pair.bytes;
+// Equal things as one line.
+struct Alike {
+  std::string what;
+  int64_t count = 0;
+  Expr bytes;
+};
+
+class Lines {
+ public:
+  void add(const std::string& what, const Expr& bytes) {
+    Alike& line = lines_.try_emplace(what, Alike{.what = what, .bytes = {}}).first->second;
+    ++line.count;
+    line.bytes = line.bytes + bytes;
   }
-  std::vector<std::pair<std::string, Share>> sorted(groups.begin(), groups.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  // Most bytes first; those that are not known yet come last.
+  std::vector<Alike> sorted() const {
+    std::vector<Alike> sorted;
+    for (const auto& [what, line] : lines_) sorted.push_back(line);
+    std::ranges::stable_sort(sorted, std::greater(), [](const Alike& line) { return line.bytes.as_int().value_or(0); });
+    return sorted;
+  }
+
+ private:
+  std::map<std::string, Alike> lines_;
+};
+
+// What could have been one loop and is not.
+void print_left_apart(std::ostringstream& out, const std::vector<lower::LeftApart>& pairs) {
+  Lines lines;
+  for (const lower::LeftApart& pair : pairs)
+    lines.add(cat(pair.producer, " -> ", pair.consumer, ": ", pair.reason), pair.bytes);
+  const std::vector<Alike> sorted = lines.sorted();
   for (size_t i = 0; i < sorted.size() && i < kMostConflicts; ++i) {
-    out << "  " << std::setw(4) << sorted[i].second.tasks << "x left apart, " << human_bytes(sorted[i].second.bytes)
-        << " are loaded again: " << sorted[i].first << "\n";
+    out << "  " << std::setw(4) << sorted[i].count << "x left apart, " << bytes_text(sorted[i].bytes)
+        << " are loaded again: " << sorted[i].what << "\n";
   }
 }
 
@@ -159,28 +185,23 @@ void print_left_apart(std::ostringstream& out, const std::vector<lower::LeftApar
 // The share of generated code, and what its clusters save, most first; tasks of equal names are one line.
 void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
   Share all, generated;
-  std::map<std::string, Share> groups;
+  Lines lines;
   for (size_t i = 0; i < tasks.size(); ++i) {
     all.ns += tasks[i].nanoseconds;
     if (!program::is_generated(program_->tasks[i].kind)) continue;
     ++generated.tasks;
     generated.ns += tasks[i].nanoseconds;
-    if (notes_[i].saved_bytes == 0) continue;
-    Share& group = groups[tasks[i].name];
-    ++group.tasks;
-    group.bytes += notes_[i].saved_bytes;
+    if (!tasks[i].saved_bytes.is_int(0)) lines.add(tasks[i].name, tasks[i].saved_bytes);
   }
   out << "  " << generated.tasks << " of " << counted(std::ssize(tasks), "task") << ", "
       << percent(generated.ns, all.ns) << " of the time\n";
-  std::vector<std::pair<std::string, Share>> sorted(groups.begin(), groups.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  const std::vector<Alike> sorted = lines.sorted();
   for (size_t i = 0; i < sorted.size() && i < kMostLines; ++i) {
-    out << "  " << std::setw(4) << sorted[i].second.tasks << "x " << sorted[i].first << ": fusion saves "
-        << human_bytes(sorted[i].second.bytes) << "\n";
+    out << "  " << std::setw(4) << sorted[i].count << "x " << sorted[i].what << ": fusion saves "
+        << bytes_text(sorted[i].bytes) << "\n";
   }
   if (sorted.size() > kMostLines) out << "  ... and " << sorted.size() - kMostLines << " more\n";
-  print_left_apart(out, left_apart_);
+  print_left_apart(out, left_apart());
 }
 
 std::string Artifact::title() const {
@@ -188,7 +209,8 @@ std::string Artifact::title() const {
   return cat(name(), ": ", counted(std::ssize(program_->tasks), "task"), ", ",
              counted(std::ssize(program_->inputs), "input"), ", ", counted(std::ssize(program_->outputs), "output"),
              ", ", counted(std::ssize(program_->symbols), "symbol"), "; captured ", counted(run.captures, "time"),
-             ", run ", counted(run.replays, "time"), "\n");
+             ", run ", counted(run.replays + run.eager_runs, "time"),
+             run.eager_runs == 0 ? "" : cat(", ", run.eager_runs, " of them without a capture of its own"), "\n");
 }
 
 // Of inputs that belong to the model, as far as their sizes are known.

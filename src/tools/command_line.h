@@ -10,9 +10,10 @@ namespace npugraph::tools {
 
 constexpr int kUsageError = 2;
 
-// Reads the command line into what `app` declares. The exit code of the process where it ends here: after --help, or after an
-// error, which is printed.
+// Reads the command line into what `app` declares, and --version. The exit code of the process where it ends here: after --help
+// or --version, or after an error, which is printed.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  app.set_version_flag("--version", app.get_name() + " " NPUGRAPH_VERSION, "print the version and exit");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {

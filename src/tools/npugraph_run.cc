@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "compiler/generate.h"
 #include "program/file.h"
 #include "program/text.h"
@@ -52,8 +53,6 @@ std::shared_ptr<const program::Program> load_program(const std::string& path) {
     throw UserError(cat("'", path, "' has constants, whose bytes the text form does not carry"));
   return parsed;
 }
-
-std::string counted(size_t count, const std::string& what) { return cat(count, " ", what, count == 1 ? "" : "s"); }
 
 std::string shape_text(DType dtype, std::span<const int64_t> sizes) {
   std::string text = cat(name_of(dtype), "[");

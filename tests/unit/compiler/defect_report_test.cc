@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/defect_report.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -109,12 +110,36 @@ TEST_F(DefectReport, AMistakeOfTheUserWritesNone) {
   EXPECT_TRUE(fs::is_empty(report_directory()));
 }
 
+TEST_F(DefectReport, TheMessageIsOneLineAndTheRestIsInTheFile) {
+  const ir::Graph graph = ir::parse(kProduct, "test", ops::registry());
+  const std::string message = report_defect("broken\nat length\n", graph, report_directory());
+  EXPECT_TRUE(message.starts_with("broken\nThe graph is in ")) << message;
+  EXPECT_EQ(std::ranges::count(message, '\n'), 1) << message;
+  EXPECT_TRUE(contents(file_in(message)).starts_with("broken\nat length\n"));
+}
+
+// Until it ends, temporary files lie in `path`.
+class TemporaryDirectory {
+ public:
+  explicit TemporaryDirectory(const std::string& path) { ::setenv("TMPDIR", path.c_str(), 1); }
+  ~TemporaryDirectory() { ::unsetenv("TMPDIR"); }
+};
+
+TEST_F(DefectReport, WhereADirectoryIsMissingTheReportIsATemporaryFile) {
+  const ir::Graph graph = ir::parse(kProduct, "test", ops::registry());
+  const TemporaryDirectory temporary(report_directory());
+  const std::string message = report_defect("broken", graph, report_directory() + "/missing");
+  EXPECT_TRUE(message.starts_with("broken\nThe graph is in " + report_directory() + "/npugraph-report-")) << message;
+  EXPECT_NE(contents(file_in(message)).find("@product"), std::string::npos);
+}
+
 TEST_F(DefectReport, WithoutAFileTheMessageCarriesTheGraph) {
   const ir::Graph graph = ir::parse(kProduct, "test", ops::registry());
+  const TemporaryDirectory temporary(report_directory() + "/absent");
   const std::string message = report_defect("broken", graph, report_directory() + "/missing");
   EXPECT_TRUE(message.starts_with("broken\n")) << message;
   EXPECT_NE(message.find("aten.erfinv(%x)"), std::string::npos);
-  EXPECT_NE(message.find("cannot write the report to "), std::string::npos);
+  EXPECT_NE(message.find("cannot write the report to " + report_directory() + "/missing"), std::string::npos);
   EXPECT_TRUE(message.ends_with(": No such file or directory")) << message;
 }
 
