@@ -8,9 +8,12 @@
 #include "base/error.h"
 #include "torch/bridge/dispatch.h"
 #include "torch/capture/compiled_call.h"
+#include "torch/capture/sparse_writes.h"
 #include "torch/capture/task_group.h"
-#include "torch/npu/facts.h"
+#include "torch/npu/captured.h"
 #include "torch/npu/generator.h"
+#include "torch/npu/row_writes.h"
+#include "torch/npu/tensor.h"
 
 namespace npugraph::capture {
 
@@ -24,7 +27,8 @@ bool is_mask(const c10::IValue& indices) {
   return found;
 }
 
-// Whether the host must read what the operator computes before it can go on.
+// Whether the host must read what the operator computes before it can go on. Numbers beside tensors, as a seed, are known to who
+// launches it.
 bool is_read_by_host(const c10::OperatorHandle& op, std::span<const c10::IValue> args) {
   const c10::FunctionSchema& schema = op.schema();
   if (op.hasTag(at::Tag::data_dependent_output)) return true;
@@ -33,7 +37,7 @@ bool is_read_by_host(const c10::OperatorHandle& op, std::span<const c10::IValue>
     return kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType || kind == c10::TypeKind::BoolType ||
            kind == c10::TypeKind::NumberType;
   };
-  if (std::ranges::any_of(schema.returns(), is_number)) return true;
+  if (!schema.returns().empty() && std::ranges::all_of(schema.returns(), is_number)) return true;
   if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
   // These two know the size of their result, but for masks and where it is not given.
   if (schema.name() == "aten::index") return is_mask(args[1]);
@@ -100,12 +104,6 @@ bool precedes(const BegunCollective& begun, const c10::OperatorHandle& op, std::
   return found;
 }
 
-// Who draws holds the mutex of the generator that draws.
-std::mutex& mutex_of(at::Generator generator) {
-  return generator.device().type() == npu::kNpu ? npu::generator_twin(generator, generator.device().index()).mutex()
-                                                : generator.mutex();
-}
-
 }  // namespace
 
 Capture::Capture(c10::Stream origin, ErrorMode mode, Purpose purpose)
@@ -116,6 +114,20 @@ RecordedStep& Capture::open_step() {
   if (steps.empty() || steps.back().kind != RecordedStep::Kind::kLaunches || steps.back().group != group_)
     steps.push_back({.kind = RecordedStep::Kind::kLaunches, .launches = {}, .group = group_, .call = {}, .event = {}});
   return steps.back();
+}
+
+void Capture::note_launch(std::string name, c10::Stream stream) {
+  Launch launch{std::move(name), stream, {}};
+  Progress& noted = noted_[stream];
+  for (const auto& [other, launches] : seen_[stream]) {
+    if (other == stream || launches <= noted[other]) continue;
+    noted[other] = launches;
+    launch.waits.push_back(numbers_[other][static_cast<size_t>(launches) - 1]);
+  }
+  std::ranges::sort(launch.waits);
+  ++seen_[stream][stream];
+  numbers_[stream].push_back(static_cast<int64_t>(recording_.launched.size()));
+  recording_.launched.push_back(std::move(launch));
 }
 
 void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Stream stream,
@@ -130,14 +142,22 @@ void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c1
   // The memory of a graph may be in use while a part of it is replaced.
   const auto written = purpose_ == Purpose::kUpdate ? written_arguments(schema, args) : std::nullopt;
   const bool runs = !written.has_value();
+  std::vector<const c10::StorageImpl*> by_rows;
   {
     const std::lock_guard lock(mutex_);
     open_step();
-    if (runs) save_written(schema, args);
+    if (runs) by_rows = save_written(op, args);
     if (runs) save_generators(args);
   }
   if (runs) {
     const Inside inside;
+    const npu::Captured captured;
+    const auto save = [&](const at::Tensor& into, const Places& places) {
+      if (std::ranges::count(by_rows, storage_of(into)) == 0) return;
+      const std::lock_guard lock(mutex_);
+      recording_.memory.save_rows(into, places);
+    };
+    const npu::HearRowWrites hear(save);
     run();
   } else {
     torch::jit::drop(stack, args.size());
@@ -150,7 +170,7 @@ void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c1
   RecordedStep& step = open_step();
   const auto number = static_cast<int32_t>(recording_.steps.size()) - 1;
   step.launches.push_back(describe_launch(op, args, results, recording_.memory, number));
-  ++seen_[stream][stream];
+  note_launch(step.launches.back().task.name, stream);
 }
 
 void Capture::launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor> written, c10::Stream stream,
@@ -170,9 +190,10 @@ void Capture::launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor
     save_generators({});
     recording_.steps.push_back(
         {.kind = RecordedStep::Kind::kCall, .launches = {}, .group = {}, .call = call, .event = {}});
-    ++seen_[stream][stream];
+    note_launch("compiled graph", stream);
   }
   const Inside inside;
+  const npu::Captured captured;
   run();
 }
 
@@ -198,7 +219,7 @@ void Capture::launch(std::shared_ptr<CollectiveCall> call, Tensors inputs, Tenso
     step.launches.push_back(describe_collective(call->name(), begun, recording_.memory, number));
     recording_.collectives.push_back(call);
     begun_.push_back(std::move(begun));
-    ++seen_[stream][stream];
+    note_launch(call->name(), stream);
   }
   call->set_begun(mark(stream));
 }
@@ -226,25 +247,42 @@ void Capture::await_begun(c10::function_ref<bool(const BegunCollective&)> which)
   }
 }
 
-void Capture::save_written(const c10::FunctionSchema& schema, std::span<const c10::IValue> args) {
+std::vector<const c10::StorageImpl*> Capture::save_written(const c10::OperatorHandle& op,
+                                                           std::span<const c10::IValue> args) {
+  const c10::FunctionSchema& schema = op.schema();
   const auto step = static_cast<int32_t>(recording_.steps.size()) - 1;
+  std::vector<const c10::StorageImpl*> by_rows;
+  const auto save = [&](const at::Tensor& tensor, const c10::Argument& argument) {
+    if (!recording_.memory.is_outside(tensor, step)) return;
+    if (npu::is_npu(tensor) && npu::announces_rows(schema.name(), argument.name()))
+      by_rows.push_back(storage_of(npu::cpu_alias(tensor)));
+    else if (!saved_by_places(op, args, tensor))
+      recording_.memory.save(tensor, step, argument.is_out() && schema.name().starts_with("aten::"));
+  };
   for (size_t i = 0; i < args.size(); ++i) {
     if (!is_written(schema, i)) continue;
-    for_each_tensor(args[i], [&](const at::Tensor& tensor) { recording_.memory.save(tensor, step); });
+    for_each_tensor(args[i], [&](const at::Tensor& tensor) { save(tensor, schema.arguments()[i]); });
+  }
+  return by_rows;
+}
+
+// The operator itself says what is wrong with places that are not there.
+bool Capture::saved_by_places(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
+                              const at::Tensor& written) {
+  try {
+    const auto places = written_places(op, args);
+    if (!places) return false;
+    recording_.memory.save_rows(npu::is_npu(written) ? npu::cpu_alias(written) : written, *places);
+    return true;
+  } catch (const c10::Error&) {
+    return false;
   }
 }
 
 void Capture::save_generators(std::span<const c10::IValue> args) {
-  save_generator(npu::default_generator(origin_.device_index()));
+  generators_.save(npu::default_generator(origin_.device_index()));
   for (const c10::IValue& value : args)
-    if (value.isGenerator()) save_generator(value.toGenerator());
-}
-
-void Capture::save_generator(const at::Generator& generator) {
-  const auto is_same = [&](const auto& saved) { return saved.first == generator; };
-  if (std::ranges::any_of(generators_, is_same)) return;
-  const std::lock_guard lock(mutex_of(generator));
-  generators_.emplace_back(generator, generator.get_state());
+    if (value.isGenerator()) generators_.save(value.toGenerator());
 }
 
 Progress Capture::progress(c10::Stream stream) const {
@@ -282,19 +320,10 @@ std::shared_ptr<TaskGroup> Capture::end_group() {
   return std::exchange(group_, nullptr);
 }
 
-void Capture::invalidate(std::string reason) {
-  const std::lock_guard lock(mutex_);
-  if (invalid_.empty()) invalid_ = std::move(reason);
-}
-
 void Capture::undo() {
   begun_.clear();
   recording_.memory.restore();
-  for (auto& [generator, state] : generators_) {
-    const std::lock_guard lock(mutex_of(generator));
-    generator.set_state(state);
-  }
-  generators_.clear();
+  generators_.undo();
 }
 
 void Capture::check_joined() const {
@@ -311,7 +340,7 @@ void Capture::check_joined() const {
 std::exception_ptr Capture::end_begun() {
   {
     const std::lock_guard lock(mutex_);
-    if (!invalid_.empty() || group_) return nullptr;  // other ranks may not come
+    if (group_) return nullptr;  // other ranks may not come
   }
   try {
     await_begun([](const BegunCollective&) { return true; });
@@ -326,11 +355,11 @@ Recording Capture::finish() {
   const std::lock_guard lock(mutex_);
   const bridge::BelowAutograd below;
   undo();
-  TORCH_CHECK(invalid_.empty(), "the capture is invalid: ", invalid_, " was called while it ran");
   TORCH_CHECK(!group_, "the capture cannot end: a task group is open");
   check_joined();
   if (failed) std::rethrow_exception(failed);
   recording_.memory.resolve();
+  recording_.starts = generators_.take_starts();
   return std::move(recording_);
 }
 

@@ -9,7 +9,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +17,7 @@
 #include <c10/core/Stream.h>
 #include <c10/util/FunctionRef.h>
 
+#include "torch/capture/generator_states.h"
 #include "torch/capture/recording.h"
 #include "torch/capture/registry.h"
 
@@ -33,6 +33,7 @@ class Capture {
   ErrorMode mode() const { return mode_; }
   Purpose purpose() const { return purpose_; }
   std::thread::id thread() const { return thread_; }
+  GeneratorStates& generators() { return generators_; }
 
   // Calls `run`, the operator's kernel on the arguments at the end of `stack`, and records it as a launch in `stream`. c10::Error
   // when the host would have to read what the operator computes.
@@ -60,8 +61,6 @@ class Capture {
   void begin_group();
   std::shared_ptr<TaskGroup> end_group();
 
-  // Somebody did what a capture does not allow.
-  void invalidate(std::string reason);
   // Undoes what launches wrote. RuntimeError where the capture cannot become a graph.
   Recording finish();
   // The same without a result.
@@ -69,9 +68,12 @@ class Capture {
 
  private:
   RecordedStep& open_step();
-  void save_written(const c10::FunctionSchema& schema, std::span<const c10::IValue> args);
+  void note_launch(std::string name, c10::Stream stream);
+  // What it writes of arguments, but for those of which it announces rows: the storages of these on cpu, if they are to be saved.
+  std::vector<const c10::StorageImpl*> save_written(const c10::OperatorHandle& op, std::span<const c10::IValue> args);
+  // Whether it saved the places of `written` that the operator writes, and no more.
+  bool saved_by_places(const c10::OperatorHandle& op, std::span<const c10::IValue> args, const at::Tensor& written);
   void save_generators(std::span<const c10::IValue> args);
-  void save_generator(const at::Generator& generator);
   // Waits for the collectives begun that `which` says.
   void await_begun(c10::function_ref<bool(const BegunCollective&)> which);
   // The same for all, in a capture that can become a graph; what that threw.
@@ -83,14 +85,15 @@ class Capture {
   const ErrorMode mode_;
   const Purpose purpose_;
   const std::thread::id thread_ = std::this_thread::get_id();
+  GeneratorStates generators_;
 
   mutable std::mutex mutex_;  // guards what follows
   Recording recording_;
   std::shared_ptr<TaskGroup> group_;  // that is open
   std::vector<BegunCollective> begun_;
-  std::vector<std::pair<at::Generator, at::Tensor>> generators_;
   std::unordered_map<c10::Stream, Progress> seen_;
-  std::string invalid_;
+  std::unordered_map<c10::Stream, Progress> noted_;                // of seen_, what launches of the stream say
+  std::unordered_map<c10::Stream, std::vector<int64_t>> numbers_;  // of the launches of a stream, among all
 };
 
 }  // namespace npugraph::capture

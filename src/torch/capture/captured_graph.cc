@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include <ATen/record_function.h>
+
 #include "base/error.h"
 #include "program/text.h"
 
@@ -94,7 +96,9 @@ void CapturedGraph::end(c10::Stream stream) {
                " while it was captured. Work goes to the current stream of the device that its tensors are on");
   const std::lock_guard lock(mutex_);
   steps_ = std::move(steps);
+  launched_ = std::move(recording.launched);
   collectives_ = std::move(recording.collectives);
+  starts_ = std::move(recording.starts);
   is_captured_ = true;
 }
 
@@ -108,6 +112,8 @@ void CapturedGraph::replay(c10::Stream stream) {
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(is_captured_, "replay: no graph was captured");
   TORCH_CHECK(!waits_, "replay: the last replay of this graph still waits for an ExternalEvent");
+  RECORD_USER_SCOPE("acl_graph_replay");
+  for (const StartState& start : starts_) start.read();
   go_on(0, stream);
 }
 
@@ -153,7 +159,9 @@ void CapturedGraph::reset() {
   for (const Step& step : steps_)
     if (step.group) step.group->drop();
   steps_.clear();
+  launched_.clear();
   collectives_.clear();
+  starts_.clear();
   is_captured_ = false;
   pool_ = {0, 0};
 }
@@ -175,6 +183,26 @@ std::string CapturedGraph::text() const {
     if (step.call) out << program::print(step.call->program());
   }
   return std::move(out).str();
+}
+
+runtime::MemoryInfo CapturedGraph::memory() const {
+  const std::lock_guard lock(mutex_);
+  runtime::MemoryInfo all;
+  const auto add = [&](const runtime::MemoryInfo& one) {
+    all.arena_bytes += one.arena_bytes;
+    all.copied_bytes_per_replay += one.copied_bytes_per_replay;
+  };
+  for (const Step& step : steps_) {
+    if (const auto segment = step.group ? step.group->segment() : step.segment) add(segment->memory());
+    if (step.call) add(step.call->memory());
+  }
+  return all;
+}
+
+std::vector<Launch> CapturedGraph::launched() const {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(is_captured_, "debug_dump: no graph was captured");
+  return launched_;
 }
 
 void begin_update(c10::Stream stream, std::shared_ptr<TaskGroup> group) {

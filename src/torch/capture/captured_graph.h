@@ -40,6 +40,10 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   c10::MempoolId_t pool() const;
   // The Programs, and what happens between them.
   std::string text() const;
+  // Of all Programs together: their arenas, and what the last replay copied.
+  runtime::MemoryInfo memory() const;
+  // What was launched, in order. Updates of task groups do not change it.
+  std::vector<Launch> launched() const;
 
  private:
   struct Step {
@@ -60,7 +64,9 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   bool is_captured_ = false;
   bool waits_ = false;  // a replay has stopped at an ExternalEvent
   std::vector<Step> steps_;
+  std::vector<Launch> launched_;
   std::vector<std::shared_ptr<CollectiveCall>> collectives_;
+  std::vector<StartState> starts_;
 };
 
 // Between them, launches in `stream` are recorded in place of those of `group`.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/capture/compiled_call.h"
 
-#include <exception>
 #include <span>
 
 #include "torch/bridge/convert.h"
+#include "torch/bridge/run_result.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/capture/registry.h"
 #include "torch/npu/tensor.h"
@@ -38,18 +38,8 @@ void CompiledCall::run() {
   const Inside inside;
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (tensors_[i].defined()) bound_[i].data = tensors_[i].mutable_data_ptr();
-  check_run(executable_->run({.all = bound_, .stream = stream_}, outputs_, dims_), program());
+  bridge::check_run(executable_->run({.all = bound_, .stream = stream_}, outputs_, dims_), program());
   for (size_t output = 0; output < outputs_.size(); ++output) take(output);
-}
-
-void check_run(const runtime::RunResult& result, const program::Program& program) {
-  if (result.status == runtime::RunStatus::kOk) return;
-  const std::exception_ptr original = bridge::TorchHost::instance().take_exception();
-  if (original) std::rethrow_exception(original);
-  TORCH_CHECK(result.status == runtime::RunStatus::kTaskFailed, "a captured graph cannot be replayed: ",
-              result.status == runtime::RunStatus::kInputRefused ? result.error
-                                                                 : "memory that it writes overlaps other memory");
-  TORCH_CHECK(false, result.error, "\nin ", result.task < 0 ? program.name : program.tasks[result.task].name);
 }
 
 }  // namespace npugraph::capture

@@ -23,6 +23,7 @@ class CompiledCall {
   void set_results(std::vector<at::Tensor> results) { results_ = std::move(results); }
   const std::vector<at::Tensor>& inputs() const { return tensors_; }
   const program::Program& program() const { return executable_->program(); }
+  runtime::MemoryInfo memory() const { return executable_->memory(); }
 
   // What an operator throws.
   void run();
@@ -38,8 +39,5 @@ class CompiledCall {
   std::vector<runtime::BoundOutput> outputs_;
   std::vector<int64_t> dims_;
 };
-
-// The exception of a run that failed; nothing where it did not.
-void check_run(const runtime::RunResult& result, const program::Program& program);
 
 }  // namespace npugraph::capture

@@ -57,9 +57,10 @@ void check_compiled_captures(const Action& action) {
   if (mode) refuse(action, *mode);
 }
 
-// Waiting for `stream` is never allowed while it is captured; for others it is up to the mode.
+// Waiting for `stream` is never allowed while it is captured; for others it is up to the mode. What is refused has not been done,
+// so the capture goes on.
 void check_captures(const Action& action, const std::function<bool(c10::Stream)>& waits_for) {
-  std::shared_ptr<Capture> broken;
+  std::optional<ErrorMode> broken;
   bool own = false;
   {
     const std::lock_guard lock(captures().mutex);
@@ -69,17 +70,16 @@ void check_captures(const Action& action, const std::function<bool(c10::Stream)>
                            (mode == ErrorMode::kThreadLocal && capture->thread() == std::this_thread::get_id());
       const bool is_own = waits_for(stream);
       if (!is_own && !by_mode) continue;
-      broken = capture;
+      broken = mode;
       own = own || is_own;
     }
   }
   if (!broken) return check_compiled_captures(action);
-  broken->invalidate(action.what);
   TORCH_CHECK(
       !own, action.what,
       ": the host cannot wait for a stream that is being captured, whose work has not run. Do it before the capture, "
       "or after a replay");
-  refuse(action, broken->mode());
+  refuse(action, *broken);
 }
 
 }  // namespace
@@ -156,6 +156,7 @@ bool CompiledCapture::forbids() const {
 
 Inside::Inside() { ++inside; }
 Inside::~Inside() { --inside; }
+bool is_inside() noexcept { return inside != 0; }
 
 Mark mark(c10::Stream stream) {
   const auto capture = capture_of(stream);

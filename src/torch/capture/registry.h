@@ -55,6 +55,7 @@ class Inside {
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 };
+bool is_inside() noexcept;  // the calling thread
 
 // While alive, the calling thread captures a compiled graph, by running it: nothing is recorded, and others may be forbidden what
 // ErrorMode says.

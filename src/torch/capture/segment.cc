@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "torch/bridge/aten_task.h"
+#include "torch/bridge/run_result.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/capture/build_program.h"
-#include "torch/capture/compiled_call.h"
 #include "torch/capture/registry.h"
 
 namespace npugraph::capture {
@@ -25,6 +25,7 @@ class Segment::TaskHost final : public runtime::Host {
     return found == fixed.end() ? torch_.build(program, task) : bridge::build_aten_task(program, task, found->second);
   }
   void* allocate(int64_t bytes, void** data) override { return torch_.allocate(bytes, data); }
+  int64_t red_zone_bytes() const override { return torch_.red_zone_bytes(); }
   void retain(void* object) override { torch_.retain(object); }
   void release(void* object) override { torch_.release(object); }
   void* constant_object(const program::Constant& constant) override { return torch_.constant_object(constant); }
@@ -68,7 +69,7 @@ void Segment::bind() {
 void Segment::run() {
   bind();
   const Inside inside;
-  check_run(executable_->run({.all = bound_, .version = version_, .staged_bytes = 0}, {}, dims_), program());
+  bridge::check_run(executable_->run({.all = bound_, .version = version_, .staged_bytes = 0}, {}, dims_), program());
 }
 
 }  // namespace npugraph::capture

@@ -27,6 +27,7 @@ class Segment {
   // Runs the launches on the memory as it is now. What an operator throws. One call at a time.
   void run();
   const program::Program& program() const { return executable_->program(); }
+  runtime::MemoryInfo memory() const { return executable_->memory(); }
 
  private:
   // The host of tasks with arguments that a Program cannot hold.

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/capture/touched_memory.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include <c10/core/CPUAllocator.h>
 
 #include "torch/npu/facts.h"
 #include "torch/npu/memory.h"
@@ -17,10 +13,6 @@ namespace {
 c10::intrusive_ptr<c10::StorageImpl> shared(const at::Tensor& tensor) {
   return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
       tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
-}
-
-void* data_of(const c10::Storage& storage) {
-  return storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get();
 }
 
 }  // namespace
@@ -66,22 +58,13 @@ int32_t TouchedMemory::constant(const at::Tensor& tensor, int32_t step) {
   return static_cast<int32_t>(pieces_.size()) - 1;
 }
 
-void TouchedMemory::save(const at::Tensor& tensor, int32_t step) {
-  const int32_t number = argument(tensor, step);
-  const c10::Storage& storage = pieces_[number].held;
-  if (!storage || saved_.count(number) != 0) return;
-  const size_t size = storage.nbytes();
-  Saved saved{.storage = storage, .bytes = c10::GetCPUAllocator()->allocate(size), .size = size};
-  if (size != 0) std::memcpy(saved.bytes.get(), data_of(storage), size);
-  saved_.emplace(number, std::move(saved));
+void TouchedMemory::save(const at::Tensor& tensor, int32_t step, bool may_resize) {
+  const c10::Storage& storage = pieces_[argument(tensor, step)].held;
+  if (storage) overwritten_.save(storage, tensor, may_resize);
 }
 
-void TouchedMemory::restore() {
-  for (const auto& [number, saved] : saved_) {
-    const size_t size = std::min(saved.size, saved.storage.nbytes());
-    if (size != 0) std::memcpy(data_of(saved.storage), saved.bytes.get(), size);
-  }
-  saved_.clear();
+bool TouchedMemory::is_outside(const at::Tensor& tensor, int32_t step) {
+  return static_cast<bool>(pieces_[argument(tensor, step)].held);
 }
 
 void TouchedMemory::resolve() {

@@ -12,6 +12,8 @@
 
 #include <ATen/ATen.h>
 
+#include "torch/capture/overwritten.h"
+
 namespace npugraph::capture {
 
 struct TouchedPiece {
@@ -33,10 +35,14 @@ class TouchedMemory {
   int32_t result(const at::Tensor& tensor, int32_t step, bool is_whole);
   // What the launch takes from the host: its values now.
   int32_t constant(const at::Tensor& tensor, int32_t step);
-  // To be called before a launch writes `tensor`.
-  void save(const at::Tensor& tensor, int32_t step);
+  // To be called before a launch writes `tensor`, or gives it another size and writes that.
+  void save(const at::Tensor& tensor, int32_t step, bool may_resize = false);
+  // The same for rows of an argument that is_outside(), by a cpu alias.
+  void save_rows(const at::Tensor& alias, const Places& places) { overwritten_.save_rows(alias, places); }
+  // Whether the memory of `tensor`, an argument, was there before the capture.
+  bool is_outside(const at::Tensor& tensor, int32_t step);
   // Puts back what was saved.
-  void restore();
+  void restore() { overwritten_.restore(); }
 
   // No more launches: gives an address to all that outlives the capture, or that several steps share. The others can be
   // where each run puts them (is_intermediate).
@@ -45,17 +51,12 @@ class TouchedMemory {
   const TouchedPiece& piece(int32_t number) const { return pieces_[number]; }
 
  private:
-  struct Saved {
-    c10::Storage storage;
-    at::DataPtr bytes;
-    size_t size = 0;
-  };
   int32_t touch(const at::Tensor& tensor, int32_t step);
 
   std::vector<TouchedPiece> pieces_;
   std::unordered_map<const c10::StorageImpl*, int32_t>
       numbers_;  // a weak reference keeps addresses from being used again
-  std::unordered_map<int32_t, Saved> saved_;
+  Overwritten overwritten_;
 };
 
 }  // namespace npugraph::capture

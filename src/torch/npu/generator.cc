@@ -2,12 +2,27 @@
 #include "torch/npu/generator.h"
 
 #include <array>
+#include <utility>
 
+#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "torch/npu/facts.h"
+#include "torch/npu/over_aliases.h"
 
 namespace npugraph::npu {
+
+namespace {
+
+StateRecorder* recorder = nullptr;
+
+at::Tensor tensor_of(const c10::TensorImpl& state) {
+  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(&state)));
+}
+
+}  // namespace
+
+void set_state_recorder(StateRecorder& made) { recorder = &made; }
 
 NpuGenerator::NpuGenerator(c10::DeviceIndex device)
     : GeneratorImpl(c10::Device(kNpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
@@ -22,16 +37,51 @@ void NpuGenerator::set_offset(uint64_t offset) {
 
 uint64_t NpuGenerator::get_offset() const { return 0; }
 
-void NpuGenerator::set_state(const c10::TensorImpl& state) { twin_.unsafeGetGeneratorImpl()->set_state(state); }
+at::Generator NpuGenerator::self() const {
+  return at::Generator(c10::intrusive_ptr<c10::GeneratorImpl>::reclaim_copy(const_cast<NpuGenerator*>(this)));
+}
+
+void NpuGenerator::set_current_seed(uint64_t seed) {
+  if (recorder != nullptr && recorder->seed(self(), seed)) return;
+  const std::lock_guard lock(twin_.mutex());
+  twin_.set_current_seed(seed);
+}
+
+uint64_t NpuGenerator::current_seed() const {
+  const std::lock_guard lock(twin_.unsafeGetGeneratorImpl()->mutex_);
+  return twin_.current_seed();
+}
+
+uint64_t NpuGenerator::seed() {
+  if (recorder != nullptr) recorder->check_may_draw_seed(self());
+  const std::lock_guard lock(twin_.mutex());
+  return twin_.seed();
+}
+
+void NpuGenerator::set_state(const c10::TensorImpl& state) {
+  const at::Tensor given = tensor_of(state);
+  if (recorder != nullptr && recorder->set(self(), given)) return;
+  const std::lock_guard lock(twin_.mutex());
+  twin_.set_state(given);
+}
 
 c10::intrusive_ptr<c10::TensorImpl> NpuGenerator::get_state() const {
-  return twin_.unsafeGetGeneratorImpl()->get_state();
+  at::Tensor state;
+  {
+    const std::lock_guard lock(twin_.unsafeGetGeneratorImpl()->mutex_);
+    state = twin_.get_state();
+  }
+  if (recorder != nullptr) {
+    if (at::Tensor recorded = recorder->read(self(), state); recorded.defined()) state = std::move(recorded);
+  }
+  return state.getIntrusivePtr();
 }
 
 // From now on both draw from one sequence.
 void NpuGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) {
   auto* npu = dynamic_cast<NpuGenerator*>(other.get());
   TORCH_CHECK(npu != nullptr, "a generator of npu was given the state of one of ", other->device().str());
+  if (recorder != nullptr && recorder->follow(self(), at::Generator(other))) return;
   twin_ = npu->twin_;
 }
 
@@ -43,6 +93,7 @@ c10::intrusive_ptr<c10::GeneratorImpl> NpuGenerator::graphsafe_get_state() const
 
 NpuGenerator* NpuGenerator::clone_impl() const {
   auto* out = new NpuGenerator(device_.index());
+  const std::lock_guard lock(twin_.unsafeGetGeneratorImpl()->mutex_);
   out->twin_ = twin_.clone();
   return out;
 }
@@ -60,6 +111,11 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 at::Generator generator_twin(const std::optional<at::Generator>& generator, c10::DeviceIndex device) {
   const at::Generator& npu = generator.has_value() && generator->defined() ? *generator : default_generator(device);
   return static_cast<NpuGenerator*>(npu.unsafeGetGeneratorImpl())->twin();
+}
+
+std::optional<at::Generator> generator_of_kernel() {
+  const auto device = device_of_aliases();
+  return device ? std::make_optional(generator_twin(std::nullopt, *device)) : std::nullopt;
 }
 
 }  // namespace npugraph::npu

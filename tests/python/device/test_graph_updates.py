@@ -305,7 +305,7 @@ def attention(
     captured_layers.append((event, torch.npu.graph_task_group_end(stream), *kept))
 
 
-@pytest.mark.filterwarnings("error::npugraph.backend.DefectWarning")
+@pytest.mark.filterwarnings("error::npugraph.DefectWarning")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_attention_in_a_custom_operator_of_a_compiled_model(dynamic: bool, tmp_path: Path) -> None:
     op, tensors = OPERATORS["infer"], infer_tensors()

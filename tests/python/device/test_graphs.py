@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,36 @@ def test_what_dies_in_a_capture_is_memory_of_the_run(tmp_path: Path):
     assert text.count(" heap ") == 2 and text.count('aten "aten.') == 3
     graph.replay()
     assert same(y, (x + 1) * 2 - 3)
+
+
+def test_launches_are_written_as_traces(tmp_path: Path):
+    """Each stream by itself, and as they wait for each other."""
+    x, side = numbers(16), torch.npu.Stream()
+
+    def fn() -> torch.Tensor:
+        main = torch.npu.current_stream()
+        y = x + 1
+        side.wait_stream(main)
+        with torch.npu.stream(side):
+            z = y * 2
+            z.sin_()
+        main.wait_stream(side)
+        return z - 3
+
+    graph, _ = captured(fn)
+    graph.debug_dump(str(tmp_path / "graph.json"))
+    files = (tmp_path / "graph.json", tmp_path / "graph.aligned.json")
+    alone, together = (json.loads(path.read_text())["traceEvents"] for path in files)
+    names = ["aten.add.Tensor", "aten.mul.Tensor", "aten.sin_", "aten.sub.Tensor"]
+    assert [event["name"] for event in alone] == names
+    assert [event["args"] for event in alone] == [{"task": i, "waits": w} for i, w in enumerate([[], [0], [], [2]])]
+    main, streams = alone[0]["tid"], [event["tid"] for event in alone]
+    assert streams == [main, side.stream_id, side.stream_id, main] and main != side.stream_id
+    assert [event["ts"] for event in alone] == [0, 0, 1, 1]
+    assert [event["ts"] for event in together] == [0, 1, 2, 3]
+    assert [event["args"]["task"] for event in together] == [0, 1, 2, 3]
+    graph.debug_dump(str(tmp_path / "graph.txt"))
+    assert (tmp_path / "graph.txt").read_text().startswith("// launches")
 
 
 def test_operators_of_all_kinds():

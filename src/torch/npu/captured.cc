@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu/captured.h"
+
+#include "torch/npu/facts.h"
+
+namespace npugraph::npu {
+namespace {
+
+thread_local int depth = 0;
+
+bool (*is_capturing)(c10::DeviceIndex) = nullptr;
+
+}  // namespace
+
+Captured::Captured() { ++depth; }
+Captured::~Captured() { --depth; }
+bool is_captured() noexcept { return depth != 0; }
+
+bool is_captured(const at::Tensor& tensor) {
+  const c10::Device device = tensor.device();
+  return is_captured() || (device.type() == kNpu && is_capturing != nullptr && is_capturing(device.index()));
+}
+
+void set_is_capturing(bool (*given)(c10::DeviceIndex)) { is_capturing = given; }
+
+}  // namespace npugraph::npu

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu/printer.h"
+
+#include <atomic>
+#include <iostream>
+
+#include <ATen/ATen.h>
+
+namespace npugraph::npu {
+namespace {
+
+void to_standard_output(const std::string& name, const at::Tensor& tensor) {
+  std::cout << name << (name.empty() ? "" : "=") << tensor << std::endl;
+}
+
+std::atomic<Printer> current{&to_standard_output};
+
+}  // namespace
+
+void set_printer(Printer printer) noexcept { current.store(printer); }
+void print(const std::string& name, const at::Tensor& tensor) { current.load()(name, tensor); }
+
+}  // namespace npugraph::npu
