@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include "torch/device/cpu_call.h"
 #include "torch/device/streams.h"
 #include "torch/npu/generator.h"
+#include "torch/npu/over_aliases.h"
 #include "torch/npu/tensor.h"
 
 namespace npugraph::device {
@@ -67,6 +69,7 @@ class BoxedKernel final : public c10::OperatorKernel {
 
   std::string name_;
   bool is_foreign_ = false;            // not torch's own
+  bool is_of_ascend_ = false;          // may ask on which device it is
   bridge::StackKernel own_ = nullptr;  // see own_kernel()
   size_t arguments_ = 0;
   size_t returns_ = 0;
@@ -78,6 +81,7 @@ class BoxedKernel final : public c10::OperatorKernel {
 BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_name())) {
   const c10::FunctionSchema& schema = op.schema();
   is_foreign_ = !name_.starts_with("aten::");
+  is_of_ascend_ = name_.starts_with("npu::") || name_.starts_with("atb::");
   own_ = bridge::own_kernel(op.operator_name());
   arguments_ = schema.arguments().size();
   returns_ = schema.returns().size();
@@ -174,6 +178,8 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
     check_generator(call, value);
     value = generator_twin(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()), call.device());
   }
+  std::optional<OverAliases> over_aliases;
+  if (is_of_ascend_ && call.is_on_npu()) over_aliases.emplace(call.device());
   call.run([&] {
     if (own_ != nullptr)
       own_(*stack);

@@ -16,6 +16,7 @@
 
 #include "torch/bridge/dispatch.h"
 #include "torch/npu/facts.h"
+#include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
 
 namespace npugraph::device {
@@ -93,6 +94,7 @@ class CpuCall {
   c10::SmallVector<c10::StorageImpl*, 2> on_cpu_;  // of arguments on cpu
   bool has_large_cpu_ = false;                     // one of them has dimensions
   bridge::BelowAutograd below_;
+  npu::AllocatesForDevice allocates_;
 };
 
 }  // namespace npugraph::device

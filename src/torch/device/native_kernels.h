@@ -10,6 +10,10 @@ namespace npugraph::device {
 void register_factories(torch::Library& library);
 // Operators for which cpu has no kernel, or one that would draw from the generator of cpu.
 void register_special_kernels(torch::Library& library);
+// Products, whose operands may be of several floating-point types.
+void register_products(torch::Library& library);
+// histc, also of integers.
+void register_histograms(torch::Library& library);
 // The parts of torch.nn.SyncBatchNorm.
 void register_synced_batch_norm(torch::Library& library);
 // Scaled dot product attention chooses the implementation that cpu would.

@@ -6,6 +6,7 @@
 
 #include <c10/core/DeviceType.h>
 
+#include "torch/capture/generator_states.h"
 #include "torch/capture/registry.h"
 #include "torch/device/autocast.h"
 #include "torch/device/boxed.h"
@@ -18,6 +19,7 @@
 #include "torch/device/streams.h"
 #include "torch/device/unboxed.h"
 #include "torch/npu/facts.h"
+#include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
 
 namespace npugraph::device {
@@ -30,6 +32,7 @@ void register_device() {
     c10::register_privateuse1_backend("npu");  // names the key in all messages from here on
     NpuAllocator::instance().before_empty_cache([] { capture::check_host_may_allocate("empty_cache()"); });
     c10::SetAllocator(kNpu, &NpuAllocator::instance());
+    guard_cpu_allocator();
     at::setHostAllocator(kNpu, &pinned_allocator());
     register_guard();
     register_hooks();  // after the guard: torch may ask for the device at once
@@ -37,6 +40,8 @@ void register_device() {
     static torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
     register_factories(aten);
     register_special_kernels(aten);
+    register_products(aten);
+    register_histograms(aten);
     register_synced_batch_norm(aten);
     register_unboxed_kernels(aten);
     register_refusals();
@@ -47,6 +52,7 @@ void register_device() {
     register_autocast();
     register_serialized_format();
     register_graphs();
+    capture::record_generator_states();
     npu_is_host_memory();
   });
 }

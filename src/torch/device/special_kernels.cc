@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that accelerators have and cpu lacks: fused cells of recurrent networks, dropout.
+// Kernels that accelerators have and cpu lacks: fused cells of recurrent networks, gradients of products, dropout.
+#include <array>
 #include <tuple>
 
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
@@ -76,6 +78,21 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
   return {input_gates, hidden_gates, grad_hy * z, input_bias, hidden_bias};
 }
 
+// Gradients of self and other of at::matmul, those of `mask`. A vector on the left is a row, on the right a column.
+std::tuple<Tensor, Tensor> matmul_backward(const Tensor& grad, const Tensor& self, const Tensor& other,
+                                           std::array<bool, 2> mask) {
+  if (!grad.defined()) return {};
+  const bool row = self.dim() == 1, column = other.dim() == 1;
+  const Tensor left = row ? self.unsqueeze(0) : self, right = column ? other.unsqueeze(1) : other;
+  Tensor dy = column ? grad.unsqueeze(-1) : grad;
+  if (row) dy = dy.unsqueeze(-2);
+  auto gradient = [](const Tensor& product, const Tensor& whole, const Tensor& of) {
+    return at::sum_to(product, whole.sym_sizes()).reshape_symint(of.sym_sizes()).to(of.scalar_type());
+  };
+  return {mask[0] ? gradient(at::matmul(dy, right.mH()), left, self) : Tensor(),
+          mask[1] ? gradient(at::matmul(left.mH(), dy), right, other) : Tensor()};
+}
+
 // Draws from the generator of npu, in the order in which cpu draws from its own.
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, optional<bool> train) {
   if (input.numel() == 0 || !train.value_or(true))
@@ -91,6 +108,7 @@ void register_special_kernels(torch::Library& library) {
   library.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   library.impl("_thnn_fused_gru_cell", &gru_cell);
   library.impl("_thnn_fused_gru_cell_backward", &gru_cell_backward);
+  library.impl("matmul_backward", &matmul_backward);
   library.impl("native_dropout", &native_dropout);
 }
 

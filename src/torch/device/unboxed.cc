@@ -80,8 +80,7 @@ void register_reductions(torch::Library& library) {
 
 void register_order_and_search(torch::Library& library) {
   register_all<op::topk, op::sort, op::sort_stable, op::kthvalue, op::median_dim, op::mode, op::nonzero,
-               op::searchsorted_Tensor, op::bucketize_Tensor, op::unique_dim, op::_unique2, op::bincount, op::histc>(
-      library);
+               op::searchsorted_Tensor, op::bucketize_Tensor, op::unique_dim, op::_unique2, op::bincount>(library);
 }
 
 void register_softmax(torch::Library& library) {
@@ -90,9 +89,8 @@ void register_softmax(torch::Library& library) {
 }
 
 void register_matrix_products(torch::Library& library) {
-  register_all<op::mm, op::mm_out, op::addmm, op::addmm_out, op::addmm_, op::bmm, op::bmm_out, op::baddbmm,
-               op::baddbmm_, op::addmv, op::addmv_, op::mv, op::addbmm, op::addr, op::dot, op::vdot,
-               op::linalg_solve_triangular>(library);
+  register_all<op::addmm_, op::baddbmm_, op::addmv, op::addmv_, op::addbmm, op::addr, op::linalg_solve_triangular>(
+      library);
 }
 
 void register_normalisation(torch::Library& library) {

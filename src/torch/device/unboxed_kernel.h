@@ -193,12 +193,18 @@ struct UnboxedKernel<Op, Result(Args...)> {
   }
 };
 
+// As libraries name `Op`: "add.Tensor".
+template <typename Op>
+std::string schema_name() {
+  std::string name = Op::name + sizeof("aten::") - 1;
+  if (*Op::overload_name != '\0') name += std::string(".") + Op::overload_name;
+  return name;
+}
+
 // Registers the kernel of `Op`.
 template <typename Op>
 void register_unboxed(torch::Library& library) {
-  std::string name = Op::name + sizeof("aten::") - 1;
-  if (*Op::overload_name != '\0') name += std::string(".") + Op::overload_name;
-  library.impl(name.c_str(), &UnboxedKernel<Op>::run);
+  library.impl(schema_name<Op>().c_str(), &UnboxedKernel<Op>::run);
 }
 
 }  // namespace npugraph::device

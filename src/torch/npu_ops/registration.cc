@@ -71,6 +71,7 @@ void register_operators() {
     define_moe_permute(*npu);
     define_moe_results(*npu);
     define_moe_routing(*npu);
+    define_moe_setup(*npu);
     define_multi_head_attention(*npu);
     define_mx_dual_level(*npu);
     define_mx_gates(*npu);

@@ -22,6 +22,12 @@ def linear(d: Draw) -> Call:
 def quant_matmul(d: Draw) -> Call:
     batch, m, k, n = d.sizes(0, 2), d.rows(), d.size(), d.size()
     x1, x2 = d.int8(*batch, m, k), d.int8(*d.choice((), batch), k, n)
+    if d.flag():  # int4 weights, and a scale for each group of rows
+        group, groups = d.choice(4, 256), d.size(1, 3)
+        rows = group * groups - d.choice(0, 1)
+        words = d.integers(-999, 999, rows, n, dtype=torch.int32)
+        how = {"pertoken_scale": d.positive(*d.choice((m,), (m, 1))), "output_dtype": torch.bfloat16}
+        return (d.int8(m, rows), words, d.positive(groups, n * 8)), how | {"group_sizes": [0, 0, group]}
     if d.flag():
         how = d.given(pertoken_scale=lambda: d.positive(m), bias=lambda: d.integers(-99, 99, n, dtype=torch.int32))
         return (x1, x2, d.positive(d.choice(1, n))), how | {"output_dtype": d.choice(torch.float16, torch.bfloat16)}
@@ -72,6 +78,12 @@ def grouped_matmul(d: Draw) -> Call:
     groups, m, k, n, dtype = d.size(1, 3), d.rows(), d.size(), d.size(), d.dtype()
     ends, kind = group_list(d, groups, m)
     how = {"group_list": ends, "group_list_type": kind, "split_item": d.choice(2, 3), "group_type": 0}
+    if d.flag():  # ints
+        how |= {"group_list": ends.tolist(), "split_item": d.choice(0, 1, 2, 3)}
+    if d.flag():  # groups of the size to sum over, with weights of their own
+        sizes = [d.rows() for _ in range(groups)]
+        how |= {"group_list": d.choice(sizes, whole(sizes)), "group_list_type": 1, "group_type": 2}
+        return ([d.normal(m, sum(sizes), dtype=dtype)], [d.normal(size, n, dtype=dtype) for size in sizes]), how
     if d.flag():
         return ([d.normal(m, k, dtype=dtype)], [d.normal(groups, k, n, dtype=dtype)]), how
     scales = {"scale": [d.positive(groups, n)], "per_token_scale": [d.positive(m)]}

@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
+from tests.python.device.captured_calls import check_captured
+
 # Relative and absolute error of results in each type; integers may differ by one where a value lies between two.
 TOLERANCES = {
     torch.float64: (1e-9, 1e-9),
@@ -63,10 +65,10 @@ def check(
     **kwargs: Any,
 ) -> None:
     """``op(*args, **kwargs)``, on tensors of cpu, is what ``reference`` computes of the same in float64, also into
-    written arguments; npu gives the same as cpu; fake tensors, with sizes that are numbers and symbols (``dynamic``),
-    give the same sizes, strides and types, and share memory in the same way; and a compiled call gives the same.
-    ``whole``: the operator is not taken apart in compiled graphs. ``compiled``: there is such a call, which takes most
-    of the time of a check."""
+    written arguments; npu gives the same as cpu, also in a captured graph, which copies nothing; fake tensors, with
+    sizes that are numbers and symbols (``dynamic``), give the same sizes, strides and types, and share memory in the
+    same way; and a compiled call gives the same. ``whole``: the operator is not taken apart in compiled graphs.
+    ``compiled``: there is such a call, which takes most of the time of a check."""
     got_args, got_kwargs = on("cpu", args), on("cpu", kwargs)
     got = op(*got_args, **got_kwargs)
     want_args, want_kwargs = exact((on("cpu", args), on("cpu", kwargs)))
@@ -74,6 +76,7 @@ def check(
     check_close(got, want)
     check_close((got_args, got_kwargs), (want_args, want_kwargs))
     _check_on_npu(op, args, kwargs, got, (got_args, got_kwargs))
+    check_captured(op, on("npu", (tuple(args), kwargs)))
     _check_meta(op, args, kwargs, got, dynamic=False)
     if dynamic:
         _check_meta(op, args, kwargs, got, dynamic=True)

@@ -13,6 +13,7 @@ import torch.utils.checkpoint
 
 import npugraph
 from tests.python.backend.checks import compile_ex
+from tests.python.device.captured_calls import capture as captured
 
 
 def results(fn: Callable[..., Any], *arguments: torch.Tensor, device: str = "npu", **options: Any) -> Any:
@@ -278,3 +279,36 @@ def test_importing_dynamo_first_or_last_is_the_same():
     use = "import torch; f = torch.compile(torch.npu.device_count, backend='eager', fullgraph=True); assert f() == 2"
     for first in ("import torch, torch._dynamo, torch_npu", "import torch, torch_npu, torch._dynamo"):
         subprocess.run([sys.executable, "-c", f"{first}\n{use}"], check=True)
+
+
+def test_explain_counts_runs_inside_of_captured_graphs():
+    x = torch.ones(4, device="npu")
+    compiled = torch.compile(lambda x: x * 2 + 1, backend="npugraph_ex", options={"force_eager": True})
+    graph, y = captured(lambda: compiled(x))
+    for _ in range(3):
+        graph.replay()
+    assert y.tolist() == [3] * 4
+    artifact = npugraph.artifacts()[-1]
+    assert "; captured 0 times, run 4 times, 4 of them without a capture of its own\n" in artifact.explain()
+    assert "4 runs" in repr(artifact)
+
+
+def test_explain_names_the_pieces_of_a_graph_inside_of_captured_graphs():
+    with torch.library._scoped_library("npu_compiled_test", "DEF") as library:
+        library.define("apart(Tensor x) -> Tensor")
+        library.impl("apart", lambda x: x + 1, "PrivateUse1")
+        library.impl("apart", torch.empty_like, "Meta")
+        x = torch.ones(4, device="npu")
+        compiled = torch.compile(
+            lambda x: torch.ops.npu_compiled_test.apart(x * 2) * 3, backend="npugraph_ex", fullgraph=True
+        )
+        with torch.no_grad():
+            graph, y = captured(lambda: compiled(x))
+        graph.replay()
+        assert y.tolist() == [9] * 4
+        artifact = npugraph.artifacts()[-1]
+        text = artifact.explain()
+        assert "; captured 0 times, run 0 times\n" in text
+        assert "\nInside of captured graphs (torch.npu.graph) it runs in pieces\n" in text
+        assert text.count(f"  {artifact.name}.") == 2 and text.count(": 1 task, run 2 times") == 2
+        assert "2 runs" in repr(artifact)

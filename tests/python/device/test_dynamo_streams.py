@@ -90,6 +90,19 @@ def numbers_of_streams(x: torch.Tensor) -> torch.Tensor:
     return x + stream.stream_id + stream.device_index + stream.npu_stream + stream.priority
 
 
+def nested_of_streams(x: torch.Tensor) -> torch.Tensor:
+    inner = npu.Stream()
+    with npu.stream(OUTER):
+        y = x * 2
+        with npu.stream(inner):
+            inner.wait_stream(OUTER)
+            z = y * 3
+        OUTER.wait_stream(inner)
+        y = z + 1
+    npu.current_stream().wait_stream(OUTER)
+    return y
+
+
 FUNCTIONS = [
     devices,
     numbers_of_streams,
@@ -100,6 +113,7 @@ FUNCTIONS = [
     generic_stream,
     chosen_stream,
     events,
+    nested_of_streams,
 ]
 
 
@@ -110,6 +124,43 @@ def test_one_graph(fn: Callable[[torch.Tensor], torch.Tensor], backend: str) -> 
     with torch.no_grad():
         assert torch.equal(torch.compile(fn, backend=backend, fullgraph=True)(x), fn(x))
     assert npu.current_stream() == npu.default_stream()
+
+
+def nested(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    inner = npu.Stream()
+    with npu.stream(OUTER):
+        y = x * 2
+        with npu.stream(inner):
+            z = x * 3
+        y = y + 1
+    return x + 1, y, z
+
+
+def test_switches_of_streams_are_nodes_that_other_backends_see() -> None:
+    """And a backend that runs the nodes runs each on its stream."""
+    seen, where = [], []
+
+    def backend(gm: torch.fx.GraphModule, _: Any) -> Any:
+        seen.extend(node for node in gm.graph.nodes if node.op == "call_function")
+
+        class Noted(torch.fx.Interpreter):
+            def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+                if getattr(target, "__name__", "") in ("add", "mul"):
+                    where.append(npu.current_stream().stream_id)
+                return super().call_function(target, args, kwargs)
+
+        return Noted(gm).run
+
+    x, before = torch.arange(3.0, device="npu"), npu.current_stream()
+    got = torch.compile(nested, backend=backend, fullgraph=True)(x)
+    assert all(map(torch.equal, got, nested(x)))
+    assert npu.current_stream() == before
+    switches = [node for node in seen if node.target in (npu.current_stream, npu.set_stream)]
+    assert [node.target.__name__ for node in switches] == ["current_stream", "set_stream"] * 2 + ["set_stream"] * 2
+    assert [node.args[0] for node in switches[-2:]] == [switches[2], switches[0]]
+    inner = where[1]
+    assert where == [OUTER.stream_id, inner, OUTER.stream_id, before.stream_id]
+    assert inner not in (OUTER.stream_id, before.stream_id)
 
 
 def test_another_stream_is_another_graph() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes, strides, types and shared memory of results: Meta kernels against eager npu, for drawn calls of the operators
-that serving takes."""
+that serving takes; and what these calls do, and copy, in captured graphs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.python.device import (
     calls_of_ranks,
     calls_of_rows,
 )
+from tests.python.device.captured_calls import check_captured
 from tests.python.device.drawn_calls import CALLS, Call, calls
 from tests.python.device.npu_operators import check_alike, check_fake
 
@@ -55,8 +56,12 @@ def with_symbols(op: Any, call: Call, want: Any) -> None:
     check_fake(op, *call, want, dynamic=True)
 
 
+def in_a_graph(op: Any, call: Call, want: Any) -> None:
+    check_captured(op, call, repeats=False)  # rows of no group, and workspaces, hold bytes of any value
+
+
 # How results are compared, and in how many calls of each operator in `make test` and in `make long`.
-WAYS = {with_numbers: (6, 500), with_symbols: (2, 30)}
+WAYS = {with_numbers: (6, 500), with_symbols: (2, 30), in_a_graph: (2, 100)}
 
 
 def check_calls(name: str, way: Callable[[Any, Call, Any], None], examples: int, repeatable: bool) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_npu
 
-from tests.python.device.npu_operators import check, check_close, normal
+from tests.python.device.npu_operators import check, check_close, check_refused, normal
 
 
 def bits_of(mask: torch.Tensor, count: int) -> torch.Tensor:
@@ -66,6 +66,40 @@ def test_masks_by_themselves() -> None:
         torch_npu.npu_dropout_gen_mask((3,), 2.0)
     with pytest.raises(NotImplementedError, match=r"npu_dropout_gen_mask: device is cpu, allowed is npu"):
         torch_npu.npu_dropout_gen_mask((3,), 0.5, device="cpu")
+
+
+def test_masks_of_a_seed_are_those_of_attention() -> None:
+    query, key = (normal(2, 4, 5, 8, seed=i).npu() for i in range(2))
+    value = torch.eye(5).expand(2, 4, 5, 5).contiguous().npu()  # so that results are weights
+    weights, *_, seed, offset, number = torch_npu.npu_fusion_attention(query, key, value, 4, "BNSD", keep_prob=0.7)
+    assert number == 2 * 4 * 5 * 5
+    mask = torch_npu._npu_dropout_gen_mask(query, (2, 4, 5, 5), 0.3, seed, offset)
+    assert (mask.dtype, mask.device, mask.shape) == (torch.uint8, query.device, (-(-number // 128) * 16,))
+    assert torch.equal(bits_of(mask.cpu(), number).view(2, 4, 5, 5) != 0, weights.cpu() != 0)
+
+
+def test_masks_of_a_seed() -> None:
+    gen_mask = torch_npu._npu_dropout_gen_mask
+    x, before = torch.empty(3).npu(), torch.npu.get_rng_state()
+    mask = gen_mask(x, (100, 97), p=0.3, seed=5, offset=16, parallel=True, sync=False)
+    assert torch.equal(mask, gen_mask(x, (9700,), 0.3, 5, 16))
+    assert torch.equal(torch.npu.get_rng_state(), before)
+    assert abs(bits_of(mask.cpu(), 9700).mean() - 0.7) < 0.02
+    for other in ((6, 16), (5, 17)):
+        share = (bits_of(mask.cpu(), 9700) == bits_of(gen_mask(x, (9700,), 0.3, *other).cpu(), 9700)).double().mean()
+        assert abs(share - (0.7**2 + 0.3**2)) < 0.03
+    for p, byte in ((0.0, 255), (1.0, 0)):
+        assert gen_mask(x, (128,), p, 5, 0).unique().tolist() == [byte]
+    check_refused(
+        "_npu_dropout_gen_mask", "the share of elements to drop is 1.5, allowed are 0 to 1", x, (3,), 1.5, 0, 0
+    )
+
+    def applied(x):
+        return torch_npu.npu_dropout_do_mask(x, gen_mask(x, x.shape, 0.3, 5, 16), 0.3)[0]
+
+    x = normal(100, 97).npu()
+    got = torch.compile(applied, backend="npugraph_ex", fullgraph=True)(x)
+    check_close(got.cpu(), x.cpu().double() * bits_of(mask.cpu(), 9700).view(100, 97) / 0.7)
 
 
 def test_dropout_of_a_softmax() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import io
 import re
@@ -249,37 +250,60 @@ def test_weak_references_are_other_tensors_over_the_memory():
 
 @pytest.mark.feature("3.15")
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_tensors_are_printed(device: str, capfd):
+def test_tensors_are_printed_by_python(device: str, monkeypatch: pytest.MonkeyPatch):
+    printed: list[str] = []
+    monkeypatch.setattr(builtins, "print", printed.append)
     torch_npu.print_npugraph_tensor(torch.tensor([1.5, 2.5], device=device), tensor_name="logits")
-    torch_npu.print_npugraph_tensor(torch.tensor([7], device=device))
-    text = capfd.readouterr().out
-    assert text.startswith("tensor logits:\n 1.5000\n 2.5000\n") and "tensor:\n 7\n" in text
+    torch_npu.print_npugraph_tensor(torch.tensor([[7]], device=device, dtype=torch.int32))
+    monkeypatch.undo()
+    assert printed == [
+        "logits=tensor([1.5000, 2.5000]), shape=torch.Size([2]), dtype=torch.float32",
+        "tensor([[7]], dtype=torch.int32), shape=torch.Size([1, 1]), dtype=torch.int32",
+    ]
 
 
 @pytest.mark.feature("3.15", "9.06")
-@pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_tensors_are_saved(device: str, tmp_path):
+@pytest.mark.parametrize(("device", "name"), [("cpu", "cpu"), ("npu", "0"), ("npu:1", "1")])
+def test_tensors_are_saved(device: str, name: str, tmp_path, monkeypatch: pytest.MonkeyPatch):
     x = torch.arange(6.0, device=device)
     path = tmp_path / "new" / "x.pt"
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / f"x_device_{name}_1.pt").write_text("mine")
     torch_npu.save_npugraph_tensor(x[2:4], save_path=str(path))
     torch_npu.save_npugraph_tensor([x, x + 1], save_path=str(path))
-    torch_npu.save_npugraph_tensor(x, save_path=str(path), overwrite=True)
-    assert sorted(one.name for one in path.parent.iterdir()) == ["x.pt", "x_1.pt"]
-    assert torch.load(path).tolist() == [0, 1, 2, 3, 4, 5]
-    pair = torch.load(path.with_name("x_1.pt"))
+    for value in (x, x + 1):
+        torch_npu.save_npugraph_tensor(value, save_path=str(path), overwrite=True)
+    torch_npu.save_npugraph_tensor(x, save_path=str(tmp_path / "other" / "y"))
+    assert sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*.pt")) == [
+        f"new/x_device_{name}.pt",
+        f"new/x_device_{name}_0.pt",
+        f"new/x_device_{name}_1.pt",
+        f"new/x_device_{name}_2.pt",
+        f"other/y_device_{name}_0.pt",
+    ]
+    assert torch.load(path.with_name(f"x_device_{name}_0.pt")).tolist() == [2, 3]
+    assert path.with_name(f"x_device_{name}_1.pt").read_text() == "mine"
+    pair = torch.load(path.with_name(f"x_device_{name}_2.pt"))
     assert pair[0].is_cpu and pair[1].tolist() == [1, 2, 3, 4, 5, 6]
-    with pytest.raises(RuntimeError, match="save_npugraph_tensor: cannot write to save_path"):
-        torch_npu.save_npugraph_tensor(x, save_path=str(path / "below_a_file.pt"), overwrite=True)
+    assert torch.load(path.with_name(f"x_device_{name}.pt")).tolist() == [1, 2, 3, 4, 5, 6]
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        torch_npu.save_npugraph_tensor(x)
+    first, second = sorted(one.name for one in tmp_path.glob("*.pt"))
+    numbers = [re.fullmatch(rf"tensor_\d{{14}}_device_{name}_(\d+)\.pt", one) for one in (first, second)]
+    assert numbers[0] and numbers[1] and int(numbers[1][1]) == int(numbers[0][1]) + 1
+    with pytest.raises(RuntimeError, match=r"save_npugraph_tensor: cannot write .*below_a_file"):
+        torch_npu.save_npugraph_tensor(x, save_path=str(path.with_name(f"x_device_{name}.pt") / "below_a_file.pt"))
 
 
 def test_a_saved_view_is_saved_without_the_rest(tmp_path):
-    torch_npu.save_npugraph_tensor(torch.zeros(100_000)[:2], save_path=str(tmp_path / "x.pt"))
-    assert (tmp_path / "x.pt").stat().st_size < 10_000
+    torch_npu.save_npugraph_tensor(torch.zeros(100_000)[:2], save_path=str(tmp_path / "x.pt"), overwrite=True)
+    assert (tmp_path / "x_device_cpu.pt").stat().st_size < 10_000
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 @pytest.mark.parametrize("backend", ["npugraph_ex", "aot_eager"])
-def test_graphs_print_and_save_at_every_call(device: str, backend: str, tmp_path, capfd):
+def test_graphs_print_and_save_at_every_call(device: str, backend: str, tmp_path, capsys):
     path = str(tmp_path / "x.pt")
 
     @torch.compile(backend=backend, fullgraph=True)
@@ -291,13 +315,37 @@ def test_graphs_print_and_save_at_every_call(device: str, backend: str, tmp_path
     with torch.no_grad():
         for value in range(3):
             model(torch.full((2,), float(value), device=device))
-    text = capfd.readouterr().out
-    assert text.count("tensor doubled") == 3 and "\n 4\n 4\n" in text
-    assert [torch.load(tmp_path / name).tolist() for name in ("x.pt", "x_1.pt", "x_2.pt")] == [[1, 1], [2, 2], [3, 3]]
+    printed = [f"doubled=tensor([{x}., {x}.]), shape=torch.Size([2]), dtype=torch.float32" for x in (0, 2, 4)]
+    assert capsys.readouterr().out.splitlines() == printed
+    name = "0" if device == "npu" else "cpu"
+    assert [torch.load(tmp_path / f"x_device_{name}_{i}.pt").tolist() for i in range(3)] == [[1, 1], [2, 2], [3, 3]]
+
+
+@pytest.mark.feature("3.15")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_captured_graphs_print_and_save_at_replays_only(compiled: bool, tmp_path, capsys):
+    def model(x):
+        torch_npu.print_npugraph_tensor(x * 2, tensor_name="doubled")
+        torch_npu.save_npugraph_tensor(x + 1, save_path=str(tmp_path / "x.pt"))
+        return x * 3
+
+    if compiled:
+        model = torch.compile(model, backend="npugraph_ex", fullgraph=True)
+    x = torch.zeros(2, device="npu")
+    graph = torch.npu.NPUGraph()
+    with torch.no_grad(), torch.npu.graph(graph):
+        y = model(x)
+    assert capsys.readouterr().out == "" and not list(tmp_path.iterdir())
+    for value in (1.0, 2.0):
+        x.fill_(value)
+        graph.replay()
+        assert y.tolist() == [3 * value] * 2
+    assert re.findall(r"doubled=tensor\(\[(\d)\., \d\.\]\), shape", capsys.readouterr().out) == ["2", "4"]
+    assert [torch.load(tmp_path / f"x_device_0_{i}.pt").tolist() for i in range(2)] == [[2, 2], [3, 3]]
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_graphs_with_gradients_print_too(device: str, capfd):
+def test_graphs_with_gradients_print_too(device: str, capsys):
     def model(x):
         torch_npu.print_npugraph_tensor(x * 2)
         return (x * 3).sum()
@@ -305,4 +353,5 @@ def test_graphs_with_gradients_print_too(device: str, capfd):
     for call in (model, torch.compile(model, backend="npugraph_ex", fullgraph=True)):
         x = torch.ones(2, device=device, requires_grad=True)
         call(x).backward()
-        assert x.grad.tolist() == [3, 3] and capfd.readouterr().out.count("tensor:\n 2\n 2\n") == 1
+        assert x.grad.tolist() == [3, 3]
+        assert capsys.readouterr().out == "tensor([2., 2.]), shape=torch.Size([2]), dtype=torch.float32\n"

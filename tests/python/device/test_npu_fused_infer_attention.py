@@ -17,6 +17,7 @@ from tests.python.device.npu_operators import (
     check_alike,
     check_close,
     check_fake,
+    check_refused,
     integers,
     normal,
 )
@@ -156,6 +157,18 @@ def test_lengths(layout: str, lengths: tuple[list[int] | None, list[int] | None]
     extra = {"actual_seq_lengths": lengths[0], "actual_seq_lengths_kv": lengths[1], "sparse_mode": 3}
     compiled = layout == "BSH" and lengths[0] == [5, 2]
     check_infer(inputs(layout), infer, whole=True, compiled=compiled, **given(layout, softmax_lse_flag=True, **extra))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("lengths", [[7, 1], [3], [0, 2]])
+def test_lengths_of_one_query_say_no_more_than_that_it_is_there(layout: str, lengths: list[int]) -> None:
+    args, extra = inputs(layout, rows=1), given(layout, actual_seq_lengths=lengths, actual_seq_lengths_kv=[3, 6])
+    compiled = layout == "BSH" and len(lengths) == 1
+    check_infer(args, infer, whole=True, compiled=compiled, softmax_lse_flag=True, **extra)
+    check(torch_npu.npu_fused_infer_attention_score_v2, args, infer_v2, compiled=False, **renamed(extra))
+    more = extra | {"actual_seq_lengths": [3]}
+    message = "the lengths of queries has 3, allowed are 0 to 2"
+    check_refused("npu_fused_infer_attention_score", message, *inputs(layout, rows=2), **more)
 
 
 QUERY_ENDS, KEY_ENDS = [3, 3, 9], [4, 9, 14]

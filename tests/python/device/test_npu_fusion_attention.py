@@ -300,6 +300,48 @@ def test_lengths_from_the_host() -> None:
             check_close(got.cpu(), want)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_gradients_of_version_3_in_graphs(device: str, dynamic: bool) -> None:
+    ends = torch.tensor(QUERY_ENDS), torch.tensor(KEY_ENDS)
+    packed_call = {"actual_seq_qlen": ends[0], "actual_seq_kvlen": ends[1], "sparse_mode": 3}
+    more = {"pse": normal(1, 4, 5, 7, seed=4), "sink": normal(4, seed=5), "atten_mask": normal(5, 7, seed=6) > 0.5}
+    calls = [((*packed(), 4, "TND"), packed_call), ((*inputs("BSND", 4, 2), 4, "BSND"), more)]
+    for args, given in calls:
+        on_device = {name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in given.items()}
+        leaves = [x.to(device).requires_grad_() for x in args[:3]]
+        leaves += [on_device[name].requires_grad_() for name in ("pse", "sink") if name in on_device]
+
+        def call(query, key, value, rest=args[3:], on_device=on_device):
+            return torch_npu.npu_fusion_attention_v3(query, key, value, *rest, scale=SCALE, **on_device)[0]
+
+        compiled = torch.compile(call, backend="npugraph_ex", fullgraph=True, dynamic=dynamic)
+        for _ in range(2):
+            got, want = (torch.autograd.grad(run(*leaves[:3]).square().sum(), leaves) for run in (compiled, call))
+            for g, w in zip(got, want, strict=True):
+                assert g.device.type == device and g.shape == w.shape
+                check_close(g.cpu(), w.cpu())
+
+
+def test_gradients_of_version_3_in_graphs_drop_what_was_dropped() -> None:
+    args = (*inputs("BSND", 4, 2), 4, "BSND")
+    leaves = [x.npu().requires_grad_() for x in args[:3]]
+
+    def call(query, key, value):
+        return torch_npu.npu_fusion_attention_v3(query, key, value, *args[3:], keep_prob=0.5, scale=SCALE)
+
+    results = torch.compile(call, backend="npugraph_ex", fullgraph=True)(*leaves)
+    given = torch.ones_like(results[0])
+    got = torch.autograd.grad(results[0].sum(), leaves)
+    saved = {"softmax_max": results[1], "softmax_sum": results[2], "attention_in": results[0].detach()}
+    with torch.no_grad():
+        want = torch_npu.npu_fusion_attention_grad_v3(
+            *leaves, given, *args[3:], keep_prob=0.5, scale_value=SCALE, seed=results[4], offset=results[5], **saved
+        )
+    for g, w in zip(got, want, strict=False):
+        check_close(g.cpu(), w.cpu())
+
+
 def test_version_3_into_out() -> None:
     args = (*inputs("BSND", 4, 2), 4, "BSND")
     want = torch_npu.npu_fusion_attention_v3(*args, keep_prob=0.5)

@@ -96,6 +96,125 @@ def test_sums() -> None:
     check_gradient(torch_npu.npu_grouped_matmul, args, reference, **kwargs)
 
 
+def test_sums_with_weights_of_their_own() -> None:
+    """Groups of columns of x, each with a weight, a bias and scales of its own, also without columns."""
+    weight = [normal(n, 4, seed=i) for i, n in enumerate(COUNTS)]
+    bias = [normal(4, seed=i + 3) for i in range(3)]
+
+    def reference(x, weight, bias, split_item, **_):
+        parts = [a @ w + b for a, w, b in zip(x[0].split(COUNTS, 1), weight, bias, strict=True)]
+        return [torch.stack(parts)] if split_item == 3 else parts
+
+    for split_item in (3, 0):
+        kwargs = {"group_list": LISTS[1], "group_list_type": 1, "group_type": 2, "split_item": split_item}
+        args, compiled = ([normal(3, 5)], weight), split_item == 3
+        check(torch_npu.npu_grouped_matmul, args, reference, bias=bias, whole=True, compiled=compiled, **kwargs)
+
+        def reference_of_lists(x, *args, **kwargs):
+            return reference([torch.cat(x, 1)], *args, **kwargs)
+
+        args = ([x.contiguous() for x in args[0][0].split(COUNTS, 1)], weight)
+        check(torch_npu.npu_grouped_matmul, args, reference_of_lists, bias=bias, whole=True, compiled=False, **kwargs)
+    codes, scale = [int8(n, 4, seed=i) for i, n in enumerate(COUNTS)], [normal(4, seed=i).abs() / 99 for i in range(3)]
+    tokens = [normal(3, seed=i + 6).abs() for i in range(3)]
+
+    def quantised(x, weight, scale, per_token_scale, **_):
+        parts = zip(x[0].double().split(COUNTS, 1), weight, scale, per_token_scale, strict=True)
+        return [torch.stack([a @ w.double() * s * t[:, None] for a, w, s, t in parts])]
+
+    none = torch_npu.npu_grouped_matmul([normal(3, 0)], [normal(0, 4)], group_list=[], group_type=2, split_item=3)
+    assert none[0].shape == (0, 3, 4)
+    kwargs |= {"scale": scale, "per_token_scale": tokens, "split_item": 3, "output_dtype": torch.bfloat16}
+    check(torch_npu.npu_grouped_matmul, ([int8(3, 5)], codes), quantised, whole=True, compiled=False, **kwargs)
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+def test_sums_of_nothing(quantised: bool) -> None:
+    """K = 0: zeros, to which a bias is added."""
+    x, weight = ([int8(5, 0)], [int8(3, 0, 4)]) if quantised else ([normal(5, 0)], [normal(3, 0, 4)])
+    more = {"scale": [normal(3, 4).abs()], "output_dtype": torch.bfloat16} if quantised else {}
+    bias = [normal(3, 4, seed=4)]
+
+    def reference(x, weight, bias, **_):
+        return [spread(bias[0])]
+
+    kwargs = {"bias": bias, "group_list": LISTS[0], "group_type": 0, "split_item": 2, **more}
+    check(torch_npu.npu_grouped_matmul, (x, weight), reference, whole=True, compiled=quantised, **kwargs)
+    pairs = ([x[0], x[0][:2]], [*weight[0][:2]])
+    more |= {"scale": [normal(4).abs()] * 2} if quantised else {}
+    kwargs = {"group_type": -1, **more}
+    zeros = [torch.zeros(n, 4) for n in (5, 2)]
+    check(torch_npu.npu_grouped_matmul, pairs, lambda *_, **__: zeros, whole=True, compiled=False, **kwargs)
+
+
+@pytest.mark.parametrize("split_item", range(4))
+def test_groups_as_ints(split_item: int) -> None:
+    args = ([normal(5, 8)], [normal(3, 8, 4, seed=1)])
+    ends = {0: [2, 2, 5], 1: COUNTS}[split_item % 2]
+
+    def reference(x, weight, **_):
+        out = by_rows(x[0], weight[0])
+        return [out] if split_item >= 2 else [*out.split(COUNTS)]
+
+    kwargs = {"group_list": ends, "group_list_type": split_item % 2, "split_item": split_item}
+    op = torch_npu.npu_grouped_matmul
+    check(op, args, reference, whole=True, compiled=split_item in (0, 3), **kwargs)
+    check(op.List, args, reference, whole=True, compiled=False, group_type=0, **kwargs)
+
+
+def test_groups_of_sums_as_ints() -> None:
+    def reference(x, weight, **_):
+        return [a @ w for a, w in zip(x[0].split(COUNTS, 1), weight[0].split(COUNTS), strict=True)]
+
+    args, kwargs = ([normal(3, 5)], [normal(5, 4, seed=1)]), {"group_list": [2, 2, 5], "group_type": 2}
+    check(torch_npu.npu_grouped_matmul, args, reference, whole=True, **kwargs)
+    check_gradient(torch_npu.npu_grouped_matmul, args, reference, **kwargs)
+
+
+def in_fractals(weight: torch.Tensor, n: int) -> torch.Tensor:
+    """[..., k, n] as memory of the layout NZ, in pieces of 16 rows and ``n`` columns."""
+    rows, columns = weight.shape[-2:]
+    parts = [
+        weight[..., i * 16 : i * 16 + 16, j * n : j * n + n] for j in range(columns // n) for i in range(rows // 16)
+    ]
+    return torch.stack(parts, -3).unflatten(-3, (columns // n, rows // 16)).contiguous()
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_weights_in_fractals(words: bool) -> None:
+    if words:
+        weight, pieces = packed(integers(-8, 8, 3, 32, 128, seed=1)), 8
+    else:
+        weight, pieces = int8(3, 32, 64, seed=1), 32
+    nz, columns = in_fractals(weight, pieces), weight.shape[2] * (8 if words else 1)
+    assert nz.shape == (3, 2, 2, 16, pieces)
+    scale, tokens, ends = normal(3, columns, seed=2).abs() / 1000, normal(5, seed=3).abs(), LISTS[0]
+
+    def like(op, *plain, **kwargs):
+        """A call with such a weight gives what the same call with the weight gives."""
+        want = op(*plain, **kwargs)
+
+        def given(value):
+            if isinstance(value, list):
+                return [*map(given, value)]
+            return nz if value is weight else in_fractals(value, pieces) if value.shape == weight.shape[1:] else value
+
+        compiled = not words and "swiglu_quant_v2" in str(op)
+        args = [given(value) for value in plain]
+        check(op, args, lambda *_, **__: want, whole=True, compiled=compiled, **kwargs)
+
+    x = int8(5, 32)
+    if not words:
+        like(torch_npu.npu_grouped_matmul_swiglu_quant, x, weight, ends, scale, tokens)
+    v2 = torch_npu.npu_grouped_matmul_swiglu_quant_v2
+    like(v2, x, [weight], [scale], tokens, ends)
+    like(v2, x, [*weight.clone()], [*scale.clone()], tokens, ends)
+    finalize = torch_npu.npu_grouped_matmul_finalize_routing
+    like(finalize, x, weight, ends, scale=scale, pertoken_scale=tokens, group_list_type=0)
+    kwargs = {"scale": [scale], "per_token_scale": [tokens], "group_list": ends, "split_item": 3}
+    like(torch_npu.npu_grouped_matmul, [x], [weight], **kwargs, output_dtype=torch.bfloat16)
+
+
 def test_gradients() -> None:
     kwargs = {"group_list": LISTS[0], "group_type": 0, "split_item": 3}
     args = ([normal(5, 8)], [normal(3, 8, 4, seed=1)])
@@ -321,6 +440,9 @@ def test_errors() -> None:
     pairs = torch.tensor([[3, 1]])
     refused(op, r"group_list names group 3, and there are 3 weights", x, w, group_list=pairs, group_list_type=2)
     refused(op, r"group_list has 1 dimensions, allowed are 2 to 2", x, w, group_list=ends, group_list_type=2)
+    message = r"group_list_type is 2, for which group_list is a tensor, and it is a list"
+    refused(op, message, x, w, group_list=[0, 5], group_list_type=2)
+    refused(op, r"group_list ends group 2 at 9, allowed are 2 to 5", x, w, group_list=[2, 2, 9])
     refused(op, r"weight has shape \[6, 4\], and 8 is the size to sum over", x, [normal(6, 4)], group_type=-1)
     refused(op, r"activation_input, .* are reserved, allowed is None", x, w, group_list=ends, activation_input=x)
 

@@ -8,7 +8,17 @@ import pytest
 import torch
 import torch_npu
 
-from tests.python.device.npu_operators import FLOATING, check, check_gradient, check_refused, integers, normal
+from tests.python.device.npu_operators import (
+    FLOATING,
+    check,
+    check_close,
+    check_gradient,
+    check_refused,
+    exact,
+    integers,
+    normal,
+    on,
+)
 from tests.python.device.quantised import packed, saturated, unpacked
 
 
@@ -94,6 +104,42 @@ def test_quant_matmul_with_a_transposed_weight() -> None:
         return quant_matmul(x, weight.t(), scale, **kwargs)
 
     check(call, (x, weight, scale), reference, output_dtype=torch.float16)
+
+
+@pytest.mark.parametrize("k", [512, 256, 320])
+@pytest.mark.parametrize("words", [True, False])
+def test_quant_matmul_int4_with_scales_of_groups(k: int, words: bool) -> None:
+    """256 rows of the weight to a group, the last of which may have fewer; x1 of int8 or int4, with a scale a row."""
+    limit = 8 if words else 128
+    x1, x2 = integers(-limit, limit, 5, k), integers(-8, 8, k, 8, seed=1)
+    scale, pertoken = normal(-(-k // 256), 8, seed=2).abs() / 99, normal(5, seed=3).abs() / 9
+
+    def reference(a, b, scale, *, pertoken_scale, bias, **_):
+        exact = unpacked(b) * scale.repeat_interleave(256, 0)[:k]
+        return (unpacked(a) if words else a).double() @ exact * pertoken_scale.view(5, 1) + bias
+
+    given = {"group_sizes": [0, 0, 256], "bias": normal(8, seed=4), "output_dtype": torch.bfloat16}
+    args = (packed(x1) if words else x1.char(), packed(x2), scale)
+    for shape in ((5,), (5, 1)):
+        compiled = k == 512 and len(shape) == 1
+        tokens = pertoken.view(shape)
+        check(torch_npu.npu_quant_matmul, args, reference, pertoken_scale=tokens, compiled=compiled, **given)
+    batches = args[0].view(1, *args[0].shape).repeat(2, 1, 1)
+    got = torch_npu.npu_quant_matmul(batches, *args[1:], pertoken_scale=pertoken.expand(2, 5), **given)
+    check_close(got[1], reference(*exact(args), pertoken_scale=pertoken.double(), bias=given["bias"].double()))
+    if k == 512:
+        message = r"scale has shape \[4, 8\], and 512 rows of the weight are 2 groups of 256"
+        args = (*args[:2], normal(4, 8))
+        check_refused("npu_quant_matmul", message, *args, group_sizes=[0, 0, 256], output_dtype=torch.bfloat16)
+
+
+def test_scales_of_blocks_are_those_of_all_batches() -> None:
+    x1, x2 = normal(3, 4, 8).to(torch.float8_e4m3fn), normal(8, 8, seed=1).to(torch.float8_e4m3fn)
+    scales = normal(2, 2, seed=2), normal(2, 2, seed=3)
+    wide = [s.double().repeat_interleave(n, 0).repeat_interleave(4, 1) for s, n in zip(scales, (2, 4), strict=True)]
+    given = {"pertoken_scale": scales[0], "group_sizes": [2, 4, 4], "output_dtype": torch.float32}
+    got = torch_npu.npu_quant_matmul(x1.npu(), x2.npu(), scales[1].npu(), **on("npu", given))
+    check_close(got.cpu(), (x1.double() * wide[0]) @ (x2.double() * wide[1]))
 
 
 def test_quant_matmul_int4() -> None:
@@ -294,7 +340,15 @@ def test_a_cast_into_an_argument(device: str) -> None:
 
 
 def test_casts_have_gradients() -> None:
-    check_gradient(torch_npu._npu_dtype_cast, (normal(3, 4), torch.float64), lambda x, dtype: x.clone())
+    for op in (torch_npu._npu_dtype_cast, torch_npu.npu_dtype_cast):
+        check_gradient(op, (normal(3, 4), torch.float64), lambda x, dtype: x.clone())
+    x = normal(3, 4).npu().requires_grad_()
+    for dtype in (torch.bfloat16, 256 + 1, torch.float32, 292):
+        (grad,) = torch.autograd.grad(torch_npu.npu_dtype_cast(x * 2, dtype).float().sum(), x)
+        assert grad.dtype == torch.float32 and torch.equal(grad.cpu(), torch.full((3, 4), 2.0))
+    cast = torch.compile(lambda x: torch_npu.npu_dtype_cast(x * 2, torch.float16), backend="npugraph_ex")
+    assert torch.equal(torch.autograd.grad(cast(x).float().sum(), x)[0].cpu(), torch.full((3, 4), 2.0))
+    assert not torch_npu.npu_dtype_cast(x, torch.int32).requires_grad
 
 
 def test_errors() -> None:

@@ -138,6 +138,17 @@ def test_transpose_quant_batchmatmul() -> None:
           perm_x1=[1, 0, 2], perm_x2=[0, 2, 1], perm_y=[1, 0, 2], **kwargs)  # fmt: skip
 
 
+def test_bmm() -> None:
+    a, b = normal(2, 3, 4, 5), normal(3, 5, 6, seed=1)
+    op = torch_npu.npu_bmmV2
+    check(op, (a, b, []), lambda a, b, sizes: a @ b)
+    check(op, (a, b, [6, 4, 6]), lambda a, b, sizes: (a @ b).flatten(0, 1), dynamic=False)
+    check(op, (a, b, [3, 1, 6]), lambda a, b, sizes: (a @ b).sum((0, 2))[:, None], dynamic=False)
+    check_gradient(lambda a, b: op(a, b, [3, 4, 6]), (a, b), lambda a, b: (a @ b).sum(0))
+    with pytest.raises(RuntimeError, match=r"npu_bmmV2: output_sizes is \[2, 6\], which is neither a shape"):
+        op(a, b, [2, 6])
+
+
 def test_backward_of_bmm() -> None:
     a, b, grad = normal(3, 4, 5), normal(3, 5, 6, seed=1), normal(3, 4, 6, seed=2)
     first, second = torch_npu.npu_bmm_v2_mat1_backward, torch_npu.npu_bmm_v2_mat2_backward

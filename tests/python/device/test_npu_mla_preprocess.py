@@ -114,6 +114,25 @@ def test_weights_in_int8() -> None:
     check(PREPROCESS, args, preprocess, quant_mode="per_token_quant_symm", **static)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
+def test_empty_tensors_stand_for_what_a_mode_does_not_use(dtype: torch.dtype) -> None:
+    args, none = [*arguments(torch.float32, weights(dtype), *caches())], torch.empty(0)
+    quant_mode, without = "per_token_quant_symm", (2, 6)  # beta0, beta1
+    if dtype == torch.float32:
+        quant_mode, without = "no_quant", (2, 4, 6, 8)  # and descale0, descale1
+    given = [none if i in without else x for i, x in enumerate(args)]
+    empty = {name: none.to(x.dtype) for name, x in quantisation().items()}
+    empty |= {"bias1": none.int(), "ctkv_scale": none, "q_nope_scale": none}
+
+    def reference(*args, quant_mode, **_):
+        return preprocess(*(0 if i in without else x for i, x in enumerate(args)), quant_mode=quant_mode)
+
+    whole = dtype == torch.float32
+    check(PREPROCESS, given, reference, quant_mode=quant_mode, **empty, compiled=whole, dynamic=whole)
+    with pytest.raises(RuntimeError, match="the scale of wdqkv is needed"):
+        PREPROCESS(*arguments(torch.float32, weights(torch.int8), *caches()), **empty)
+
+
 def test_weights_in_pieces() -> None:
     def in_pieces(weight: torch.Tensor, n: int) -> torch.Tensor:
         return weight.unflatten(-1, (-1, n)).transpose(0, 1).contiguous()[None]

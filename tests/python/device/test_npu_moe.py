@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_npu
 
-from tests.python.device.npu_operators import FLOATING, check, check_gradient, integers, normal
+from tests.python.device.npu_operators import FLOATING, check, check_gradient, check_refused, integers, normal
 
 
 def best(scores: torch.Tensor, k: int) -> torch.Tensor:
@@ -152,6 +152,29 @@ def test_fused_add_topk_div(is_norm: bool) -> None:
     check(torch.ops.atb.npu_fused_add_topk_div.out, args, into, **kwargs, **out)
 
 
+def test_copies_of_experts_take_turns() -> None:
+    args = (normal(7, 8), normal(8, seed=1))
+    number = integers(1, 4, 8, dtype=torch.int32, seed=2)
+    table = torch.arange(100, 100 + 8 * 3, dtype=torch.int32).view(8, 3)
+    kwargs = {"group_num": 4, "group_topk": 2, "n": 2, "k": 3, "scale": 2.5}
+    op = torch_npu.npu_fused_add_topk_div
+    weights, experts = op(*args, **kwargs)
+
+    def reference(*_, mapping_num, mapping_table, **__):
+        copies = [[mapping_table[e, i % mapping_num[e]] for e in row] for i, row in enumerate(experts)]
+        return weights, torch.tensor(copies)
+
+    mapping = {"mapping_num": number, "mapping_table": table}
+    check(op, args, reference, **kwargs, **mapping, enable_expert_mapping=True)
+    assert torch.equal(op(*args, **kwargs, **mapping)[1], experts)
+    name = "npu_fused_add_topk_div"
+    message = "enable_expert_mapping needs mapping_num and mapping_table"
+    check_refused(name, message, *args, **kwargs, mapping_num=number, enable_expert_mapping=True)
+    message = "mapping_num and mapping_table have 8 and 7 rows, and not one for each of 8 experts"
+    mapping["mapping_table"] = table[:7]
+    check_refused(name, message, *args, **kwargs, **mapping, enable_expert_mapping=True)
+
+
 def init_routing(x, row_idx, expert_idx, active_num):
     n, k = expert_idx.shape
     pairs = sorted(zip(expert_idx.flatten().tolist(), range(n * k), row_idx.flatten().tolist(), strict=True))
@@ -206,7 +229,8 @@ def init_routing_v2(
         if row is not None:
             places[row[1]] = i
     if row_idx_type == 1:
-        places = torch.tensor([-1 if row is None else row[1] for row in rows])
+        ids = expert_idx.flatten().tolist()  # those before the range come last, as they stand
+        places = torch.tensor(sorted(range(len(ids)), key=lambda i: (ids[i] < low, max(ids[i], low), i)))
     rows = rows[:active_num] if active_num > 0 and not drop_pad_mode else rows
     nothing = torch.zeros_like(x[0])
     expanded = torch.stack([nothing if row is None else x[row[1] // k] for row in rows])
@@ -242,6 +266,7 @@ def init_routing_v2(
     [
         {"expert_num": 8, "expert_tokens_num_type": 1},
         {"expert_num": 8, "active_expert_range": [2, 5], "row_idx_type": 1},
+        {"expert_num": 8, "active_expert_range": [3, 5], "row_idx_type": 1, "active_num": 4, "quant_mode": 1},
         {"expert_num": 8, "active_expert_range": [2, 7], "expert_tokens_num_type": 2, "active_num": 5},
         {"expert_num": 8, "drop_pad_mode": 1, "expert_capacity": 2, "expert_tokens_num_type": 1},
         {"expert_num": 8, "quant_mode": 1, "active_expert_range": [1, 6]},
@@ -424,7 +449,7 @@ def test_gradients_of_permutations(rows: int) -> None:
     def unpermute_grad(permuted, grad, probs):
         leaves = [x.requires_grad_() for x in (permuted, probs) if x is not None]
         token_unpermute(permuted, places, probs).backward(grad)
-        return *(x.grad for x in leaves), *([torch.empty(0)] if probs is None else [])
+        return *(x.grad for x in leaves), *([None] if probs is None else [])
 
     for weights in (probs, None):
         grad = normal(6 if weights is not None else 12, 8, seed=3)
@@ -438,6 +463,27 @@ def test_gradients_of_permutations(rows: int) -> None:
             lambda g, i, n, d, w, permuted_tokens: unpermute_grad(permuted_tokens, g, w),
             permuted_tokens=permuted,
         )
+
+
+def test_what_has_no_probs_has_no_gradient_of_them() -> None:
+    permuted, places = torch_npu.npu_moe_token_permute(normal(6, 8), integers(0, 4, 6, 2))
+    map = routing_map(6, 4, 2)
+    _, _, indices = torch_npu.npu_moe_token_permute_with_routing_map(normal(6, 8), map, num_out_tokens=12)
+    calls = [
+        lambda p, i, m, r: torch_npu.npu_moe_token_unpermute_grad(p, p, i),
+        lambda p, i, m, r: torch_npu.npu_moe_token_unpermute_grad_v2(p, i, 12, torch.float32),
+        lambda p, i, m, r: torch_npu.npu_moe_token_permute_with_routing_map_grad(p, None, r, m, 4, 6, False),
+        lambda p, i, m, r: torch_npu.npu_moe_token_unpermute_with_routing_map_grad(
+            p[:6], r, r // 2, None, None, None, False, [6, 8]
+        ),
+    ]
+    arguments = [x.npu() for x in (permuted, places, map, indices)]
+    for call in calls:
+        for run in (call, torch.compile(call, backend="npugraph_ex", fullgraph=True)):
+            torch._dynamo.reset()
+            with torch.no_grad():
+                rows, of_probs = run(*arguments)
+            assert rows.shape[1] == 8 and of_probs is None
 
 
 def routing_map(tokens: int, experts: int, k: int) -> torch.Tensor:

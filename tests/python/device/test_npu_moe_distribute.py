@@ -93,6 +93,55 @@ def test_combine(op, back, notes: bool, masked: bool) -> None:
     check(back, (rows, ids, info, counts, weights, *RANK), reference, shared_expert_x=shared, **kwargs)
 
 
+@pytest.mark.parametrize("kwargs", [{}, {"x_active_mask": torch.tensor([True, False, True, True, False])}])
+def test_set_up_and_tear_down(kwargs) -> None:
+    x, ids, weights = normal(5, 8), integers(0, 4, 5, 2, dtype=torch.int32), normal(5, 2, seed=1)
+
+    def set_up(x, ids, *where, **kwargs):
+        rows, _, places, counts, *_ = dispatch(x, ids, *where, notes=False, **kwargs)
+        note = dispatch(x, ids, *where, notes=True, **kwargs)[2].view(-1, 128)
+        pairs = torch.where(torch.arange(10) < counts.sum(), note[:, 1] * 2 + note[:, 2], -1)
+        return rows, places, torch.cat([pairs, counts])
+
+    def tear_down(x, y, ids, info, *where):
+        rows, scales, notes, counts, *_ = dispatch(x, ids, *where, notes=True, **kwargs)
+        notes.view(-1, 128)[: counts.sum(), 3] = 1
+        return rows, scales, notes, counts
+
+    halves = torch_npu.npu_moe_distribute_dispatch_setup, torch_npu.npu_moe_distribute_dispatch_teardown
+    check(halves[0], (x, ids, *RANK), set_up, **kwargs)
+    y, places, info = halves[0](x, ids, *RANK, **kwargs)
+    check(halves[1], (x, y, ids, info, *RANK), tear_down)
+    rows, _, notes, counts = halves[1](x, y, ids, info, *RANK)
+    used = int(counts.sum())
+
+    def combine_set_up(rows, ids, notes, *_):
+        return rows, torch.cat([notes.view(-1, 128)[:, 1:3].reshape(-1), torch.tensor([used])])
+
+    back = torch_npu.npu_moe_distribute_combine_setup, torch_npu.npu_moe_distribute_combine_teardown
+    check(back[0], (rows, ids, notes, *RANK), combine_set_up)
+    home, info = back[0](rows, ids, notes, *RANK)
+
+    def combine(rows, home, ids, places, weights, info, *_, shared_expert_x, **__):
+        is_on = kwargs.get("x_active_mask", torch.ones(5))[:, None]
+        return x.double() * (weights * is_on).sum(1, keepdim=True) + shared_expert_x
+
+    shared = {"shared_expert_x": normal(5, 8, seed=2)}
+    check(back[1], (rows, home, ids, places, weights, info, *RANK), combine, **kwargs, **shared)
+
+
+def test_set_up_and_tear_down_refused() -> None:
+    x, ids = normal(5, 8), integers(0, 4, 5, 2, dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="npu_moe_distribute_dispatch_setup: quant_mode is 3, allowed are "):
+        torch_npu.npu_moe_distribute_dispatch_setup(x, ids, *RANK, quant_mode=3)
+    y, _, info = torch_npu.npu_moe_distribute_dispatch_setup(x, ids, *RANK)
+    with pytest.raises(RuntimeError, match="_teardown: y has rows of 8 values, and those of x, of 8, give 12 with"):
+        torch_npu.npu_moe_distribute_dispatch_teardown(x, y, ids, info, *RANK, quant_mode=2)
+    notes = torch.zeros(3 * 128, dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="assist_info_for_combine is of 3 rows, expand_x has 5"):
+        torch_npu.npu_moe_distribute_combine_setup(x, ids, notes, *RANK)
+
+
 def test_special_experts() -> None:
     """Expert 4 gives zeros, expert 5 the token."""
     x, weights = normal(3, 8), normal(3, 2, seed=1)

@@ -139,6 +139,37 @@ def test_four_ranks(tmp_path) -> None:
     ranks.close()
 
 
+def check_halves(experts: int, shared: int, shared_ranks: int, mask: str, uneven: bool) -> None:
+    """Set-up and tear-down do what the operators do at once."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    x, ids, weights = inputs(rank, experts, uneven)
+    on = mask_of(rank, mask, uneven)
+    masked = {} if on is None else {"x_active_mask": on.npu()}
+    where, kwargs = place(experts, shared, shared_ranks, global_bs=tokens_of(0, uneven) * size if uneven else 0)
+    wanted = layer(x, ids, weights, on, experts, shared if shared_ranks else 0)
+    x, ids, weights = x.npu(), ids.npu(), weights.npu()
+    for quant_mode in (2, 0):
+        how = kwargs | {"quant_mode": quant_mode}
+        y, places, sent = torch_npu.npu_moe_distribute_dispatch_setup(x, ids, *where, **masked, **how)
+        came = torch_npu.npu_moe_distribute_dispatch_teardown(x, y, ids, sent, *where, **how)
+        at_once = VERSIONS[2][0](x, ids, *where, **masked, **how)
+        assert torch.equal(places, VERSIONS[1][0](x, ids, *where, **masked, **how)[2])
+        for i in (0, 1, 3):
+            assert torch.equal(came[i], at_once[i])
+        assert torch.equal(came[2].view(-1, 128)[:, :3], at_once[2].view(-1, 128)[:, :3])
+    results = through_experts(came[0], came[3], own_experts(experts, shared, shared_ranks))
+    home, back = torch_npu.npu_moe_distribute_combine_setup(results, ids, came[2], *where, **kwargs)
+    teardown = torch_npu.npu_moe_distribute_combine_teardown
+    out = teardown(results, home, ids, places, weights, back, *where, **masked, **kwargs, shared_expert_x=x)
+    torch.testing.assert_close(out.cpu().double(), wanted + x.cpu(), rtol=1e-4, atol=1e-4)
+
+
+def test_set_up_and_tear_down(ranks) -> None:
+    for layout in ((4, 1, 0), (3, 1, 1)):
+        ranks(check_halves, *layout, "none", False)
+        ranks(check_halves, *layout, "pairs", True)
+
+
 def check_rows() -> None:
     """On each rank: the rows of its first expert, by rank, then token; then those of the next one."""
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -206,7 +237,7 @@ def check_quantised(mode: int, of_experts: bool) -> None:
     if mode == 1:
         values = rows.float()
     elif mode == 4:
-        values = rows.float() * row_scales[:, 0, :1].float()
+        values = rows.float() * row_scales.view(torch.float8_e8m0fnu)[:, 0, :1].float()
     else:
         values = rows.float() * row_scales.view(-1, 1)
     out = VERSIONS[2][1](values, ids.npu(), notes, counts, weights.npu(), *where, **place(experts, 1, shared_ranks)[1])

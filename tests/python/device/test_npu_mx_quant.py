@@ -28,9 +28,9 @@ def test_dynamic_mx_quant(dst_type: torch.dtype | int, size: tuple[int, ...], ax
 
 def test_types_of_results() -> None:
     y, scale = torch_npu.npu_dynamic_mx_quant(normal(3, 64).bfloat16().npu(), dst_type=torch.float8_e4m3fn)
-    assert (y.dtype, scale.dtype, scale.shape) == (torch.float8_e4m3fn, torch.float8_e8m0fnu, (3, 1, 2))
+    assert (y.dtype, scale.dtype, scale.shape) == (torch.float8_e4m3fn, torch.uint8, (3, 1, 2))
     y, scale = torch_npu.npu_dynamic_mx_quant(normal(3, 64).bfloat16().npu())
-    assert (y.dtype, y.shape, scale.shape) == (torch.uint8, (3, 32), (3, 1, 2))
+    assert (y.dtype, y.shape, scale.dtype, scale.shape) == (torch.uint8, (3, 32), torch.uint8, (3, 1, 2))
 
 
 def test_all_values_of_float4() -> None:
@@ -115,6 +115,12 @@ def test_products_of_blocks() -> None:
         got = torch_npu.npu_quant_matmul(a, b.t(), b_scale.transpose(0, 1), pertoken_scale=a_scale,
                                          output_dtype=torch.float32, **codes)  # fmt: skip
         torch.testing.assert_close(got.cpu().double(), exact[0] @ exact[1].t(), rtol=1e-5, atol=1e-5)
+        del codes["scale_dtype"], codes["pertoken_scale_dtype"]
+        for dtype in (torch.uint8, torch.float8_e8m0fnu):  # which say what they are, without codes
+            scales = b_scale.view(dtype).transpose(0, 1), a_scale.view(dtype)
+            same = torch_npu.npu_quant_matmul(a, b.t(), scales[0], pertoken_scale=scales[1],
+                                              output_dtype=torch.float32, **codes)  # fmt: skip
+            assert torch.equal(same, got)
 
 
 def test_transposed_products_of_blocks() -> None:

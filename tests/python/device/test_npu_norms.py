@@ -200,7 +200,7 @@ def check_blocks(values, scale, want, top: int, error: float) -> None:
     """Blocks of 32, each with the power of two of its largest value, less that of the type's largest value."""
     largest = want.unflatten(-1, (-1, 32)).abs().amax(-1)
     powers = torch.exp2(torch.floor(torch.log2(largest)) - top)
-    assert torch.equal(scale.float().flatten(-2)[:, : powers.shape[-1]], powers)
+    assert torch.equal(scale.view(torch.float8_e8m0fnu).float().flatten(-2)[:, : powers.shape[-1]], powers)
     if values.dtype == torch.uint8:
         values = FLOAT4[torch.stack([values & 15, values >> 4], -1).flatten(-2).long()]
     powers = powers.repeat_interleave(32, -1)

@@ -8,6 +8,7 @@ import runpy
 from pathlib import Path
 
 import torch
+
 from npugraph._C import device
 
 KEYS = ("CPU", "PrivateUse1", "BackendSelect", "CompositeImplicitAutograd", "CompositeExplicitAutograd")

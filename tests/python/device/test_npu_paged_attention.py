@@ -224,6 +224,28 @@ def test_prefix_encoder() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["by positions", "sample", "slopes", None])
+def test_packed_rows_v2(kind: str | None) -> None:
+    """Lengths as ints, and all but tensors of rows and lengths by name."""
+    args = normal(7, HEADS, SIZE), normal(7, KEY_HEADS, SIZE, seed=1), normal(7, KEY_HEADS, SIZE, seed=2), ROWS
+    slopes = normal(HEADS, seed=6).abs()
+
+    def alibi(index: int, rows: int, columns: int) -> torch.Tensor | None:
+        far = torch.arange(columns) - torch.arange(rows)[:, None]
+        return slopes.view(1, -1, 1, 1).double() * far if kind == "slopes" else None
+
+    def reference(query, key, value, lengths, *, out, **_):
+        parts = [[x[a:b].transpose(0, 1)[None] for a, b in starts_and_ends([2, 3, 7])] for x in (key, value)]
+        visible = causal if kind else lambda rows, columns: None
+        return out.copy_(by_sequences(query, *parts, lengths, SCALE, visible=visible, bias=alibi)[0])
+
+    given = {"num_heads": HEADS, "num_kv_heads": KEY_HEADS, "scale_value": SCALE, "out": torch.zeros(7, HEADS, SIZE)}
+    how = {} if kind is None else {"slopes": slopes} if kind == "slopes" else {"mask": mask_of(kind)}
+    how |= {"mask_type": {"by positions": 1, "sample": 3, "slopes": 4, None: 0}[kind]}
+    op = torch_npu.atb._npu_flash_attention_v2.out
+    check_atb(op, args, reference, compiled=kind == "sample", **given, **how)
+
+
 @pytest.mark.parametrize("masked", [True, False])
 def test_packed_rows(masked: bool) -> None:
     query, key, value = normal(7, HEADS * SIZE), normal(7, KEY_HEADS, SIZE, seed=1), normal(7, KEY_HEADS, SIZE, seed=2)
@@ -266,13 +288,23 @@ def test_multi_head_latent_attention(lengths: list[int] | None) -> None:
     args = (*args, TABLE, CONTEXT, HEADS, SCALE, 1)
     op = torch_npu.npu_multi_head_latent_attention
     check_atb(op, args, lambda *a, **k: latent(*a, **k)[0], compiled=lengths is None, qseqlen=lengths)
-    check_atb(op, (*args, True), latent, compiled=False, qseqlen=lengths)
+    check_atb(op, (*args, True), latent, compiled=lengths is None, qseqlen=lengths)
     output, lse = torch.zeros(rows, HEADS, LATENT), torch.zeros(rows, HEADS, 1)
     got = op.out(*args, qseqlen=lengths, output=output)
     assert got is output
     check_close(output, latent(*args, qseqlen=lengths)[0])
     op.lse_out(*args, True, qseqlen=lengths, output=output, lse=lse)
     check_close((output, lse), latent(*args, qseqlen=lengths))
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_sums_of_latent_attention_are_of_the_type_of_the_result(dtype: torch.dtype) -> None:
+    args = (normal(3, HEADS, LATENT, dtype=dtype), normal(3, HEADS, ROPE, seed=1, dtype=dtype))
+    args = (*args, cache(1, LATENT, dtype=dtype), cache(1, ROPE, seed=2, dtype=dtype), TABLE, CONTEXT, HEADS, SCALE, 1)
+    op = torch_npu.atb.npu_multi_head_latent_attention
+    check_atb(op, (*args, True), latent, compiled=dtype == torch.bfloat16)
+    assert [x.dtype for x in op(*args, True)] == [dtype, dtype]
+    assert [(x.dtype, x.shape) for x in op(*args, False)][1] == (dtype, (0, HEADS, 1))
 
 
 def test_latent_caches_in_pieces() -> None:
@@ -351,6 +383,26 @@ def test_load(cumsum: bool) -> None:
         assert torch.equal(g, torch.cat(rows))
 
 
+@pytest.mark.parametrize("rows", [6, 8])
+def test_load_into_out(rows: int) -> None:
+    """Rows behind the last sequence stay."""
+    args = cache(), cache(1, 5, seed=2), TABLE, torch.tensor([2, 0, 4])
+    out = {"key": torch.ones(rows, KEY_HEADS, SIZE), "value": torch.ones(rows, 1, 5)}
+
+    def reference(key_cache, value_cache, *_, seq_starts, key, value):
+        for written, x in ((key, key_cache), (value, value_cache)):
+            parts = [rows_of(x, i, s + n)[0, :, s:].transpose(0, 1) for i, s, n in ((0, 3, 2), (2, 1, 4))]
+            written[:6] = torch.cat(parts)
+        return key, value
+
+    op = torch_npu.atb.npu_paged_cache_load
+    check_atb(op.out, args, reference, compiled=rows == 8, seq_starts=torch.tensor([3, 0, 1]), **out)
+    key, value = op(*args, **{name: x.clone() for name, x in out.items()})  # as servers call it
+    assert key.shape == out["key"].shape and value.shape == out["value"].shape
+    with pytest.raises(RuntimeError, match=r"value has shape \[5, 1, 5\], and the rows are of shape \[6, 1, 5\]"):
+        op(*args, key=out["key"], value=out["value"][:5])
+
+
 def test_errors() -> None:
     query, key, out = normal(3, HEADS, SIZE), cache(), torch.zeros(3, HEADS, SIZE)
     with pytest.raises(RuntimeError, match="_npu_paged_attention: key_cache has 3 dimensions, allowed are 4 to 4"):
@@ -369,6 +421,8 @@ def test_errors() -> None:
             SCALE,
             out,
         )
+    with pytest.raises(RuntimeError, match=r"_npu_flash_attention_v2: mask_type is 5, allowed are \[0, 1, 2, 3, 4\]"):
+        torch_npu.atb._npu_flash_attention_v2(query, query, query, [3], num_heads=HEADS, mask_type=5, out=out)
     args = (query, query, cache(1), cache(1), TABLE, CONTEXT, HEADS, SCALE, 1)
     with pytest.raises(RuntimeError, match='cache_mode is "kvcache", allowed are "krope_ctkv", "nzcache" and'):
         torch_npu.npu_multi_head_latent_attention(*args, cache_mode="kvcache")

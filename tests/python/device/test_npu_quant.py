@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import math
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch_npu
@@ -274,13 +279,28 @@ def test_swiglu_quant(quant_mode: int, group_list_type: int) -> None:
     if quant_mode == 0:
         kwargs["offsets"] = normal(3, 8, seed=2)
 
+    def of_910b(values, scale):
+        return values, scale if quant_mode == 0 else 1 / scale
+
     def reference(x, smooth_scales, offsets=None, **_):
         smooth_scales, offsets = (None if v is None else rows_of(v, [2, 0, 4]) for v in (smooth_scales, offsets))
-        return quantised_rows(gated(x), smooth_scales, offsets, quant_mode, divides=False)
+        return of_910b(*quantised_rows(gated(x), smooth_scales, offsets, quant_mode, divides=False))
 
     kwargs |= {"quant_mode": quant_mode, "group_list_type": group_list_type}
     check(torch_npu.npu_swiglu_quant, (x,), reference, **kwargs)
-    check(torch_npu.npu_swiglu_quant, (x.view(2, 3, 16),), lambda x, **_: dynamic_quant(gated(x)), quant_mode=1)
+    if quant_mode == 1:
+        op = torch_npu.npu_swiglu_quant
+        check(op, (x.view(2, 3, 16),), lambda x, **_: of_910b(*dynamic_quant(gated(x))), quant_mode=1)
+
+
+def test_scales_of_swiglu_quant_of_an_npu_after_910b() -> None:
+    code = """
+import torch, torch_npu
+print(torch_npu.npu_swiglu_quant(torch.tensor([[-3.0, 2.0]]).npu(), quant_mode=1)[1].item())
+"""
+    environment = os.environ | {"NPUGRAPH_SOC_VERSION": "260"}
+    printed = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True).stdout
+    assert float(printed) == pytest.approx(3 * 2 / (1 + math.exp(-2)) / 127)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])

@@ -36,6 +36,40 @@ def test_tasks_between_the_marks_become_one(device: str):
     torch.testing.assert_close(results[0], fn(x))
 
 
+@pytest.mark.feature("1.18", "4.15")
+def test_what_marks_and_graphs_take():
+    for mark in (torch.npu.super_kernel_scope_begin, torch.npu.super_kernel_scope_end):
+        with pytest.raises(RuntimeError, match=f"{mark.__name__}: scope_name is empty, allowed is a name, or None"):
+            mark("")
+        with pytest.raises(RuntimeError, match=f"{mark.__name__}.*Expected a value of type 'Optional.str.'"):
+            mark(3)
+        mark(None)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        torch.npu.super_kernel_scope_begin("")
+        return x + 1
+
+    with pytest.raises(RuntimeError, match="super_kernel_scope_begin: scope_name is empty"):
+        torch.compile(fn, backend="npugraph_ex", fullgraph=True)(torch.ones(4))
+    graph = torch.npu.NPUGraph()
+    graph.super_kernel_optimize({"stream-fusion": 1, "dcci-disable-on-kernel": ["add"]}, {"debug-aic-num": 1})
+    graph.super_kernel_optimize({}, {})
+    for optimize, debug, message in (
+        ({"fast": 1}, None, r"optimize_options takes a dict of .*; there is no 'fast'"),
+        ("fast", None, r"optimize_options takes a dict of .*, got 'fast' \(str\)"),
+        (
+            {"dcci-disable-on-kernel": ["add", 3]},
+            None,
+            r"takes a list of names of operators, got \['add', 3\] \(list\)",
+        ),
+        ({"stream-fusion": "1"}, None, r"'stream-fusion' takes 0 or 1, got '1' \(str\)"),
+        (None, {"debug-aiv-num": 2}, r"debug_options takes .* together 1:0, 0:1, 1:1, 1:2, got"),
+        (None, {"debug-aiv-num": 1.0}, r"'debug-aiv-num' takes 0 or 1 or 2, got 1.0 \(float\)"),
+    ):
+        with pytest.raises(RuntimeError, match=f"NPUGraph.super_kernel_optimize: .*{message}"):
+            graph.super_kernel_optimize(optimize, debug)
+
+
 @pytest.mark.feature("4.15", "11.09")
 def test_a_mark_without_its_other_half_is_an_error():
     def fn(x: torch.Tensor) -> torch.Tensor:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 import torch_npu
-from npugraph._C import device
 from torch.utils import _pytree as pytree
 from torch_npu._operators import overload
 
 import npugraph
+from npugraph._C import device
 from tests.python.backend.checks import compile_ex
+from tests.python.device.captured_calls import check_captured
 from tests.python.device.npu_operators import on, tensors
 from tests.python.device.writing_calls import CALLS, CONTEXT, DECODE, SIZES, TABLE, zeros
 
@@ -88,6 +89,12 @@ def test_on_cpu(names: Sequence[str]) -> None:
 
 def test_with_another_backend() -> None:
     check(IN_SECOND_FORM[-10:], "cpu", "aot_eager")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_captured(name: str) -> None:
+    repeats = not name.endswith(("_get_workspace", "npu_sim_exponential_"))  # of bytes of any value, and of random ones
+    check_captured(overload(name), on("npu", CALLS[name]), repeats=repeats)
 
 
 def tasks_of(fn: Any, *args: Any, **options: Any) -> list[str]:

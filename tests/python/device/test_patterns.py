@@ -388,6 +388,20 @@ def test_no_rule_matches_across_streams(family) -> None:
     assert ["all operators are on one stream" in reason for reason in reasons] == [True], artifact.near_misses
 
 
+@pytest.mark.feature("2.08b")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_quantised_norm_is_the_pair_to_the_bit(dtype) -> None:
+    """The norm is rounded to 16 bits in between."""
+    x1, x2, gamma, scales = tensors((64, 256), (64, 256), (256,), (256,), dtype=dtype)
+    inputs = x1, x2, gamma, scales.abs() / 50 + 0.01
+    with torch.no_grad():
+        want = static_quantise_no_sum(*inputs)
+        got = torch.compile(static_quantise_no_sum, backend="npugraph_ex")(*inputs)
+    assert [made.rule for made in npugraph.artifacts()[-1].replacements] == ["add_rms_norm_quantize_no_sum"]
+    assert torch.equal(got[0], want[0])
+    assert torch.equal(torch_npu.npu_add_rms_norm_quant(*inputs, None)[0], want[0])
+
+
 @pytest.mark.feature("2.05")
 def test_a_quantisation_without_smooth_scales() -> None:
     """Numbers are checked by ``compiled``, and here to the bit against scales of 1."""

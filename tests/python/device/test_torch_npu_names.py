@@ -65,6 +65,17 @@ torch_npu.op_plugin.atb
     assert "profiler" in dir(torch_npu) and "npu_rms_norm" in dir(torch_npu)
 
 
+def test_operators_of_atb_are_a_module():
+    from torch_npu.atb import npu_ring_mla
+
+    assert npu_ring_mla is torch_npu.npu_ring_mla is torch_npu.atb.npu_ring_mla
+    assert torch_npu.atb.npu_paged_cache_load is torch.ops.atb.npu_paged_cache_load
+    assert "_npu_paged_attention" in dir(torch_npu.atb)
+    for name in ("npu_rms_norm", "nonsense"):
+        with pytest.raises(AttributeError, match=f"module 'torch_npu.atb' has no attribute '{name}'"):
+            getattr(torch_npu.atb, name)
+
+
 def test_modules_below_torch_npu_have_two_names_and_are_one():
     code = """
 import importlib, sys

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import threading
@@ -50,6 +51,75 @@ def test_a_profile_of_scheduled_steps(tmp_path: Path):
     names = {event.get("name") for event in json.loads(traces[0].read_text())["traceEvents"]}
     assert "aten::mm" in names and "ProfilerStep#2" in names
     assert profiler.analyse(str(tmp_path)) is None
+    (step,) = _table(traces[0], "step_trace_time")
+    assert step["Step"] == "2" and float(step["Stage"]) > float(step["Computing"]) > 0
+
+
+def _table(trace: Path, name: str) -> list[dict[str, str]]:
+    with trace.with_name(f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_tables_of_a_profile(tmp_path: Path):
+    compiled = torch.compile(lambda x: (x @ x).relu().sin(), backend="npugraph_ex", fullgraph=True)
+    x, host = torch.ones(8, 8, device="npu"), torch.ones(8, 8)
+
+    def work(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(x.t(), x).softmax(-1)
+
+    graph = torch.npu.NPUGraph()
+    with torch.no_grad():
+        compiled(x)
+        with torch.npu.graph(graph):
+            x.cos()
+        with profiler.profile(
+            schedule=profiler.schedule(wait=1, warmup=0, active=2, repeat=1),
+            on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)),
+        ) as prof:
+            for _ in range(3):
+                work(x)
+                work(host)
+                compiled(x)
+                graph.replay()
+                prof.step()
+    (trace,) = _traces(tmp_path)
+    details = _table(trace, "kernel_details")
+    of_step = [row for row in details if row["Step Id"] == "1"]
+    assert [row["Type"] for row in of_step][:2] == ["mm", "_softmax"] and len(details) == 2 * len(of_step)
+    assert [row["Type"] for row in of_step].count("cos") == 1  # a replay's, and not an operator's beside it
+    assert {"mm", "_softmax", "cos"} < {row["Type"] for row in of_step}  # and tasks of the compiled graph
+    product = of_step[0]
+    assert product["Name"] == "aten::mm" and product["Accelerator Core"] == "AI_CORE" and product["Device_id"] == "0"
+    assert product["Input Shapes"] == '"8,8;8,8"' and product["Input Data Types"] == "float32;float32"
+    begins = [float(row["Start Time(us)"]) for row in details]
+    assert begins == sorted(begins)
+    statistic = _table(trace, "op_statistic")
+    assert {row["OP Type"] for row in statistic} == {row["Type"] for row in details}
+    for row in statistic:
+        own = [float(one["Duration(us)"]) for one in details if one["Type"] == row["OP Type"]]
+        assert int(row["Count"]) == len(own)
+        for name, value in (("Total", sum(own)), ("Min", min(own)), ("Max", max(own)), ("Avg", sum(own) / len(own))):
+            assert float(row[f"{name} Time(us)"]) == pytest.approx(value, abs=0.01)
+    assert sum(float(row["Ratio(%)"]) for row in statistic) == pytest.approx(100, abs=0.1)
+    steps = _table(trace, "step_trace_time")
+    assert [row["Step"] for row in steps] == ["1", "2"]
+    for row in steps:
+        assert float(row["Communication"]) == float(row["Bubble"]) == 0
+        assert float(row["Computing"]) + float(row["Free"]) == pytest.approx(float(row["Stage"]), abs=0.01)
+        assert 0 <= float(row["Preparing"]) <= float(row["Free"])
+
+
+def test_a_profile_without_steps_or_text(tmp_path: Path):
+    for export_type, tables in ((profiler.ExportType.Text, 3), (profiler.ExportType.Db, 0)):
+        folder = tmp_path / export_type
+        config = profiler._ExperimentalConfig(export_type=export_type)
+        handler = profiler.tensorboard_trace_handler(str(folder))
+        with profiler.profile(on_trace_ready=handler, experimental_config=config):
+            _work()
+        (trace,) = _traces(folder)
+        assert len(list(trace.parent.glob("*.csv"))) == tables
+    (step,) = _table(_traces(tmp_path / "text")[0], "step_trace_time")
+    assert step["Step"] == ""
 
 
 def test_operators_of_a_profile():

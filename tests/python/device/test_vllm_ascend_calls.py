@@ -350,7 +350,7 @@ class Runner:
             yield logits.clone()
 
 
-@pytest.mark.filterwarnings("error::npugraph.backend.DefectWarning")
+@pytest.mark.filterwarnings("error::npugraph.DefectWarning")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_decoding_from_captured_graphs(compiled: bool) -> None:
     torch.manual_seed(0)

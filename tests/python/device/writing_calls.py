@@ -78,6 +78,11 @@ CALLS: dict[str, Call] = {
     "atb::_npu_flash_attention_unpad": call(
         *(normal(7, 32), normal(7, 2, 8, seed=1), normal(7, 2, 8, seed=2), LENGTHS, 0.3, 4, 2, zeros(7, 32))
     ),
+    "atb::_npu_flash_attention_v2.out": call(
+        *(normal(7, 4, 8), normal(7, 2, 8, seed=1), normal(7, 2, 8, seed=2), ROWS),
+        **{"mask": POSITIONS, "mask_type": 1, **SIZES},
+        out=zeros(7, 4, 8),
+    ),
     "atb::_npu_matmul_add_fp32": call(normal(6, 3).half(), normal(6, 4, seed=1).half(), normal(3, 4, seed=2)),
     "atb::_npu_paged_attention": call(*DECODE, *SCALES, TABLE, CONTEXTS, zeros(3, 4, 8)),
     "atb::_npu_paged_attention_get_workspace": call(*DECODE, *SCALES, TABLE, CONTEXTS, zeros(3, 4, 8)),
@@ -113,6 +118,9 @@ CALLS: dict[str, Call] = {
     ),
     "atb::npu_multi_head_latent_attention.lse_out": call(*LATENTS, True, output=zeros(3, 4, 12), lse=zeros(3, 4, 1)),
     "atb::npu_multi_head_latent_attention.out": call(*LATENTS, output=zeros(3, 4, 12)),
+    "atb::npu_paged_cache_load.out": call(
+        cache(), cache(seed=2), TABLE, LENGTHS, key=zeros(7, 2, 8), value=zeros(8, 2, 8)
+    ),
     "atb::npu_ring_mla.out": call(
         *(*RING, torch.ones(16, 16).triu(1), torch.tensor(ROWS, dtype=torch.int32), 4, 2),
         **{"qk_scale": 0.3, "mask_type": "mask_type_triu", "calc_type": "calc_type_first_ring"},

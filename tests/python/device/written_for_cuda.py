@@ -163,5 +163,35 @@ def tools() -> None:
         assert compiled(x).is_cuda and torch.equal(compiled(x).cpu(), torch.full((2, 3), 3.0))
 
 
-for part in (tensors, defaults, devices, functions_of_torch_cuda, training, process_groups, files, tools):
+def compiling() -> None:
+    import npugraph
+
+    x, model = torch.ones(2, 3, device="cuda"), torch.nn.Linear(3, 4).cuda()
+
+    @torch.compile(mode="max-autotune", fullgraph=True)
+    def decorated(x: torch.Tensor) -> torch.Tensor:
+        return model(x)
+
+    class Other(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return model(x) * 2
+
+    other = Other()
+    other.compile()
+    with torch.no_grad():
+        for compiled, eager in (
+            (torch.compile(model), model),
+            (torch.compile(model, mode="reduce-overhead"), model),
+            (decorated, model),
+            (other, other.forward),
+        ):
+            npugraph.reset()
+            torch.testing.assert_close(compiled(x), eager(x))
+            assert len(npugraph.artifacts()) == 1
+        npugraph.reset()
+        torch.testing.assert_close(torch.compile(model, backend="eager")(x), model(x))
+        assert not npugraph.artifacts()
+
+
+for part in (tensors, defaults, devices, functions_of_torch_cuda, training, process_groups, files, tools, compiling):
     part()

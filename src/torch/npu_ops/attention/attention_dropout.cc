@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/parts/random_numbers.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -22,7 +23,7 @@ Tensor hash(Tensor x) {
 
 bool has_values(const Tensor& tensor) { return !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python); }
 
-Tensor draw_seed(const Tensor& like) { return at::randint(1, kRange - 1, {1}, like.options().dtype(at::kLong)); }
+Tensor draw_seed(const Tensor& like) { return random_integers(1, kRange - 1, {1}, like.options()); }
 
 Dropout::Dropout(const char* op, double keep_prob) : keep_prob_(keep_prob) {
   TORCH_CHECK(keep_prob >= 0 && keep_prob <= 1, op, ": keep_prob is ", keep_prob, ", allowed are 0 to 1");
@@ -61,7 +62,7 @@ Tensor from_bits(const Tensor& bits, const c10::SymInt& count) {
 
 Dropped drop(const Tensor& x, double keep_prob) {
   const Tensor kept = keep_prob >= 1 ? at::ones_like(x, x.options().dtype(at::kBool))
-                                     : at::rand_like(x, x.options().dtype(at::kFloat)).lt(keep_prob);
+                                     : uniform(x.sym_sizes(), x.options().dtype(at::kFloat)).lt(keep_prob);
   return {keep_prob >= 1 ? x : x * kept * (keep_prob > 0 ? 1 / keep_prob : 0.0), as_bits(kept)};
 }
 

@@ -146,6 +146,18 @@ std::tuple<Tensor, Tensor, Tensor> ring_attention_update(const Tensor& prev_out,
   return {out.to(prev_out.scalar_type()), max, sum};
 }
 
+// The streams that the device may take make no difference to the mask.
+Tensor dropout_gen_mask(const Tensor& self, c10::SymIntArrayRef size, double p, int64_t seed, int64_t offset,
+                        std::optional<bool> /*parallel*/, std::optional<bool> /*sync*/) {
+  const char* op = "_npu_dropout_gen_mask";
+  TORCH_CHECK(p >= 0 && p <= 1, op, ": the share of elements to drop is ", p, ", allowed are 0 to 1");
+  const c10::SymInt count = c10::multiply_integers(size);
+  Dropout dropout(op, 1 - p);
+  dropout.set_seed(at::full({1}, seed, self.options().dtype(at::kLong)), offset);
+  const Tensor kept = dropout.kept(0, {count}, self);
+  return as_bits(kept.defined() ? kept : at::ones_symint({count}, self.options().dtype(at::kBool)));
+}
+
 constexpr const char* kFused =
     "dropout(softmax(query @ key^T * scale + attention_mask)) @ value, as [batches * rows, heads * size]";
 
@@ -164,6 +176,10 @@ void define_attention_softmax(Definitions& npu) {
   npu.composed(
       "npu_attn_softmax_backward_", &attn_softmax_backward_,
       "the gradient of softmax from its result, input, in place; that of the result is grad_output @ values^T");
+  npu.composed(
+      "_npu_dropout_gen_mask", &dropout_gen_mask,
+      "what dropout keeps of `size` weights of npu_fusion_attention of this seed and offset, each dropped with "
+      "probability p: in bits, the first in the lowest, of a multiple of 128 elements");
   npu.composed("npu_fused_attention_score", &fused_attention, kFused);
   npu.composed("npu_fused_attention_score_fwd", &fused_attention_fwd,
                "npu_fused_attention_score, its weights, and bits that are 1 where dropout keeps a weight");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/attention/fused_infer_call.h"
 
+#include <algorithm>
+
 #include "torch/npu_ops/quantisation/quantisation.h"
 
 namespace npugraph::npu_ops {
@@ -137,6 +139,10 @@ void InferAttention::take_queries(const CallArguments& call) {
   // The tokens that are decoded now have no lengths of their own.
   const bool decodes = std::string_view(op_) == "npu_incre_flash_attention";
   if (!decodes) query_lengths_ = call.integers({"actual_seq_lengths", "actual_seq_qlen"});
+  // The device takes such calls for decoding: one query is all there is, also where a length says more.
+  const bool is_prompt = std::string_view(op_) == "npu_prompt_flash_attention";
+  if (query_lengths_ && !is_prompt && !is_packed(layout_.in) && query_.size(2) == 1)
+    for (int64_t& length : *query_lengths_) length = std::min<int64_t>(length, 1);
   key_lengths_ =
       decodes ? call.integers({"actual_seq_lengths"}) : call.integers({"actual_seq_lengths_kv", "actual_seq_kvlen"});
   query_padding_ = padding_of(call.optional_tensor({"query_padding_size"}));

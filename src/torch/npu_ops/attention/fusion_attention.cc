@@ -208,6 +208,7 @@ void define_fusion_attention(Definitions& npu) {
       "npu_fusion_attention, with query_rope and key_rope as further elements of heads. pse_type 0: pse is added "
       "after the scale; 1: before it; 2, 3: pse holds slopes of distances or of their roots (ALiBi, Press et al., "
       "2022)");
+  set_fusion_attention_gradient();
   npu.computed("npu_fusion_attention_v3", boxed<&fusion_attention_v3>(), boxed<&fusion_attention_v3_meta>(),
                "npu_fusion_attention with lengths, seed and offset as tensors");
   npu.computed("npu_fusion_attention_v3.out", boxed<&into_out<&fusion_attention_v3>>(), boxed<&given_out>(),

@@ -68,4 +68,7 @@ class FusionAttention {
   Dropout dropout_;
 };
 
+// Lets graphs with gradients hold npu_fusion_attention_v3.
+void set_fusion_attention_gradient();
+
 }  // namespace npugraph::npu_ops

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <string_view>
 
+#include "torch/npu/captured.h"
 #include "torch/npu_ops/attention/fusion_attention.h"
 
 namespace npugraph::npu_ops {
@@ -104,8 +106,14 @@ void FusionAttention::take_seed(const CallArguments& call) {
     number = call.integer({"seed"});
     if (number != 0) seed = at::full({1}, number, query_.options().dtype(at::kLong));
   }
-  if (!seed.defined()) seed = draw_seed(query_);
-  seed_value = has_values(seed) ? values_of(seed).front() : number;
+  if (!seed.defined()) {
+    TORCH_CHECK(std::string_view(op_).find("_grad") == std::string_view::npos, op_, ": keep_prob is ",
+                dropout_.keep_prob(),
+                " and there is no seed, of which the forward call made its mask. Where that was in "
+                "a graph its number is not known; npu_fusion_attention_v3 gives it as a tensor");
+    seed = draw_seed(query_);
+  }
+  seed_value = has_values(seed) && !npu::is_captured(seed) ? values_of(seed).front() : number;
 }
 
 c10::SymInt FusionAttention::count_weights() const {

@@ -43,6 +43,8 @@ void latent_cache_attention(const OperatorHandle& op, Stack* stack) {
 // Queries, keys and values that are packed, of the same lengths.
 void flash_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
+  // 0 none, 1 norm, 2 alibi, 3 norm compressed, 4 alibi compressed: tensors say the same. Others change distances or windows.
+  check_choice(call.op(), "mask_type", call.integer({"mask_type"}), {0, 1, 2, 3, 4});
   const std::vector<int64_t> lengths = lengths_of(call, {"seq_len"});
   const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
   const PackedCall packed =
@@ -91,16 +93,17 @@ void multi_head_latent_attention_out(const OperatorHandle& op, Stack* stack) {
   give_out(call, op, {"output"}, latent_attention(call, false).result);
 }
 
+// Of the type of the result, which is that of q_rope.
 Tensor empty_lse(const CallArguments& call) {
-  const Tensor& query = call.tensor({"q_nope"});
+  const Tensor& query = call.tensor({"q_rope"});
   const c10::SymInt rows = call.flag({"return_lse"}) ? query.sym_size(0) : c10::SymInt(0);
-  return at::empty_symint({rows, heads_of(call), 1}, query.options().dtype(at::kFloat));
+  return query.new_empty_symint({rows, heads_of(call), 1});
 }
 
 void multi_head_latent_attention_lse(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const PackedResult out = latent_attention(call, call.flag({"return_lse"}));
-  call.give(out.result, out.lse.defined() ? out.lse.to(at::kFloat) : empty_lse(call));
+  call.give(out.result, out.lse.defined() ? out.lse.to(out.result.scalar_type()) : empty_lse(call));
 }
 
 void multi_head_latent_attention_lse_out(const OperatorHandle& op, Stack* stack) {
@@ -170,8 +173,8 @@ void ring_meta(const OperatorHandle& op, Stack* stack) {
             at::empty_symint({heads, rows}, query.options().dtype(at::kFloat)));
 }
 
-void load_cache(const OperatorHandle& op, Stack* stack) {
-  CallArguments call(op, stack);
+// Rows of the caches of keys and of values.
+std::pair<Tensor, Tensor> loaded(const CallArguments& call) {
   std::vector<int64_t> lengths = lengths_of(call, {"context_lens"});
   if (call.flag({"cumsum"})) {
     if (!lengths.empty() && lengths.front() == 0) lengths.erase(lengths.begin());
@@ -190,7 +193,28 @@ void load_cache(const OperatorHandle& op, Stack* stack) {
     }
     return from_heads(at::cat(parts, 2), Axes::kTND);
   };
-  call.give(load("key_cache"), load("value_cache"));
+  return {load("key_cache"), load("value_cache")};
+}
+
+void load_cache(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const auto [key, value] = loaded(call);
+  call.give(key, value);
+}
+
+void load_cache_out(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const auto [keys, values] = loaded(call);
+  const auto put = [&](const char* name, const Tensor& rows) {
+    const Tensor& out = call.tensor({name});
+    TORCH_CHECK(
+        out.dim() > 0 && out.size(0) >= rows.size(0) && out.numel() == out.size(0) * rows.size(1) * rows.size(2),
+        call.op(), ": ", name, " has shape ", out.sizes(), ", and the rows are of shape ", rows.sizes());
+    const Tensor first = out.narrow(0, 0, rows.size(0));
+    first.copy_(rows.view_as(first));
+    return out;
+  };
+  call.give(put("key", keys), put("value", values));
 }
 
 void load_cache_meta(const OperatorHandle& op, Stack*) {
@@ -248,6 +272,8 @@ void define_paged_attention(Definitions& atb) {
     writes(name, boxed<&flash_attention>(),
            "attention of packed rows, seq_len a sequence, into out. Of the mask, what is above 0 drops, the rest is "
            "added");
+  writes("_npu_flash_attention_v2.out", boxed<&flash_attention>(),
+         "_npu_flash_attention, the mask optional; with slopes, scores less slope * distance to what comes before");
   for (const char* name : {"_npu_paged_attention_get_workspace", "_npu_paged_attention_v2_get_workspace",
                            "_npu_multi_head_latent_attention_get_workspace.lse"})
     atb.computed(name, boxed<&workspace>(), boxed<&workspace>(),
@@ -259,7 +285,7 @@ void define_paged_attention(Definitions& atb) {
       "times pv_descale, weights not rounded");
   atb.computed("npu_multi_head_latent_attention.lse", boxed<&multi_head_latent_attention_lse>(),
                boxed<&latent_lse_meta>(),
-               "npu_multi_head_latent_attention, and log(sum(exp(scores))) as [T, heads, 1]");
+               "npu_multi_head_latent_attention, and log(sum(exp(scores))) as [T, heads, 1], of its type");
   writes("npu_multi_head_latent_attention.out", boxed<&multi_head_latent_attention_out>(),
          "npu_multi_head_latent_attention into output");
   writes("npu_multi_head_latent_attention.lse_out", boxed<&multi_head_latent_attention_lse_out>(),
@@ -276,6 +302,8 @@ void define_paged_attention(Definitions& atb) {
       "npu_paged_cache_load", boxed<&load_cache>(), boxed<&load_cache_meta>(),
       "context_lens rows of each sequence from row seq_starts, of caches [blocks, block size, heads, size], packed. "
       "cumsum: context_lens are ends, after a 0 or not");
+  writes("npu_paged_cache_load.out", boxed<&load_cache_out>(),
+         "npu_paged_cache_load into the first rows of key and value");
 }
 
 }  // namespace npugraph::npu_ops

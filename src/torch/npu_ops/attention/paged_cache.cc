@@ -174,6 +174,9 @@ void advance_step_flashattn(Tensor& input_tokens, const Tensor& sampled_token_id
 }  // namespace
 
 void define_paged_cache(Definitions& npu, Definitions& atb) {
+  declare_row_writes("npu::npu_scatter_pa_kv_cache", {"key_cache", "value_cache"});
+  declare_row_writes("atb::_npu_reshape_and_cache", {"key_cache", "value_cache"});
+  declare_row_writes("atb::_npu_reshape_and_cache_siso", {"key_cache"});
   npu.composed(
       "npu_scatter_pa_kv_cache", &scatter_pa_kv_cache,
       "key[i] and value[i] into place slot_mapping[i] of their caches; slots below 0 are skipped. Caches of pages "

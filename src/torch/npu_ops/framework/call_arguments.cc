@@ -44,6 +44,11 @@ std::vector<Tensor> CallArguments::tensors(Names names) const {
   return value == nullptr ? std::vector<Tensor>() : value->toTensorVector();
 }
 
+bool CallArguments::is_tensor(Names names) const {
+  const c10::IValue* value = find(names);
+  return value != nullptr && value->isTensor();
+}
+
 std::optional<std::vector<int64_t>> CallArguments::integers(Names names) const {
   const c10::IValue* value = find(names);
   if (value == nullptr) return std::nullopt;

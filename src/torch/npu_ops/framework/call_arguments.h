@@ -43,6 +43,7 @@ class CallArguments {
   Tensor optional_tensor(Names names) const;  // undefined where it is None or the schema has none
   OptionalTensor given_tensor(Names names) const;
   std::vector<Tensor> tensors(Names names) const;
+  bool is_tensor(Names names) const;                                // and no list, and not None
   std::optional<std::vector<int64_t>> integers(Names names) const;  // a list, or a tensor on the host
   std::optional<int64_t> optional_integer(Names names) const;
   // `fallback` where it is None or the schema has none.

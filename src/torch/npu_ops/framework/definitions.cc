@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 
 #include "torch/npu_ops/framework/graph_forms.h"
+#include "torch/npu_ops/framework/graph_gradients.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -66,10 +67,13 @@ void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   if (at::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), &wants_gradient)) {
     const bool has_values = !keys.has(DispatchKey::Python) && !keys.has(DispatchKey::Meta);
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        reads == Reads::kSizes || has_values, op.operator_name(),
-        " reads values of its arguments, so that a graph with gradients cannot hold it: call it "
-        "outside of torch.compile, or without gradients");
+    if (reads == Reads::kValues && !has_values) {
+      const RecordGradient record = graph_gradient(c10::toString(op.operator_name()));
+      TORCH_CHECK_NOT_IMPLEMENTED(record != nullptr, op.operator_name(),
+                                  " reads values of its arguments, so that a graph with gradients cannot hold it: call "
+                                  "it outside of torch.compile, or without gradients");
+      return with_operator_named(op, [&] { record(op, stack); });
+    }
     return with_operator_named(op, [&] { op.callBoxedForDispatchKey(key, *stack); });
   }
   const at::AutoDispatchBelowADInplaceOrView below;

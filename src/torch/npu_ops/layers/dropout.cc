@@ -7,6 +7,7 @@
 #include "torch/npu_ops/layers/families.h"
 #include "torch/npu_ops/parts/factories.h"
 #include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/parts/random_numbers.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -31,7 +32,7 @@ void check_share(const char* op, const Tensor& input, double p) {
 SymInt bits_of(const SymInt& elements) { return (elements + (kBitsAtATime - 1)) / kBitsAtATime * kBitsAtATime; }
 
 Tensor drawn(const Tensor& like, const SymInt& count, double p) {
-  return at::rand_symint({count}, like.options().dtype(at::kFloat)) >= p;
+  return uniform({count}, like.options().dtype(at::kFloat)) >= p;
 }
 
 // `kept` has the shape of x.
@@ -66,7 +67,7 @@ Tensor dropout_gen_mask(at::IntArrayRef size, double p, std::optional<at::Scalar
   constexpr const char* kOp = "npu_dropout_gen_mask";
   check_share(kOp, p);
   const auto options = options_on_npu(kOp, at::kFloat, layout, device, pin_memory);
-  return pack_bits(at::rand_symint({bits_of(c10::multiply_integers(size))}, options) >= p);
+  return pack_bits(uniform({bits_of(c10::multiply_integers(size))}, options) >= p);
 }
 
 Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double p) {
@@ -116,7 +117,7 @@ Two random_choice_with_mask(const Tensor& x, int64_t count, int64_t, int64_t) {
   check_dims(kOp, "x", x, 1, 5);
   TORCH_CHECK(count >= 1, kOp, ": count is ", count, ", allowed are 1 and more");
   const Tensor flat = x.reshape(-1);
-  const Tensor order = (at::rand_symint({flat.sym_size(0)}, x.options().dtype(at::kFloat)) + flat).argsort(0, true);
+  const Tensor order = (uniform({flat.sym_size(0)}, x.options().dtype(at::kFloat)) + flat).argsort(0, true);
   const Tensor chosen = longer(order, 0, (SymInt(count) - flat.sym_size(0)).max(0), -1).narrow(0, 0, count);
   const Tensor valid = (chosen >= 0).logical_and(flat.index_select(0, chosen.clamp_min(0)));
   Tensor rest = chosen.masked_fill(valid.logical_not(), 0);

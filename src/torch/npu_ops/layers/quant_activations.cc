@@ -4,6 +4,7 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu/facts.h"
 #include "torch/npu_ops/layers/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 #include "torch/npu_ops/parts/gates.h"
@@ -90,6 +91,12 @@ std::tuple<Tensor, Tensor> dequant_swiglu_quant(const Tensor& x, const OptionalT
   return quantised_rows(how, out, quant_scale, quant_offset, /*divides=*/true);
 }
 
+// The NPU whose kernel of npu_swiglu_quant gives what it multiplied by, and not what undoes this.
+bool is_910b() {
+  const int version = npu::facts().soc_version;
+  return version >= 220 && version <= 225;
+}
+
 std::tuple<Tensor, Tensor> swiglu_quant(const Tensor& x, const OptionalTensor& smooth_scales,
                                         const OptionalTensor& offsets, const OptionalTensor& group_index,
                                         bool activate_left, int64_t quant_mode, int64_t group_list_type,
@@ -103,7 +110,8 @@ std::tuple<Tensor, Tensor> swiglu_quant(const Tensor& x, const OptionalTensor& s
   const RowTable table{group_index ? group_ends(*group_index, group_list_type == 1) : Tensor(), out.sym_size(0)};
   const Code code = dst_type ? Code(static_cast<int64_t>(*dst_type)) : std::nullopt;
   const StaticOrDynamic how{kOp, quant_mode, quant_type(kOp, "dst_type", code)};
-  const auto [values, scale] = quantised_rows(how, out, table(smooth_scales), table(offsets), /*divides=*/false);
+  const auto [values, row_scale] = quantised_rows(how, out, table(smooth_scales), table(offsets), /*divides=*/false);
+  const Tensor scale = quant_mode == 1 && is_910b() ? row_scale.reciprocal() : row_scale;
   std::vector<c10::SymInt> shape = x.sym_sizes().vec();
   shape.back() = values.sym_size(-1);
   const Tensor shaped = values.view_symint(shape);
@@ -146,7 +154,8 @@ void define_quant_activations(Definitions& npu) {
   npu.composed(
       "npu_swiglu_quant", &swiglu_quant,
       "u = the halves of x, gated; quant_mode 0: round(u * smooth_scales + offsets), scale 0; 1: u * smooth_scales "
-      "as by npu_dynamic_quant. group_index: the rows that take each row of smooth_scales");
+      "as by npu_dynamic_quant, whose scale, max / 127, is its reciprocal on 910B (get_soc_version() of 220 to 225). "
+      "group_index: the rows that take each row of smooth_scales");
   npu.composed(
       "npu_gelu_quant", &gelu_quant,
       "u = gelu(input); static: round(u * input_scale + input_offset), no scale; dynamic: u * input_scale as by "

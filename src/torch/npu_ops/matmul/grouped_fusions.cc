@@ -47,8 +47,9 @@ Quantised swiglu_shapes(const SwigluQuant& in, const Tensor& x) {
 SwigluQuant read_first(const Tensor& x, const Tensor& weight, const Tensor& weight_scale, const OptionalTensor& bias) {
   constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant";
   check_type(kOp, "x", x, {at::kChar});
-  check_dims(kOp, "weight", weight, 3, 3);
-  return {kOp, {.weight = {weight}, .bias = one(bias), .scale = one(weight_scale), .type = at::kFloat}, {}};
+  const Tensor plain = weight.dim() == 5 ? without_fractals(weight) : weight;
+  check_dims(kOp, "weight", plain, 3, 3);
+  return {kOp, {.weight = {plain}, .bias = one(bias), .scale = one(weight_scale), .type = at::kFloat}, {}};
 }
 
 std::tuple<Tensor, Tensor, Tensor> swiglu_quant(const Tensor& x, const Tensor& weight, const Tensor& group_list,
@@ -74,7 +75,7 @@ SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, cons
   TORCH_CHECK(quant_mode.value_or(0) == 0 && type == at::kChar, kOp, ": quant_mode is ", quant_mode.value_or(0),
               " and quant_dtype ", type, ", allowed are 0 (per token) and Char");
   return {kOp,
-          {.weight = weight.vec(),
+          {.weight = without_fractals(weight),
            .bias = one(bias),
            .scale = weight_scale.vec(),
            .x_dtype = x_dtype,
@@ -121,11 +122,12 @@ Routing read_routing(const Tensor& x, const Tensor& w, const OptionalTensor& sca
                      std::optional<at::ScalarType> dtype, Code x_dtype, Code w_dtype, Code scale_dtype,
                      Code pertoken_scale_dtype) {
   check_dims(kFinalize, "x", x, 2, 2);
-  check_dims(kFinalize, "w", w, 3, 3);
+  const Tensor plain = w.dim() == 5 ? without_fractals(w) : w;
+  check_dims(kFinalize, "w", plain, 3, 3);
   const at::ScalarType type = dtype.value_or(at::kFloat);
   TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, kFinalize, ": dtype is ", type,
               ", allowed are Float, Half and BFloat16");
-  return {{.weight = {w},
+  return {{.weight = {plain},
            .bias = one(bias),
            .scale = one(scale),
            .x_dtype = x_dtype,
@@ -286,7 +288,8 @@ Tensor add_quant_gmm_meta(const Tensor& input, const Tensor&, const Tensor&, con
 void define_grouped_fusions(Definitions& npu) {
   npu.computed("npu_grouped_matmul_swiglu_quant", &swiglu_quant, &swiglu_quant_meta,
                "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
-               "npu_dynamic_quant. Results: y, its scale, and nothing");
+               "npu_dynamic_quant. Results: y, its scale, and nothing. Weights also as memory in NZ, [groups, n / n0, "
+               "k / k0, k0, n0]");
   npu.computed("npu_grouped_matmul_swiglu_quant_v2", &swiglu_quant_v2, &swiglu_quant_v2_meta,
                "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. int8 results alone");
   npu.computed(

@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // npu_grouped_matmul: a list of products, or products of groups of rows or columns of one matrix.
+#include <limits>
+
+#include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/matmul/families.h"
 #include "torch/npu_ops/matmul/grouped_products.h"
 
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
+using c10::OperatorHandle;
+using torch::jit::Stack;
 using Tensors = std::vector<Tensor>;
-using OptionalTensors = std::optional<at::TensorList>;
 
 constexpr const char* kOp = "npu_grouped_matmul";
 constexpr int64_t kPairs = -1, kRows = 0, kSums = 2;  // values of group_type
-
-TensorsOf listed(const OptionalTensors& tensors) {
-  return tensors && !tensors->empty() ? TensorsOf(tensors->vec()) : std::nullopt;
-}
 
 // The arguments, as kernel and meta function need them.
 struct Call {
   Tensors x;
   GroupedProduct product;
   TensorsOf per_token_scale;
-  OptionalTensor group_list;
+  OptionalTensor group_list;                    // whose values only the kernel knows,
+  std::optional<std::vector<int64_t>> numbers;  // or these
   int64_t group_type, group_list_type;
   bool is_one;  // result
 
+  bool has_groups() const { return group_list || numbers; }
+  c10::SymInt groups() const {
+    return numbers ? c10::SymInt(static_cast<int64_t>(numbers->size())) : group_list->sym_size(0);
+  }
+  std::vector<Segment> segments(int64_t limit) const {
+    if (numbers) return segments_of(kOp, *numbers, group_list_type, limit);
+    return segments_of(kOp, *group_list, group_list_type, limit);
+  }
   OptionalTensor per_token_of(int64_t i) const { return of_group(per_token_scale, i, false); }
 };
 
@@ -38,44 +46,51 @@ void check_call(const Call& call) {
               ", the number of weights");
   TORCH_CHECK(call.group_type == kPairs || call.group_type == kRows || call.group_type == kSums, kOp,
               ": group_type is ", call.group_type, ", allowed are -1 (none), 0 (rows) and 2 (the size to sum over)");
-  const bool by_list = call.group_type == kSums || (call.group_type == kRows && number == 1);
-  TORCH_CHECK(!by_list || call.group_list, kOp, ": group_type is ", call.group_type, ", and group_list is not given");
-  TORCH_CHECK(call.group_type != kSums || number == 1, kOp, ": x has ", number,
-              " tensors, allowed with group_type 2 is 1");
+  const bool by_list = call.group_type != kPairs && number == 1;
+  TORCH_CHECK(!by_list || call.has_groups(), kOp, ": group_type is ", call.group_type, ", and group_list is not given");
+  TORCH_CHECK(!call.numbers || call.group_list_type != 2, kOp,
+              ": group_list_type is 2, for which group_list is a tensor, and it is a list");
 }
 
-Call read_call(at::TensorList x, at::TensorList weight, const OptionalTensors& bias, const OptionalTensors& scale,
-               const OptionalTensors& offset, const OptionalTensors& antiquant_scale,
-               const OptionalTensors& antiquant_offset, const OptionalTensors& per_token_scale,
-               const OptionalTensor& group_list, const OptionalTensors& activation_input,
-               const OptionalTensors& activation_quant_scale, const OptionalTensors& activation_quant_offset,
-               Code split_item, Code group_type, Code group_list_type, Code act_type, at::OptionalIntArrayRef,
-               Code output_dtype, Code x_dtype, Code weight_dtype, Code scale_dtype, Code per_token_scale_dtype) {
-  TORCH_CHECK(!listed(activation_input) && !listed(activation_quant_scale) && !listed(activation_quant_offset), kOp,
-              ": activation_input, activation_quant_scale and activation_quant_offset are reserved, allowed is None");
-  const int64_t split = split_item.value_or(0);
-  TORCH_CHECK(split >= 0 && split <= 3, kOp, ": split_item is ", split, ", allowed are 0 to 3");
+GroupedProduct product_of(const CallArguments& call) {
+  const auto listed = [&](const char* name) {
+    Tensors tensors = call.tensors({name});
+    return tensors.empty() ? std::nullopt : TensorsOf(std::move(tensors));
+  };
+  const Tensors x = call.tensors({"x"});
+  GroupedProduct out{without_fractals(call.tensors({"weight"})),
+                     listed("bias"),
+                     listed("scale"),
+                     listed("offset"),
+                     listed("antiquant_scale"),
+                     listed("antiquant_offset"),
+                     call.optional_integer({"x_dtype"}),
+                     call.optional_integer({"weight_dtype"}),
+                     call.optional_integer({"scale_dtype"}),
+                     call.optional_integer({"per_token_scale_dtype"}),
+                     call.integer({"act_type"})};
   const at::ScalarType of_x = x.empty() ? at::kHalf : x[0].scalar_type();
-  const at::ScalarType fallback = !listed(scale) && of_x == at::kChar ? at::kInt : of_x;
-  GroupedProduct product{weight.vec(),
-                         listed(bias),
-                         listed(scale),
-                         listed(offset),
-                         listed(antiquant_scale),
-                         listed(antiquant_offset),
-                         x_dtype,
-                         weight_dtype,
-                         scale_dtype,
-                         per_token_scale_dtype,
-                         act_type.value_or(0),
-                         output_type(kOp, output_dtype, fallback)};
-  Call out{x.vec(),
-           std::move(product),
-           listed(per_token_scale),
-           group_list,
-           group_type.value_or(group_list ? kRows : kPairs),
-           group_list_type.value_or(0),
-           split >= 2};
+  const at::ScalarType fallback = !out.scale && of_x == at::kChar ? at::kInt : of_x;
+  out.type = output_type(kOp, call.optional_integer({"output_dtype"}), fallback);
+  return out;
+}
+
+Call read_call(const CallArguments& call) {
+  for (const char* name : {"activation_input", "activation_quant_scale", "activation_quant_offset"})
+    TORCH_CHECK(call.tensors({name}).empty(), kOp,
+                ": activation_input, activation_quant_scale and activation_quant_offset are reserved, allowed is None");
+  const int64_t split = call.integer({"split_item"});
+  TORCH_CHECK(split >= 0 && split <= 3, kOp, ": split_item is ", split, ", allowed are 0 to 3");
+  Call out{.x = call.tensors({"x"}), .product = product_of(call)};
+  Tensors tokens = call.tensors({"per_token_scale"});
+  if (!tokens.empty()) out.per_token_scale = std::move(tokens);
+  if (call.is_tensor({"group_list"}))
+    out.group_list = call.tensor({"group_list"});
+  else
+    out.numbers = call.integers({"group_list"});
+  out.group_type = call.integer({"group_type"}, out.has_groups() ? kRows : kPairs);
+  out.group_list_type = call.integer({"group_list_type"});
+  out.is_one = split >= 2;
   check_call(out);
   return out;
 }
@@ -90,7 +105,7 @@ Tensors pairs(const Call& call) {
 Tensors by_rows(const Call& call) {
   if (call.x.size() > 1) return call.is_one ? Tensors{at::cat(pairs(call))} : pairs(call);
   const Tensor& x = call.x[0];
-  const auto segments = segments_of(kOp, *call.group_list, call.group_list_type, x.size(0));
+  const auto segments = call.segments(x.size(0));
   const OptionalTensor tokens = call.per_token_of(0);
   if (call.is_one) return {product_of_rows(kOp, call.product, x, segments, tokens)};
   Tensors out;
@@ -101,22 +116,35 @@ Tensors by_rows(const Call& call) {
   return out;
 }
 
-// Group g sums over its part of the columns of x and the rows of the one weight.
-Tensors by_sums(const Call& call) {
-  const Tensor &x = call.x[0], &weight = call.product.weight[0];
+// Group g sums over its part of the columns of the one x, and of the rows of the one weight or all rows of its own.
+Tensors sums_of_segments(const Call& call) {
+  const Tensor& x = call.x[0];
   check_dims(kOp, "x (with group_type 2)", x, 2, 2);
+  const GroupedProduct& all = call.product;
+  const bool have_own = all.is_stacked() || all.weight.size() > 1;
   Tensors out;
-  for (const auto& [group, begin, end] : segments_of(kOp, *call.group_list, call.group_list_type, x.size(1))) {
-    GroupedProduct one = call.product;
-    const bool stacked = one.is_stacked() || one.weight.size() > 1;
-    one.weight = {stacked ? one.weight_of(group) : weight.slice(0, begin, end)};
-    one.scale = of_group(call.product.scale, group, true) ? TensorsOf({*of_group(call.product.scale, group, true)})
-                                                          : std::nullopt;
-    const Tensor sums =
-        product_of_group(kOp, one, x.slice(1, begin, end), 0, of_group(call.per_token_scale, group, true));
-    out.push_back(sums);
+  for (const auto& [group, begin, end] : call.segments(x.size(1))) {
+    const auto own = [&, group = group](const TensorsOf& tensors) {
+      const OptionalTensor found = of_group(tensors, group, true);
+      return found ? TensorsOf({*found}) : std::nullopt;
+    };
+    TORCH_CHECK(!have_own || (group >= 0 && group < all.groups()), kOp, ": group_list names group ", group,
+                ", and there are ", all.groups(), " weights");
+    GroupedProduct one = all;
+    one.weight = {have_own ? all.weight_of(group) : all.weight[0].slice(0, begin, end)};
+    for (TensorsOf* each : {&one.bias, &one.scale, &one.offset, &one.antiquant_scale, &one.antiquant_offset})
+      *each = own(*each);
+    out.push_back(product_of_group(kOp, one, x.slice(1, begin, end), 0, of_group(call.per_token_scale, group, true)));
   }
-  return call.is_one ? Tensors{at::stack(out)} : out;
+  return out;
+}
+
+Tensors by_sums(const Call& call) {
+  Tensors out = call.x.size() > 1 ? pairs(call) : sums_of_segments(call);
+  if (!call.is_one) return out;
+  if (!out.empty()) return {at::stack(out)};
+  const Tensor& x = call.x[0];
+  return {x.new_empty({0, x.size(0), call.product.weight[0].size(-1)}, x.options().dtype(call.product.type))};
 }
 
 Tensors compute(const Call& call) {
@@ -128,19 +156,35 @@ Tensor like(const Call& call, const Tensor& x, c10::SymIntArrayRef size) {
   return x.new_empty_symint(size, x.options().dtype(call.product.type));
 }
 
-Tensors shapes(const Call& call) {
+Tensors shapes_of_sums(const Call& call) {
   const Tensor& x = call.x[0];
-  if (call.group_type == kSums) {
-    const c10::SymInt n = call.product.weight[0].sym_size(-1), groups = call.group_list->sym_size(0);
-    if (call.is_one) return {like(call, x, {groups, x.sym_size(0), n})};
-    Tensors out;
-    for (int64_t i = 0; i < groups.expect_int(); ++i) out.push_back(like(call, x, {x.sym_size(0), n}));
-    return out;
-  }
-  const c10::SymInt n = call.product.columns(kOp, x);
+  const c10::SymInt n = call.product.weight[0].sym_size(-1);
+  const auto number = static_cast<int64_t>(call.x.size());
+  const c10::SymInt groups = number > 1 ? c10::SymInt(number) : call.groups();
+  if (call.is_one) return {like(call, x, {groups, x.sym_size(0), n})};
+  Tensors out;
+  for (int64_t i = 0; i < groups.guard_int(__FILE__, __LINE__); ++i) out.push_back(like(call, x, {x.sym_size(0), n}));
+  return out;
+}
+
+// One x, and a result for each group.
+Tensors shapes_of_segments(const Call& call) {
+  const Tensor& x = call.x[0];
+  TORCH_CHECK(call.numbers, kOp, ": with one x and split_item 0 or 1 the sizes of results are values of ",
+              "group_list, which are not known here; allowed are 2 and 3, or a list of ints");
+  Tensors out;
+  const int64_t rows = x.sym_size(0).maybe_as_int().value_or(std::numeric_limits<int64_t>::max());
+  for (const Segment& segment : call.segments(rows))
+    out.push_back(like(call, x, {segment.end - segment.begin, call.product.columns(kOp, x)}));
+  return out;
+}
+
+Tensors shapes(const Call& call) {
+  if (call.group_type == kSums) return shapes_of_sums(call);
+  const Tensor& x = call.x[0];
   const bool one_x = call.group_type == kRows && call.x.size() == 1;
-  TORCH_CHECK(!one_x || call.is_one, kOp, ": with one x and split_item 0 or 1 the sizes of results are values of ",
-              "group_list, which are not known here; allowed are 2 and 3");
+  if (one_x && !call.is_one) return shapes_of_segments(call);
+  const c10::SymInt n = call.product.columns(kOp, x);
   Tensors out;
   c10::SymInt rows = 0;
   for (const Tensor& each : call.x) {
@@ -156,30 +200,24 @@ Tensors shapes(const Call& call) {
 }
 
 template <Tensors (*run)(const Call&)>
-Tensors grouped_matmul(at::TensorList x, at::TensorList weight, OptionalTensors bias, OptionalTensors scale,
-                       OptionalTensors offset, OptionalTensors antiquant_scale, OptionalTensors antiquant_offset,
-                       OptionalTensors per_token_scale, const OptionalTensor& group_list,
-                       OptionalTensors activation_input, OptionalTensors activation_quant_scale,
-                       OptionalTensors activation_quant_offset, Code split_item, Code group_type, Code group_list_type,
-                       Code act_type, at::OptionalIntArrayRef tuning_config, Code output_dtype, Code x_dtype,
-                       Code weight_dtype, Code scale_dtype, Code per_token_scale_dtype) {
-  return run(read_call(x, weight, bias, scale, offset, antiquant_scale, antiquant_offset, per_token_scale, group_list,
-                       activation_input, activation_quant_scale, activation_quant_offset, split_item, group_type,
-                       group_list_type, act_type, tuning_config, output_dtype, x_dtype, weight_dtype, scale_dtype,
-                       per_token_scale_dtype));
+void grouped_matmul(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(run(read_call(call)));
 }
 
 }  // namespace
 
 void define_grouped_matmul(Definitions& npu) {
   npu.computed(
-      "npu_grouped_matmul", &grouped_matmul<&compute>, &grouped_matmul<&shapes>,
+      "npu_grouped_matmul", boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>(),
       "group_type -1: x[i] @ weight[i]; 0: rows of x by group_list, each group with its weight, rows of no group "
       "zero; 2: groups of columns of x with rows of weight. group_list_type 0: cumulative ends, 1: counts, 2: pairs "
       "of group and count. split_item 2 and 3: one result. Quantised as npu_quant_matmul, or with antiquant_scale as "
       "npu_weight_quant_batchmatmul; then act_type: 1 relu, 2 gelu (tanh), 3 gelu, 4 x * sigmoid(1.702 x), 5 silu. "
       "bias "
       "is not added for int8 x with int4 weights, for which it is a correction that the device needs");
+  npu.computed("npu_grouped_matmul.List", boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>(),
+               "npu_grouped_matmul with group_list as ints");
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/matmul/grouped_products.h"
 
+#include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/parts/gates.h"
 
 namespace npugraph::npu_ops {
@@ -41,15 +42,13 @@ Tensor quantised_product(const char* op, const GroupedProduct& in, const QuantOp
 
 }  // namespace
 
-std::vector<Segment> segments_of(const char* op, const Tensor& group_list, int64_t type, int64_t limit) {
+std::vector<Segment> segments_of(const char* op, at::IntArrayRef numbers, int64_t type, int64_t limit) {
   TORCH_CHECK(type >= 0 && type <= 2, op, ": group_list_type is ", type,
               ", allowed are 0 (cumulative), 1 (counts) and 2 (pairs of group and count)");
-  check_dims(op, "group_list", group_list, type == 2 ? 2 : 1, type == 2 ? 2 : 1);
-  const Tensor values = group_list.to(at::kLong).contiguous();
-  const auto* numbers = values.const_data_ptr<int64_t>();
+  const int64_t groups = static_cast<int64_t>(numbers.size()) / (type == 2 ? 2 : 1);
   std::vector<Segment> out;
   int64_t begin = 0;
-  for (int64_t i = 0; i < values.size(0); ++i) {
+  for (int64_t i = 0; i < groups; ++i) {
     const int64_t count = type == 2 ? numbers[2 * i + 1] : type == 1 ? numbers[i] : numbers[i] - begin;
     TORCH_CHECK(count >= 0 && begin + count <= limit, op, ": group_list ends group ", i, " at ", begin + count,
                 ", allowed are ", begin, " to ", limit);
@@ -59,12 +58,27 @@ std::vector<Segment> segments_of(const char* op, const Tensor& group_list, int64
   return out;
 }
 
+std::vector<Segment> segments_of(const char* op, const Tensor& group_list, int64_t type, int64_t limit) {
+  check_dims(op, "group_list", group_list, type == 2 ? 2 : 1, type == 2 ? 2 : 1);
+  return segments_of(op, values_of(group_list), type, limit);
+}
+
 OptionalTensor of_group(const TensorsOf& tensors, int64_t group, bool are_stacked) {
   if (!tensors || tensors->empty()) return std::nullopt;
   const bool one = tensors->size() == 1;
   const Tensor& found = one ? tensors->front() : tensors->at(group);
   if (found.numel() == 0) return std::nullopt;
   return one && are_stacked && found.dim() >= 2 ? found.select(0, group) : found;
+}
+
+Tensor without_fractals(const Tensor& weight) {
+  return weight.dim() < 4 ? weight : weight.movedim(-4, -2).flatten(-4, -3).flatten(-2, -1);
+}
+
+std::vector<Tensor> without_fractals(at::TensorList weights) {
+  std::vector<Tensor> out;
+  for (const Tensor& weight : weights) out.push_back(without_fractals(weight));
+  return out;
 }
 
 c10::SymInt GroupedProduct::groups() const {

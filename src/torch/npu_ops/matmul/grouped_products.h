@@ -15,10 +15,16 @@ struct Segment {
 // Of a tensor of cumulative ends (type 0), counts (1), or pairs of group and count (2), whose values are read. `limit` is the
 // number of rows there are.
 std::vector<Segment> segments_of(const char* op, const Tensor& group_list, int64_t type, int64_t limit);
+// The same of numbers, of which two make a pair.
+std::vector<Segment> segments_of(const char* op, at::IntArrayRef numbers, int64_t type, int64_t limit);
 
 // One tensor for all groups, of which the first dimension is that of groups; or one tensor for each.
 using TensorsOf = std::optional<std::vector<Tensor>>;
 OptionalTensor of_group(const TensorsOf& tensors, int64_t group, bool are_stacked);
+
+// Weights [groups, k, n], or [k, n] of one group, of which memory of the layout NZ, [..., n / n0, k / k0, k0, n0], may be given.
+Tensor without_fractals(const Tensor& weight);
+std::vector<Tensor> without_fractals(at::TensorList weights);
 
 // What the products of all groups share.
 struct GroupedProduct {

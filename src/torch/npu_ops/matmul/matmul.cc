@@ -89,7 +89,9 @@ Tensor cast(const Tensor& input, at::ScalarType dtype) { return at::_to_copy(inp
 
 Tensor cast_by_code(const Tensor& input, int64_t dtype, Code input_dtype) {
   const at::ScalarType from = type_of_code("npu_dtype_cast", "input_dtype", input_dtype, input.scalar_type());
-  return cast(input.view(from), type_of_code("npu_dtype_cast", "dtype", dtype, from));
+  // A view of another type has no gradient.
+  const Tensor read = from == input.scalar_type() ? input : input.view(from);
+  return cast(read, type_of_code("npu_dtype_cast", "dtype", dtype, from));
 }
 
 Tensor& cast_into(Tensor& input, const Tensor& src) { return input.copy_(src); }

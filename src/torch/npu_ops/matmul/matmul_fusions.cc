@@ -4,6 +4,8 @@
 #include <tuple>
 #include <vector>
 
+#include <ATen/ExpandUtils.h>
+
 #include "torch/npu_ops/matmul/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 #include "torch/npu_ops/parts/gates.h"
@@ -12,6 +14,16 @@ namespace npugraph::npu_ops {
 namespace {
 
 Tensor turned(const Tensor& x) { return x.transpose(-1, -2); }
+
+Tensor bmm(const Tensor& self, const Tensor& mat2, c10::SymIntArrayRef sizes) {
+  const Tensor product = at::matmul(self, mat2);
+  if (sizes.empty()) return product;
+  if (c10::multiply_integers(sizes) == product.sym_numel()) return product.reshape_symint(sizes);
+  TORCH_CHECK(at::is_expandable_to(sizes, product.sym_sizes()), "npu_bmmV2: output_sizes is ", sizes,
+              ", which is neither a shape of the product's elements, which has ", product.sym_sizes(),
+              ", nor one that it can be summed to");
+  return at::sum_to(product, sizes);
+}
 
 Tensor bmm_first_backward(const Tensor& grad, const Tensor&, const Tensor& mat2, c10::SymIntArrayRef size) {
   return at::sum_to(at::matmul(grad, turned(mat2)), size);
@@ -205,6 +217,7 @@ Tensor ffn(const Tensor& x, const Tensor& weight1, const Tensor& weight2, c10::s
 }  // namespace
 
 void define_matmul_fusions(Definitions& npu) {
+  npu.composed("npu_bmmV2", &bmm, "self @ mat2, in the shape output_sizes or summed to it; [] keeps its own");
   npu.composed("npu_bmm_v2_mat1_backward", &bmm_first_backward, "grad @ mat2.T, summed to size");
   npu.composed("npu_bmm_v2_mat2_backward", &bmm_second_backward, "mat1.T @ grad, summed to size");
   npu.composed("matmul_double_backward", &matmul_double_backward,

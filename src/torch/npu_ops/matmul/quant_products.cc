@@ -29,7 +29,10 @@ Scaled scaled_left(const Tensor& x, const OptionalTensor& scale, std::optional<i
   const Tensor exact = x.to(at::kFloat);
   if (!scale) return {exact, true};
   if (is_block_scale(*scale, scale_dtype)) return {exact * scale_of_values(*scale, -1, exact.sym_size(-1)), true};
-  if (sizes.k == 1) return {exact};
+  const c10::SymInt blocks = (exact.sym_size(-1) + sizes.k - 1) / sizes.k;
+  const bool is_of_rows = scale->dim() < 2 || (scale->sym_size(-1) == 1 && blocks != 1) ||
+                          scale->sym_sizes().equals(exact.sym_sizes().slice(0, exact.dim() - 1));
+  if (sizes.k == 1 || is_of_rows) return {exact};
   return {exact * spread_blocks(*scale, exact, sizes.m, sizes.k), true};
 }
 
@@ -38,7 +41,13 @@ Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::o
   const Tensor exact = x.to(at::kFloat);
   if (is_block_scale(scale, scale_dtype)) return {exact * scale_of_values(scale, -2, exact.sym_size(-2)), true};
   if (scale.dim() < 2 || scale.sym_size(-2) == 1) return {exact};
-  if (sizes.n > 1) return {exact * spread_blocks(scale, exact, sizes.k, sizes.n), true};
+  if (sizes.n > 1 || sizes.k > 1) {
+    const c10::SymInt blocks = (exact.sym_size(-2) + sizes.k - 1) / sizes.k;
+    TORCH_CHECK(scale.sym_size(-2) == blocks, op, ": scale has shape ", scale.sym_sizes(), ", and ", exact.sym_size(-2),
+                " rows of the weight are ", blocks, " groups of ", sizes.k);
+    const Tensor factor = decoded_scale(op, "scale", scale).factor;
+    return {exact * spread_blocks(factor, exact, sizes.k, sizes.n), true};
+  }
   return {dequantised_weight(op, exact, decoded_scale(op, "scale", scale).factor, {}), true};
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that compute attention, in models whose feed-forward networks are on other ranks. These operators work on a
-// schedule_context and on memory of other ranks whose layouts are Ascend's own: only sizes are known.
+// Ranks that compute attention, in models whose feed-forward networks are on other ranks. Of operators that reach into memory
+// of other ranks only sizes are known.
 #include <tuple>
 
-#include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/moe/schedule_context.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -15,12 +15,57 @@ Tensor scheduled(const Tensor& context) { return at::empty_like(context); }
 
 Tensor& scheduled_in_place(Tensor& context) { return context; }
 
+constexpr const char* kCombine = "npu_attention_worker_combine";
+
+at::ScalarType type_of_tokens(int64_t token_dtype) {
+  check_choice(kCombine, "token_dtype", token_dtype, {0, 1});
+  return token_dtype == 0 ? at::kHalf : at::kBFloat16;
+}
+
 // One row of `hidden_size` for each row of expert_scales, and the number of the next layer.
-std::tuple<Tensor, Tensor> attention_worker_combine(const Tensor&, const Tensor& expert_scales, const Tensor& layer_id,
-                                                    int64_t hidden_size, int64_t token_dtype, int64_t) {
-  check_choice("npu_attention_worker_combine", "token_dtype", token_dtype, {0, 1});
-  const at::ScalarType type = token_dtype == 0 ? at::kHalf : at::kBFloat16;
+std::tuple<Tensor, Tensor> attention_worker_combine_meta(const Tensor&, const Tensor& expert_scales,
+                                                         const Tensor& layer_id, int64_t hidden_size,
+                                                         int64_t token_dtype, int64_t) {
+  const at::ScalarType type = type_of_tokens(token_dtype);
   return {expert_scales.new_empty_symint({expert_scales.sym_size(0), hidden_size}, type), at::empty_like(layer_id)};
+}
+
+// Waits for nobody: who writes the rows has done it, or never will.
+void take_flags(const ScheduleContext& context, const Tensor& flags) {
+  TORCH_CHECK(flags.eq(1).all().item<bool>(), kCombine, ": need_schedule is 1, but of the ", flags.numel(),
+              " rows of micro batch ", context.attention.micro_batch, " only ", flags.eq(1).sum().item<int64_t>(),
+              " have come");
+  flags.zero_();
+}
+
+std::tuple<Tensor, Tensor> attention_worker_combine(const Tensor& schedule_context, const Tensor& expert_scales,
+                                                    const Tensor& layer_id, int64_t hidden_size, int64_t token_dtype,
+                                                    int64_t need_schedule) {
+  const at::ScalarType type = type_of_tokens(token_dtype);
+  check_choice(kCombine, "need_schedule", need_schedule, {0, 1});
+  check_dims(kCombine, "expert_scales", expert_scales, 2, 2);
+  const ScheduleContext context = read_context(kCombine, schedule_context);
+  const auto& common = context.common;
+  const int64_t batches = common.micro_batches, rows = common.tokens, each = common.experts_of_token;
+  const int64_t tokens = expert_scales.size(0), k = expert_scales.size(1), batch = context.attention.micro_batch;
+  TORCH_CHECK(tokens <= rows && k <= each && batch < batches, kCombine, ": expert_scales has shape ",
+              expert_scales.sizes(), " for micro batch ", batch, ", and schedule_context has ", batches,
+              " micro batches of ", rows, " tokens, with ", each, " rows of each");
+  const auto size = static_cast<int64_t>(c10::elementSize(type));
+  TORCH_CHECK(
+      hidden_size > 0 && hidden_size * size <= common.bytes_to_attention && common.bytes_to_attention % size == 0,
+      kCombine, ": hidden_size is ", hidden_size, ", and the rows of schedule_context have ", common.bytes_to_attention,
+      " bytes");
+  if (need_schedule == 1) {
+    const Tensor flags = tensor_of(kCombine, "token_info_buf", context.attention.info, {batches, rows, each}, at::kInt);
+    take_flags(context, flags.select(0, batch).narrow(0, 0, tokens));
+  }
+  const Tensor data = tensor_of(kCombine, "token_data_buf", context.attention.data,
+                                {batches, rows, each, common.bytes_to_attention / size}, type);
+  const Tensor parts = wide(data.select(0, batch).narrow(0, 0, tokens).narrow(2, 0, hidden_size));
+  const Tensor given = wide(expert_scales).cpu();
+  const Tensor weights = at::cat({given, given.new_ones({tokens, each - k})}, 1);  // shared experts come last
+  return {(parts * weights.unsqueeze(-1)).sum(1).to(type).to(expert_scales.device()), layer_id + 1};
 }
 
 void attention_to_ffn(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
@@ -33,7 +78,11 @@ void define_attention_workers(Definitions& npu) {
   npu.shaped("attention_worker_scheduler", &scheduled);
   npu.shaped("attention_worker_scheduler_", &scheduled_in_place);
   npu.shaped("npu_attention_to_ffn", &attention_to_ffn);
-  npu.shaped("npu_attention_worker_combine", &attention_worker_combine);
+  npu.on_npu(
+      kCombine, &attention_worker_combine, &attention_worker_combine_meta,
+      "Of the rows that came back for the micro batch of schedule_context: for each token the sum of those of its "
+      "experts times expert_scales, and of further ones, of shared experts; and layer_id + 1. need_schedule 1: all "
+      "rows must have come, and are marked as taken");
 }
 
 }  // namespace npugraph::npu_ops

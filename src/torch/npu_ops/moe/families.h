@@ -14,5 +14,6 @@ void define_moe_gating(Definitions& npu);
 void define_moe_permute(Definitions& npu);
 void define_moe_results(Definitions& npu);
 void define_moe_routing(Definitions& npu);
+void define_moe_setup(Definitions& npu);
 
 }  // namespace npugraph::npu_ops

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that compute feed-forward networks, in models whose attention is on other ranks. These operators work on a
-// schedule_context and on memory of other ranks whose layouts are Ascend's own: only sizes are known.
+// Ranks that compute feed-forward networks, in models whose attention is on other ranks. Of operators that reach into memory
+// of other ranks only sizes are known.
 #include <tuple>
 
-#include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/moe/moe.h"
+#include "torch/npu_ops/moe/schedule_context.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -16,17 +17,24 @@ Tensor scheduled(const Tensor& context, int64_t, int64_t) { return at::empty_lik
 
 Tensor& scheduled_in_place(Tensor& context, int64_t, int64_t) { return context; }
 
-// max_out_shape is sessions, tokens of each, experts of each token and values of each row. Results: rows, and for each
-// of them session, micro batch, token, place among those of its expert, and scale; rows of each expert; their number.
-Batch ffn_worker_batching(const Tensor& context, int64_t expert_num, IntArrayRef max_out_shape, int64_t token_dtype,
-                          int64_t, int64_t) {
-  constexpr const char* kOp = "npu_ffn_worker_batching";
+constexpr const char* kBatching = "npu_ffn_worker_batching";
+
+at::ScalarType type_of_rows(int64_t token_dtype, IntArrayRef max_out_shape) {
   constexpr at::ScalarType kTypes[] = {at::kHalf, at::kBFloat16, at::kChar};
-  check_choice(kOp, "token_dtype", token_dtype, {0, 1, 2});
-  TORCH_CHECK(max_out_shape.size() == 4, kOp, ": max_out_shape has ", max_out_shape.size(), " numbers, allowed are 4");
+  check_choice(kBatching, "token_dtype", token_dtype, {0, 1, 2});
+  TORCH_CHECK(max_out_shape.size() == 4, kBatching, ": max_out_shape has ", max_out_shape.size(),
+              " numbers, allowed are 4");
+  return kTypes[token_dtype];
+}
+
+// max_out_shape is sessions, tokens of each, experts of each token and values of each row. Results: rows, experts and how many
+// rows they have, session, micro batch, token, number of the token's expert and scale of each row, and the number of rows.
+Batch ffn_worker_batching_meta(const Tensor& context, int64_t expert_num, IntArrayRef max_out_shape,
+                               int64_t token_dtype, int64_t, int64_t) {
+  const at::ScalarType type = type_of_rows(token_dtype, max_out_shape);
   const int64_t rows = max_out_shape[0] * max_out_shape[1] * max_out_shape[2];
   auto of_rows = [&] { return context.new_empty({rows}, at::kInt); };
-  return {context.new_empty({rows, max_out_shape[3]}, kTypes[token_dtype]),
+  return {context.new_empty({rows, max_out_shape[3]}, type),
           context.new_empty({expert_num, 2}, at::kLong),
           of_rows(),
           of_rows(),
@@ -34,6 +42,68 @@ Batch ffn_worker_batching(const Tensor& context, int64_t expert_num, IntArrayRef
           of_rows(),
           context.new_empty({rows}, at::kFloat),
           context.new_empty({1}, at::kLong)};
+}
+
+// Where the rows lie that a scheduler has chosen: session, micro batch, token, number of its expert; in the order of experts.
+struct Chosen {
+  Tensor experts, session, micro_batch, token, slot;
+};
+
+Chosen chosen_rows(const ScheduleContext& context, int64_t expert_num) {
+  const int64_t batches = context.ffn.batches, tokens = context.common.tokens, each = context.common.experts_of_token;
+  auto read = [&](const char* name, const ScheduleContext::Memory& memory, IntArrayRef sizes) {
+    return tensor_of(kBatching, name, memory, sizes, at::kInt).to(at::kLong);
+  };
+  const Tensor all = read("expert_ids_buf", context.ffn.expert_ids, {batches, tokens, each}).reshape(-1);
+  const Tensor order = rising_places(all);
+  const Tensor sorted = all.index_select(0, order);
+  const Tensor used = order.masked_select((sorted >= 0).logical_and(sorted < expert_num));
+  const Tensor batch = used.floor_divide(tokens * each);
+  return {.experts = all.index_select(0, used),
+          .session = read("session_ids_buf", context.ffn.session_ids, {batches}).index_select(0, batch),
+          .micro_batch = read("micro_batch_ids_buf", context.ffn.micro_batch_ids, {batches}).index_select(0, batch),
+          .token = used.remainder(tokens * each).floor_divide(each),
+          .slot = used.remainder(each)};
+}
+
+// Experts that have rows and how many, then zeros.
+Tensor groups_of(const Tensor& experts, int64_t expert_num) {
+  const Tensor counts = counts_of(experts, expert_num), order = rising_places((counts == 0).to(at::kInt));
+  const Tensor ordered = counts.index_select(0, order);
+  return at::stack({order * (ordered > 0), ordered}, 1);
+}
+
+Batch ffn_worker_batching(const Tensor& schedule_context, int64_t expert_num, IntArrayRef max_out_shape,
+                          int64_t token_dtype, int64_t need_schedule, int64_t) {
+  const at::ScalarType type = type_of_rows(token_dtype, max_out_shape);
+  TORCH_CHECK_NOT_IMPLEMENTED(need_schedule == 0, kBatching, ": need_schedule is ", need_schedule,
+                              ", allowed is 0 on the host: ffn_worker_scheduler waits for other ranks");
+  const ScheduleContext context = read_context(kBatching, schedule_context);
+  const auto& common = context.common;
+  const int64_t sessions = common.sessions, batches = common.micro_batches, tokens = common.tokens;
+  const int64_t each = common.experts_of_token, bytes = common.bytes_to_ffn, values = max_out_shape[3];
+  const int64_t places = max_out_shape[0] * max_out_shape[1] * max_out_shape[2];
+  const int64_t used = values * static_cast<int64_t>(c10::elementSize(type));
+  const int64_t behind = type == at::kChar ? static_cast<int64_t>(sizeof(float)) : 0;  // the row's scale
+  TORCH_CHECK(used + behind <= bytes, kBatching, ": rows of ", values, " values of ", type, " take ", used + behind,
+              " bytes, and those of schedule_context have ", bytes);
+  const Chosen chosen = chosen_rows(context, expert_num);
+  const int64_t count = chosen.experts.size(0);
+  TORCH_CHECK(count <= places, kBatching, ": ", count, " rows are scheduled, and max_out_shape has place for ", places);
+  const Tensor data =
+      tensor_of(kBatching, "token_data_buf", context.ffn.data, {sessions, batches, tokens, each, bytes}, at::kByte);
+  const Tensor rows = data.index({chosen.session, chosen.micro_batch, chosen.token, chosen.slot});
+  auto padded = [&](const Tensor& x) { return longer(x, 0, places - count).to(schedule_context.device()); };
+  const Tensor scale = behind == 0 ? at::zeros({count}, at::kFloat)
+                                   : rows.narrow(1, used, behind).contiguous().view(at::kFloat).squeeze(1);
+  return {padded(rows.narrow(1, 0, used).contiguous().view(type)),
+          groups_of(chosen.experts, expert_num).to(schedule_context.device()),
+          padded(chosen.session.to(at::kInt)),
+          padded(chosen.micro_batch.to(at::kInt)),
+          padded(chosen.token.to(at::kInt)),
+          padded(chosen.slot.to(at::kInt)),
+          padded(scale),
+          at::full({1}, count, at::kLong).to(schedule_context.device())};
 }
 
 void ffn_to_attention(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
@@ -45,7 +115,11 @@ void define_ffn_workers(Definitions& npu) {
   npu.shaped("ffn_worker_scheduler", &scheduled);
   npu.shaped("ffn_worker_scheduler_", &scheduled_in_place);
   npu.shaped("npu_ffn_to_attention", &ffn_to_attention);
-  npu.shaped("npu_ffn_worker_batching", &ffn_worker_batching);
+  npu.on_npu(
+      kBatching, &ffn_worker_batching, &ffn_worker_batching_meta,
+      "The rows of the batches that schedule_context says are scheduled, in the order of their experts. Results, "
+      "with zeros after the last row: rows, experts that have any and how many; session, micro batch, token and "
+      "number of the token's expert of each row; its scale, which int8 rows have behind them; the number of rows");
 }
 
 }  // namespace npugraph::npu_ops

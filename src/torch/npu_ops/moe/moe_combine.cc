@@ -34,14 +34,18 @@ Home home_by_notes(const ExpertRanks& experts, const Tensor& expand_x, const Ten
                    const Tensor& ends) {
   const SymInt slots = expert_ids.sym_size(1) + experts.shared_slots(), pairs = expert_ids.sym_size(0) * slots;
   const Tensor of_rows = notes.unflatten_symint(0, {-1, kNotesOfRow}).narrow(1, 1, 2);
-  const Arrived home = sent_home(experts, {expand_x, of_rows}, ends, pairs);
+  return home_of(sent_home(experts, {expand_x, of_rows}, ends, pairs), expert_ids.sym_size(0), slots);
+}
+
+Home home_of(const Arrived& home, const SymInt& tokens, const SymInt& slots) {
+  const SymInt pairs = tokens * slots;
   const Tensor table = home.rows[1].to(at::kLong);
-  const Tensor row = count_up(notes, table.sym_size(0));
+  const Tensor row = count_up(table, table.sym_size(0));
   const Tensor pair = table.select(1, 0) * at::Scalar(slots) + table.select(1, 1);
   const Tensor used = row < home.counts.sum();
   const Tensor target = at::where(used, pair, at::scalar_tensor(at::Scalar(pairs), pair.options()));
   const Tensor places = row.new_full_symint({pairs + 1}, -1).scatter(0, target, row).slice_symint(0, 0, pairs);
-  const Tensor shaped = places.view_symint({expert_ids.sym_size(0), slots});
+  const Tensor shaped = places.view_symint({tokens, slots});
   return {home.rows[0], shaped, shaped >= 0};
 }
 

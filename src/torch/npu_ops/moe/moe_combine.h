@@ -18,6 +18,9 @@ Home home_by_places(const ExpertRanks& experts, const Tensor& expand_x, const Te
 Home home_by_notes(const ExpertRanks& experts, const Tensor& expand_x, const Tensor& expert_ids, const Tensor& notes,
                    const Tensor& ends);
 
+// By what came home: rows, and token and slot of each of them.
+Home home_of(const Arrived& home, const c10::SymInt& tokens, const c10::SymInt& slots);
+
 // Kinds of experts after those of ranks, by their numbers: they give zeros, then the token itself, then alpha_1 * token +
 // alpha_2 * v, of numbers alpha_1 and alpha_2 and a row v of each (Jin et al., 2024, arXiv:2410.07348).
 struct SpecialExperts {

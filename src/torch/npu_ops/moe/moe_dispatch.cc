@@ -97,46 +97,56 @@ Tensor resized(const Tensor& pairs, const SymInt& rows) {
   return longer(pairs, 0, (rows - pairs.sym_size(0)).max(0), -1).slice_symint(0, 0, rows);
 }
 
-}  // namespace
-
+// For each of `keys` its place among the equal ones, int32.
 Tensor places_among_equals(const Tensor& keys, const Tensor& order, const Tensor& counts) {
   const Tensor starts = counts.cumsum(0) - counts;
   const Tensor within = count_up(order, order.sym_size(0)) - starts.index_select(0, keys.index_select(0, order));
   return within.index_select(0, inverse_of(order)).to(at::kInt);
 }
 
-Dispatched dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,
-                      const OptionalTensor& mask, const OptionalTensor& expert_scales) {
+}  // namespace
+
+SymInt tokens_of_all(const Dispatch& how, const Tensor& x) {
+  return how.global_bs == 0 ? x.sym_size(0) * how.experts.size : SymInt(how.global_bs);
+}
+
+Outgoing outgoing(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,
+                  const OptionalTensor& mask) {
   check(how, x, scales);
   const ExpertRanks& experts = how.experts;
   const Tensor seats = experts.seats_of(expert_ids, mask), keys = seats.reshape(-1);
   const SymInt k = expert_ids.sym_size(1), slots = seats.sym_size(1);
   const Tensor order = rising_places(keys);
   const Tensor all_counts = counts_of(keys, experts.seats() + 1);
-  const SymInt tokens = how.global_bs == 0 ? x.sym_size(0) * experts.size : SymInt(how.global_bs);
   const Tensor going = keys.index_select(0, order) < experts.seats();
   const Tensor sorted = order.masked_fill(going.logical_not(), -1);
-  const Tensor pairs = experts.is_alone() ? resized(sorted, experts.capacity(tokens, k)) : sorted;
-  const Tensor valid = pairs >= 0;
-  const Tensor rows = rows_or_zeros(x, pairs.floor_divide(at::Scalar(slots)), valid);
-  const Quantised values = quantised_rows(how, rows, scales, keys.index_select(0, pairs.clamp_min(0)));
+  const Tensor pairs = experts.is_alone() ? resized(sorted, experts.capacity(tokens_of_all(how, x), k)) : sorted;
+  const Tensor rows = rows_or_zeros(x, pairs.floor_divide(at::Scalar(slots)), pairs >= 0);
+  Outgoing out = {.pairs = pairs, .counts = all_counts.narrow(0, 0, experts.seats()), .within = {}, .values = {}};
+  out.values = quantised_rows(how, rows, scales, keys.index_select(0, pairs.clamp_min(0)));
+  if (!how.notes_of_rows)
+    out.within = places_among_equals(keys, order, all_counts).view_symint({-1, slots}).slice_symint(1, 0, k);
+  return out;
+}
 
+Dispatched delivered(const Dispatch& how, const Outgoing& outgoing, const SymInt& tokens, const SymInt& k,
+                     const OptionalTensor& expert_scales) {
+  const ExpertRanks& experts = how.experts;
+  const Quantised& values = outgoing.values;
+  const Tensor& pairs = outgoing.pairs;
   // What goes with each row; what does not is empty.
-  const Tensor nothing = x.new_empty({0}, at::kFloat);
+  const Tensor nothing = pairs.new_empty({0}, at::kFloat);
   std::vector<Tensor> going_rows = {as_bytes(values.values)};
   if (how.quant_mode >= 2) going_rows.push_back(as_bytes(values.scale));
-  if (how.notes_of_rows) going_rows.push_back(notes_of_rows(pairs, experts.rank, slots));
+  if (how.notes_of_rows) going_rows.push_back(notes_of_rows(pairs, experts.rank, k + experts.shared_slots()));
   if (expert_scales)
-    going_rows.push_back(rows_or_zeros(weights_of_slots(experts, *expert_scales), pairs, valid).squeeze(-1));
-  const Tensor counts = all_counts.narrow(0, 0, experts.seats());
-  const Arrived arrived = sent_to_experts(experts, std::move(going_rows), counts, tokens, k);
+    going_rows.push_back(rows_or_zeros(weights_of_slots(experts, *expert_scales), pairs, pairs >= 0).squeeze(-1));
+  const Arrived arrived = sent_to_experts(experts, std::move(going_rows), outgoing.counts, tokens, k);
   auto next = arrived.rows.begin();
 
   const Tensor expand_x = as_before(*next++, values.values);
   const Tensor row_scales = how.quant_mode >= 2 ? as_before(*next++, values.scale) : nothing;
-  const Tensor notes =
-      how.notes_of_rows ? at::constant_pad_nd(*next++, {0, kNotesOfRow - 3}).reshape(-1)
-                        : places_among_equals(keys, order, all_counts).view_symint({-1, slots}).slice_symint(1, 0, k);
+  const Tensor notes = how.notes_of_rows ? at::constant_pad_nd(*next++, {0, kNotesOfRow - 3}) : outgoing.within;
   const Tensor nums = arrived.counts.sum(0);
   return {expand_x,
           row_scales,
@@ -145,6 +155,12 @@ Dispatched dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert
           arrived.counts.t().reshape(-1).cumsum(0).to(at::kInt),
           nums.sum(0, /*keepdim=*/true).to(at::kInt),
           expert_scales ? *next : nothing};
+}
+
+Dispatched dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,
+                      const OptionalTensor& mask, const OptionalTensor& expert_scales) {
+  return delivered(how, outgoing(how, x, expert_ids, scales, mask), tokens_of_all(how, x), expert_ids.sym_size(1),
+                   expert_scales);
 }
 
 }  // namespace npugraph::npu_ops

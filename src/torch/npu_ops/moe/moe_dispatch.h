@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "torch/npu_ops/moe/moe_ranks.h"
+#include "torch/npu_ops/quantisation/quantisation.h"
 
 namespace npugraph::npu_ops {
 
@@ -20,12 +21,25 @@ struct Dispatch {
   std::optional<int64_t> y_dtype;
 };
 
+// How many tokens all ranks have at most.
+c10::SymInt tokens_of_all(const Dispatch& how, const Tensor& x);
+
+// What is sent, before it is: rows by seat.
+struct Outgoing {
+  Tensor pairs;   // of each row: token * slots + slot; -1 for none
+  Tensor counts;  // rows for each seat
+  Tensor within;  // without notes_of_rows, [tokens, k]: the place of each pair among those of its seat, int32
+  Quantised values;
+};
+Outgoing outgoing(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,
+                  const OptionalTensor& mask);
+
 // expand_x, dynamic_scales, what combine needs, expert_token_nums, ep_recv_counts, tp_recv_counts, expand_scales.
 using Dispatched = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+// Where all ranks have up to `tokens` tokens, of `k` experts each.
+Dispatched delivered(const Dispatch& how, const Outgoing& outgoing, const c10::SymInt& tokens, const c10::SymInt& k,
+                     const OptionalTensor& expert_scales);
 Dispatched dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,
                       const OptionalTensor& mask, const OptionalTensor& expert_scales);
-
-// For each of `keys` its place among the equal ones, int32.
-Tensor places_among_equals(const Tensor& keys, const Tensor& order, const Tensor& counts);
 
 }  // namespace npugraph::npu_ops

@@ -14,18 +14,6 @@ namespace {
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-ExpertRanks ranks_of(const CallArguments& call) {
-  return {.op = call.op(),
-          .group = call.text({"group_ep"}),
-          .size = call.integer({"ep_world_size"}),
-          .rank = call.integer({"ep_rank_id"}),
-          .tp_size = call.integer({"tp_world_size"}),
-          .shard_type = call.integer({"expert_shard_type"}),
-          .shared_experts = call.integer({"shared_expert_num"}),
-          .shared_ranks = call.integer({"shared_expert_rank_num"}),
-          .experts = call.integer({"moe_expert_num"})};
-}
-
 SpecialExperts special_experts_of(const CallArguments& call) {
   return {.zero = call.integer({"zero_expert_num"}),
           .copy = call.integer({"copy_expert_num"}),
@@ -44,7 +32,7 @@ template <bool notes_of_rows>
 void moe_distribute_dispatch(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   check_not_elastic(call);
-  const Dispatch how = {.experts = ranks_of(call),
+  const Dispatch how = {.experts = expert_ranks_of(call),
                         .quant_mode = call.integer({"quant_mode"}),
                         .global_bs = call.integer({"global_bs"}),
                         .nums_type = call.integer({"expert_token_nums_type"}),
@@ -57,7 +45,7 @@ void moe_distribute_dispatch(const OperatorHandle& op, Stack* stack) {
 
 void moe_distribute_combine(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
-  const ExpertRanks ranks = ranks_of(call);
+  const ExpertRanks ranks = expert_ranks_of(call);
   ranks.check();
   const Tensor &expand_x = call.tensor({"expand_x"}), &expert_ids = call.tensor({"expert_ids"});
   const Home home = home_by_places(ranks, expand_x, expert_ids, call.tensor({"expand_idx"}),
@@ -69,7 +57,7 @@ void moe_distribute_combine(const OperatorHandle& op, Stack* stack) {
 
 // What the second version of combine and its fusions begin with.
 Tensor combined_by_notes(const CallArguments& call) {
-  const ExpertRanks ranks = ranks_of(call);
+  const ExpertRanks ranks = expert_ranks_of(call);
   const SpecialExperts special = special_experts_of(call);
   ranks.check();
   special.check(ranks.op);

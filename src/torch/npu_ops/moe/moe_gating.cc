@@ -121,9 +121,24 @@ Three moe_gating_top_k_softmax_v2(const Tensor& x, int64_t k, const OptionalTens
 
 using Two = std::tuple<Tensor, Tensor>;
 
-Two fused_add_topk_div(const Tensor& x, const Tensor& add_num, const OptionalTensor&, const OptionalTensor&,
-                       std::optional<c10::string_view> activation, int64_t group_num, int64_t group_topk, int64_t n,
-                       int64_t k, bool is_norm, double scale, bool enable_expert_mapping) {
+// Expert e of row i is place i % number[e] of row e of the table: copies of one expert take turns.
+Tensor numbers_of_copies(const char* op, const Tensor& experts, const Tensor& x, const OptionalTensor& number,
+                         const OptionalTensor& table) {
+  TORCH_CHECK(number && table, op, ": enable_expert_mapping needs mapping_num and mapping_table");
+  check_dims(op, "mapping_num", *number, 1, 1);
+  check_dims(op, "mapping_table", *table, 2, 2);
+  TORCH_CHECK(number->sym_size(0) == x.sym_size(1) && table->sym_size(0) == x.sym_size(1), op,
+              ": mapping_num and mapping_table have ", number->sym_size(0), " and ", table->sym_size(0),
+              " rows, and not one for each of ", x.sym_size(1), " experts");
+  const Tensor row = count_up(experts, experts.sym_size(0)).unsqueeze(-1);
+  const Tensor copies = number->to(at::kLong).index_select(0, experts.flatten()).view_symint(experts.sym_sizes());
+  return table->index({experts, row.remainder(copies.clamp_min(1))});
+}
+
+Two fused_add_topk_div(const Tensor& x, const Tensor& add_num, const OptionalTensor& mapping_num,
+                       const OptionalTensor& mapping_table, std::optional<c10::string_view> activation,
+                       int64_t group_num, int64_t group_topk, int64_t n, int64_t k, bool is_norm, double scale,
+                       bool enable_expert_mapping) {
   constexpr const char* kOp = "npu_fused_add_topk_div";
   check_floating(kOp, "x", x);
   check_dims(kOp, "x", x, 2, 2);
@@ -132,14 +147,14 @@ Two fused_add_topk_div(const Tensor& x, const Tensor& add_num, const OptionalTen
   check_groups(kOp, x, group_num, group_topk);
   TORCH_CHECK(!activation || *activation == "activation_sigmoid", kOp, ": activation_type is \"", *activation,
               "\", allowed is \"activation_sigmoid\"");
-  TORCH_CHECK(!enable_expert_mapping, kOp, ": enable_expert_mapping is not supported on the host");
   check_summed(kOp, x, group_num, n);
   const Tensor score = wide(x).sigmoid();
   const Tensor choice = only_best_groups(score + wide(add_num), group_num, group_topk, n);
   const Tensor places = top_places(choice, k);
   const Tensor weight = score.gather(-1, places);
   const Tensor out = is_norm ? weight / weight.sum(-1, true) * scale : weight;
-  return {out.to(at::kFloat), places.to(at::kInt)};
+  const Tensor experts = enable_expert_mapping ? numbers_of_copies(kOp, places, x, mapping_num, mapping_table) : places;
+  return {out.to(at::kFloat), experts.to(at::kInt)};
 }
 
 std::tuple<Tensor&, Tensor&> fused_add_topk_div_out(const Tensor& x, const Tensor& add_num,
@@ -185,8 +200,9 @@ void define_atb_gating(Definitions& atb) {
                "score = sigmoid(x); the k experts of the greatest score + add_num within the group_topk of group_num "
                "groups of the "
                "greatest sum of n; y = their score, with is_norm divided by its sum and times scale (DeepSeek-V3, "
-               "2024). Results: y "
-               "in float32, experts in int32");
+               "2024). With enable_expert_mapping, expert e of row i is mapping_table[e, i % mapping_num[e]], one of "
+               "its copies. "
+               "Results: y in float32, experts in int32");
   atb.composite("npu_fused_add_topk_div.out", &fused_add_topk_div_out, "npu_fused_add_topk_div into y and indices");
 }
 

@@ -77,7 +77,7 @@ Tensor moe_token_permute_grad_v2(const Tensor& grad, const Tensor& places, SymIn
   return summed_rows(grad, places, k, std::nullopt).to(type);
 }
 
-// Gradients of the rows, of which there are `rows`, and of the probabilities.
+// Gradients of the rows, of which there are `rows`, and of the probabilities, which is undefined without these.
 Two unpermute_grad(const OptionalTensor& permuted, const Tensor& grad, const Tensor& places, const SymInt& rows,
                    at::ScalarType type, const OptionalTensor& probs) {
   const Tensor table = places.to(at::kLong).unflatten_symint(0, {-1, pairs_of_each(probs)});
@@ -87,7 +87,7 @@ Two unpermute_grad(const OptionalTensor& permuted, const Tensor& grad, const Ten
   const Tensor target = at::where(kept, table, at::scalar_tensor(at::Scalar(rows), table.options())).reshape(-1);
   const Tensor of_rows = parts.new_zeros_symint({rows + 1, grad.sym_size(1)}).index_add(0, target, parts.flatten(0, 1));
   const Tensor grad_rows = of_rows.slice_symint(0, 0, rows).to(type).contiguous();
-  if (!probs) return {grad_rows, grad.new_empty({0})};
+  if (!probs) return {grad_rows, Tensor()};
   const Tensor values = rows_or_zeros(wide(*permuted), table, kept);
   return {grad_rows, (values * spread).sum(-1).to(probs->scalar_type())};
 }
@@ -163,7 +163,7 @@ Two moe_token_permute_with_routing_map_grad(const Tensor& grad, const OptionalTe
                                             SymInt tokens, bool drop_and_pad) {
   const auto [out_index, token] = tokens_of_rows(sorted_indices, tokens, drop_and_pad);
   const Tensor of_tokens = summed_by_token(wide(grad), out_index, token, tokens).to(grad.scalar_type());
-  if (!probs_grad) return {of_tokens, grad.new_empty({0})};
+  if (!probs_grad) return {of_tokens, Tensor()};
   const Tensor pairs = pairs_of(routing_map, grad.sym_size(0), drop_and_pad);
   const Tensor of_probs = probs_grad->new_zeros_symint({experts * tokens}).scatter(0, pairs, *probs_grad);
   return {of_tokens, of_probs.view_symint({experts, tokens}).t().contiguous()};
@@ -206,7 +206,7 @@ Two moe_token_unpermute_with_routing_map_grad(const Tensor& grad, const Tensor& 
   TORCH_CHECK(!probs || (routing_map && permuted), kOp, ": probs asks for routing_map and permuted_tokens");
   const Tensor rows = inverse_of(out_index.to(at::kLong));  // the entry of out_index for each row
   const Tensor spread = wide(grad).index_select(0, token.index_select(0, rows));
-  if (!probs) return {spread.to(grad.scalar_type()), grad.new_empty({0})};
+  if (!probs) return {spread.to(grad.scalar_type()), Tensor()};
   const Tensor pairs = pairs_of(*routing_map, permuted->sym_size(0), drop_and_pad);
   const Tensor of_rows = (spread * wide(*permuted)).sum(-1).to(probs->scalar_type());
   const Tensor of_probs = probs->new_zeros_symint({probs->sym_numel()}).scatter(0, pairs, of_rows);
@@ -232,7 +232,7 @@ void define_moe_permute(Definitions& npu) {
       "of each token went (token by token), or with drop_and_pad, which has num_out_tokens / experts rows for each "
       "expert, the token of each row");
   npu.composed("npu_moe_token_permute_with_routing_map_grad", &moe_token_permute_with_routing_map_grad,
-               "Gradients of tokens and probs of npu_moe_token_permute_with_routing_map");
+               "Gradients of tokens and probs (None without) of npu_moe_token_permute_with_routing_map");
   npu.composed(
       "_npu_moe_token_unpermute", &moe_token_unpermute_saving,
       "npu_moe_token_unpermute, and what its gradient needs of permuted_tokens: all with probs, nothing without");
@@ -240,10 +240,10 @@ void define_moe_permute(Definitions& npu) {
                "out[i] = sum over j of probs[i, j] * permuted_tokens[sorted_indices[i * k + j]], in float32; rows that "
                "npu_moe_token_permute left out are zeros");
   npu.composed("npu_moe_token_unpermute_grad", &moe_token_unpermute_grad,
-               "Gradients of permuted_tokens and probs (empty without) of npu_moe_token_unpermute");
+               "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute");
   npu.composed(
       "npu_moe_token_unpermute_grad_v2", &moe_token_unpermute_grad_v2,
-      "Gradients of permuted_tokens, in permuted_tokens_dtype, and probs (empty without) of npu_moe_token_unpermute");
+      "Gradients of permuted_tokens, in permuted_tokens_dtype, and probs (None without) of npu_moe_token_unpermute");
   npu.composed("_npu_moe_token_unpermute_with_routing_map", &moe_token_unpermute_with_routing_map_saving,
                "npu_moe_token_unpermute_with_routing_map; besides, row out_index[i] of permuted_tokens is of token "
                "permuted_token_id[i], and probabilities of these rows");
@@ -251,7 +251,7 @@ void define_moe_permute(Definitions& npu) {
                "Each token the sum of its rows, times their probs, in float32; without drop_and_pad each token has as "
                "many rows");
   npu.composed("npu_moe_token_unpermute_with_routing_map_grad", &moe_token_unpermute_with_routing_map_grad,
-               "Gradients of permuted_tokens and probs (empty without) of npu_moe_token_unpermute_with_routing_map");
+               "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute_with_routing_map");
 }
 
 }  // namespace npugraph::npu_ops

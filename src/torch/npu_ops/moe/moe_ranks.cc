@@ -35,6 +35,18 @@ Tensor by_rank(const ExpertRanks& experts, const Tensor& counts) {
 
 }  // namespace
 
+ExpertRanks expert_ranks_of(const CallArguments& call) {
+  return {.op = call.op(),
+          .group = call.text({"group_ep"}),
+          .size = call.integer({"ep_world_size"}),
+          .rank = call.integer({"ep_rank_id"}),
+          .tp_size = call.integer({"tp_world_size"}),
+          .shard_type = call.integer({"expert_shard_type"}),
+          .shared_experts = call.integer({"shared_expert_num"}),
+          .shared_ranks = call.integer({"shared_expert_rank_num"}),
+          .experts = call.integer({"moe_expert_num"})};
+}
+
 void ExpertRanks::check() const {
   TORCH_CHECK(size >= 1, op, ": ep_world_size is ", size, ", allowed are 1 and more");
   TORCH_CHECK(rank >= 0 && rank < size, op, ": ep_rank_id is ", rank, ", allowed are 0 to ", size - 1);

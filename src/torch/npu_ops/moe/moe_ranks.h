@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "torch/npu_ops/exchange/rank_exchange.h"
+#include "torch/npu_ops/framework/call_arguments.h"
 
 namespace npugraph::npu_ops {
 
@@ -37,6 +38,9 @@ struct ExpertRanks {
   // experts from number `experts` on.
   Tensor seats_of(const Tensor& expert_ids, const OptionalTensor& mask) const;
 };
+
+// As the arguments of an operator say.
+ExpertRanks expert_ranks_of(const CallArguments& call);
 
 // Rows by seat, of which this rank has counts[seat] for each seat -> those for the seats of this rank: by seat, then the rank
 // they come from; zeros after them, up to capacity(tokens, k). Their counts are of each rank, for each of this rank's seats.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of tokens in the order of the experts that they go to.
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "torch/npu_ops/moe/families.h"
@@ -36,7 +37,8 @@ Three moe_init_routing(const Tensor& x, const Tensor& row_idx, const Tensor& exp
   return {x.index_select(0, tokens), inverse_of(rows).to(at::kInt), experts.index_select(0, order).to(at::kInt)};
 }
 
-// All pairs in the order of their experts; those of other experts than [first, end) come last and are not active.
+// All pairs in the order of their experts; those of other experts than [first, end) are not active and come last, first those
+// of experts behind the range.
 struct Sorted {
   Tensor places;   // of the pair that comes i-th
   Tensor active;   // whether the i-th is
@@ -48,9 +50,10 @@ struct Sorted {
 Sorted sorted_pairs(const Tensor& expert_idx, int64_t first, int64_t end) {
   const Tensor ids = expert_idx.reshape(-1).to(at::kLong) - first;
   const int64_t range = end - first;
-  const Tensor keys = ids.masked_fill((ids < 0).logical_or(ids >= range), range);
+  const Tensor ranked = ids.masked_fill(ids < 0, std::numeric_limits<int64_t>::max());
+  const Tensor keys = ranked.clamp_max(range);
   Sorted out;
-  out.places = rising_places(keys);
+  out.places = rising_places(ranked);
   out.experts = keys.index_select(0, out.places);
   out.active = out.experts < range;
   out.rank = inverse_of(out.places);
@@ -169,8 +172,7 @@ Four moe_init_routing_v2(const Tensor& x, const Tensor& expert_idx, const Option
                         : expert_tokens_num_type == 1
                             ? sorted.counts.clone()
                             : keys_and_values(sorted.counts, first, std::max(expert_num, end - first));
-  const Tensor row_idx = row_idx_type == 0 ? out.places : sorted.places.masked_fill(sorted.active.logical_not(), -1);
-  return {out.rows, row_idx.to(at::kInt), tokens, out.scale};
+  return {out.rows, (row_idx_type == 0 ? out.places : sorted.places).to(at::kInt), tokens, out.scale};
 }
 
 Five moe_init_routing_quant(const Tensor& x, const Tensor& expert_idx, const OptionalTensor& scale,
@@ -202,15 +204,13 @@ void define_moe_routing(Definitions& npu) {
       "min(active_num, rows) * k pairs; the place of each pair, by its row_idx; its expert; all in this order");
   npu.composed(
       "npu_moe_init_routing_v2", &moe_init_routing_v2,
-      "Pairs in the order of their experts, equal ones as they stand, those of experts outside of active_expert_range "
-      "last and not active. Results: rows of x for these pairs, zeros where none is active, with drop_pad_mode 1 "
-      "expert_capacity for each expert; the row of each pair (row_idx_type 0), or the pair of each (1), -1 where there "
-      "is "
-      "none; the number of pairs of each expert before capacity, summed up (0), plain (1), or [expert, number] (2); "
-      "with "
-      "quant_mode -1 the scale of each row's token. quant_mode 0: rint(x * scale + offset); 1: rows times the scale of "
-      "their "
-      "expert, by their greatest magnitude / 127, which is the last result");
+      "Pairs in the order of their experts, equal ones as they stand, those of experts behind active_expert_range, and "
+      "then those of experts before it, last and not active. Results: rows of x for these pairs, zeros where none is "
+      "active, with drop_pad_mode 1 expert_capacity for each expert; the row of each pair, -1 where there is none "
+      "(row_idx_type 0), or all pairs in this order (1); the number of pairs of each expert before capacity, summed up "
+      "(0), plain (1), or [expert, number] (2); with quant_mode -1 the scale of each row's token. quant_mode 0: rint(x "
+      "* scale + offset); 1: rows times the scale of their expert, by their greatest magnitude / 127, which is the "
+      "last result");
   npu.composed(
       "npu_moe_init_routing_quant", &moe_init_routing_quant,
       "npu_moe_init_routing_v2 of all experts, in int8. Results: rows, the row of each pair, the number of pairs of "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Root mean square normalisation with quantised results. What is quantised is in float32.
+// Root mean square normalisation with quantised results. What is quantised is in float32, but for npu_add_rms_norm_quant, which
+// gives what npu_quantize gives of npu_add_rms_norm.
 #include <tuple>
 
 #include "torch/npu_ops/norms/families.h"
@@ -33,7 +34,7 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm_quant(const Tensor& x1, const Te
   TORCH_CHECK(axis == -1 || axis == x1.dim() - 1, op, ": axis is ", axis, ", allowed is -1");
   const QuantType type = quant_type(op, "dst_type", dst_type);
   const Tensor sum = sum_of(op, x1, x2);
-  const Tensor normed = shifted(rms_normed(op, sum, gamma, epsilon), beta).wide;
+  const Tensor normed = wide(shifted(rms_normed(op, sum, gamma, epsilon), beta).wide.to(sum.scalar_type()));
   const Tensor y1 = statically_quantised(op, normed, scales1, or_undefined(zero_points1), div_mode, type);
   const Tensor y2 = scales2 && scales2->defined()
                         ? statically_quantised(op, normed, *scales2, or_undefined(zero_points2), div_mode, type)
@@ -127,10 +128,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_mx_quant(const T
 }  // namespace
 
 void define_quant_norms(Definitions& npu) {
-  npu.composed(
-      "npu_add_rms_norm_quant", &add_rms_norm_quant,
-      "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta; y = round(t / scale + zero_point), or t * scale "
-      "without div_mode. Results: y of scales1, y of scales2 (zeros without them), sum");
+  npu.composed("npu_add_rms_norm_quant", &add_rms_norm_quant,
+               "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta in that type; y = round(t / scale + "
+               "zero_point), or t * "
+               "scale without div_mode. Results: y of scales1, y of scales2 (zeros without them), sum");
   npu.composed(
       "npu_add_rms_norm_dynamic_quant", &add_rms_norm_dynamic_quant,
       "sum = x1 + x2 in their type; t = (npu_rms_norm(sum) + beta) * smooth_scale; scale = max(abs(t)) / 127 of each "

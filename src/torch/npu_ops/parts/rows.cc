@@ -32,7 +32,9 @@ void put_rows(const Tensor& into, const std::vector<Tensor>& places, const Tenso
   const Tensor there = into.index(indices(its_places));
   const Tensor again =
       at::where(like_rows(kept.index_select(0, one), rows), rows.index_select(0, one).to(into.scalar_type()), there);
-  into.index_put_(indices(all_places), at::where(like_rows(kept, rows), rows.to(into.scalar_type()), again));
+  const c10::List<OptionalTensor> written = indices(all_places);
+  announce_rows(into, written);
+  into.index_put_(written, at::where(like_rows(kept, rows), rows.to(into.scalar_type()), again));
 }
 
 Tensor spans(const Tensor& starts, const c10::SymInt& count) {

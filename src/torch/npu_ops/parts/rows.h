@@ -4,12 +4,16 @@
 
 #include <vector>
 
+#include "torch/npu/row_writes.h"
 #include "torch/npu_ops/framework/checks.h"
 
 namespace npugraph::npu_ops {
 
+using npu::announce_rows;
+using npu::declare_row_writes;
+
 // into[places[0][i], places[1][i], ...] = rows[i], where none of the places is below 0; the other rows are skipped. Of several
-// rows for one place any may stay.
+// rows for one place any may stay. Announces what it writes (torch/npu/row_writes.h).
 void put_rows(const Tensor& into, const std::vector<Tensor>& places, const Tensor& rows);
 
 // starts[i], starts[i] + 1, ..., for each i as many as `count`, one after the other; -1 where starts[i] is below 0.

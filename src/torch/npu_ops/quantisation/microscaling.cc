@@ -97,7 +97,7 @@ Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const Elemen
   const Tensor scale = shared_scale(at::amax(blocks.abs(), axis + 1, /*keepdim=*/true), type, scale_alg);
   const Tensor shrunk = (blocks / scale.to(at::kFloat)).flatten(axis, axis + 1).narrow_symint(axis, 0, size);
   const Tensor pair_scales = scale.squeeze(axis + 1).unflatten_symint(axis, {pairs, 2}).movedim(axis + 1, -1);
-  return {rounded_elements(op, shrunk, type), pair_scales.contiguous()};
+  return {rounded_elements(op, shrunk, type), pair_scales.contiguous().view(at::kByte)};
 }
 
 Tensor block_of_rows(const Tensor& ends, const c10::SymInt& rows, int64_t size, int64_t together) {
@@ -122,7 +122,8 @@ Blocks to_grouped_blocks(const char* op, const Tensor& exact, const Tensor& ends
   const Tensor values = exact.to(at::kFloat);
   const Tensor scale = shared_scale(largest_of_rows(values.abs(), block, pairs * 2), type, scale_alg);
   const Tensor shrunk = values / scale.to(at::kFloat).index_select(0, block);
-  return {rounded_elements(op, shrunk, type), scale.unflatten_symint(0, {pairs, 2}).movedim(1, -1).contiguous()};
+  const Tensor pair_scales = scale.unflatten_symint(0, {pairs, 2}).movedim(1, -1).contiguous();
+  return {rounded_elements(op, shrunk, type), pair_scales.view(at::kByte)};
 }
 
 void check_block_sizes(const char* op, int64_t rows, int64_t columns) {
@@ -145,7 +146,7 @@ Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t
 
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code) {
   const auto type = type_of_code("a product", "the type of a scale", code, scale.scalar_type());
-  return type == at::kFloat8_e8m0fnu;
+  return type == at::kFloat8_e8m0fnu || type == at::kByte;
 }
 
 Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size) {

@@ -42,7 +42,7 @@ Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size);
 
 struct Blocks {
   Tensor values;
-  Tensor scale;  // float8_e8m0fnu: `axis` has one per two blocks of 32, and a last dimension has the two
+  Tensor scale;  // bytes of float8_e8m0fnu: `axis` has one per two blocks of 32, and a last dimension has the two
 };
 // `exact` in blocks of 32 along `axis`, the last one as long as it is.
 Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type, int64_t scale_alg = 0);
@@ -63,6 +63,7 @@ void check_block_sizes(const char* op, int64_t rows, int64_t columns);
 Tensor largest_of_blocks(const Tensor& exact, int64_t rows, int64_t columns);
 // Scales [..., a, b] of blocks of `rows` by `columns` values of `x` as one float for each value.
 Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns);
+// Of type float8_e8m0fnu or its bytes, as the tensor or its code says.
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code);
 
 // `tensor` as its code says: bytes of float8 as such, of float4 in float32; int32 words of int4 as they are.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBlock = 32;
 
-// Scales [..., a, b] of square blocks of `x` as those of blocks along `axis`, -1 or -2, alone: each stands once for each place
+// Scales [..., a, b] of square blocks of `x` as bytes of those of blocks along `axis`, -1 or -2, alone: each stands once for each place
 // of the other dimension. Blocks that only fill a pair have scales of 0 bytes, as of zeros.
 Tensor scales_along(const Tensor& scale, const Tensor& x, int64_t axis) {
   const int64_t other = -3 - axis, dim = x.dim() + axis;
@@ -19,7 +19,7 @@ Tensor scales_along(const Tensor& scale, const Tensor& x, int64_t axis) {
   const Tensor each = bytes.repeat_interleave_symint(kBlock, other).narrow_symint(other, 0, x.sym_size(other));
   const c10::SymInt pairs = (scale.sym_size(axis) + 1) / 2;
   const Tensor whole = zero_padded(each, dim, pairs * 2).unflatten_symint(dim, {pairs, 2});
-  return whole.movedim(dim + 1, -1).contiguous().view(at::kFloat8_e8m0fnu);
+  return whole.movedim(dim + 1, -1).contiguous();
 }
 
 std::tuple<Tensor, Tensor, Tensor> dynamic_block_mx_quant(const Tensor& input, c10::string_view round_mode,

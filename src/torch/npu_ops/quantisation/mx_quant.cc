@@ -86,7 +86,8 @@ void define_mx_quant(Definitions& npu) {
   npu.composed(
       "npu_dynamic_mx_quant", &dynamic_mx_quant,
       "blocks of 32 along axis with a scale of 2^(floor(log2 max) - exponent of the largest value of dst_type), "
-      "float8_e8m0fnu, in pairs of blocks; float4 values fill bytes (OCP Microscaling v1.0). With scale_alg 1 scales "
+      "bytes of float8_e8m0fnu, in pairs of blocks; float4 values fill bytes (OCP Microscaling v1.0). With scale_alg 1 "
+      "scales "
       "are 2^ceil(log2(max / largest value)) (Mishra et al., 2025, arXiv:2506.08027)");
   npu.composed("npu_dynamic_mx_quant_with_dual_axis", &dynamic_mx_quant_with_dual_axis,
                "npu_dynamic_mx_quant along the last dimension and along the one before");

@@ -253,6 +253,8 @@ void fused_causal_conv1d_v2(const OperatorHandle& op, Stack* stack) {
 }  // namespace
 
 void define_causal_convolutions(Definitions& npu) {
+  declare_row_writes("npu::npu_fused_causal_conv1d", {"conv_states"});
+  declare_row_writes("npu::npu_fused_causal_conv1d_v2", {"conv_states"});
   npu.composed(
       "npu_fused_causal_conv1d", boxed<&fused_causal_conv1d>(),
       "Each token and the K - 1 before it, by channel, times weight, [K, dim], plus bias, then silu, then, with "

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "torch/npu_ops/framework/checks.h"
+#include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/recurrent/families.h"
 
 namespace npugraph::npu_ops {
@@ -66,6 +67,7 @@ Tensor recurrent(const char* op, const Tensor& query, const Tensor& key, const T
   const std::vector<int64_t> lengths = numbers(*actual_seq_lengths), places = numbers(*ssm_state_indices);
   const std::vector<int64_t> accepted = num_accepted_tokens ? numbers(*num_accepted_tokens) : std::vector<int64_t>{};
   check_lengths(op, lengths, value.size(0));
+  announce_rows(state, {ssm_state_indices->to(at::kLong)});
   Tensor out = at::zeros(value.sizes(), value.options());
   int64_t start = 0;
   for (size_t sequence = 0; sequence < lengths.size(); ++sequence) {
@@ -154,6 +156,7 @@ std::tuple<Tensor, Tensor> chunk_meta(const Tensor&, const Tensor& key, const Te
 }  // namespace
 
 void define_delta_rule(Definitions& npu) {
+  declare_row_writes("npu::npu_recurrent_gated_delta_rule", {"state"});
   npu.computed(
       "npu_recurrent_gated_delta_rule", &recurrent_gated_delta_rule, &recurrent_meta,
       "Of each token: S = S * exp(g) * exp(gk); S += beta * outer(value - S key, key); S query * scale, scale 1 by "

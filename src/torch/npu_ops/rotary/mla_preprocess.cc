@@ -58,8 +58,12 @@ Tensor matrix(const Call& call, const Layer& layer) {
   return weight.dim() == 3 ? weight.flatten(0, 1) : weight;
 }
 
+// Callers pass empty tensors for what their modes have no use for.
+bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined() && tensor->sym_numel() != 0; }
+OptionalTensor given(const OptionalTensor& tensor) { return is_given(tensor) ? tensor : std::nullopt; }
+
 const Tensor& needed(const Call& call, const Layer& layer, const char* what, const OptionalTensor& tensor) {
-  TORCH_CHECK(tensor && tensor->defined(), call.op, ": ", what, " of ", layer.weight_name, " is needed");
+  TORCH_CHECK(is_given(tensor), call.op, ": ", what, " of ", layer.weight_name, " is needed");
   return *tensor;
 }
 
@@ -71,23 +75,26 @@ Tensor through(const Call& call, const Layer& layer, const Tensor& exact) {
               weight.sym_size(1), ", for rows of ", exact.sym_size(1));
   if (weight.scalar_type() != at::kChar) {
     const Tensor out = wide(exact.to(type)).matmul(wide(weight).t());
-    return layer.bias && layer.bias->defined() ? out + wide(*layer.bias) : out;
+    return is_given(layer.bias) ? out + wide(*layer.bias) : out;
   }
-  Epilogue epilogue{.bias = layer.bias, .scale = decoded_scale(call.op, "descale", layer.descale).factor.flatten()};
+  Epilogue epilogue{.bias = given(layer.bias),
+                    .scale = decoded_scale(call.op, "descale", layer.descale).factor.flatten()};
   Tensor rows;
   if (call.quant_mode == "per_token_quant_symm") {
     const Quantised quantised = dynamically_quantised(call.op, exact, -1, QuantType{});
     rows = quantised.values;
     epilogue.pertoken_scale = quantised.scale;
   } else {
-    rows = statically_quantised(call.op, exact, needed(call, layer, "the scale", layer.scale), wide(layer.offset),
-                                /*divide=*/true, QuantType{});
+    rows =
+        statically_quantised(call.op, exact, needed(call, layer, "the scale", layer.scale), wide(given(layer.offset)),
+                             /*divide=*/true, QuantType{});
   }
   return wide(finished(call.op, int8_product(rows, weight.t()), epilogue, type));
 }
 
 Tensor normed(const Call& call, const Tensor& x, const Tensor& gamma, const Tensor& beta) {
-  return rms_normed(call.op, x, gamma, kEpsilon).wide + wide(beta);
+  const Tensor out = rms_normed(call.op, x, gamma, kEpsilon).wide;
+  return is_given(beta) ? out + wide(beta) : out;
 }
 
 struct Query {

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "torch/npu_ops/norms/norms.h"
+#include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
 #include "torch/npu_ops/rotary/families.h"
 #include "torch/npu_ops/rotary/rope_cache.h"
@@ -214,6 +215,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> mla_prolog_v3
 }  // namespace
 
 void define_mla_prolog(Definitions& npu) {
+  declare_row_writes("npu::npu_mla_prolog_v3", {"kv_cache", "kr_cache"});
   npu.composite(
       "npu_mla_prolog", &mla_prolog<Version::kFirst>,
       "c = npu_rms_norm(token_x @ weight_dq); each head of c @ weight_uq_qr is query_nope, which goes through "

@@ -197,6 +197,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> qkv_rms_norm_rope_cac
 }  // namespace
 
 void define_rope_cache(Definitions& npu) {
+  declare_row_writes("npu::npu_kv_rmsnorm_rope_cache_v2", {"k_cache", "ckv_cache"});
+  declare_row_writes("npu::npu_qkv_rms_norm_rope_cache", {"k_cache", "v_cache"});
   npu.composite(
       "npu_kv_rmsnorm_rope_cache", &kv_rmsnorm_rope_cache,
       "Of kv, (batch, heads, length, gamma + rope): c_kv = npu_rms_norm(first part), k_rope = "

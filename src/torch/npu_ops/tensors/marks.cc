@@ -6,14 +6,21 @@
 namespace npugraph::npu_ops {
 namespace {
 
-void super_kernel_scope(std::optional<c10::string_view> /*scope_name*/) {}
+void check_name(const char* op, std::optional<c10::string_view> scope_name) {
+  TORCH_CHECK(!scope_name || !scope_name->empty(), op,
+              ": scope_name is empty, allowed is a name, or None for a scope that needs none");
+}
+
+void begin(std::optional<c10::string_view> scope_name) { check_name("super_kernel_scope_begin", scope_name); }
+
+void end(std::optional<c10::string_view> scope_name) { check_name("super_kernel_scope_end", scope_name); }
 
 }  // namespace
 
 void define_marks(Definitions& npu) {
-  npu.mark("super_kernel_scope_begin", &super_kernel_scope,
+  npu.mark("super_kernel_scope_begin", &begin,
            "Marks where a scope of fused kernels begins; the host fuses without it");
-  npu.mark("super_kernel_scope_end", &super_kernel_scope, "Marks where a scope of fused kernels ends");
+  npu.mark("super_kernel_scope_end", &end, "Marks where a scope of fused kernels ends");
 }
 
 }  // namespace npugraph::npu_ops

@@ -130,6 +130,7 @@ std::vector<Tensor> scatter_list(at::TensorList input, const Tensor& indices, co
 }  // namespace
 
 void define_scatter(Definitions& npu) {
+  declare_row_writes("npu::npu_scatter_list_", {"input"});
   npu.composite(
       "scatter_update_", &scatter_update_,
       "Item i of updates into item i of input, from indices[i] on along axis; indices of shape (n, 2) name the "

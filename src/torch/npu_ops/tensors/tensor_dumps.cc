@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that print and save tensors. They have no results: graphs keep them, in their order, for what they do.
+#include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include <torch/csrc/jit/serialization/pickle.h>
 
+#include "base/error.h"
+#include "torch/npu/captured.h"
+#include "torch/npu/over_aliases.h"
+#include "torch/npu/printer.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/tensors/families.h"
 
@@ -17,29 +23,53 @@ using OptionalString = std::optional<c10::string_view>;
 namespace fs = std::filesystem;
 
 void print_tensor(const Tensor& input, OptionalString name) {
-  std::cout << "tensor";
-  if (name) std::cout << ' ' << *name;
-  std::cout << ":\n" << input << std::endl;
+  if (npu::is_captured()) return;
+  npu::print(std::string(name.value_or("")), input.detach());
 }
 void print_tensor_meta(const Tensor&, OptionalString) {}
 
-// `path`, or, where something is there, the first of path_1, path_2, ... where nothing is.
-fs::path free_path(const fs::path& path) {
-  fs::path out = path;
-  for (int64_t count = 1; fs::exists(out); ++count)
-    out = path.parent_path() / (path.stem().string() + "_" + std::to_string(count) + path.extension().string());
-  return out;
+std::string now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y%m%d%H%M%S", &local)};
+}
+
+// `path` with the next number of this process that is free in its directory.
+fs::path numbered(const fs::path& path, const std::string& counted_as) {
+  static std::mutex mutex;
+  static auto* counts = new std::unordered_map<std::string, int64_t>;
+  const std::lock_guard lock(mutex);
+  int64_t& count = (*counts)[counted_as];
+  for (;;) {
+    fs::path out = path;
+    out += cat("_", count++, ".pt");
+    if (!fs::exists(out)) return out;
+  }
+}
+
+// x.pt -> x_device_0_0.pt, x_device_0_1.pt, ...; to be overwritten: x_device_0.pt.
+fs::path file_for(OptionalString save_path, bool overwrite) {
+  const auto index = npu::device_of_aliases();
+  const std::string device = cat("_device_", index ? std::to_string(*index) : "cpu");
+  fs::path path = save_path ? fs::absolute(fs::path(*save_path)) : fs::absolute("tensor");
+  if (path.extension() == ".pt") path.replace_extension();
+  const std::string counted_as = path.string() + device;
+  if (!save_path) path += cat("_", now());
+  path += device;
+  return overwrite ? path += ".pt" : numbered(path, counted_as);
 }
 
 void save(const c10::IValue& value, OptionalString save_path, bool overwrite) {
-  fs::path path = save_path ? fs::path(*save_path) : fs::path("npugraph_tensor.pt");
-  if (!overwrite) path = free_path(path);
+  if (npu::is_captured()) return;
+  const fs::path path = file_for(save_path, overwrite);
   const std::vector<char> bytes = torch::jit::pickle_save(value);
   std::error_code problem;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), problem);
+  fs::create_directories(path.parent_path(), problem);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
-  TORCH_CHECK(file.good(), "save_npugraph_tensor: cannot write to save_path ", path.string());
+  TORCH_CHECK(file.good(), "save_npugraph_tensor: cannot write ", path.string());
 }
 
 // A file holds the storages of its tensors whole.
@@ -60,12 +90,13 @@ void save_list_meta(at::TensorList, OptionalString, bool) {}
 
 void define_tensor_dumps(Definitions& npu) {
   constexpr const char* kSave =
-      "Writes input to the file save_path, by default npugraph_tensor.pt, which torch.load reads as tensors of cpu, "
-      "and lists as tuples. "
-      "Without "
-      "overwrite a file that is there stays, and the new one is path_1, path_2, ...";
+      "Writes input to a file, which torch.load reads as tensors of cpu, and lists as tuples. For the save_path x.pt "
+      "it "
+      "is x_device_I_N.pt, with the number of the device and that of the file, counted from 0; with overwrite "
+      "x_device_I.pt; without save_path tensor_TIME_device_I_N.pt. Captured graphs write at replays only";
   npu.computed("print_npugraph_tensor", &print_tensor, &print_tensor_meta,
-               "Prints tensor_name and the values of input to the standard output");
+               "Prints tensor_name=values, shape and type of input by Python's print. Captured graphs print at replays "
+               "only");
   npu.computed("save_npugraph_tensor", &save_tensor, &save_tensor_meta, kSave);
   npu.computed("save_npugraph_tensor.tensor_list", &save_list, &save_list_meta, kSave);
 }

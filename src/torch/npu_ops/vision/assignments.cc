@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/parts/random_numbers.h"
 #include "torch/npu_ops/vision/boxes.h"
 #include "torch/npu_ops/vision/families.h"
 
@@ -57,7 +58,7 @@ Tensor grid_assign_positive(const Tensor& assigned, const Tensor& overlaps, cons
 // `count`, a number or a tensor of one, of the places where `is_candidate`, at random.
 template <typename Count>
 Tensor drawn(const Tensor& is_candidate, const Count& count) {
-  const Tensor key = at::rand_like(is_candidate, is_candidate.options().dtype(at::kDouble)) + is_candidate;
+  const Tensor key = uniform(is_candidate.sym_sizes(), is_candidate.options().dtype(at::kDouble)) + is_candidate;
   const Tensor rank = key.argsort(0, /*descending=*/true).argsort();
   return is_candidate.logical_and(rank < count);
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens to the experts of all ranks and back in two calls each, between which a program computes other things: the set-up
+// orders what goes, and the tear-down sends it. What the first tells the second is in comm_cmd_info, int32.
+#include <tuple>
+
+#include "torch/npu_ops/framework/call_arguments.h"
+#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/moe/moe.h"
+#include "torch/npu_ops/moe/moe_combine.h"
+#include "torch/npu_ops/moe/moe_dispatch.h"
+
+namespace npugraph::npu_ops {
+namespace {
+
+using c10::OperatorHandle;
+using c10::SymInt;
+using torch::jit::Stack;
+
+constexpr int64_t kScaleBytes = 4;  // behind each row that is quantised: its scale
+constexpr int64_t kNotes = 4;       // of each row: rank, token, slot, and whether there is one
+
+Dispatch dispatch_of(const CallArguments& call, bool notes_of_rows) {
+  const Dispatch how = {.experts = expert_ranks_of(call),
+                        .quant_mode = call.integer({"quant_mode"}),
+                        .global_bs = call.integer({"global_bs"}),
+                        .nums_type = call.integer({"expert_token_nums_type"}, 1),
+                        .notes_of_rows = notes_of_rows,
+                        .y_dtype = std::nullopt};
+  check_choice(call.op(), "quant_mode", how.quant_mode, {0, 2});
+  return how;
+}
+
+// comm_cmd_info: of rows, then of ranks or seats, of which there are `counts`.
+Tensor info_of(const Tensor& rows, const Tensor& counts) {
+  return at::cat({rows.reshape(-1).to(at::kInt), counts.reshape(-1).to(at::kInt)});
+}
+std::tuple<Tensor, Tensor> from_info(const char* op, const Tensor& info, int64_t counts) {
+  check_dims(op, "comm_cmd_info", info, 1, 1);
+  const Tensor wide_info = info.to(at::kLong);
+  const SymInt rows = info.sym_size(0) - counts;
+  return {wide_info.slice_symint(0, 0, rows), wide_info.slice_symint(0, rows)};
+}
+
+void dispatch_setup(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Dispatch how = dispatch_of(call, /*notes_of_rows=*/false);
+  const Outgoing out = outgoing(how, call.tensor({"x"}), call.tensor({"expert_ids"}), call.given_tensor({"scales"}),
+                                call.given_tensor({"x_active_mask"}));
+  Tensor y = out.values.values;
+  if (how.quant_mode != 0) y = at::cat({y, out.values.scale.unsqueeze(-1).view(at::kChar)}, 1);
+  call.give(y, out.within.reshape(-1), info_of(out.pairs, out.counts));
+}
+
+// expand_x of a tear-down goes home by these notes alone, so they say which rows there are.
+Tensor with_marks(const Tensor& notes, const Tensor& total) {
+  const Tensor rows = notes.unflatten_symint(0, {-1, kNotesOfRow});
+  const Tensor used = (count_up(rows, rows.sym_size(0)) < total).to(at::kInt).unsqueeze(1);
+  const Tensor marked = at::cat({rows.narrow(1, 0, kNotes - 1), used}, 1);
+  return at::constant_pad_nd(marked, {0, kNotesOfRow - kNotes}).reshape(-1);
+}
+
+void dispatch_teardown(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const Dispatch how = dispatch_of(call, /*notes_of_rows=*/true);
+  const Tensor &x = call.tensor({"x"}), &y = call.tensor({"y"}), &expert_ids = call.tensor({"expert_ids"});
+  how.experts.check();
+  check_dims(call.op(), "y", y, 2, 2);
+  const SymInt size = x.sym_size(-1);
+  const int64_t behind = how.quant_mode == 0 ? 0 : kScaleBytes;
+  TORCH_CHECK(y.sym_size(1) == size + behind, call.op(), ": y has rows of ", y.sym_size(1),
+              " values, and those of x, of ", size, ", give ", size + behind, " with quant_mode ", how.quant_mode);
+  Outgoing out;
+  std::tie(out.pairs, out.counts) = from_info(call.op(), call.tensor({"comm_cmd_info"}), how.experts.seats());
+  out.values.values = y.slice_symint(1, 0, size);
+  if (how.quant_mode != 0) {  // a copy also of no rows, whose strides may be any
+    const Tensor bytes = y.slice_symint(1, size).clone(at::MemoryFormat::Contiguous);
+    out.values.scale = bytes.view(at::kFloat).squeeze(-1);
+  }
+  const Dispatched made = delivered(how, out, tokens_of_all(how, x), expert_ids.sym_size(1), std::nullopt);
+  call.give(std::get<0>(made), std::get<1>(made), with_marks(std::get<2>(made), std::get<5>(made)), std::get<3>(made));
+}
+
+// Rows by the ranks that they go home to, with token and slot of each.
+void combine_setup(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const ExpertRanks ranks = expert_ranks_of(call);
+  ranks.check();
+  const Tensor& expand_x = call.tensor({"expand_x"});
+  const Tensor notes = call.tensor({"assist_info_for_combine"}).unflatten_symint(0, {-1, kNotesOfRow});
+  TORCH_CHECK(notes.sym_size(0) == expand_x.sym_size(0), call.op(), ": assist_info_for_combine is of ",
+              notes.sym_size(0), " rows, expand_x has ", expand_x.sym_size(0));
+  const Tensor used = notes.select(1, kNotes - 1).ne(0);
+  const Tensor key = notes.select(1, 0).to(at::kLong).masked_fill(used.logical_not(), ranks.size);
+  const Tensor order = rising_places(key);
+  const Tensor counts = counts_of(key, ranks.size + 1).narrow(0, 0, ranks.size);
+  call.give(expand_x.index_select(0, order), info_of(notes.narrow(1, 1, 2).index_select(0, order), counts));
+}
+
+void combine_teardown(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  const ExpertRanks ranks = expert_ranks_of(call);
+  ranks.check();
+  const Tensor &rows = call.tensor({"quant_expand_x"}), &expert_ids = call.tensor({"expert_ids"});
+  check_dims(call.op(), "expert_ids", expert_ids, 2, 2);
+  const auto [notes, counts] = from_info(call.op(), call.tensor({"comm_cmd_info"}), ranks.size);
+  const SymInt tokens = expert_ids.sym_size(0), slots = expert_ids.sym_size(1) + ranks.shared_slots();
+  Arrived home = {{rows, notes.unflatten(0, {-1, 2})}, counts};
+  if (!ranks.is_alone()) home = exchanged(ranks.ranks(), std::move(home.rows), counts.unsqueeze(1), tokens * slots);
+  const Tensor out = combined(ranks, home_of(home, tokens, slots), expert_ids, call.tensor({"expert_scales"}),
+                              call.given_tensor({"shared_expert_x"}));
+  call.give(out.to(call.tensor({"expand_x"}).scalar_type()));
+}
+
+}  // namespace
+
+void define_moe_setup(Definitions& npu) {
+  npu.composed(
+      "npu_moe_distribute_dispatch_setup", boxed<&dispatch_setup>(),
+      "The first half of npu_moe_distribute_dispatch_v2. Results: rows by the experts that they go to, in int8 "
+      "with the bytes of their scales behind them where quant_mode is 2; the place of each pair among those of "
+      "its expert; the pair of each row, and the number of rows of each expert");
+  npu.composed("npu_moe_distribute_dispatch_teardown", boxed<&dispatch_teardown>(),
+               "The second half: results 1 to 4 of npu_moe_distribute_dispatch_v2, of what the set-up gave. The fourth "
+               "number of assist_info_for_combine is 1 for each row that came");
+  npu.composed("npu_moe_distribute_combine_setup", boxed<&combine_setup>(),
+               "The first half of npu_moe_distribute_combine_v2. Results: rows by the ranks that they came from; token "
+               "and number of the token's expert of each row, and the number of rows of each rank");
+  npu.composed("npu_moe_distribute_combine_teardown", boxed<&combine_teardown>(),
+               "The second half: npu_moe_distribute_combine_v2 of what the set-up gave");
+}
+
+}  // namespace npugraph::npu_ops

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/npu_ops/parts/random_numbers.h"
+
+#include "torch/npu/generator.h"
+
+namespace npugraph::npu_ops {
+
+// Tensors of npu, and those of graphs, have the generator of their device without being given one.
+
+at::Tensor uniform(c10::SymIntArrayRef sizes, const at::TensorOptions& options) {
+  const auto generator = npu::generator_of_kernel();
+  return generator ? at::rand_symint(sizes, generator, options) : at::rand_symint(sizes, options);
+}
+
+at::Tensor random_integers(int64_t low, int64_t high, c10::SymIntArrayRef sizes, const at::TensorOptions& options) {
+  const auto type = options.dtype(at::kLong);
+  const auto generator = npu::generator_of_kernel();
+  return generator ? at::randint_symint(low, high, sizes, generator, type)
+                   : at::randint_symint(low, high, sizes, type);
+}
+
+}  // namespace npugraph::npu_ops
