@@ -7,6 +7,7 @@ NPU.
 """
 
 import importlib
+import itertools
 import os
 
 
@@ -89,6 +90,7 @@ __all__ = [
 # Imported when they are first asked for: ``import torch`` is not to wait for them.
 _SUBMODULES = (
     "_inductor",
+    "atb",
     "contrib",
     "dynamo",
     "multiprocessing",
@@ -115,7 +117,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES, *_operators.names()})
+    return sorted({*globals(), *__all__, *_SUBMODULES, *itertools.chain(*map(_operators.names, _operators.NAMESPACES))})
 
 
 if os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":

@@ -6,23 +6,17 @@
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Sequence
-from types import ModuleType
+import functools
 from typing import Any
 
 import torch
-from npugraph._C import device as _device
 
+from npugraph._C import device as _device
+from npugraph.after_import import after_import
 from torch_npu import _checkpointed_random
 from torch_npu.npu._index import device_index
 from torch_npu.npu.properties import _NPUDeviceProperties
 from torch_npu.npu.utils import _as_stream
-
-DYNAMO = "torch._dynamo"
 
 # Their values do not change while a compiled function lives, or are guarded: the device interface's current device.
 _FOLDED = (
@@ -133,7 +127,30 @@ def _enter_stream(function: Any, tx: Any, stream: Any) -> Any:
 
     if stream.is_python_constant() and stream.as_python_constant() is None:
         return NullContextVariable()
-    return StreamContextVariable.create(tx, stream)
+    return _stream_context(StreamContextVariable)(stream)
+
+
+@functools.cache
+def _stream_context(base: type) -> type:
+    """What ``with torch.npu.stream(stream)`` is in graphs: torch's own leaves nothing but metadata there, and backends
+    that run or read the graph would not know of the stream."""
+
+    class NpuStreamContextVariable(base):
+        def enter(self, tx: Any, *args: Any) -> Any:
+            self._before = tx.output.create_proxy("call_function", torch.npu.current_stream, (None,), {})
+            _choose_stream(tx, self.get_stream().as_proxy())
+            return super().enter(tx, *args)
+
+        def exit(self, tx: Any, *args: Any) -> Any:
+            left = super().exit(tx, *args)
+            _choose_stream(tx, self._before)
+            return left
+
+    return NpuStreamContextVariable
+
+
+def _choose_stream(tx: Any, stream: Any) -> None:
+    tx.output.create_proxy("call_function", torch.npu.set_stream, (stream,), {})
 
 
 def _default_stream(function: Any, tx: Any, device: Any = None) -> Any:
@@ -162,10 +179,7 @@ def npugraph_mark_step_begin() -> None:
 def install_when_imported() -> None:
     """``install()`` now if torch._dynamo is imported, else as soon as it is."""
     torch.compiler.npugraph_mark_step_begin = npugraph_mark_step_begin
-    if DYNAMO in sys.modules:
-        install()
-    else:
-        sys.meta_path.insert(0, _Finder())
+    after_import("torch._dynamo", lambda dynamo: install())
 
 
 def _function(name: str):
@@ -216,24 +230,3 @@ def _exchange_device(index: int) -> int:
 
 def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
     torch.npu.set_stream(torch.npu.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds torch._dynamo as others do, and installs after it ran."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != DYNAMO:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                install()
-
-            spec.loader.exec_module = exec_module
-        return spec

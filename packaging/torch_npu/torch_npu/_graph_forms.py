@@ -5,10 +5,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from npugraph._C import device
 from torch._subclasses.fake_impls import register_op_impl
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 
+from npugraph._C import device
 from torch_npu._operators import overload
 
 

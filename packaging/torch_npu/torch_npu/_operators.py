@@ -3,12 +3,17 @@
 ``torch.ops.npu.npu_rms_norm``."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table, meta_table
+from torch._subclasses.fake_impls import register_fast_op_impl, register_op_impl
+
+from npugraph import npu_kernels
 from npugraph._C import device
-from torch._subclasses.fake_impls import register_op_impl
+
+NAMESPACES = ("npu", "atb")
 
 _NO_KERNEL = (
     "npugraph knows sizes and types of its results alone: torch.library.impl({name!r}, 'CPU') gives it a kernel."
@@ -16,10 +21,10 @@ _NO_KERNEL = (
 
 
 @functools.cache
-def _places() -> dict[str, str]:
-    """Name of an operator -> its namespace; that of ``npu`` where both have one."""
-    rows = sorted(device.operators(), key=lambda row: row.name.startswith("npu::"))
-    return {row.name.split("::")[1].split(".")[0]: row.name.split("::")[0] for row in rows}
+def names(namespace: str) -> frozenset[str]:
+    """The operators of a namespace, without it and without overloads."""
+    rows = (row.name.split("::") for row in device.operators())
+    return frozenset(name.split(".")[0] for space, name in rows if space == namespace)
 
 
 def make_fake() -> None:
@@ -29,6 +34,10 @@ def make_fake() -> None:
         if torch._C._dispatch_has_kernel_for_dispatch_key(row.name, "Meta"):
             op = overload(row.name)
             register_op_impl(op)(_under_mode(op))
+    for op in npu_kernels.OPERATORS:
+        register_op_impl(op)(_as_on_npu(op))
+        if op in decomposition_table and op not in meta_table:  # torch takes these apart first, where sizes are symbols
+            register_fast_op_impl(op)(_with_symbols(op))
 
 
 def overload(name: str) -> Any:
@@ -47,15 +56,33 @@ def _under_mode(op: Any) -> Callable[..., Any]:
     return call
 
 
-def names() -> list[str]:
-    """All operators, without namespaces and overloads."""
-    return list(_places())
+def _as_on_npu(op: Any) -> Callable[..., Any]:
+    def call(mode: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
+        if not npu_kernels.is_made_of_others(op, args):
+            return NotImplemented
+        with mode, torch._C.DisableTorchFunction():
+            return npu_kernels.call(op, *args, **kwargs)
+
+    return call
 
 
-def find(name: str) -> Any:
-    """The operator of that name, with schemas and definitions of its overloads as ``__doc__``; None where there is
-    none."""
-    namespace = _places().get(name)
+def _with_symbols(op: Any) -> Callable[..., Any]:
+    on_npu = _as_on_npu(op)
+
+    def call(mode: Any, *args: Any, **kwargs: Any) -> Any:
+        result = on_npu(mode, op, *args, **kwargs)
+        if result is not NotImplemented:
+            return result
+        with mode:
+            return decomposition_table[op](*args, **kwargs)
+
+    return call
+
+
+def find(name: str, namespaces: Sequence[str] = NAMESPACES) -> Any:
+    """The operator of that name of the first of these namespaces that has one, with schemas and definitions of its
+    overloads as ``__doc__``; None where there is none."""
+    namespace = next((space for space in namespaces if name in names(space)), None)
     if namespace is None:
         return None
     packet = getattr(getattr(torch.ops, namespace), name)

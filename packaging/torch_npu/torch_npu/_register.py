@@ -4,6 +4,7 @@
 from types import ModuleType
 
 import torch
+
 from npugraph._C import device
 
 # What torch cannot move to a device by one of the methods that it makes.

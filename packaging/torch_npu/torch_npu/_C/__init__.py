@@ -5,8 +5,8 @@ import ctypes
 from typing import Any
 
 import torch
-from npugraph._C import device as _device
 
+from npugraph._C import device as _device
 from torch_npu._C import _distributed_c10d as _distributed_c10d
 from torch_npu.npu._index import DeviceLike, device_index
 from torch_npu.npu.cann import get_soc_version

@@ -4,7 +4,8 @@
     from torch_npu.contrib import transfer_to_npu  # or TORCH_TRANSFER_TO_NPU=1 before ``import torch``
 
 From then on ``torch.cuda`` does what ``torch.npu`` does, and what names "cuda" means npu: arguments of functions that
-make and move tensors, of modules, autocast, generators, loaders, files, the profiler and process groups.
+make and move tensors, of modules, autocast, generators, loaders, files, the profiler and process groups. What
+``torch.compile`` is given without a backend goes to ``npugraph_ex``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from torch_npu.contrib._cuda_as_npu import (
     under_names_of,
     wrapped,
 )
-from torch_npu.npu import _index
+from torch_npu.npu import _index, _torch_functions
 from torch_npu.npu._legacy_types import dtype_of_type
 
 # Where functions and classes that take devices are; of modules in C with what their operators' names begin with.
@@ -49,6 +50,7 @@ _MODULES = {
     torch.signal.windows: "",
     torch.utils._device: "",
     torch.utils.data: "",
+    _torch_functions: "",
 }
 # What takes devices, without a signature that says so.
 _MORE = {
@@ -192,10 +194,23 @@ def _as_hccl(value: Any) -> Any:
     return value.replace("nccl", "hccl").replace("cuda", "npu") if isinstance(value, str) else value
 
 
+def _compile(function: Callable) -> Callable:
+    """``torch.compile`` whose backend is by default the one of npu. Modes are of Inductor, which it is without that."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("backend") is None:
+            kwargs = {name: value for name, value in kwargs.items() if name != "mode"} | {"backend": "npugraph_ex"}
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _tools() -> None:
-    """The profiler, scripts of TorchScript, Triton."""
+    """torch.compile, the profiler, scripts of TorchScript, Triton."""
     for name in ("profile", "schedule", "tensorboard_trace_handler"):
         setattr(torch.profiler, name, getattr(torch_npu.profiler, name))
+    torch.compile = _compile(torch.compile)
     torch.jit.script = _script
     import torch.utils._triton as triton
 

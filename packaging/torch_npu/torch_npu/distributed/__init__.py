@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch_npu.distributed``: what torch.distributed does not have of Ascend's communication library."""
 
-import torch.distributed
+from torch.distributed import is_available as _has_distributed
 
 from torch_npu.distributed.distributed_c10d import is_hccl_available, reinit_process_group
 from torch_npu.distributed.uneven import all_gather_into_tensor_uneven, all_to_all_vc, reduce_scatter_tensor_uneven
@@ -17,4 +17,4 @@ __all__ = [
 
 def is_available() -> bool:
     """Whether torch has torch.distributed."""
-    return torch.distributed.is_available()
+    return _has_distributed()

@@ -9,9 +9,10 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
-from npugraph._C import device as _device
 from torch.multiprocessing import reductions
 from torch.multiprocessing.reductions import StorageWeakRef
+
+from npugraph._C import device as _device
 
 __all__ = ["rebuild_npu_event", "rebuild_npu_tensor"]
 

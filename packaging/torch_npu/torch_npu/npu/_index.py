@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import torch
+
 from npugraph._C import device as _device
 
 DeviceLike = int | str | torch.device | None

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from npugraph._C import device as _device
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from npugraph._C import device as _device
 from npugraph.fx.pieces import issued_again
 from torch_npu._operators import overload
 from torch_npu.npu.streams import ExternalEvent, Stream

@@ -3,6 +3,10 @@
 
 As on other devices a capture computes nothing that can be seen: memory outside of the graph and generators are as they
 were. Inputs are updated in place between replays; results stand where the capture put them, until ``reset()``.
+
+Replays draw random numbers from where the generators are then. A state that is read inside of a capture
+(``get_rng_state``) is at each replay the state of that moment, and ``set_rng_state`` puts that one back;
+``manual_seed`` takes the generator's own seed alone, and goes back to where the replay began.
 """
 
 from __future__ import annotations
@@ -13,10 +17,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from npugraph._C import device as _device
 
+from npugraph._C import device as _device
 from torch_npu import _C
 from torch_npu.npu.graph_handlers import GraphDispatchMode
+from torch_npu.npu.graph_traces import traces
 from torch_npu.npu.memory import empty_cache
 from torch_npu.npu.streams import Stream
 from torch_npu.npu.utils import StreamContext, current_stream, synchronize
@@ -96,19 +101,55 @@ class NPUGraph(_C._NPUGraph):
         """The graph's memory pool."""
         return super().pool()
 
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        """Says before the capture that ``generator``, of npu, draws inside of it. All generators of npu may, also those
+        that were not registered: each replay goes on from the state that they have then."""
+        if not isinstance(generator, torch.Generator):
+            raise TypeError(
+                f"NPUGraph.register_generator_state: generator is a {type(generator).__name__}, and must be a "
+                "torch.Generator of npu"
+            )
+        if generator.device.type != "npu":
+            raise ValueError(
+                f"NPUGraph.register_generator_state: the generator is one of {generator.device}, and must be of npu"
+            )
+        if is_current_stream_capturing():
+            raise RuntimeError(
+                "NPUGraph.register_generator_state: the current stream is being captured; generators are registered "
+                "before that"
+            )
+
     def update(self, cpu_update_input: Sequence[Mapping[str, Any]]) -> None:
         """Issues the calls captured by ``graph_dispatch_mode`` again with new arguments, by name: one dict for all of
         them, or one for each."""
         self.graph_dispatch_mode.update(cpu_update_input)
 
     def debug_dump(self, debug_path: str) -> None:
-        """Writes the text of the graph's Programs to a file."""
-        Path(debug_path).write_text(super().text())
+        """Writes the graph to a file: the text of its Programs, or, where the name ends with ``.json``, a Chrome trace
+        of what was launched, each stream by itself. The file beside it whose name ends with ``.aligned.json`` has that
+        trace with the streams as they wait for each other."""
+        path = Path(debug_path)
+        by_stream, together = traces(super().launched())
+        path.write_text(by_stream if path.suffix == ".json" else super().text())
+        path.with_suffix(".aligned.json").write_text(together)
 
     def super_kernel_optimize(
         self, optimize_options: Mapping[str, Any] | None = None, debug_options: Mapping[str, Any] | None = None
     ) -> None:
-        """Accepted, and without effect: tasks of the host are not fused into one kernel."""
+        """Without effect: tasks of the host are not fused into one kernel. ``RuntimeError`` for options that there are
+        not, and for values that they do not take."""
+        from npugraph import options
+
+        for name, given, known in (
+            ("optimize_options", optimize_options, options.SUPER_KERNEL_OPTIMIZE),
+            ("debug_options", debug_options, options.SUPER_KERNEL_DEBUG),
+        ):
+            if given is None:
+                continue
+            try:
+                known.check(f"NPUGraph.super_kernel_optimize: {name}", given)
+            except TypeError as error:
+                raise RuntimeError(str(error)) from None
 
 
 def _is_pool(pool: object) -> bool:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import ctypes
 
 import torch
-from npugraph._C import device as _device
 
+from npugraph._C import device as _device
+from torch_npu.npu import _torch_functions as _torch
 from torch_npu.npu._index import DeviceLike, device_index
 
 _urgent: set[int] = set()  # handles of streams of the greatest priority
@@ -122,11 +123,11 @@ class Event(torch.Event):
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Marks the end of the work that is now in ``stream``, by default the current one."""
-        super().record(torch.accelerator.current_stream() if stream is None else stream)
+        super().record(_torch.current_stream() if stream is None else stream)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Later work of ``stream``, by default the current one, waits for this event."""
-        super().wait(torch.accelerator.current_stream() if stream is None else stream)
+        super().wait(_torch.current_stream() if stream is None else stream)
 
     def query(self) -> bool:
         """Whether the work before this event is done, which it always is."""
@@ -158,12 +159,12 @@ class ExternalEvent(_device.ExternalEvent):
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Marks that ``stream`` has come here; who waits goes on."""
-        super().record(torch.accelerator.current_stream() if stream is None else stream)
+        super().record(_torch.current_stream() if stream is None else stream)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Later work of ``stream`` waits until the event was recorded."""
-        super().wait(torch.accelerator.current_stream() if stream is None else stream)
+        super().wait(_torch.current_stream() if stream is None else stream)
 
     def reset(self, stream: torch.Stream | None = None) -> None:
         """The event counts as not recorded again."""
-        super().reset(torch.accelerator.current_stream() if stream is None else stream)
+        super().reset(_torch.current_stream() if stream is None else stream)

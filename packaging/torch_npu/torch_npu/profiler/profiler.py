@@ -6,27 +6,32 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
-from npugraph._C import device as _device
 from torch.profiler import ProfilerAction
 
-from torch_npu.profiler.experimental_config import _ExperimentalConfig
+from npugraph import _C
+from npugraph._C import device as _device
+from torch_npu.profiler import kernel_files
+from torch_npu.profiler.experimental_config import ExportType, _ExperimentalConfig
 from torch_npu.profiler.profiler_interface import ProfilerActivity, supported_activities
 
 __all__ = ["analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
 
 _counts = itertools.count()
-_TRACE = os.path.join("ASCEND_PROFILER_OUTPUT", "trace_view.json")
+_FOLDER = "ASCEND_PROFILER_OUTPUT"
 
 
 def tensorboard_trace_handler(
     dir_name: str | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
 ) -> Callable[[profile], None]:
-    """A function for ``on_trace_ready`` that writes
-    ``dir_name/<worker_name>_<n>_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json``, a Chrome trace.
+    """A function for ``on_trace_ready`` that writes files into
+    ``dir_name/<worker_name>_<n>_ascend_pt/ASCEND_PROFILER_OUTPUT``: ``trace_view.json``, a Chrome trace, and, where the
+    profile exports text, the tables ``kernel_details.csv``, ``op_statistic.csv`` and ``step_trace_time.csv``.
 
     Args:
         dir_name: by default ASCEND_WORK_PATH's ``profiling_data``, or the current directory.
@@ -40,9 +45,11 @@ def tensorboard_trace_handler(
     worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
 
     def write(prof: profile) -> None:
-        path = os.path.join(dir_name, f"{worker}_{next(_counts)}_ascend_pt", _TRACE)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        prof.export_chrome_trace(path)
+        folder = Path(dir_name, f"{worker}_{next(_counts)}_ascend_pt", _FOLDER)
+        folder.mkdir(parents=True, exist_ok=True)
+        prof.export_chrome_trace(str(folder / "trace_view.json"))
+        if ExportType.Text in prof.npu_config.export_type:
+            prof._write_tables(folder)
 
     return write
 
@@ -86,7 +93,7 @@ class profile(torch.profiler.profile):
             activities=_torch_activities(activities),
             schedule=schedule,
             on_trace_ready=on_trace_ready,
-            record_shapes=record_shapes,
+            record_shapes=True,  # the tables tell operators apart by the devices of their inputs
             profile_memory=profile_memory,
             with_stack=with_stack,
             with_flops=with_flops,
@@ -107,6 +114,18 @@ class profile(torch.profiler.profile):
 
     def step(self) -> None:
         super().step()
+
+    def start_trace(self) -> None:
+        super().start_trace()
+        _C.task_log_start()
+
+    def stop_trace(self) -> None:
+        self._tasks = _C.task_log_stop()
+        super().stop_trace()
+
+    def _write_tables(self, folder: Path) -> None:
+        events = self.profiler.kineto_results.experimental_event_tree()
+        kernel_files.write(folder, events, self._tasks, time.time_ns() - time.monotonic_ns())
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         super().set_custom_trace_id_callback(callback)

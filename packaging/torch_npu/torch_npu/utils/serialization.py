@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.serialization import DEFAULT_PROTOCOL, MAP_LOCATION, FileLike
 
+from torch_npu.npu import _torch_functions as _torch
+
 __all__ = ["load", "save_async"]
 
 
@@ -23,7 +25,7 @@ def load(
     **pickle_load_args: Any,
 ) -> Any:
     """``torch.load``."""
-    return torch.load(f, map_location, pickle_module, weights_only=weights_only, mmap=mmap, **pickle_load_args)
+    return _torch.load(f, map_location, pickle_module, weights_only=weights_only, mmap=mmap, **pickle_load_args)
 
 
 def _copied(obj: Any) -> Any:
@@ -49,7 +51,7 @@ def save_async(
     """``torch.save`` in another thread, of tensors as they are now; they are saved as tensors of cpu. The process waits
     for it at its end."""
     thread = threading.Thread(
-        target=torch.save,
+        target=_torch.save,
         args=(
             _copied(obj),
             f,

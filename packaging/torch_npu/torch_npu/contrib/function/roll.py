@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import torch
 
+from torch_npu.npu import _torch_functions as _torch
+
 __all__ = ["roll"]
 
 
 def roll(input1: torch.Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...]) -> torch.Tensor:
     """``torch.roll``."""
-    return torch.roll(input1, shifts, dims)
+    return _torch.roll(input1, shifts, dims)
