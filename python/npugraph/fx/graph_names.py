@@ -20,13 +20,19 @@ def name_of(gm: fx.GraphModule) -> str:
     code around a module of torch.nn, and where nothing is being traced: the class of the outermost module, or else the
     function, that the nodes come from."""
     root = _root()
-    module = _owner(root) if root is not None else None
-    if module is not None:
-        return type(module).__name__
+    if class_of_traced_module():
+        return class_of_traced_module()
     function = _outermost_function(gm)
     if function is not None and root is not None and is_users(root.f_code.co_filename):
         return function
     return _outermost_module(gm) or function or "graph"
+
+
+def class_of_traced_module() -> str:
+    """The class of the module whose method Dynamo is compiling; empty where it is none."""
+    root = _root()
+    module = _owner(root) if root is not None else None
+    return type(module).__name__ if module is not None else ""
 
 
 def _root() -> InstructionTranslator | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -19,11 +19,15 @@ from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, 
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
+from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.corrections import correct_values
+from npugraph.fx.expand import expand
+from npugraph.fx.nested import flow_of, own_copy
+from npugraph.fx.prepare import prepare
 from npugraph.fx.python_node import Objects, attribute, make_callable
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.stream_marks import is_mark
-from npugraph.fx.symbolic import SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
+from npugraph.fx.symbolic import Expr, SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
 
 if TYPE_CHECKING:
     from npugraph.fx.sections import Lanes
@@ -48,6 +52,11 @@ class Imported:
     object_inputs: list[tuple[int, str]]  # inputs that no task can carry: position, name
     object_outputs: list[tuple[int, str]]  # the same for outputs
     names_places: bool  # of storages of inputs: calls whose inputs lie elsewhere raise InputElsewhere
+    nested: list[Any] = dataclasses.field(default_factory=list)  # what compile_nested gave
+
+
+# Compiles a graph, of a name, that a call of another one runs: an ``Artifact``.
+CompileNested = Callable[[Imported, str], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +66,8 @@ class Definition:
     core: Any
     read: Callable[[Any], Any]
     only_in_python: bool = False  # the core cannot read it
+    symbol: Any = None
+    must_be: sympy.Expr | None = None  # what the program takes the symbol for
 
 
 # Checks of facts that compiling has already established: they have no results and never fail afterwards.
@@ -67,11 +78,18 @@ _SETTLED_CHECKS = {
 }
 
 
-def import_graph(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo], lanes: Lanes | None = None) -> Imported:
+def import_graph(
+    gm: fx.GraphModule,
+    name: str,
+    inputs: Sequence[InputInfo],
+    lanes: Lanes | None = None,
+    compile_nested: CompileNested | None = None,
+) -> Imported:
     """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order, ``lanes`` is what
-    ``mark_sections`` returned."""
+    ``mark_sections`` returned. Without ``compile_nested`` control flow runs in Python."""
     correct_values(gm.graph.nodes)
-    importer = _Importer(gm, name)
+    importer = _Importer(gm, name, compile_nested)
+    importer.note_given(node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder"))
     if lanes is not None:
         importer.core.set_sections([section.as_tuple() for section in lanes.sections])
     for node in gm.graph.nodes:
@@ -82,8 +100,12 @@ def import_graph(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo], lan
 
 
 class _Importer:
-    def __init__(self, gm: fx.GraphModule, name: str) -> None:
+    def __init__(self, gm: fx.GraphModule, name: str, compile_nested: CompileNested | None) -> None:
         self.gm = gm
+        self.name = name
+        self.compile_nested = compile_nested
+        self.nested: list[Any] = []
+        self.outer: _Importer | None = None  # of the graph that runs this one
         self.convert = SymbolicConverter()
         self.core = _C.FxImporter(name, self.convert)
         self.partitions: list[Any] = []
@@ -94,6 +116,8 @@ class _Importer:
         self.constants: dict[fx.Node, Any] = {}
         self.stored: set[fx.Node] = set()
         self.scalars: dict[fx.Node, Any] = {}
+        self.given: set[str] = set()  # symbols that inputs are, or have as sizes
+        self.owed: list[Definition] = []  # whose checks have to wait for symbols
         self.sourced: set[str] = set()  # symbols that an input or a node before defines
         self.num_inputs = 0
         self.shape_env: Any = None
@@ -110,6 +134,7 @@ class _Importer:
             object_inputs=self.object_inputs,
             object_outputs=self.object_outputs,
             names_places=names_places,
+            nested=self.nested,
         )
 
     def add(self, node: fx.Node, inputs: Sequence[InputInfo]) -> None:
@@ -123,6 +148,10 @@ class _Importer:
         else:
             self.add_call(node)
 
+    def note_given(self, inputs: Iterable[Any]) -> None:
+        for value in inputs:
+            self.given |= _symbols_among([value, *getattr(value, "shape", ())])
+
     def add_placeholder(self, node: fx.Node, info: InputInfo) -> None:
         value = node.meta.get("val")
         self.note_shape_env(value)
@@ -130,11 +159,20 @@ class _Importer:
         if isinstance(value, torch.Tensor) and not node.meta.get("effect_token"):
             self.core.add_input(node, value, info.kind, info.source)
         elif (is_symbolic(value) and not is_nested_int(value)) or isinstance(value, (bool, int, float)):
-            self.scalars[node] = self.convert(value)
+            self.scalars[node] = self.input_scalar(value)
             self.core.add_scalar_input(node, self.scalars[node], info.source)
         else:
             self.object_inputs.append((self.num_inputs, node.name))
             self.stored.add(node)
+
+    def input_scalar(self, value: Any) -> Any:
+        """What an input is: an expression of symbols that inputs give, else a symbol of its own."""
+        if is_symbolic(value) and {symbol.name for symbol in value.node.expr.free_symbols} - self.given:
+            return Expr.symbol(*self.convert.define(value))
+        try:
+            return self.convert(value)
+        except Unsupported:
+            return Expr.symbol(*self.convert.define(value))
 
     def add_outputs(self, outputs: Sequence[Any]) -> None:
         self.object_outputs = [(i, node.name) for i, node in enumerate(outputs) if node in self.stored]
@@ -172,8 +210,20 @@ class _Importer:
                 defines = [self.unknown_scalar(value)]
         if reason is not None:
             self.add_python(node, defines, reason)
-        elif is_symbolic(value):
+        elif is_symbolic(value) or any(define.must_be is not None for define in defines):
             self.scalars[node] = self.convert(value)
+        self.owed += [define for define in defines if define.must_be is not None]
+        self.add_checks(node)
+
+    def add_checks(self, node: fx.Node) -> None:
+        """Of symbols that must have a value which is known from this node on."""
+        for define in [define for define in self.owed if self.is_known(define.must_be)]:
+            self.owed.remove(define)
+            wanted = self.convert.evaluated(define.must_be)
+            message = (
+                f"{operator_name(node)}: a size or number is not {wanted}, which other operations of the program need"
+            )
+            self.core.add_check(Expr.make("eq", [define.symbol, wanted]), message, source_line(node))
 
     def unknown_scalar(self, value: Any) -> Definition:
         """A scalar whose expression the core does not know becomes a symbol of its own, which its node defines."""
@@ -189,22 +239,41 @@ class _Importer:
     def definitions(self, node: fx.Node) -> list[Definition]:
         """Symbols that the node defines."""
         bindings = node.meta.get("unbacked_bindings")
+        has_new_sizes = torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ())
+        if not bindings and has_new_sizes and self.outer is not None:
+            return self.new_sizes(node)  # tracing a branch or body anew has dropped the bindings
         if not bindings:
             # A number that the caller gave in a tensor has a symbol from the start.
             reads = node.target is torch.ops.aten._local_scalar_dense.default
             given = _symbols_among([node.meta["val"]]) - self.sourced if reads else ()
             return [self.definition(node.meta["val"].node.expr, ()) for _ in given]
-        resolved = resolve_unbacked_bindings(self.shape_env, bindings) or {}
-        return [self.definition(symbol, path) for symbol, path in resolved.items()]
+        found = []
+        for symbol, path in (resolve_unbacked_bindings(self.shape_env, bindings) or {}).items():
+            taken_for = self.shape_env.replace(symbol)
+            if self.is_known(taken_for):
+                # A task checks the sizes of what it returns.
+                is_number = (_place(path) or (0, 0))[1] < 0
+                found += [self.definition(symbol, path, taken_for)] if is_number else []
+            elif isinstance(taken_for, sympy.Symbol):
+                found.append(self.definition(taken_for, path))
+            else:
+                self.convert.name(taken_for, symbol)
+                found.append(self.definition(symbol, path, taken_for))
+        return found
 
-    def definition(self, symbol: Any, path: tuple[Any, ...]) -> Definition:
-        self.convert.symbol(symbol)
+    def is_known(self, expr: sympy.Expr) -> bool:
+        """Whether inputs, and the nodes before, give the value of ``expr``."""
+        return all(symbol.name in self.sourced for symbol in expr.free_symbols)
+
+    def definition(self, symbol: Any, path: tuple[Any, ...], must_be: sympy.Expr | None = None) -> Definition:
+        expr = self.convert.symbol(symbol)
         self.sourced.add(symbol.name)
         kind = self.convert.symbols[symbol.name][0]
         place = _place(path)
         result, dim = place or (0, -1)
         read = functools.partial(_get, path)
-        return Definition(_C.SymbolDef(symbol.name, kind, result, dim), read, only_in_python=place is None)
+        core = _C.SymbolDef(symbol.name, kind, result, dim)
+        return Definition(core, read, only_in_python=place is None, symbol=expr, must_be=must_be)
 
     def new_sizes(self, node: fx.Node) -> list[Definition]:
         """Sizes of a Python node's results that stand for a symbol of which nothing says that the node defines it."""
@@ -230,14 +299,21 @@ class _Importer:
         mutates = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
         from_storage = any(map(_counts_from_storage, constants.values()))
         readers = [define.read for define in defines]
+        exprs = [self.scalars[n] for n in scalars]
+        nested = None
+        try:
+            nested = self.nest(node, operands, exprs)
+        except Unsupported as unsupported:
+            reason = f"{reason}, and cannot be a task: {unsupported}"
         # torch records no value for what is neither a tensor nor a number.
         for keep in (True, False) if node.meta.get("val") is not None or not node.users else (False,):
             run = make_callable(node, operands, scalars, constants, self.objects, stored, keep, readers)
             callable_id = _C.register_callable(run)
-            exprs = [self.scalars[n] for n in scalars]
+            if nested is not None:
+                nested(callable_id)
             defs = [define.core for define in defines]
             refusal = self.core.add_python(
-                node, label, operands, exprs, defs, callable_id, keep, mutates, from_storage, source
+                node, label, operands, exprs, defs, callable_id, keep, nested is not None, mutates, from_storage, source
             )
             if refusal is None:
                 self.callables[callable_id] = run
@@ -249,11 +325,92 @@ class _Importer:
             self.stored.add(node)
         elif is_symbolic(node.meta.get("val")):
             self.scalars[node] = self.convert(node.meta["val"])
-        if node.target is not operator.getitem:  # which belongs to what it reads
+        if nested is None and node.target is not operator.getitem:  # which belongs to what it reads
             self.partitions.append(_C.Partition(node.name, operator_name(node), source, "python", reason))
 
     def is_known_otherwise(self, node: fx.Node) -> bool:
         return node in self.scalars or node in self.stored or node in self.constants
+
+    def nest(self, node: fx.Node, operands: Sequence[fx.Node], exprs: list[Any]) -> Callable[[int], None] | None:
+        """Compiles the graphs that a call of control flow runs. ``exprs`` are the scalars of its task, to which those
+        are added that the graphs need besides. What it gives makes a registered callable a task that runs them; None
+        where ``node`` is no such call. Raises ``Unsupported``."""
+        flow = flow_of(node) if self.compile_nested is not None else None
+        if flow is None:
+            return None
+
+        def place(value: Any) -> tuple[str, Any]:
+            if isinstance(value, fx.Node) and value not in self.scalars:
+                tensor = value.meta.get("val")
+                if value not in operands or not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+                    raise Unsupported(f"{value.name} is no dense tensor")
+                return "tensor", operands.index(value)
+            return place_of_number(self.scalars[value] if isinstance(value, fx.Node) else self.convert(value))
+
+        def place_of_number(expr: Any) -> tuple[str, Any]:
+            if expr.op == "constant":
+                return "constant", _C.expr_value(expr)
+            exprs.append(expr)
+            return "scalar", len(exprs) - 1
+
+        parts, artifacts = [], []
+        for part in flow.parts:
+            name = f"{self.name}.{part.graph.target}"
+            places = [place(value) for value in part.inputs]
+            imported, free = self.import_part(self.constants[part.graph], name)
+            places += [place_of_number(self.known(symbol)) for symbol in free]
+            artifact = self.compile_nested(imported, name)
+            if artifact.core.writes_inputs():
+                raise Unsupported(f"{part.graph.target} writes its arguments")
+            parts.append((artifact.core, places))
+            artifacts.append(artifact)
+            self.partitions += imported.partitions
+        predicate = place(flow.predicate)
+        if predicate[0] == "tensor" and flow.predicate.meta["val"].dtype != torch.bool:
+            raise Unsupported("its predicate is no boolean")
+        self.nested += artifacts
+        return functools.partial(
+            _C.register_nested,
+            kind=flow.kind,
+            parts=parts,
+            predicate=predicate,
+            carried=flow.carried,
+            sliced=flow.sliced,
+            keeps_turns=flow.keeps_turns,
+        )
+
+    def import_part(self, gm: fx.GraphModule, name: str) -> tuple[Imported, list[sympy.Symbol]]:
+        """Imports a graph that a call runs, and the symbols of this graph that it takes as inputs behind its own.
+        Raises ``Unsupported``."""
+        gm = own_copy(gm)
+        gm = finish_collectives(expand(prepare(gm)), of_gradients=False)
+        correct_values(gm.graph.nodes)
+        importer = _Importer(gm, name, self.compile_nested)
+        importer.outer = self
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        inputs = [InputInfo("user", node.name) for node in placeholders]
+        importer.note_given(node.meta.get("val") for node in placeholders)
+        for node in gm.graph.nodes:
+            importer.add(node, inputs)
+        free = [
+            symbol
+            for symbol_name, (_, symbol) in importer.convert.symbols.items()
+            if symbol is not None and symbol_name not in importer.sourced
+        ]
+        for symbol in free:
+            importer.core.add_scalar_input(symbol, importer.convert.symbol(symbol), symbol.name)
+        imported = importer.finish()
+        if imported.objects is not None or imported.object_inputs:
+            raise Unsupported(f"{name} works on values that are neither tensors nor numbers")
+        if imported.names_places:
+            raise Unsupported(f"{name} names places of storages")
+        return imported, free
+
+    def known(self, symbol: sympy.Symbol) -> Any:
+        """Expr of a symbol that stands for a number before the node that is imported."""
+        if self.outer is None and symbol.name not in self.sourced:
+            raise Unsupported(f"{symbol} is not known before")
+        return self.convert.symbol(symbol)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -91,7 +91,8 @@ class _Raiser:
     def add_inputs(self) -> None:
         for index, (name, detail, _source) in enumerate(self.core.inputs()):
             if name is None:
-                is_new = isinstance(detail, _C.Expr) and str(detail) not in self.symbols
+                is_symbol = isinstance(detail, _C.Expr) and detail.op == "symbol"
+                is_new = is_symbol and str(detail) not in self.symbols
                 node = self.fx.placeholder(str(detail) if is_new else f"scalar_{index}")
                 if is_new:
                     self.symbols[str(detail)] = node
@@ -191,7 +192,8 @@ class _Raiser:
 
 
 def _is_python(described: dict[str, Any]) -> bool:
-    return described["op"].startswith("python.")
+    """Whether there is a Python function that does what the node does."""
+    return described["op"].startswith(("python.", "nested."))
 
 
 class _PythonCall:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from npugraph.fx.scopes import ScopeValueError, at
+from npugraph.fx.scopes import ScopeError, at
 from npugraph.fx.stream_marks import LIMITS, STREAM, has_marks, marks
 
 SCOPE, OPTIONS = "_super_kernel_scope", "_super_kernel_options"
@@ -19,7 +19,7 @@ _KEYS = (*STREAM, *LIMITS, SCOPE, OPTIONS)
 
 
 def settle_keys(gm: fx.GraphModule) -> list[str]:
-    """In place; once for each graph, whose scopes pair. What to warn of: keys that nobody reads. ScopeValueError for
+    """In place; once for each graph, whose scopes pair. What to warn of: keys that nobody reads. ScopeError for
     options that super kernels do not have."""
     warnings: list[str] = []
     if not has_marks(gm.graph):
@@ -55,8 +55,8 @@ def _begin(node: fx.Node, scope: dict[str, str]) -> str | None:
     options = scope.get(OPTIONS, "")
     try:
         check_super_kernel_options(f"npugraph_ex.scope_enter{at(node)}: {OPTIONS}", options)
-    except ValueError as error:
-        raise ScopeValueError(str(error), first_useful_frame=None) from None
+    except RuntimeError as error:
+        raise ScopeError(str(error), first_useful_frame=None) from None
     with node.graph.inserting_after(node):
         _mark(node, "super_kernel_scope_begin", scope[SCOPE], options)
     return scope[SCOPE]

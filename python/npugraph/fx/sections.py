@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import fx
 
+from npugraph.fx.input_writes import epilogues as find_epilogues
+from npugraph.fx.input_writes import write_before_records
 from npugraph.fx.scopes import ScopeError, ScopeValueError, at, problem
 from npugraph.fx.stream_marks import LABEL, LIMITS, MAIN, STREAM, has_marks, is_mark, marks, records_for_program
 
@@ -44,6 +45,7 @@ def mark_sections(gm: fx.GraphModule) -> Lanes | None:
         return None
     if unpaired := problem(gm.graph):
         raise ScopeError(unpaired, first_useful_frame=None)
+    write_before_records(gm.graph)
     return _Sections(gm.graph).assign()
 
 
@@ -75,7 +77,7 @@ class _Sections:
         return self.graph.find_nodes(op="call_function", target=target)
 
     def assign(self) -> Lanes | None:
-        epilogues = _epilogues(self.graph)
+        epilogues = find_epilogues(self.graph)
         for node in self.graph.nodes:
             if is_mark(node):
                 self._read(node)
@@ -188,15 +190,3 @@ _READERS: dict[str, Callable[..., None]] = {
     "tagged_event_wait_on_stream": _Sections._wait_event_on,
     "tagged_stream_wait_stream": _Sections._wait_stream,
 }
-
-
-def _epilogues(graph: fx.Graph) -> set[fx.Node]:
-    """The copies into inputs at the end of the graph."""
-    found: set[Any] = set()
-    for node in reversed(graph.nodes):
-        if node.op == "output" or is_mark(node):
-            continue
-        if node.target is not torch.ops.aten.copy_.default or node.args[0].op != "placeholder":
-            break
-        found.add(node)
-    return found

@@ -7,7 +7,8 @@
                                         tagged_stream_wait_stream("main", "stream_1")
 
 Dynamo names streams and events by their numbers in a table and puts the stream of each call of a ``with`` into its
-metadata. An event that was there before the graph is recorded for the program to see, too (``record_program_event``).
+metadata; for other backends there are calls of ``current_stream`` and ``set_stream`` around it, too. An event that was
+there before the graph is recorded for the program to see, too (``record_program_event``).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class _Rewriter:
         self.graph = graph
         self.base: int | None = None  # the stream that set_stream chose
         self.chosen: fx.Node | None = None  # where it did
+        self.asked: dict[fx.Node, int | None] = {}  # calls of current_stream, and the stream chosen then
         self.entered: int | None = None  # the stream whose scope is open
         self.labels: dict[tuple[int, int], str] = {_identity(0): MAIN}
         self.numbers = [0]  # of streams with labels
@@ -81,7 +83,10 @@ class _Rewriter:
             return self._label(self.base), self.chosen
         with self.graph.inserting_before(output):
             self._enter(None)
-        for node in self.graph.find_nodes(op="call_function", target=objects.get_external_object_by_index):
+        for node in [
+            *self.asked,
+            *self.graph.find_nodes(op="call_function", target=objects.get_external_object_by_index),
+        ]:
             if not node.users:
                 self.graph.erase_node(node)
         return None
@@ -95,9 +100,13 @@ class _Rewriter:
         ]
 
     def _visit(self, node: fx.Node) -> None:
+        if _is_current_stream(node):
+            self.asked[node] = self.base
+            return
         if _is_set_stream(node):
-            self.base, self.chosen = _index_of(node.args[0]), node
-            if self._label(self.base) == MAIN:
+            stream = node.args[0]
+            self.base, self.chosen = self.asked[stream] if stream in self.asked else _index_of(stream), node
+            if self.base is not None and self._label(self.base) == MAIN:
                 self.base = None
             self.graph.erase_node(node)
             return
@@ -211,11 +220,13 @@ def _is_stream(arg: Any) -> bool:
 
 
 def _is_set_stream(node: fx.Node) -> bool:
-    return (
-        getattr(node.target, "__name__", None) == "set_stream"
-        and bool(node.args)
-        and _index_of(node.args[0]) is not None
-    )
+    if getattr(node.target, "__name__", None) != "set_stream" or not node.args:
+        return False
+    return _index_of(node.args[0]) is not None or _is_current_stream(node.args[0])
+
+
+def _is_current_stream(node: Any) -> bool:
+    return isinstance(node, fx.Node) and getattr(node.target, "__name__", None) == "current_stream"
 
 
 def _index_of(node: Any) -> int | None:

@@ -136,6 +136,14 @@ class SymbolicConverter:
             known = self._memo[expr] = self._convert(expr)
         return known
 
+    def evaluated(self, expr: sympy.Expr) -> Any:
+        """Expr of a sympy expression from its symbols, also where a symbol stands for it."""
+        return self._convert(expr)
+
+    def name(self, expr: sympy.Expr, symbol: sympy.Symbol) -> None:
+        """From here ``symbol`` stands for ``expr``."""
+        self._memo[expr] = self.symbol(symbol)
+
     def define(self, value: Any) -> tuple[str, Any]:
         """Name and kind of a new symbol that from here stands for the expression of ``value``."""
         kind = {torch.SymInt: _C.ScalarKind.int, torch.SymFloat: _C.ScalarKind.float}.get(

@@ -5,7 +5,8 @@
 
 Stage "optimized" is the graph after the FX passes, captured with its dumps; "original" is the graph before them, run
 operator by operator. Files: ``<data_dump_dir>/worldsize<n>_global_rank<r>/<node>_device_<d>_<count>.pt``, a tensor of
-cpu each, for ``torch.load``; ``count`` begins with 0 in each process.
+cpu each, for ``torch.load``; ``count`` begins with 0 in each process. Tensors that the program itself gives to
+``torch_npu.save_npugraph_tensor`` are left to it.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def add_dumps(gm: fx.GraphModule, directory: str) -> None:
     for node in list(gm.graph.nodes):
         if node.op == "placeholder":
             last_input = node
+    saved = {tensor for node in gm.graph.nodes if _saves(node) for tensor in node.all_input_nodes}
     for node in list(gm.graph.nodes):
         value = node.meta.get("val")
-        if node.op not in ("placeholder", "call_function") or not isinstance(value, torch.Tensor):
+        if node.op not in ("placeholder", "call_function") or not isinstance(value, torch.Tensor) or node in saved:
             continue
         if value.layout is not torch.strided or node.meta.get("effect_token"):
             continue
@@ -70,6 +72,10 @@ def add_dumps(gm: fx.GraphModule, directory: str) -> None:
         dump.meta = {key: node.meta[key] for key in ("stack_trace", "nn_module_stack") if key in node.meta}
         dump.meta["val"] = None
     gm.recompile()
+
+
+def _saves(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name == "npu::save_npugraph_tensor"
 
 
 def _device(value: torch.Tensor) -> Any:

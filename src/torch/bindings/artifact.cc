@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "codegen/jit/build_id.h"
+#include "compiler/defect_report.h"
 #include "compiler/generate.h"
 #include "torch/bindings/callable.h"
 #include "torch/bindings/init.h"
@@ -66,6 +68,17 @@ py::list instances(const Artifact& artifact) {
     list.append(py::make_tuple(info.key, symbols, info.captures, info.replays));
   }
   return list;
+}
+
+// Nanoseconds of each timed run, and of its tasks when they began, since the run began, and how long they took.
+std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> runs(const Artifact& artifact) {
+  std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> all;
+  for (const runtime::TimedRun& timed : artifact.executable()->timed_runs()) {
+    auto& [length, tasks] = all.emplace_back(timed.run.end_ns - timed.run.begin_ns, 0);
+    for (const runtime::TimeSpan& task : timed.tasks)
+      tasks.emplace_back(task.begin_ns - timed.run.begin_ns, task.end_ns - task.begin_ns);
+  }
+  return all;
 }
 
 // "L['x']: f32[s0, 4]", with what else is known of it.
@@ -183,7 +196,7 @@ void init_facts(py::module_& module) {
       .def_readonly("reason", &lower::LeftApart::reason)
       .def_readonly("origin", &lower::LeftApart::origin)
       .def_readonly("source", &lower::LeftApart::source)
-      .def_readonly("bytes", &lower::LeftApart::bytes)
+      .def_property_readonly("bytes", [](const lower::LeftApart& pair) { return pair.bytes.as_int().value_or(0); })
       .def("__repr__", [](const lower::LeftApart& pair) { return repr(pair); });
 }
 
@@ -243,7 +256,12 @@ void init_artifact(py::module_& module) {
       .def_readonly("bytes_copied", &compiler::TaskInfo::bytes_copied)
       .def_readonly("begin_nanoseconds", &compiler::TaskInfo::begin_nanoseconds)
       .def_readonly("nanoseconds", &compiler::TaskInfo::nanoseconds)
-      .def_readonly("saved_bytes", &compiler::TaskInfo::saved_bytes)
+      .def_readonly("least_nanoseconds", &compiler::TaskInfo::least_nanoseconds)
+      .def_readonly("most_nanoseconds", &compiler::TaskInfo::most_nanoseconds)
+      .def_property_readonly("saved_bytes",
+                             [](const compiler::TaskInfo& task) { return task.saved_bytes.as_int().value_or(0); })
+      .def_property_readonly("operations",
+                             [](const compiler::TaskInfo& task) { return task.operations.as_int().value_or(0); })
       .def("__repr__", [](const compiler::TaskInfo& task) { return repr(task); });
   init_facts(module);
   py::class_<Artifact, std::shared_ptr<Artifact>>(module, "Artifact")
@@ -261,6 +279,7 @@ void init_artifact(py::module_& module) {
       .def("remarks", &Artifact::remarks)
       .def("left_apart", &Artifact::left_apart)
       .def("instances", &instances)
+      .def("runs", &runs)
       .def("counters", &Artifact::counters)
       .def("memory", &memory)
       .def("phases",
@@ -294,6 +313,10 @@ void init_artifact(py::module_& module) {
       .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })
       .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))
       .def("bind", &bind<LoadedProgram>);
+  py::register_exception<compiler::ReportedDefect>(module, "ReportedDefect", PyExc_RuntimeError);
+  module.def("report_text", [](const std::string& message, const std::string& what, const std::string& text) {
+    return compiler::report_text(message, what, text, "report", environment().report_dir);
+  });
   module.def("drop_unused_code", &compiler::drop_unused_code);
   module.def("build_id", [] { return py::bytes(codegen::build_id()); });
 }

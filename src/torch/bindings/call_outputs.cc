@@ -9,8 +9,9 @@
 #include <torch/csrc/utils/object_ptr.h>
 
 #include "base/error.h"
-#include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/convert.h"
+#include "torch/bridge/declared.h"
+#include "torch/bridge/run_result.h"
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
 
@@ -20,48 +21,13 @@ namespace {
 
 using runtime::BoundOutput;
 
-at::Tensor take_object(BoundOutput& output) {
-  auto* impl = static_cast<c10::TensorImpl*>(std::exchange(output.object, nullptr));
-  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim(impl));
-}
-
-// In elements of the output, from the start of `storage`.
-int64_t offset_in(const c10::Storage& storage, const BoundOutput& output) {
-  if (output.data == nullptr) return 0;
-  return (static_cast<const std::byte*>(output.data) - static_cast<const std::byte*>(storage.data())) /
-         size_of(output.dtype);
-}
-
-at::Tensor window_of(const at::Tensor& whole, const BoundOutput& output) {
-  return bridge::tensor_in_storage(whole.storage(), bridge::to_torch(output.dtype), output.sizes, output.strides,
-                                   offset_in(whole.storage(), output));
-}
-
 // Counts writes together with the input: autograd may save it.
 at::Tensor view_of_input(const at::Tensor& input, const BoundOutput& output) {
-  at::Tensor view = window_of(input, output);
+  at::Tensor view = bridge::window_of(input, output);
   if (!input.is_inference() && !view.is_inference()) {
     torch::autograd::impl::set_version_counter(view, torch::autograd::impl::version_counter(input));
   }
   return view;
-}
-
-bool is_exactly(const at::Tensor& tensor, const BoundOutput& output, int64_t offset) {
-  return tensor.scalar_type() == bridge::to_torch(output.dtype) && tensor.sizes() == at::IntArrayRef(output.sizes) &&
-         tensor.strides() == at::IntArrayRef(output.strides) && tensor.storage_offset() == offset;
-}
-
-// An object that nobody else holds becomes the result itself; one of several windows of an object becomes a view of it.
-at::Tensor result_of(BoundOutput& output) {
-  at::Tensor tensor = take_object(output);
-  const int64_t offset = offset_in(tensor.storage(), output);
-  if (is_exactly(tensor, output, offset) && tensor.use_count() == 1) return tensor;
-  if (tensor.use_count() != 1) return window_of(tensor, output);
-  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  impl->set_storage_and_dtype(c10::Storage(tensor.storage()),
-                              c10::scalarTypeToTypeMeta(bridge::to_torch(output.dtype)));
-  impl->set_sizes_and_strides(output.sizes, output.strides, offset);
-  return tensor;
 }
 
 PyObject* wrap_tensor(const program::Program& program, const program::Output& declared, BoundOutput& output,
@@ -73,8 +39,10 @@ PyObject* wrap_tensor(const program::Program& program, const program::Output& de
     if (buffer.opaque) return Py_NewRef(inputs.object(input));
     return THPVariable_Wrap(view_of_input(inputs.memory(input), output));
   }
-  if (buffer.opaque) return THPVariable_Wrap(take_object(output));
-  at::Tensor result = result_of(output);
+  if (buffer.opaque) return THPVariable_Wrap(bridge::take_object(output));
+  if (output.object != nullptr && bridge::is_absent(*static_cast<c10::TensorImpl*>(output.object)))
+    return Py_NewRef(Py_None);
+  at::Tensor result = bridge::result_of(output);
   if (buffer.device != Device{} && result.is_cpu())
     npu::move_into(*result.unsafeGetTensorImpl(), on_npu.of(result.storage(), bridge::to_torch(buffer.device).index()));
   return THPVariable_Wrap(std::move(result));
@@ -107,7 +75,7 @@ PyObject* wrap_outputs(const program::Program& program, std::span<BoundOutput> o
     std::span<BoundOutput> outputs;
     ~DropRest() {
       for (BoundOutput& output : outputs) {
-        if (output.object != nullptr) take_object(output);
+        if (output.object != nullptr) bridge::take_object(output);
       }
     }
   } const drop_rest{outputs};

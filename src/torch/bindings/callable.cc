@@ -41,6 +41,9 @@ PyObject* inputs_overlap_error = nullptr;
 PyObject* input_elsewhere_error = nullptr;
 PyTypeObject* callable_type = nullptr;
 
+// Where the last run of this thread failed: "in aten.mm (model.py:12 in forward)".
+thread_local std::string place_of_failure;
+
 // Below this length a run keeps the GIL: giving it away and taking it back costs as much as the shortest tasks, and a thread
 // that takes it in between holds us up for a switch interval.
 constexpr std::chrono::microseconds kShortRun(20);
@@ -50,7 +53,7 @@ constexpr uint32_t kTimedEvery = 64;
 // Others may need the GIL for what a run waits for: Python that it calls, and other threads of the process.
 bool may_wait(const program::Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
-    return task.kind == program::TaskKind::kPython || task.kind == program::TaskKind::kCollective ||
+    return program::is_callable(task.kind) || task.kind == program::TaskKind::kCollective ||
            (task.kind == program::TaskKind::kAten && bridge::is_foreign(task.name));
   });
 }
@@ -204,15 +207,16 @@ RunResult Call::run_executable(Frame& frame) {
 }
 
 void Call::fail(const RunResult& result) const {
+  if (result.task != program::kNone) {
+    const program::Task& task = program_.tasks[result.task];
+    place_of_failure = cat("in ", task.name, " (", task.source.empty() ? task.origin : task.source, ")");
+  }
   const std::exception_ptr original = bridge::TorchHost::instance().take_exception();
   if (original) std::rethrow_exception(original);
-  if (result.task == program::kNone) throw std::runtime_error(result.error);
-  const program::Task& task = program_.tasks[result.task];
-  const std::string where = cat("\nin ", task.name, " (", task.source.empty() ? task.origin : task.source, ")");
   // Checks of generated code that raise what eager raises name the exception.
   constexpr std::string_view kIndexError = "IndexError: ";
   if (result.error.starts_with(kIndexError)) C10_THROW_ERROR(IndexError, result.error.substr(kIndexError.size()));
-  throw std::runtime_error(result.error + where);
+  throw std::runtime_error(result.error);
 }
 
 void Call::look_at(std::span<PyObject* const> inputs) {
@@ -387,7 +391,8 @@ void note_error(PyObject* self) {
     PyErr_NormalizeException(&type, &value, &traceback);
     try {
       const std::string& name = reinterpret_cast<CallableObject*>(self)->call->name();
-      pybind11::module_::import("npugraph.error_notes").attr("add_note")(pybind11::handle(value), name);
+      const std::string place = std::exchange(place_of_failure, {});
+      pybind11::module_::import("npugraph.error_notes").attr("add_note")(pybind11::handle(value), name, place);
     } catch (pybind11::error_already_set& error) {
       error.discard_as_unraisable("npugraph's note of an error");
     }

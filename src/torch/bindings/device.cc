@@ -14,7 +14,9 @@
 #include "torch/npu/facts.h"
 #include "torch/npu/format.h"
 #include "torch/npu/generator.h"
+#include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
+#include "torch/npu/printer.h"
 #include "torch/npu/tensor.h"
 #include "torch/npu/warning.h"
 #include "torch/npu_ops/framework/definitions.h"
@@ -28,7 +30,7 @@ using npu::DeviceMemory;
 
 py::dict facts_dict() {
   const npu::Facts& facts = npu::facts();
-  return py::dict(py::arg("name") = facts.name, py::arg("memory_bytes") = facts.memory_bytes,
+  return py::dict(py::arg("name") = facts.name, py::arg("memory_bytes") = npu::device_bytes(),
                   py::arg("soc_version") = facts.soc_version, py::arg("cube_cores") = facts.cube_cores,
                   py::arg("vector_cores") = facts.vector_cores, py::arg("l2_cache_bytes") = facts.l2_cache_bytes);
 }
@@ -78,8 +80,18 @@ void warn_in_python(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) != 0) throw py::error_already_set();
 }
 
+// By Python's print, so that whoever redirects that gets it.
+void print_in_python(const std::string& name, const at::Tensor& tensor) {
+  const py::gil_scoped_acquire gil;
+  const auto text = py::str("{}{}, shape={}, dtype={}");
+  const py::object value = py::cast(tensor);
+  py::module_::import("builtins")
+      .attr("print")(text.format(name.empty() ? name : name + "=", value, value.attr("shape"), value.attr("dtype")));
+}
+
 void def_formats(py::module_& module) {
   npu::set_warning_sink(&warn_in_python);
+  npu::set_printer(&print_in_python);
   py::list formats;
   for (const npu::Format& row : npu::kFormats) formats.append(py::make_tuple(row.name, row.code));
   module.attr("FORMATS") = formats;
@@ -173,7 +185,7 @@ void init_device(py::module_& parent) {
   });
   module.def("memory_fraction", [](int64_t index) {
     return static_cast<double>(DeviceMemory::of(npu::checked_device(index)).capacity()) /
-           static_cast<double>(npu::facts().memory_bytes);
+           static_cast<double>(npu::device_bytes());
   });
   module.def("pinned_memory_stats", &pinned_stats);
   module.def("reset_accumulated_pinned_memory_stats", [] { device::pinned_allocator().reset_accumulated_stats(); });

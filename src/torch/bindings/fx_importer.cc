@@ -304,11 +304,20 @@ std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector
   }
 }
 
+void FxImporter::add_check(Expr condition, std::string message, std::string source) {
+  NodeDescription check;
+  check.source = std::move(source);
+  check.schema = "aten::_assert_scalar(Scalar self, str assert_msg) -> ()";
+  check.args = {std::move(condition), std::move(message)};
+  check.section = section_;
+  importer_.add_node(check);
+}
+
 std::optional<std::string> FxImporter::add_python(py::handle node, const std::string& label,
                                                   const std::vector<py::object>& operands, std::vector<Expr> scalars,
                                                   std::vector<ir::SymbolDef> defines, int32_t callable,
-                                                  bool keep_results, bool mutates, bool counts_from_storage,
-                                                  std::string source) {
+                                                  bool keep_results, bool nested, bool mutates,
+                                                  bool counts_from_storage, std::string source) {
   try {
     std::vector<TensorRef> tensors;
     for (const py::object& operand : operands) {
@@ -317,7 +326,8 @@ std::optional<std::string> FxImporter::add_python(py::handle node, const std::st
     NodeDescription description;
     description.source = std::move(source);
     const char* tensors_type = mutates ? "Tensor(a!)?[]" : "Tensor?[]";
-    description.schema = cat("python::", label, "(", tensors_type, " tensors, Scalar[] scalars) -> Tensor[]");
+    description.schema =
+        cat(nested ? "nested::" : "python::", label, "(", tensors_type, " tensors, Scalar[] scalars) -> Tensor[]");
     description.traits = ir::Trait::kOpaque | ir::Trait::kMayThrow;
     description.args = {std::move(tensors), std::move(scalars)};
     description.defines = std::move(defines);
@@ -369,6 +379,7 @@ void init_fx_importer(py::module_& module) {
       .def("add_constant", &FxImporter::add_constant)
       .def("bind_scalar", &FxImporter::bind_scalar)
       .def("bind_item", &FxImporter::bind_item)
+      .def("add_check", &FxImporter::add_check)
       .def("add_operator", &FxImporter::add_operator)
       .def("add_python", &FxImporter::add_python)
       .def("add_outputs", &FxImporter::add_outputs)

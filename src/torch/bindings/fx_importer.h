@@ -42,14 +42,17 @@ class __attribute__((visibility("hidden"))) FxImporter {
   void bind_scalar(py::handle node, Expr value);
   // A call of an OpOverload. Returns None, or why the node was refused; nothing has changed then.
   std::optional<std::string> add_operator(py::handle node, std::vector<ir::SymbolDef> defines, std::string source);
+  // The graph fails with `message` where `condition` is false.
+  void add_check(Expr condition, std::string message, std::string source);
   // The node is entry `index` of `base`. False when `base` is not a list of tensors and scalars.
   bool bind_item(py::handle node, py::handle base, int64_t index);
   // A call of `callable` (registered) with the tensors of `operands` (nodes), then `scalars`. Without `keep_results` the results
-  // stay with the callable: they are neither tensors nor scalars. With `mutates` it may write any of its tensors.
+  // stay with the callable: they are neither tensors nor scalars. With `nested` it runs graphs (register_nested), and Python only
+  // where the graph is raised. With `mutates` it may write any of its tensors.
   std::optional<std::string> add_python(py::handle node, const std::string& label,
                                         const std::vector<py::object>& operands, std::vector<Expr> scalars,
                                         std::vector<ir::SymbolDef> defines, int32_t callable, bool keep_results,
-                                        bool mutates, bool counts_from_storage, std::string source);
+                                        bool nested, bool mutates, bool counts_from_storage, std::string source);
   void add_outputs(py::handle outputs);
   // Whether some input must lie where it lay in its storage; a call whose inputs do not is refused.
   bool names_places() const { return importer_.names_places(); }

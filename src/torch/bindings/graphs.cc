@@ -39,6 +39,12 @@ bool is_capturing(const c10::Stream& stream) {
 
 void init_graphs(py::module_& parent) {
   py::module_ module = parent.attr("device");
+  py::class_<capture::Launch>(module, "Launch")
+      .def_readonly("name", &capture::Launch::name)
+      .def_property_readonly("stream", [](const capture::Launch& launch) { return launch.stream.id(); })
+      .def_property_readonly("device",
+                             [](const capture::Launch& launch) { return int64_t{launch.stream.device_index()}; })
+      .def_readonly("waits", &capture::Launch::waits);
   py::class_<CapturedGraph, std::shared_ptr<CapturedGraph>>(module, "CapturedGraph")
       .def(py::init<>())
       .def("begin", &begin)
@@ -49,7 +55,13 @@ void init_graphs(py::module_& parent) {
       .def("reset", &CapturedGraph::reset, NoGil())
       .def(
           "pool", [](const CapturedGraph& graph) { return as_pool(graph.pool()); }, NoGil())
-      .def("text", &CapturedGraph::text, NoGil());
+      .def("text", &CapturedGraph::text, NoGil())
+      .def("launched", &CapturedGraph::launched, NoGil())
+      .def("_memory", [](const CapturedGraph& graph) {
+        const runtime::MemoryInfo info = graph.memory();
+        return py::dict(py::arg("arena_bytes") = info.arena_bytes,
+                        py::arg("copied_bytes_per_replay") = info.copied_bytes_per_replay);
+      });
   py::class_<TaskGroup, std::shared_ptr<TaskGroup>>(module, "TaskGroup");
   py::class_<ExternalEvent, std::shared_ptr<ExternalEvent>>(module, "ExternalEvent")
       .def(py::init<>())

@@ -17,6 +17,7 @@ void init_distributed(py::module_& module);
 void init_graph(py::module_& module);
 void init_graphs(py::module_& module);
 void init_known_types(py::module_& module);
+void init_nested(py::module_& module);
 void init_observe(py::module_& module);
 void init_torch_counters(py::module_& module);
 void init_weights(py::module_& module);

@@ -8,6 +8,7 @@
 #include <torch/csrc/utils/python_numbers.h>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace npugraph::bindings {
 
@@ -88,7 +89,8 @@ int InputTemplate::traverse(visitproc visit, void* arg) const {
 
 // Arguments to their places, as Python does it.
 void InputTemplate::bind(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names) {
-  if (positional.size() > names_.size()) refuse(cat("takes ", names_.size(), " arguments, got ", positional.size()));
+  if (positional.size() > names_.size())
+    refuse(cat("takes ", counted(names_.size(), "argument"), ", got ", positional.size()));
   std::ranges::fill(arguments_, nullptr);
   std::ranges::copy(positional, arguments_.begin());
   const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task log, memory pools, trace, watching of tasks, log messages, worker threads, allocation hook, callables of Python tasks.
+// Task log, memory pools, trace, watching of tasks, log messages, worker threads, allocation hook, callables of Python tasks, the machine.
 #include <exception>
 #include <memory>
 #include <string>
@@ -15,6 +15,7 @@
 #include "runtime/running_tasks.h"
 #include "runtime/task_watch.h"
 #include "runtime/worker_pool.h"
+#include "target/target.h"
 #include "torch/bindings/allocation_hook.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/convert.h"
@@ -226,6 +227,8 @@ void init_observe(py::module_& module) {
   module.def("set_task_watch", &set_task_watch);
   py::module_::import("atexit").attr("register")(py::cpp_function([] { runtime::set_task_watch({}); }));
   module.def("pass_names", &pass_names);
+  module.def("cache_directory", [] { return cache_directory(); });
+  module.def("target_name", [] { return std::string(target::name_of(target::host_target().level)); });
   module.def("num_threads", [] { return runtime::WorkerPool::instance().size(); });
   module.def("set_num_threads", [](int32_t threads) { runtime::WorkerPool::instance().set_size(threads); });
   module.def("register_callable", [](const py::object& fn) { return bridge::register_callable(fn.ptr()); });

@@ -12,6 +12,7 @@
 #include <ATen/record_function.h>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
@@ -94,7 +95,8 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   const BelowAutograd below;
   const size_t count = op_.schema().arguments().size();
   if (task.args.size() != count) {
-    throw UserError(cat("operator ", task.name, " takes ", count, " arguments and was given ", task.args.size()));
+    throw UserError(
+        cat("operator ", task.name, " takes ", counted(count, "argument"), " and was given ", task.args.size()));
   }
   foreign_ = is_foreign(task.name);
   // Operators from outside may have a kernel of their own for npu, and random ones draw from npu's generator.
@@ -103,7 +105,8 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
   tensor_of_.assign(task.operands.size(), program::kNone);
   int32_t next_scalar = 0;
-  for (size_t i = 0; i < count; ++i) note_arg(program, task, i, next_scalar);
+  for (size_t i = 0; i < count; ++i)
+    if (std::ranges::find(fixed, i, &FixedArgument::position) == fixed.end()) note_arg(program, task, i, next_scalar);
   for (const FixedArgument& argument : fixed) constants_.at(argument.position) = argument.value;
   NG_CHECK(next_scalar == static_cast<int32_t>(scalar_kinds_.size()), task.name, " declares ", scalar_kinds_.size(),
            " scalars");

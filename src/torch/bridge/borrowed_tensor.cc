@@ -42,7 +42,7 @@ at::Tensor BorrowedTensor::alias() {
     if (npu_) {
       npu::follow_twin(npu_.unsafeGetStorageImpl());
     } else {
-      npu_ = npu::adopt(tensor_.storage(), device_.index());
+      npu_ = npu::adopt_lent(tensor_.storage(), device_.index());
     }
   }
   const c10::Storage& storage = npu_ ? npu_ : tensor_.storage();
@@ -58,7 +58,10 @@ int64_t BorrowedTensor::leave_copy_to_keepers() {
   at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
   if (bytes != 0) std::memcpy(copy.get(), data_, bytes);
   storage_->set_data_ptr_noswap(std::move(copy));
-  if (npu_) npu::follow_twin(npu_.unsafeGetStorageImpl());
+  if (npu_) {
+    npu::follow_twin(npu_.unsafeGetStorageImpl());
+    npu::count(npu_.unsafeGetStorageImpl());
+  }
   npu_ = {};
   const at::Tensor kept = std::move(tensor_);
   data_ = nullptr;

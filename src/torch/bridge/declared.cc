@@ -41,6 +41,20 @@ bool same_strides(const at::Tensor& tensor, const int64_t* strides) {
 
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
+bool is_read(const program::Program& program, int32_t buffer) {
+  return std::ranges::any_of(program.tasks, [&](const program::Task& task) {
+    return std::ranges::any_of(task.operands, [&](const program::Operand& operand) {
+      return operand.buffer == buffer && operand.access != Access::kWrite;
+    });
+  });
+}
+
+// Has no element type, as no tensor with memory.
+void* absent_object() {
+  return c10::make_intrusive<c10::TensorImpl>(c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta(), c10::kCPU)
+      .release();
+}
+
 }  // namespace
 
 Declared::Declared(const program::Program& program, const program::Task& task)
@@ -60,6 +74,7 @@ Declared::Declared(const program::Program& program, const program::Task& task)
     declared.device = to_torch(buffer.device);
     declared.written = operand.access != Access::kRead;
     declared.adopted = operand.access == Access::kWrite && buffer.cls == BufferClass::kHeap && !buffer.preallocated;
+    declared.may_be_absent = declared.adopted && results_.size() > 1 && !is_read(program, operand.buffer);
     declared.sized_late = mentions(program, operand.sizes, own_symbols);
     if (declared.sized_late) {
       declared.contiguous =
@@ -74,7 +89,12 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
   const int32_t index = results_[number];
   const DeclaredOperand& operand = operands_[index];
   ng_buffer& buffer = call->buffers[index];
-  if (!result.defined()) fail(cat("returned no tensor as result ", number));
+  if (!result.defined()) {
+    if (!operand.may_be_absent) fail(cat("returned no tensor as result ", number));
+    buffer.data = nullptr;
+    buffer.object = absent_object();
+    return;
+  }
   if (operand.opaque) {
     buffer.data = nullptr;
     buffer.object = result.unsafeReleaseTensorImpl();
@@ -87,9 +107,9 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
     fail(cat("returned ", result.scalar_type(), " where ", name_of(operand.dtype), " was promised"));
   }
   const at::IntArrayRef promised(buffer.sizes, static_cast<size_t>(buffer.rank));
-  if (operand.sized_late ? result.dim() != buffer.rank : result.sizes() != promised) {
-    fail(cat("returned sizes ", result.sizes(), " where ", promised, " were promised"));
-  }
+  // Sizes that depend on values are the user's, as are those that his operators promise.
+  TORCH_CHECK(operand.sized_late ? result.dim() == buffer.rank : result.sizes() == promised, "operator ", name_,
+              " returned sizes ", result.sizes(), " where the program needs ", promised);
   if (defines_sizes_) {
     for (size_t i = 0; i < defines_.size(); ++i) {
       if (defines_[i].operand == index && defines_[i].dim != program::kNone)
@@ -145,6 +165,8 @@ void Declared::store_symbol(ng_call* call, size_t index, const at::Scalar& value
     case ScalarKind::kBool: call->defined[index].i = value.toBool() ? 1 : 0; break;
   }
 }
+
+bool is_absent(const c10::TensorImpl& object) { return object.dtype() == caffe2::TypeMeta(); }
 
 void count_copied(const ng_call* call, int64_t bytes) {
   if (bytes != 0 && call->host != nullptr && call->host->count_copied != nullptr) {

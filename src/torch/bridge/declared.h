@@ -24,8 +24,9 @@ struct DeclaredOperand {
   c10::Device device{c10::kCPU};
   bool adopted = false;  // a heap buffer that this task writes: it keeps the memory that the operator made
   bool written = false;
-  bool sized_late = false;  // its sizes are known only when the task has run
-  bool contiguous = false;  // declared so; asked only of operands that are sized late
+  bool sized_late = false;     // its sizes are known only when the task has run
+  bool contiguous = false;     // declared so; asked only of operands that are sized late
+  bool may_be_absent = false;  // no task reads it, so that the operator may leave it undefined
 };
 
 class Declared {
@@ -39,8 +40,10 @@ class Declared {
   int32_t operand_of(size_t number) const { return results_[number]; }
 
   // Stores result `number`, which must be kept: into the operand's own memory when that is planned, else by adopting the
-  // tensor, of which a copy is made if anybody else holds it or its strides are not those declared. InternalError when the
-  // tensor is not what was declared. `own` is a tensor over the operand's memory where the caller has one, else null.
+  // tensor, of which a copy is made if anybody else holds it or its strides are not those declared. A result that is undefined
+  // and that only the caller of the Program reads is an object of which is_absent() holds. c10::Error when a tensor has other
+  // sizes than those declared, InternalError when it differs from them otherwise. `own` is a tensor over the operand's memory
+  // where the caller has one, else null.
   void store(ng_call* call, size_t number, at::Tensor result, const BorrowedTensor* own) const;
   // Notes the scalar at `position` among the returns of the operator's schema. Scalars that no symbol wants are ignored.
   void store_scalar(ng_call* call, size_t position, const at::Scalar& value) const;
@@ -64,6 +67,9 @@ class Declared {
   std::vector<DefinedSymbol> defines_;
   bool defines_sizes_ = false;
 };
+
+// Whether the object of a result stands for an undefined tensor.
+bool is_absent(const c10::TensorImpl& object);
 
 // Tells the runtime, where it listens, that the task copied `bytes` that no operand shows.
 void count_copied(const ng_call* call, int64_t bytes);

@@ -16,6 +16,7 @@
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/gil.h"
+#include "torch/bridge/nested_task.h"
 #include "torch/bridge/task_functions.h"
 #include "torch/bridge/task_scope.h"
 #include "torch/bridge/torch_host.h"
@@ -211,6 +212,7 @@ int32_t register_callable(void* python_object) {
 }
 
 void unregister_callable(int32_t id) {
+  unregister_nested(id);
   const Gil gil;
   Reference dropped;  // after the lock: dropping a callable may run Python code
   const std::lock_guard lock(table().mutex);

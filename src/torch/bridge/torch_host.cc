@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bridge/torch_host.h"
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -9,14 +10,28 @@
 #include <c10/core/TensorImpl.h>
 #include <torch/version.h>
 
+#include "base/env.h"
 #include "base/error.h"
+#include "runtime/red_zones.h"
 #include "torch/bridge/aten_task.h"
 #include "torch/bridge/collective_task.h"
+#include "torch/bridge/nested_task.h"
 #include "torch/bridge/python_task.h"
 #include "torch/bridge/spare_memory.h"
 #include "torch/bridge/task_error.h"
 
 namespace npugraph::bridge {
+namespace {
+
+// What is left of a block without `zone` bytes at either end.
+c10::DataPtr without_ends(c10::DataPtr block, int64_t zone) {
+  auto owner = std::make_unique<c10::DataPtr>(std::move(block));
+  void* const data = static_cast<std::byte*>(owner->get()) + zone;
+  const auto free = [](void* context) { delete static_cast<c10::DataPtr*>(context); };
+  return {data, owner.release(), free, c10::Device(c10::DeviceType::CPU)};
+}
+
+}  // namespace
 
 TorchHost& TorchHost::instance() {
   static auto* host = new TorchHost;  // tasks may outlive static destruction
@@ -25,14 +40,19 @@ TorchHost& TorchHost::instance() {
 
 ng_task TorchHost::build(const program::Program& program, const program::Task& task) {
   if (task.kind == program::TaskKind::kPython) return build_python_task(program, task);
+  if (task.kind == program::TaskKind::kNested) return build_nested_task(program, task);
   if (task.kind == program::TaskKind::kCollective) return build_collective_task(program, task);
   NG_CHECK(task.kind == program::TaskKind::kAten, "task ", task.name, " is not the host's");
   return build_aten_task(program, task);
 }
 
+int64_t TorchHost::red_zone_bytes() const { return environment().red_zones ? runtime::RedZones::kBytes : 0; }
+
 void* TorchHost::allocate(int64_t bytes, void** data) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                       SpareMemory::instance().allocate(static_cast<size_t>(bytes)),
+  const int64_t zone = red_zone_bytes();
+  c10::DataPtr memory = SpareMemory::instance().allocate(static_cast<size_t>(bytes + 2 * zone));
+  if (zone > 0) memory = without_ends(std::move(memory), zone);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(memory),
                                                        c10::GetCPUAllocator(), true);
   *data = storage->mutable_data();
   return c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)),

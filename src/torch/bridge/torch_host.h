@@ -22,6 +22,7 @@ class TorchHost : public runtime::Host {
   ng_task build(const program::Program& program, const program::Task& task) override;
   // A tensor without shape or element type, whose storage holds the memory: the caller of the Program gives it both.
   void* allocate(int64_t bytes, void** data) override;
+  int64_t red_zone_bytes() const override;
   void expect(int64_t bytes) override;
   void trim() override;
   void retain(void* object) override;

@@ -16,6 +16,7 @@ import torch
 import npugraph
 from npugraph import _C
 from tests.python.backend.checks import compile_ex
+from tests.python.backend.meeting import meet, meetings
 
 
 def run_in_threads(count: int, work: Callable[[int], None]) -> None:
@@ -74,7 +75,7 @@ def test_threads_that_train() -> None:
 
 
 def test_threads_with_python_tasks() -> None:
-    compiled = compile_ex(lambda x: torch.cond(x.sum() > 0, lambda t: t * 2, lambda t: t * 3, (x,)) + 1)
+    compiled = compile_ex(lambda x: torch.cond((x.sum() > 0).float(), lambda t: t * 2, lambda t: t * 3, (x,)) + 1)
 
     def work(i: int) -> None:
         with torch.no_grad():
@@ -89,19 +90,6 @@ def test_threads_with_python_tasks() -> None:
         run_in_threads(3, work)
 
 
-BARRIERS: list[threading.Barrier] = []
-
-
-@torch.library.custom_op("backend_tests::meet", mutates_args=())
-def meet(x: torch.Tensor) -> torch.Tensor:
-    for barrier in BARRIERS:
-        barrier.wait(600)
-    return x.clone()
-
-
-meet.register_fake(lambda x: torch.empty_like(x))
-
-
 def test_two_calls_of_a_graph_run_at_the_same_time() -> None:
     """Each of them waits in a task until the other one is there."""
     compiled = compile_ex(lambda x: meet(x * 2) + 1)
@@ -113,11 +101,8 @@ def test_two_calls_of_a_graph_run_at_the_same_time() -> None:
 
     with torch.no_grad():
         compiled(x)
-    BARRIERS[:] = [threading.Barrier(2)]
-    try:
+    with meetings(2):
         run_in_threads(2, work)
-    finally:
-        BARRIERS.clear()
 
 
 @pytest.fixture

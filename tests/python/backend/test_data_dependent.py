@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch._dynamo.config as dynamo_config
 
-from tests.python.backend.checks import check_captured
+from npugraph import NpugraphWarning
+from tests.python.backend.checks import assert_same, check_captured
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +87,124 @@ def test_a_check_that_fails_says_so() -> None:
     with pytest.raises(RuntimeError):
         compiled(x, torch.tensor(1))
     assert compiled(x, torch.tensor(2)).shape == (2,)
+
+
+def rows(n, *counts):
+    """Calls with n rows, of which a mask takes so many."""
+    return [lambda count=count: (torch.randn(n, 4), torch.arange(n) % 7 < count) for count in counts]
+
+
+PINNED = {
+    "to a constant": lambda x, m: x[m] + x[:3],
+    "by a view": lambda x, m: (x[m].view(2, 6) * 2).sum(0),
+    "by a size of an input": lambda x, m: x[m].exp() + x[: x.shape[0] // 2],
+    "by each other": lambda x, m: x[m] * x[m.logical_not()] + x[m].sum(),
+    "by a sum": lambda x, m: torch.cat([x[m], x[:2]]) - x[:5],
+    "before a sum of sizes": lambda x, m: x[m] + torch.cat([x[(x[:, 0] > 9) & m], x[m.logical_not()]]),
+    "of places": lambda x, m: m.nonzero() + torch.arange(3)[:, None],
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("fn", PINNED.values(), ids=PINNED.keys())
+def test_sizes_that_a_later_operation_pins(fn, dynamic) -> None:
+    check_captured(fn, *rows(6, 3, 3), *rows(6, 3), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", ["to a constant", "by a view", "by a size of an input", "of places"])
+def test_sizes_that_are_not_what_they_were_pinned_to(name, dynamic) -> None:
+    """The call fails, as in eager; the next one works."""
+    fn = PINNED[name]
+    compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, dynamic=dynamic)
+    (fitting,), (other,) = rows(6, 3), rows(6, 2)
+    for _ in range(2):
+        arguments = fitting()
+        assert_same(compiled(*arguments), fn(*arguments), exact=False)
+        with pytest.raises(RuntimeError):
+            fn(*other())
+        with pytest.raises(RuntimeError, match=r"returned sizes|Runtime assertion failed"):
+            compiled(*other())
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_gradients_of_pinned_sizes(dynamic) -> None:
+    fn = PINNED["to a constant"]
+    compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, dynamic=dynamic)
+    for make in rows(6, 3) + rows(7, 3):
+        gradients = []
+        x, mask = make()
+        for run in (fn, compiled):
+            x = x.detach().requires_grad_()
+            with torch.enable_grad(), warnings.catch_warnings():
+                warnings.simplefilter("error", NpugraphWarning)
+                run(x, mask).square().sum().backward()
+            gradients.append(x.grad)
+        assert torch.equal(*gradients)
+
+
+def test_items_that_a_later_operation_pins() -> None:
+    def fn(x, n):
+        k = n.item()
+        torch._check(k == 3)
+        return x[:k] + x[3:]
+
+    check_captured(fn, lambda: (torch.randn(6, 4), torch.tensor(3)))
+    compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True)
+    x = torch.randn(6, 4)
+    assert torch.equal(compiled(x, torch.tensor(3)), x[:3] + x[3:])
+    with pytest.raises(RuntimeError, match="3"):
+        compiled(x, torch.tensor(2))
+    assert torch.equal(compiled(x, torch.tensor(3)), x[:3] + x[3:])
+
+
+# Of an empty row there is no extreme, median or mode.
+WITHOUT_IDENTITY = {
+    "max": lambda x: x.max(),
+    "min": lambda x: x.min(),
+    "amax": lambda x: x.amax(),
+    "amin of rows": lambda x: x.amin(0, keepdim=True),
+    "max of rows": lambda x: x.max(0),
+    "indices of the least": lambda x: x.min(0).indices,
+    "argmax": lambda x: x.argmax(),
+    "argmin of rows": lambda x: x.argmin(0, keepdim=True),
+    "aminmax": lambda x: torch.aminmax(x),
+    "median of rows": lambda x: x.median(0),
+    "mode of rows": lambda x: x.mode(0),
+    "largest norm": lambda x: torch.linalg.vector_norm(x, float("inf")),
+    "through other work": lambda x: (x * 2).max() + 1,
+    "of integers": lambda x: x.int().min(),
+}
+# Torch does not look at the sizes of their operands when it compiles, so that an error has eager's words.
+LEFT_TO_RUNS = {"max", "min", "through other work", "of integers"}
+# How a program comes to no rows: by a tensor and a number; a number that leaves some rows, and one that leaves none.
+EMPTIED = {
+    "contents": (lambda x, n: x[x[:, 0] < n], 3, 0),
+    "sums of sizes": (lambda x, n: x[n:], 2, 5),
+    "known": (lambda x, n: x.new_ones(0 if n == 0 else 3, 4), 3, 0),
+}
+
+
+@pytest.mark.parametrize("emptied", EMPTIED)
+@pytest.mark.parametrize("name", WITHOUT_IDENTITY)
+def test_reductions_of_nothing(name, emptied) -> None:
+    """They raise as in eager, whoever knows that there is nothing, and the next call works."""
+    rows_of, some, none = EMPTIED[emptied]
+
+    def fn(x, n):
+        return WITHOUT_IDENTITY[name](rows_of(x, n))
+
+    compiled = torch.compile(fn, backend="npugraph_ex", dynamic=True)
+    x = torch.arange(20.0).view(5, 4)
+    with pytest.raises((RuntimeError, IndexError)) as eager:
+        fn(x, none)
+    for _ in range(2):
+        assert_same(compiled(x, some), fn(x, some))
+        with pytest.raises((RuntimeError, IndexError)) as own:
+            compiled(x, none)
+        assert name not in LEFT_TO_RUNS or str(eager.value).splitlines()[0] in str(own.value)
+
+
+def test_reductions_of_nothing_that_have_an_identity() -> None:
+    calls = tensors([[1.0, 2], [-1, 3]], [[-1.0, 2], [-3, 4]])
+    check_captured(lambda x: (x[x[:, 0] > 0].norm(), x[x[:, 0] > 0].amax(1)), *calls)

@@ -170,6 +170,13 @@ def test_wrong_arguments(tmp_path, args: Any, kwargs: Any, error: type[Exception
     assert_equal_steps(run, model, Cache(), Cache())
 
 
+def test_one_argument_is_not_arguments(tmp_path) -> None:
+    model, x = torch.nn.Linear(4, 3), torch.randn(5, 4)
+    run = loaded(tmp_path, model, x)
+    with pytest.raises(TypeError, match="takes 1 argument, got 2"):
+        run(x, x)
+
+
 def test_wrong_models(tmp_path) -> None:
     loaded(tmp_path, Model(), token(0), Cache())
     with pytest.raises(ValueError, match=r"the model has no L\['self'\]"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -218,7 +219,7 @@ def test_completed_writes_survive_an_operator_that_fails(options, size) -> None:
 
 def test_exceptions_of_higher_order_operators(interrupt) -> None:
     def fn(x):
-        return torch.cond(x.sum() > 0, lambda t: interruptible(t), lambda t: t.cos(), (x,)) + 1
+        return torch.cond((x.sum() > 0).float(), lambda t: interruptible(t), lambda t: t.cos(), (x,)) + 1
 
     compiled = compile_ex(fn)
     with pytest.warns(UserWarning, match="cond"):
@@ -295,9 +296,50 @@ def test_other_dtypes_and_devices_behind_the_guards() -> None:
 
 
 def test_errors_of_python_partitions_cannot_be_saved(tmp_path) -> None:
-    compiled = compile_ex(lambda x: torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)
+    compiled = compile_ex(lambda x: torch.cond((x.sum() > 0).float(), lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)
     with pytest.warns(UserWarning, match="cond"):
         compiled(torch.ones(3))
     with pytest.raises(ValueError, match="cond"):
         artifacts()[0].save(tmp_path / "program.ngp")
     assert not (tmp_path / "program.ngp").exists()
+
+
+@pytest.mark.parametrize(
+    ("fn", "inputs"),
+    [
+        (torch.mm, (torch.randn(3, 4), torch.randn(4, 5).double())),
+        (torch.mm, (torch.randn(256, 256), torch.randn(256, 256).bfloat16())),
+        (torch.nn.functional.linear, (torch.randn(3, 4), torch.randn(5, 4).bfloat16())),
+        (torch.addmm, (torch.randn(5).double(), torch.randn(3, 4), torch.randn(4, 5))),
+        (torch.addmm, (torch.randn(256).double(), torch.randn(256, 256), torch.randn(256, 256))),
+        (torch.index_put, (torch.zeros(4), (torch.tensor([1]),), torch.ones(1).double())),
+        (torch.nn.functional.cross_entropy, (torch.randn(3, 4), torch.ones(3, dtype=torch.int32))),
+    ],
+)
+def test_operands_of_wrong_types_are_the_users(fn, inputs) -> None:
+    def call(*args):
+        return fn(*args) + 1
+
+    want, got = raised(call, *inputs), raised(compile_ex(call), *inputs)
+    assert type(got) is type(want)
+    assert str(want).splitlines()[0] in str(got)
+    place, line = got.__notes__[-2:]
+    assert re.fullmatch(r"in aten\.\S+ \(\S*test_errors\.py:\d+ in call\)", place)
+    assert " GRAPH invalid parameter in " in line
+
+
+def test_a_negative_size_names_what_it_belongs_to() -> None:
+    def fn(x, i):
+        doubled = x * 2
+        return doubled.cumsum(0).narrow(0, 1, (i * 1).sum().item()).sort().values
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = compile_ex(fn)
+        x = torch.randn(4)
+        assert torch.equal(compiled(x, torch.tensor([2])), fn(x, torch.tensor([2])))
+        with pytest.raises(RuntimeError) as caught:
+            compiled(x, torch.tensor([-2]))
+    assert re.match(
+        r"size 0 of \w+, operand 0 of aten\.sort \(\S*test_errors\.py:\d+ in fn\) is negative: -2, for ",
+        str(caught.value),
+    )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch._dynamo.utils import counters
@@ -10,6 +12,13 @@ from torch._dynamo.utils import counters
 import npugraph
 from npugraph import backend
 from tests.python.backend.checks import assert_same, compile_ex
+
+
+@pytest.fixture(autouse=True)
+def reports(tmp_path, monkeypatch) -> Path:
+    """Where reports lie."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(params=["import_graph", "prepare"])
@@ -57,6 +66,29 @@ def test_a_failure_of_the_core(monkeypatch) -> None:
     monkeypatch.setattr(backend._Compile, "compile_imported", fail)
     with pytest.warns(npugraph.DefectWarning, match="an invariant"):
         assert torch.equal(compile_ex(lambda x: x + 1)(torch.ones(3)), torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_warning_is_short_and_names_a_file_with_the_rest(monkeypatch, reports, training) -> None:
+    def fail(*args):
+        raise RuntimeError("an invariant\n" + "%1 = aten.add(%0)\n" * 150)
+
+    def fn(x):
+        for _ in range(60):
+            x = x.sin() * 2
+        return x
+
+    monkeypatch.setattr(backend._Compile, "compile_imported", fail)
+    with pytest.warns(npugraph.DefectWarning) as caught:
+        compile_ex(fn)(torch.ones(3, requires_grad=training))
+    lines = str(caught[0].message).splitlines()
+    assert len(lines) == 2
+    assert lines[0].endswith("RuntimeError: an invariant")
+    report = reports / lines[1].removeprefix("All of it is in ")
+    text = report.read_text()
+    assert text.count("aten.add(%0)") >= 150
+    assert "in fail" in text  # the traceback
+    assert text.count("torch.ops.aten.sin.default") == 60
 
 
 def test_mistakes_of_the_user_are_no_defects() -> None:

@@ -267,3 +267,19 @@ def test_meaning_of_the_operator(mask: torch.dtype | None) -> None:
     with torch.no_grad():
         check(fn, make, exact=False, options=GENERATE)
     assert kinds() == ["attention", "attention"]
+
+
+@pytest.mark.parametrize("first", [2, 4], ids=["some heads first", "no heads first"])
+def test_no_heads(first: int) -> None:
+    """Neither what is generated nor the operator's meaning divides by how many there are."""
+
+    def fn(x, y):
+        part = x[y.shape[0] :]
+        return (part @ part.mT).softmax(-1) @ part
+
+    with torch.no_grad():
+        compiled = compile_ex(fn, dynamic=True, options=GENERATE)
+        for hidden in (first, 3, 4, 2):
+            x, y = torch.randn(4, 5, 6), torch.ones(hidden)
+            torch.testing.assert_close(compiled(x, y), fn(x, y))
+    assert attentions() > 0

@@ -91,7 +91,7 @@ class Model(torch.nn.Module):
         return torch.nn.functional.dropout(self.linear(x), 0.5)
 
     def branches(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1
+        return torch.cond((x.sum() > 0).float(), lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1
 
 
 OFFSET = 0.0
@@ -396,8 +396,25 @@ def test_what_cannot_be_cached(tmp_path) -> None:
         cache_compile(model.forward, options={"typo": 1})
     with pytest.raises(AssertionError, match=r"takes no random operators, but Model.drops calls aten\.\w+"):
         cached(model, tmp_path, "drops")(x)
-    with torch.enable_grad(), pytest.raises(RuntimeError, match=r"Model.forward was called with gradients on"):
-        cached(model, tmp_path)(x)
+
+
+@pytest.mark.feature("5.03")
+def test_calls_with_gradients_on_run_without_them(tmp_path) -> None:
+    """With the graphs of calls that have them off."""
+    model, x = Model(), torch.randn(3, 8, requires_grad=True)
+    function = cached(model, tmp_path)
+    with torch.enable_grad():
+        got = function(x)
+        assert torch.is_grad_enabled()
+    assert not got["y"].requires_grad
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        got["pair"][0].backward()
+    with torch.no_grad():
+        assert_same(function(x), got)
+        assert_same(got, model(x), exact=False)
+    with torch.enable_grad():
+        assert_same(later(Model(), tmp_path)(x), got)
+    assert_not_compiled()
 
 
 @pytest.mark.feature("5.03")

@@ -101,6 +101,25 @@ def test_remarks_and_what_was_left_apart() -> None:
     assert all(r.message in artifact.explain() for r in artifact.remarks)
 
 
+def test_bytes_of_changing_sizes_are_those_of_the_latest_call() -> None:
+    def fn(x, y):
+        return (x.sin() * y).cumsum(0).softmax(-1)
+
+    def told(artifact):
+        return [task.saved_bytes for task in artifact.tasks], [pair.bytes for pair in artifact.left_apart]
+
+    dynamic = compile_ex(fn, dynamic=True)
+    dynamic(torch.randn(8, 6), torch.randn(8, 6))
+    (artifact,) = npugraph.artifacts()
+    for rows, columns in ((24, 40), (70, 30)):
+        inputs = torch.randn(rows, columns), torch.randn(rows, columns)
+        dynamic(*inputs)
+        fixed = torch.compile(lambda x, y: fn(x, y), backend="npugraph_ex", dynamic=False)
+        fixed(*inputs)
+        assert told(artifact) == told(npugraph.artifacts()[-1])
+        assert told(artifact)[1] == [rows * columns * 4]
+
+
 def test_stages_and_program_text() -> None:
     _, _, artifact = compiled_step()
     assert artifact.stages[0] == "import"
@@ -236,7 +255,7 @@ def test_phases() -> None:
 
 
 def test_partitions_and_repr() -> None:
-    compiled = compile_ex(lambda x: torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)
+    compiled = compile_ex(lambda x: torch.cond((x.sum() > 0).float(), lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)
     with pytest.warns(npugraph.NpugraphWarning, match="cond"):
         compiled(torch.ones(3))
     (artifact,) = npugraph.artifacts()
@@ -244,7 +263,7 @@ def test_partitions_and_repr() -> None:
     assert partition.node == "cond"
     assert (partition.target, partition.runs_as) == ("cond", "python")
     assert partition.source.startswith(__file__)
-    assert partition.reason == "cond is not an ATen operator"
+    assert partition.reason == "cond is not an ATen operator, and cannot be a task: its predicate is no boolean"
     assert re.fullmatch(r"<npugraph.Artifact .*: 3 tasks, 1 run>", repr(artifact))
     assert "cond" in artifact.explain()
 

@@ -49,7 +49,7 @@ def compare(name: str) -> None:
         torch.manual_seed(0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", npugraph.NpugraphWarning)
-            warnings.simplefilter("error", npugraph.backend.DefectWarning)
+            warnings.simplefilter("error", npugraph.DefectWarning)
             got = compile_ex(call, fullgraph=False, dynamic=False)(*own)
         assert [x.dtype for x in tensors(got)] == [x.dtype for x in tensors(want)]
         got, want = (pytree.tree_map_only(torch.Tensor, comparable, values) for values in (got, want))

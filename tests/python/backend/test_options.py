@@ -55,7 +55,7 @@ DEFAULTS = {
     "max_instances": 64,
     "max_concurrent": 4,
 }
-NAMES = ", ".join(DEFAULTS)
+NAMES = ", ".join(name for name in DEFAULTS if not name.startswith("_"))
 
 
 def no_change(gm, example_inputs, config):
@@ -130,28 +130,39 @@ VALUES = {
     ),
     "super_kernel_optimize": SWITCH,
     "super_kernel_optimize_options": (
-        [None, {}, {"strict-scope-check": "abort"}, {"strict-scope-check": "bypass"}],
         [
-            ("abort", TypeError, "takes a dict of 'strict-scope-check': 'bypass' or 'abort', got 'abort' (str)"),
-            ({"dcci-before-kernel-start": ""}, ValueError, "there is no 'dcci-before-kernel-start'"),
+            None,
+            {},
+            {"strict-scope-check": "abort"},
+            {"strict-scope-check": "bypass"},
+            {"feed-sync-all": 1, "stream-fusion": 0, "dcci-before-kernel-start": ["add", "mul"]},
+        ],
+        [
+            ("abort", TypeError, "takes a dict of 'strict-scope-check': 'bypass' or 'abort', 'feed-sync-all': 0 or 1,"),
+            ({"dcci": ""}, RuntimeError, "there is no 'dcci'"),
+            ({3: 1}, RuntimeError, "there is no 3"),
             (
                 {"strict-scope-check": 1},
-                ValueError,
+                RuntimeError,
                 "got {'strict-scope-check': 1} (dict); 'strict-scope-check' takes 'bypass' or 'abort', got 1 (int)",
             ),
+            ({"stream-fusion": True}, RuntimeError, "'stream-fusion' takes 0 or 1, got True (bool)"),
+            ({"dcci-after-kernel-end": "add"}, RuntimeError, "takes a list of names of operators, got 'add' (str)"),
+            ({"dcci-after-kernel-end": ["add", 3]}, RuntimeError, "names of operators, got ['add', 3] (list)"),
         ],
     ),
     "super_kernel_debug_options": (
-        [None, {"debug-aic-num": 1}, {"debug-aiv-num": 1}, {"debug-aic-num": 1, "debug-aiv-num": 2}],
+        [None, {}, {"debug-aic-num": 1}, {"debug-aiv-num": 1}, {"debug-aic-num": 1, "debug-aiv-num": 2}],
         [
             (
                 [],
                 TypeError,
                 "takes a dict of 'debug-aic-num': 0 or 1, 'debug-aiv-num': 0 or 1 or 2, together 1:0, 0:1,",
             ),
-            ({"debug-aic-num": 2}, ValueError, "(dict); 'debug-aic-num' takes 0 or 1, got 2 (int)"),
-            ({"debug-aiv-num": 2}, ValueError, "together 1:0, 0:1, 1:1, 1:2, got {'debug-aiv-num': 2} (dict)"),
-            ({}, ValueError, "got {} (dict)"),
+            ({"debug-aic-num": 2}, RuntimeError, "(dict); 'debug-aic-num' takes 0 or 1, got 2 (int)"),
+            ({"debug-aiv-num": 2}, RuntimeError, "together 1:0, 0:1, 1:1, 1:2, got {'debug-aiv-num': 2} (dict)"),
+            ({"debug-aic-num": "1"}, RuntimeError, "'debug-aic-num' takes 0 or 1, got '1' (str)"),
+            ({"debug-aic": 1}, RuntimeError, "there is no 'debug-aic'"),
         ],
     ),
     "use_graph_pool": (
@@ -386,8 +397,12 @@ def test_options_that_are_no_dict() -> None:
 
 @pytest.mark.feature("1.22")
 def test_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="takes no mode, got mode='max-autotune'"):
-        torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="max-autotune")(torch.ones(3))
+    with pytest.raises(ValueError, match="takes no mode") as caught:
+        torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="reduce-overhead")(torch.ones(3))
+    assert str(caught.value).splitlines()[0] == (
+        "backend 'npugraph_ex' takes no mode, got mode='reduce-overhead': it captures and replays without being asked, "
+        "and its settings are options={...}"
+    )
     assert torch.equal(
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="default")(torch.ones(3)), torch.full((3,), 2.0)
     )
@@ -399,7 +414,8 @@ def test_backends_with_a_configuration_refuse_other_arguments() -> None:
     for given, message in (
         (
             {"mode": "max-autotune"},
-            "backend 'npugraph_ex' takes no mode, got mode='max-autotune'; use the compiler_con",
+            "backend 'npugraph_ex' takes no mode, got mode='max-autotune': it captures and replays without being "
+            "asked, and its settings are the compiler_config of get_npu_backend",
         ),
         (
             {"options": {"verify": True}},

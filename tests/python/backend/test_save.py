@@ -202,10 +202,21 @@ def test_an_operator_whose_schema_changed(tmp_path) -> None:
     library._destroy()
 
 
+def test_a_file_that_cannot_be_opened(tmp_path) -> None:
+    missing = tmp_path / "missing.ngp"
+    with pytest.raises(FileNotFoundError) as caught:
+        npugraph.load(missing)
+    assert caught.value.filename == str(missing)
+    with pytest.raises(IsADirectoryError):
+        npugraph.load(tmp_path)
+
+
 def test_what_cannot_be_saved(tmp_path) -> None:
     path = tmp_path / "cond.ngp"
     with pytest.warns(npugraph.NpugraphWarning, match="cond"):
-        compile_ex(lambda x: torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)(torch.ones(3))
+        compile_ex(lambda x: torch.cond((x.sum() > 0).float(), lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1)(
+            torch.ones(3)
+        )
     (artifact,) = npugraph.artifacts()
     with pytest.raises(ValueError, match=r"cannot save .*: task \d+ 'python\.cond' calls Python, for node cond"):
         artifact.save(path)

@@ -283,12 +283,12 @@ def test_a_custom_pass_that_drops_a_mark_is_blamed():
 
 
 def test_what_a_scope_takes():
-    with pytest.raises(TypeError, match=r"super_kernel takes a str or None as scope, got 3 \(int\)"):
+    with pytest.raises(RuntimeError, match=r"super_kernel takes a str or None as scope, got 3 \(int\)"):
         super_kernel(3)
-    with pytest.raises(ValueError, match="super_kernel takes a scope with a name, or None for what is to stay out"):
+    with pytest.raises(RuntimeError, match="super_kernel takes a scope with a name, or None for what is to stay out"):
         super_kernel("")
     with pytest.raises(
-        ValueError, match=r"takes options strict-scope-check=bypass or .*, got 'dcci-before-kernel-start'"
+        RuntimeError, match=r"takes options strict-scope-check=bypass or .*, got 'dcci-before-kernel-start'"
     ):
         super_kernel("a", "dcci-before-kernel-start")
     with super_kernel("a"):  # eager

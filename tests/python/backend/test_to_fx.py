@@ -91,7 +91,7 @@ def test_random_numbers() -> None:
 @pytest.mark.filterwarnings("ignore::npugraph.NpugraphWarning")
 def test_python_nodes() -> None:
     def fn(x):
-        return torch.cond(x.sum() > 0, lambda t: t.sin() * 2, lambda t: t.cos(), (x,)) + 1
+        return torch.cond((x.sum() > 0).float(), lambda t: t.sin() * 2, lambda t: t.cos(), (x,)) + 1
 
     check_stages(fn, lambda: (torch.ones(3),), lambda: (-torch.ones(3),))
 
@@ -99,7 +99,7 @@ def test_python_nodes() -> None:
 @pytest.mark.filterwarnings("ignore::npugraph.NpugraphWarning")
 def test_python_nodes_with_sizes() -> None:
     def fn(x):
-        return torch.cond(x.sum() > 0, lambda t: t * 2, lambda t: t * 3, (x,)).new_ones(x.shape[0]) * x
+        return torch.cond((x.sum() > 0).float(), lambda t: t * 2, lambda t: t * 3, (x,)).new_ones(x.shape[0]) * x
 
     check_stages(fn, lambda: (torch.ones(3),), lambda: (-torch.ones(5),), dynamic=True)
 

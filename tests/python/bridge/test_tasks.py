@@ -132,7 +132,7 @@ def test_higher_order_operators_run_in_python() -> None:
 
     x = torch.randn(4)
     with pytest.warns(Warning, match="runs in Python"):
-        check(fn, (x, torch.tensor(True)), (x, torch.tensor(False)))
+        check(fn, (x, torch.tensor(1.0)), (x, torch.tensor(0.0)))
 
 
 def test_inference_mode_and_grad_mode_see_the_same() -> None:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator at which tasks meet: what runs at the same time is shown without a clock, however busy the machine is."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import torch
+
+_BARRIERS: list[threading.Barrier] = []
+_GIVE_UP = 120  # seconds, after which those that wait raise BrokenBarrierError
+
+
+@torch.library.custom_op("backend_tests::meet", mutates_args=())
+def meet(x: torch.Tensor) -> torch.Tensor:
+    """A copy of ``x``; inside of :func:`meetings` not before as many calls are there as shall meet."""
+    for barrier in _BARRIERS:
+        barrier.wait(_GIVE_UP)
+    return x.clone()
+
+
+meet.register_fake(lambda x: torch.empty_like(x))
+
+
+@contextlib.contextmanager
+def meetings(calls: int) -> Iterator[None]:
+    """Inside, ``calls`` calls of :func:`meet` wait for each other."""
+    _BARRIERS[:] = [threading.Barrier(calls)]
+    try:
+        yield
+    finally:
+        _BARRIERS.clear()

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forward and backward graphs of inputs whose sizes change: one of symbolic sizes, gradients as in eager."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import pytest
+import torch
+
+import npugraph
+from tests.python.backend.checks import compile_ex
+from tests.python.backend.training_programs import PROGRAMS
+
+# Of Dynamo, where it is not one for the first length and one for all: it guards the remainders of lengths.
+GRAPHS = {"windows": 4, "skipped levels": 4}
+# What torch wraps to save the state of the random numbers runs in Python.
+PARTITIONED = {"checkpointed block"}
+QUICK = 6  # programs of `make test`
+
+
+def step(run, model: torch.nn.Module, inputs) -> list[torch.Tensor]:
+    """What a step gives: results, gradients of inputs that have some, and of parameters."""
+    inputs = [t.detach().clone().requires_grad_(t.requires_grad) for t in inputs]
+    model.zero_grad()
+    results = run(*inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    sum((result * torch.linspace(-1, 2, result.numel()).view_as(result)).sum() for result in results).backward()
+    return [*results, *(t.grad for t in inputs if t.requires_grad), *(p.grad.clone() for p in model.parameters())]
+
+
+def assert_near(found: list[torch.Tensor], exact: list[torch.Tensor]) -> None:
+    for a, b in zip(found, exact, strict=True):
+        largest = max(1.0, b.abs().max().item())
+        torch.testing.assert_close(a.double(), b, rtol=0, atol=2e-5 * largest)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (i >= QUICK)) for i, name in enumerate(PROGRAMS)]
+)
+def test_gradients_of_changing_sizes(name) -> None:
+    make, arguments = PROGRAMS[name]
+    torch.manual_seed(0)
+    model = make()
+    exact = copy.deepcopy(model).double()
+    compiled = compile_ex(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", npugraph.DefectWarning if name in PARTITIONED else npugraph.NpugraphWarning)
+        for n in (5, 6, 9):
+            inputs = arguments(n)
+            wide = [t.double().requires_grad_(t.requires_grad) if t.is_floating_point() else t for t in inputs]
+            assert_near(step(compiled, model, inputs), step(exact, exact, wide))
+    graphs = npugraph.artifacts()
+    assert any(graph.partitions for graph in graphs) == (name in PARTITIONED)
+    assert len(graphs) <= 2 * GRAPHS.get(name, 2)  # forward and backward

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that return undefined tensors, which Python sees as None, also where fake tensors promise a tensor."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.python.backend.checks import assert_same, check_captured, compile_ex
+
+aten = torch.ops.aten
+
+
+def masks(count: int) -> list[list[bool]]:
+    return [list(mask) for mask in itertools.product([False, True], repeat=count) if any(mask)]
+
+
+def convolution(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    grad = torch.ones(2, 4, 4, 4)
+    return aten.convolution_backward(grad, x, w, [4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, mask)
+
+
+def layer_norm(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    _, mean, rstd = aten.native_layer_norm(x, [6], w[0, 0, 0].new_ones(6), None, 1e-5)
+    return aten.native_layer_norm_backward(x * 2, x, [6], mean, rstd, torch.ones(6), torch.ones(6), mask)
+
+
+def group_norm(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    _, mean, rstd = aten.native_group_norm(x, None, None, 2, 2, 36, 1, 1e-5)
+    return aten.native_group_norm_backward(x * 2, x, mean, rstd, torch.ones(2), 2, 2, 36, 1, mask)
+
+
+def batch_norm(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    ones = torch.ones(2)
+    return aten.native_batch_norm_backward(x * 2, x, ones, ones, ones, ones, ones, True, 1e-5, mask)
+
+
+def batch_norm_reserved(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    ones = torch.ones(2)
+    reserve = torch.empty(0, dtype=torch.uint8)
+    return aten.batch_norm_backward(x * 2, x, ones, ones, ones, ones, ones, True, 1e-5, mask, reserve)
+
+
+MASKED: list[Callable[..., Any]] = [convolution, layer_norm, group_norm, batch_norm, batch_norm_reserved]
+
+
+@pytest.mark.parametrize("operator", MASKED)
+@pytest.mark.parametrize("mask", masks(3))
+def test_results_that_are_masked_out(operator: Callable[..., Any], mask: list[bool]) -> None:
+    def read(x, w):
+        results = operator(x, w, mask)
+        return [result + 1 for result, wanted in zip(results, mask, strict=True) if wanted]
+
+    def returned(x, w):
+        return [r if wanted else None for r, wanted in zip(operator(x, w, mask), mask, strict=True)]
+
+    with torch.no_grad():
+        for fn in (read, returned):
+            check_captured(fn, lambda: (torch.randn(2, 2, 6, 6), torch.randn(4, 2, 3, 3)), exact=False)
+            torch._dynamo.reset()
+
+
+def test_undefined_results_reach_the_caller_as_none() -> None:
+    """Where fake tensors promise a tensor."""
+
+    def fn(x):
+        return batch_norm(x, x, [False, True, False])
+
+    with torch.no_grad():
+        for options in ({}, {"clone_output": False}):
+            compiled = compile_ex(fn, options=options)
+            for _ in range(3):
+                x = torch.randn(2, 2, 6, 6)
+                got, want = compiled(x), fn(x)
+                assert got[0] is None and want[0] is None
+                torch.testing.assert_close(got[1], want[1])
+            torch._dynamo.reset()
+
+
+@pytest.fixture
+def recurrent_layers() -> Iterator[None]:
+    with torch._dynamo.config.patch(allow_rnn=True):
+        yield
+
+
+@pytest.mark.parametrize("features", [{}, {"bidirectional": True, "num_layers": 2}, {"bias": False}, {"proj_size": 3}])
+@pytest.mark.parametrize("given", [False, True])
+def test_lstm(recurrent_layers: None, features: dict[str, Any], given: bool) -> None:
+    model = nn.LSTM(4, 5, batch_first=True, **features).eval()
+    layers = features.get("num_layers", 1) * (2 if features.get("bidirectional") else 1)
+
+    def make() -> tuple[Any, ...]:
+        state = (torch.randn(layers, 2, features.get("proj_size", 5)), torch.randn(layers, 2, 5))
+        return (torch.randn(2, 6, 4), state) if given else (torch.randn(2, 6, 4),)
+
+    with torch.no_grad():
+        check_captured(lambda *args: model(*args), make, make, exact=False)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_in_training(recurrent_layers: None, kind: type[nn.Module]) -> None:
+    model = kind(4, 5, batch_first=True)
+    compiled = compile_ex(lambda x: model(x)[0])
+    x = torch.randn(2, 6, 4)
+    for _ in range(2):
+        got = torch.autograd.grad(compiled(x).square().sum(), list(model.parameters()))
+        want = torch.autograd.grad(model(x)[0].square().sum(), list(model.parameters()))
+        assert_same(got, want, exact=False)
+
+
+def test_training_of_a_batch_norm_whose_input_needs_no_gradient() -> None:
+    """Its backward leaves the gradient of the input undefined."""
+    model, other = (nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 2, 3)) for _ in range(2))
+    other.load_state_dict(model.state_dict())
+    compiled = compile_ex(model)
+    for _ in range(2):
+        x = torch.randn(2, 3, 6, 6)
+        compiled(x).sin().sum().backward()
+        other(x).sin().sum().backward()
+    assert_same([p.grad for p in model.parameters()], [p.grad for p in other.parameters()], exact=False)
+    assert_same(list(model.buffers()), list(other.buffers()), exact=False)
+
+
+def test_attention_that_gives_no_weights() -> None:
+    w, b = torch.randn(24, 8), torch.randn(24)
+    out, bias = torch.randn(8, 8), torch.randn(8)
+
+    def fn(x):
+        return torch._native_multi_head_attention(x, x, x, 8, 2, w, b, out, bias, need_weights=False)
+
+    with torch.no_grad():
+        check_captured(fn, lambda: (torch.randn(2, 5, 8),), exact=False)
