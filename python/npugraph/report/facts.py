@@ -5,21 +5,29 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
 from npugraph import _C
 from npugraph.fx.source_lines import source_line
+from npugraph.report.machine import limits
+from npugraph.report.verdict import KINDS, at_least, outside, used, verdict
 
 if TYPE_CHECKING:
     from npugraph.artifact import Artifact
 
 
-def facts(artifact: Artifact) -> dict[str, Any]:
+def facts(artifact: Artifact, machine: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """``machine`` is what tasks are compared with, by default this one (``machine.limits``)."""
     before, after = _before(artifact), _graph(artifact, _last_stage(artifact))
     sources = {node["name"]: node["source"] for node in [*after["nodes"], *before["nodes"]]}
+    tasks = _tasks(artifact, after)
+    machine = at_least(machine or limits(), tasks)
+    for task in tasks:
+        task["used"] = used(task, machine)
+    runs = [dataclasses.asdict(run) for run in artifact.runs]
     return {
         "name": artifact.name,
         "options": _given_options(artifact),
@@ -29,7 +37,12 @@ def facts(artifact: Artifact) -> dict[str, Any]:
         "instances": [dataclasses.asdict(instance) for instance in artifact.instances],
         "before": before,
         "after": after,
-        "tasks": _records(artifact.tasks),
+        "tasks": tasks,
+        "runs": runs,
+        "outside": outside(runs[0]) if runs else None,
+        "machine": machine,
+        "verdict": dataclasses.asdict(verdict(tasks, runs, machine)),
+        "verdict_kinds": KINDS,
         "buffers": _records(artifact.buffers),
         "partitions": _records(artifact.partitions),
         "replacements": [dataclasses.asdict(made) for made in artifact.replacements],
@@ -40,6 +53,29 @@ def facts(artifact: Artifact) -> dict[str, Any]:
             for r in artifact.remarks
         ],
     }
+
+
+# Types that products compute with; others are as f32.
+_COMPUTED = ("bf16", "i8")
+
+
+def _tasks(artifact: Artifact, graph: dict[str, Any]) -> list[dict[str, Any]]:
+    """With the ``modules`` that they come from and the element ``type`` that they compute with."""
+    types = {name: _computed(node) for node in graph["nodes"] for name in (node["name"], *node["values"])}
+    records = _records(artifact.tasks)
+    for record in records:
+        origins = record["origin"].split(", ")
+        modules = (artifact.modules.get(origin, "") for origin in origins)
+        record["modules"] = list(dict.fromkeys(filter(None, modules)))
+        found = {types.get(origin, "f32") for origin in origins}
+        record["type"] = next((type_ for type_ in _COMPUTED if type_ in found), "f32")
+    return records
+
+
+def _computed(node: dict[str, Any]) -> str:
+    if "int_mm" in node["op"]:
+        return "i8"
+    return next((type_ for type_ in _COMPUTED if any(text.startswith(type_) for text in node["types"])), "f32")
 
 
 def _records(items: Sequence[Any]) -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page in a browser without a window: what it draws, and what it says on its console."""
+"""A page in a browser without a window: what it draws, what it says on its console, and a picture of it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,8 @@ class Seen:
     console: list[str]
 
 
-def look(page: Path, question: str, scratch: Path) -> Seen:
+def look(page: Path, question: str, scratch: Path, width: int = 1440) -> Seen:
     """Opens ``page``, and then evaluates ``question``, JavaScript that gives a value for JSON."""
-    name = next(filter(None, map(shutil.which, _NAMES)), None)
-    if name is None:
-        pytest.fail(f"there is no {' or '.join(_NAMES)}; scripts/setup tests installs the first of them")
     asked = scratch / f"asked_{page.name}"
     script = f"""<script>
       const answer = document.createElement("pre");
@@ -46,22 +43,33 @@ def look(page: Path, question: str, scratch: Path) -> Seen:
       document.body.append(answer);
     </script></body>"""
     asked.write_text(page.read_text().replace("</body>", script))
-    done = subprocess.run(
+    done = _open(asked, scratch, width, 900, "--enable-logging=stderr", "--dump-dom")
+    console = re.findall(r":CONSOLE[:(]\d+\)?\] (.*)", done.stderr)
+    found = re.search(rf'<pre id="{_ANSWER}">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, f"the page did not come to its end: {console}"
+    return Seen(json.loads(html.unescape(found[1])), console)
+
+
+def picture(page: Path, scratch: Path, width: int, height: int, out: Path) -> None:
+    """Writes a PNG of the first ``height`` pixels of a page ``width`` pixels wide."""
+    _open(page, scratch, width, height, "--hide-scrollbars", f"--screenshot={out}")
+
+
+def _open(page: Path, scratch: Path, width: int, height: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    name = next(filter(None, map(shutil.which, _NAMES)), None)
+    if name is None:
+        pytest.fail(f"there is no {' or '.join(_NAMES)}; scripts/setup tests installs the first of them")
+    return subprocess.run(
         [
             name,
             *_FLAGS,
             f"--user-data-dir={scratch / 'profile'}",
-            "--window-size=1440,900",
-            "--enable-logging=stderr",
-            "--dump-dom",
-            asked.as_uri(),
+            f"--window-size={width},{height}",
+            *arguments,
+            page.as_uri(),
         ],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    console = re.findall(r":CONSOLE[:(]\d+\)?\] (.*)", done.stderr)
-    found = re.search(rf'<pre id="{_ANSWER}">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, f"the page did not come to its end: {console}"
-    return Seen(json.loads(html.unescape(found[1])), console)

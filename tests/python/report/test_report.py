@@ -17,7 +17,7 @@ import npugraph_ex
 from npugraph.report.page import page
 from tests.python.report.browser import look
 
-VIEWS = ("time", "streams", "memory", "graph", "fusion", "compile")
+VIEWS = ("run", "time", "streams", "memory", "graph", "fusion", "compile")
 
 # Of each view: pictures with shapes that can be seen, and rows of tables.
 QUESTION = """
@@ -66,7 +66,7 @@ def drawn(artifact: npugraph.Artifact, folder: Path, question: str = QUESTION):
 def test_every_view_is_drawn(tmp_path) -> None:
     artifact = compiled(Block().eval(), torch.randn(8, 16))
     views = drawn(artifact, tmp_path)
-    assert set(views) == {"head", *VIEWS}
+    assert set(views) == {"verdict", "head", *VIEWS}
     tasks = len(artifact.tasks)
     for name in ("time", "streams", "memory", "graph", "compile"):
         assert views[name]["shapes"] > 0, name

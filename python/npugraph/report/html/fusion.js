@@ -1,6 +1,5 @@
 // What fused and what nearly did, each with the condition that failed and the line of the program.
-{
-  const box = view("fusion");
+show("fusion", (box, width) => {
 
   function part(title, heads, rows, nothing) {
     box.append(element("h3", {}, title));
@@ -16,9 +15,9 @@
 
   const fused = tasks.map((task, index) => ({ task, index })).filter(({ task }) => task.origin.includes(", "));
   fused.sort((a, b) => b.task.saved_bytes - a.task.saved_bytes);
-  part("Operators in one task", [["number", "task"], "name", "operators", ["number", "saves"], "line"],
+  part("Operators in one task", [["number", "task"], "name", "operators", ["number", "saves"], "module and line"],
     fused.map(({ task, index }) => [["number", `${index}`], ["name", task.name], ["name", task.origin],
-      ["number", task.saved_bytes ? bytesText(task.saved_bytes) : "–"], ["line", place(task.source)]]),
+      ["number", task.saved_bytes ? bytesText(task.saved_bytes) : "–"], ["line", origin(task)]]),
     "Each task stands for one operator.");
 
   part("Replaced patterns", ["rule", "went", "came", "line"],
@@ -51,4 +50,4 @@
     part("What is not captured", ["operator", "runs as", "why", "line"],
       facts.partitions.map((p) => [["name", p.target], p.runs_as, p.reason, ["line", place(p.source)]]), "");
   }
-}
+});

@@ -1,8 +1,8 @@
 // The graph before and after the passes: a row for each operator, lines for values.
-{
-  const box = view("graph");
+show("graph", (box, width) => {
   const rowHeight = 22;
   const rail = 9;
+  const column = width < 860 ? width : (width - 28) / 2;
   const taskOf = new Map();
   tasks.forEach((task, index) => task.origin.split(", ").forEach((name) => taskOf.set(name, index)));
 
@@ -44,7 +44,9 @@
     const { found, lanes } = rails(graph);
     const shown = Math.min(lanes, 24);
     const start = shown * rail + 16;
-    const width = 590;
+    const badge = drawnTasks ? 44 : 0; // between the dot and the text
+    const letters = Math.max(...graph.nodes.map((node) => node.op.length + (node.types[0] ?? "").replace(/\{.*$/, "").length), 0);
+    const width = Math.max(column, start + badge + 40 + letters * 7.6);
     const height = graph.nodes.length * rowHeight + 4;
     const picture = drawing(width, height);
     const middle = (row) => row * rowHeight + rowHeight / 2;
@@ -66,13 +68,13 @@
       const [dot, word] = style[state[row]];
       group.append(shape("circle", { cx: start, cy: middle(row), r: 4, fill: dot }));
       const task = drawnTasks ? taskOf.get(node.name) : undefined;
-      const label = shape("text", { x: start + 10, y: middle(row) + 4 }, node.op.replace(/\.default$/, ""));
+      const label = shape("text", { x: start + 10 + badge, y: middle(row) + 4 }, node.op.replace(/\.default$/, ""));
       const type = (node.types[0] ?? "").replace(/\{.*$/, "");
       label.append(shape("tspan", { class: "soft", dx: 8, fill: "var(--soft)" }, type + (node.types.length > 1 ? ` +${node.types.length - 1}` : "")));
       group.append(label);
       if (task !== undefined) {
-        group.append(shape("rect", { x: width - 38, y: middle(row) - 8, width: 36, height: 16, rx: 8, fill: color(tasks[task].kind) }),
-          shape("text", { x: width - 20, y: middle(row) + 4, "text-anchor": "middle", style: "fill:#fff;font-size:11px" }, `t${task}`));
+        group.append(shape("rect", { x: start + 10, y: middle(row) - 8, width: 38, height: 16, rx: 8, fill: color(tasks[task].kind), class: "badge" }),
+          shape("text", { x: start + 29, y: middle(row) + 4, "text-anchor": "middle", style: "fill:#fff;font-size:11px" }, `t${task}`));
       }
       tipped(group, [`${node.op} → ${node.values.join(", ") || "nothing"} (${word})`, ...node.types, node.reads.length ? `reads ${node.reads.join(", ")}` : "",
         node.source, task === undefined ? "" : taskTip(task)].filter(Boolean).join("\n"));
@@ -100,4 +102,4 @@
   }
   const dots = Object.values(style).map(([fill, word]) => element("span", {}, element("i", { style: `background:${fill};border-radius:5px` }), word));
   box.append(element("div", { class: "legend" }, ...dots, "t3: the task that computes it"), element("div", { class: "pair" }, before, after));
-}
+});

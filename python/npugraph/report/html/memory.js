@@ -1,10 +1,8 @@
 // Memory over time: how much lives at each task, and where it lies in the arena.
-{
-  const box = view("memory");
+show("memory", (box, width) => {
   const buffers = facts.buffers.filter((buffer) => buffer.bytes > 0);
   const steps = tasks.length + 1; // the last one: results are handed out
-  const left = 90;
-  const width = 1270;
+  const left = width < 600 ? 62 : 90;
   const at = (step) => left + (width - left) * step / steps;
   const kinds = ["arena", "workspace", "heap", "output"];
   const names = { arena: "arena", workspace: "workspaces of tasks", heap: "taken over from operators", output: "results" };
@@ -20,7 +18,7 @@
       picture.append(shape("line", { x1: left, x2: width, y1: y, y2: y, class: "axis" }),
         shape("text", { x: left - 8, y: y + 4, "text-anchor": "end", class: "soft" }, unit(tick)));
     }
-    for (const tick of ticks(steps, 10)) {
+    for (const tick of ticks(steps, width / 120)) {
       if (tick !== Math.round(tick) || tick >= tasks.length) continue;
       picture.append(shape("text", { x: at(tick), y: height + 16, class: "soft" }, `task ${tick}`));
     }
@@ -94,4 +92,4 @@
     drawArena();
     listLargest();
   }
-}
+});

@@ -1,26 +1,25 @@
 // Streams over time: a row for each stream, and arrows from tasks to those of other streams that wait for them.
-{
-  const box = view("streams");
-  const timed = totalTime > 0;
+show("streams", (box, width) => {
+  const run = facts.runs[Math.floor(facts.runs.length / 2)];
+  const timed = run !== undefined;
   if (!timed) box.append(note("No times yet: tasks stand in the order of the program, all equally long."));
   const spans = tasks.map((task, index) => ({
     index,
     kind: task.kind,
     stream: task.stream,
-    begin: timed ? task.begin_nanoseconds : index,
-    end: timed ? task.begin_nanoseconds + task.nanoseconds : index + 1,
+    begin: timed ? run.tasks[index][0] : index,
+    end: timed ? run.tasks[index][0] + run.tasks[index][1] : index + 1,
   }));
   const streams = [...new Set(tasks.map((task) => task.stream))].sort((a, b) => a - b);
-  const end = Math.max(...spans.map((span) => span.end), 1);
-  const left = 90;
-  const width = 1270;
+  const end = timed ? run.nanoseconds : tasks.length;
+  const left = width < 600 ? 62 : 90;
   const rowHeight = 34;
   const height = streams.length * rowHeight + 26;
   const at = (time) => left + (width - left) * time / end;
   const picture = drawing(width, height);
-  for (const tick of ticks(end, 8)) {
+  for (const tick of ticks(end, width / 150)) {
     picture.append(shape("line", { x1: at(tick), x2: at(tick), y1: 0, y2: height - 22, class: "axis" }),
-      shape("text", { x: at(tick), y: height - 6, "text-anchor": tick === 0 ? "start" : "middle", class: "soft" }, timed ? timeText(tick) : `task ${Math.round(tick)}`));
+      shape("text", { x: at(tick), y: height - 6, "text-anchor": tick === 0 ? "start" : at(tick) > width - 30 ? "end" : "middle", class: "soft" }, timed ? timeText(tick) : `task ${Math.round(tick)}`));
   }
   streams.forEach((stream, row) => {
     const own = spans.filter((span) => span.stream === stream);
@@ -49,4 +48,4 @@
     }
   }
   box.append(picture, legend([...new Set(tasks.map((task) => task.kind))]));
-}
+});
