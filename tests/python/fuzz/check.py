@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from torch._dynamo.utils import counters
 from npugraph.backend import npugraph_ex
 from tests.python.fuzz.memory import storage_key
 from tests.python.fuzz.program import Function, Program
+from tests.python.fuzz.sized import Sized, trace
 
 Tensors = Sequence[torch.Tensor]
 
@@ -57,24 +57,21 @@ def check_without_dynamo(program: Program, calls: Sequence[Call]) -> None:
     """The backend on a graph that torch.fx traced, which is several times faster; every pass is verified."""
 
     def compile_(function: Function, backend: Any) -> Function:
-        tracer = _Tracer()
-        graph = tracer.trace(function)
-        return backend(torch.fx.GraphModule(tracer.root, graph), list(_arguments(program, calls[0])))
+        return backend(trace(function), list(_arguments(program, calls[0])))
 
     verified = {"verify": True}
     _check(program, calls, lambda f: compile_(f, _with_options(verified)), lambda f: compile_(f, _torch_alone), None)
 
 
-class _Tracer(torch.fx.Tracer):
-    """Records item assignment too."""
+def check_sized(program: Program, calls: Sequence[Call], gradients: bool = False) -> None:
+    """As ``check_without_dynamo`` for symbolic sizes; with ``gradients`` those of the inputs are compared too."""
+    verified = _with_options({"verify": True})
+    varying = program.varying_dims() if len(program.lines) % 2 else None
 
-    def proxy(self, node: torch.fx.Node) -> torch.fx.Proxy:
-        return _Proxy(node, self)
+    def compile_(backend: Any) -> Callable[[Function], Function]:
+        return lambda function: Sized(function, backend, varying)
 
-
-class _Proxy(torch.fx.Proxy):
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.tracer.create_proxy("call_function", operator.setitem, (self, index, value), {})
+    _check(program, calls, compile_(verified), compile_(_torch_alone), None, gradients)
 
 
 def _with_options(options: dict[str, Any]) -> Callable[..., Any]:
@@ -86,14 +83,15 @@ def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call
     where their storage starts: AOTAutograd trusts that, and real operators do not always keep it (``index_fill`` of a
     diagonal, ``copy`` of a tensor with an offset)."""
     run = nop(graph, inputs)
-    promised = [node.meta["val"].stride() for node in graph.graph.output_node().args[0]]
+    made = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in graph.graph.output_node().args[0]]
+    promised = [value.stride() if isinstance(value, torch.Tensor) else None for value in made]
 
-    def call(args: list[Any]) -> list[torch.Tensor]:
+    def call(args: list[Any]) -> list[Any]:
         known = [storage_key(t) for t in args if isinstance(t, torch.Tensor)]
         results = run(args)
-        known += [storage_key(t) for t in results]
+        known += [storage_key(t) for t in results if isinstance(t, torch.Tensor)]
         return [
-            t if known.count(storage_key(t)) > 1 else _laid_out(t, strides)
+            t if strides is None or known.count(storage_key(t)) > 1 else _laid_out(t, strides)
             for t, strides in zip(results, promised, strict=True)
         ]
 
@@ -123,12 +121,13 @@ def _check(
     compile_: Callable[[Function], Function],
     compile_with_torch_alone: Callable[[Function], Function],
     check_counts: Callable[[], None] | None,
+    gradients: bool = False,
 ) -> None:
     try:
-        _compare_calls(program, calls, compile_, check_counts)
+        _compare_calls(program, calls, compile_, check_counts, gradients)
     except Exception as ours:
         try:
-            _compare_calls(program, calls, compile_with_torch_alone, None)
+            _compare_calls(program, calls, compile_with_torch_alone, None, gradients)
         except Exception as theirs:
             raise TorchDiffers(f"{type(theirs).__name__}: {theirs}") from ours
         raise AssertionError(f"{program!r}# calls: {calls}\n\n{type(ours).__name__}: {ours}") from ours
@@ -139,9 +138,10 @@ def _compare_calls(
     calls: Sequence[Call],
     compile_: Callable[[Function], Function],
     check_counts: Callable[[], None] | None,
+    gradients: bool,
 ) -> None:
     function = program.function()
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.set_grad_enabled(gradients), warnings.catch_warnings():
         warnings.filterwarnings("error", "npugraph_ex")
         compiled = compile_(program.function())
         for call in calls:
@@ -152,7 +152,7 @@ def _compare_calls(
 
 def _compare_call(program: Program, call: Call, function: Function, compiled: Function) -> None:
     expected_args, args = _arguments(program, call), _arguments(program, call)
-    expected, found = function(*expected_args), compiled(*args)
+    expected, found = _run(function, expected_args), _run(compiled, args)
     where = f"call {call}"
     assert len(found) == len(expected)
     for index, (a, b) in enumerate(zip(expected, found, strict=True)):
@@ -166,6 +166,21 @@ def _compare_call(program: Program, call: Call, function: Function, compiled: Fu
             _whole_storage(a), _whole_storage(b), program.exact, f"{where}: memory of argument {index} after the call"
         )
     _compare_aliases([*expected_args, *expected], [*args, *found], where)
+
+
+def _run(function: Function, arguments: Tensors) -> Tensors:
+    """What a call returns and, with gradients on, the gradients of its arguments."""
+    if not torch.is_grad_enabled():
+        return function(*arguments)
+    trained = [t.requires_grad_() for t in arguments if t.is_floating_point()]
+    results = function(*arguments)
+    losses = [(t * _weights(t)).sum() for t in results if t.requires_grad]
+    gradients = torch.autograd.grad(sum(losses), trained, materialize_grads=True) if losses else []
+    return [t.detach() for t in (*results, *gradients)]
+
+
+def _weights(t: torch.Tensor) -> torch.Tensor:
+    return (torch.arange(t.numel()) % 5 - 1.5).reshape(t.shape).to(t.dtype)
 
 
 def _arguments(program: Program, call: Call) -> Tensors:

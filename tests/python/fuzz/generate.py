@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypothesis strategy of random programs.
+"""Random programs.
 
-Hypothesis draws small whole numbers; they are decoded into steps that can run. Every candidate step is tried in eager
-mode on the arguments of each size, and left out when it raises or when eager's own result would depend on the order of
-overlapping writes. So every drawn list of numbers is a valid program, and a failing one shrinks by dropping and
-lowering numbers.
+A seed gives small whole numbers (``Draft``), which are decoded into steps that can run. Every candidate step is tried
+in eager mode on the arguments of each size, and left out when it raises or when eager's own result would depend on the
+order of overlapping writes. So every draft is a valid program, also one of which parts were taken out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import random
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from hypothesis import strategies as st
 
 from tests.python.fuzz import features
 from tests.python.fuzz.memory import has_internal_overlap, overlaps, same_view, storage_key
-from tests.python.fuzz.operators import GROUPS, Operator, Write
+from tests.python.fuzz.operators import GROUPS, PRODUCTS, SIZES, Operator, Write
 from tests.python.fuzz.program import Program, values
 from tests.python.fuzz.slots import DTYPES, KNOWN_DTYPES, Slots
 
@@ -34,6 +34,22 @@ SHAPES: tuple[Sizes, ...] = (
     ("2", "1", "4", "n"),
     ("4",),
     ("n", "0"),
+)
+# Rows of n and of sums with n, columns of 4: products fit, and what they give is as long as other inputs, or longer.
+SUMS: tuple[Sizes, ...] = (
+    *[("n", "4")] * 4,
+    *[("n + 7", "4")] * 3,
+    *[("4", "4")] * 3,
+    ("2 * n", "4"),
+    ("n + 2", "4"),
+    ("n",),
+    ("3", "n", "4"),
+    ("3", "n + 3", "4"),
+    ("4", "n"),
+    ("1", "3", "n + 2", "n"),
+    ("2", "4", "n + 3"),
+    ("n", "n + 2"),
+    ("n + 2",),
 )
 MAX_ELEMENTS = 1500
 
@@ -60,39 +76,89 @@ ALIASES = (
     "[:, 0]",
 )
 
-_small = st.integers(0, 31)
-_raw_input = st.tuples(st.integers(0, 9), st.sampled_from(DTYPES), st.integers(0, len(SHAPES) - 1), _small, _small)
-_raw_step = st.tuples(st.sampled_from(list(GROUPS)), _small, st.lists(_small, min_size=6, max_size=6))
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Of which inputs and steps programs are made. With ``gradients``, gradients of the inputs are results too."""
+
+    shapes: tuple[Sizes, ...] = SHAPES
+    dtypes: tuple[torch.dtype, ...] = DTYPES
+    groups: tuple[str, ...] = tuple(GROUPS)
+    aliases: bool = True
+    gradients: bool = False
 
 
-def programs(sizes: st.SearchStrategy[tuple[int, ...]]) -> st.SearchStrategy[Program]:
-    """Programs that are valid for each n of the drawn ``sizes``."""
-    return st.builds(
-        decode,
-        st.lists(_raw_input, min_size=1, max_size=4),
-        st.lists(_raw_step, min_size=3, max_size=10),
-        st.lists(_small, min_size=1, max_size=4),
-        sizes,
-    )
+# Most steps are those in which sizes of several tensors meet, products, and what follows on them.
+_MEETINGS = (*(operator.features[0] for operator in (*SIZES, *PRODUCTS, *PRODUCTS)), *["pointwise"] * 12, "reduction")
+_PURE = tuple(group for group in GROUPS if not group.endswith(" write") and group != "view of other dtype")
+GENERAL = Family()
+SIZED = Family(SUMS, (*[torch.float32] * 5, torch.bfloat16, torch.int64), (*GROUPS, *_MEETINGS, *_MEETINGS))
+TRAINED = Family(SUMS, (*[torch.float32] * 5, torch.int64), (*_PURE, *_MEETINGS, *_MEETINGS), False, True)
 
 
-def decode(raw_inputs: list[Any], raw_steps: list[Any], raw_outputs: list[int], sizes: tuple[int, ...]) -> Program:
-    builder = _Builder(sizes)
-    for raw in raw_inputs:
-        builder.add_input(*raw)
-    if not builder.parameters:
-        builder.add_input(0, torch.float32, 0, 0, 0)
-    builder.start()
-    for group, index, numbers in raw_steps:
-        builder.add_step(GROUPS[group][index % len(GROUPS[group])], numbers)
-    return builder.finish(raw_outputs)
+# What a number of a step means depends on what there is to choose from.
+_NUMBERS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """A program before it is decoded for each n of ``sizes``."""
+
+    family: Family
+    sizes: tuple[int, ...]
+    inputs: tuple[tuple[int, torch.dtype, int, int, int], ...]
+    steps: tuple[tuple[str, int, tuple[int, ...]], ...]
+    outputs: tuple[int, ...]
+
+    @staticmethod
+    def of_seed(seed: int, family: Family, sizes: Sequence[tuple[int, ...]]) -> Draft:
+        draw = random.Random(seed)
+
+        def numbers(count: int) -> tuple[int, ...]:
+            return tuple(draw.randrange(_NUMBERS) for _ in range(count))
+
+        kinds = len(BASES) + (4 if family.aliases else 0)
+        return Draft(
+            family,
+            draw.choice(sizes),
+            tuple(
+                (
+                    draw.choice((0, draw.randrange(kinds))),
+                    draw.choice(family.dtypes),
+                    draw.randrange(len(family.shapes)),
+                    *numbers(2),
+                )
+                for _ in range(draw.randint(1, 4))
+            ),
+            tuple((draw.choice(family.groups), *numbers(1), numbers(6)) for _ in range(draw.randint(3, 10))),
+            numbers(draw.randint(1, 4)),
+        )
+
+    def smaller(self) -> Iterator[Draft]:
+        """The same without one part."""
+        for part in ("steps", "inputs", "outputs"):
+            entries = getattr(self, part)
+            for i in range(len(entries)):
+                yield dataclasses.replace(self, **{part: entries[:i] + entries[i + 1 :]})
+
+    def decode(self) -> Program:
+        builder = _Builder(self.sizes, self.family)
+        for raw in self.inputs:
+            builder.add_input(*raw)
+        if not builder.parameters:
+            builder.add_input(0, torch.float32, 0, 0, 0)
+        builder.start()
+        for group, index, numbers in self.steps:
+            builder.add_step(GROUPS[group][index % len(GROUPS[group])], list(numbers))
+        return builder.finish(self.outputs)
 
 
 class _Builder:
     """A program that grows, and its values in eager mode for each size."""
 
-    def __init__(self, sizes: tuple[int, ...]) -> None:
+    def __init__(self, sizes: tuple[int, ...], family: Family) -> None:
         self.sizes = sizes
+        self.family = family
         self.inputs: list[tuple[str, str]] = []
         self.parameters: list[str] = []
         self.lines: list[str] = []
@@ -113,7 +179,7 @@ class _Builder:
             of = self.inputs[-1 - a % len(self.inputs)][0]
             lines = [(name, of + ALIASES[b % len(ALIASES)])]
         else:
-            sizes = SHAPES[shape]
+            sizes = self.family.shapes[shape]
             base_sizes, take = BASES[kind % len(BASES) if sizes else 0]
             made = f"values({_tuple(base_sizes(sizes))}, {dtype}, seed + {len(self.inputs)})"
             lines = [(base, made), (name, base + take.format(s=_tuple(sizes)))]
@@ -145,6 +211,7 @@ class _Builder:
         self.features |= set(features.of_inputs([self.envs[0][name] for name in self.parameters]))
         if len(self.sizes) > 1:
             self.features.add("symbolic sizes")
+            self.features |= {"gradients"} if self.family.gradients else set()
             self.features |= {"size 1 where compiled for more"} if 1 in self.sizes[1:] and self.sizes[0] > 1 else set()
 
     # Steps
@@ -210,7 +277,8 @@ class _Builder:
 
     def is_allowed(self, operator: Operator, slots: Slots) -> bool:
         """Whether eager's result is the only right one."""
-        if operator.jumps and any(storage_key(t) in self.rounded for t in slots.tensors()):
+        jumps = operator.jumps or (operator.kinked and self.family.gradients)
+        if jumps and any(storage_key(t) in self.rounded for t in slots.tensors()):
             return False
         if operator.write is Write.NONE:
             return True
@@ -262,7 +330,7 @@ class _Builder:
         arguments = {id(t) for t in (self.envs[0][p] for p in self.parameters) if storage_key(t) == storage}
         return len(arguments) > 1 and storage in self.written and name not in self.parameters
 
-    def finish(self, raw_outputs: list[int]) -> Program:
+    def finish(self, raw_outputs: Sequence[int]) -> Program:
         """Returns a few values of any age, and those that only steps without effect would make otherwise."""
         outputs = [self.names[-1 - number % len(self.names)] for number in raw_outputs]
         outputs += [name for name in self.unused if name not in outputs]
@@ -275,7 +343,7 @@ class _Builder:
             lines=tuple(self.lines),
             outputs=tuple(outputs),
             sizes=self.sizes,
-            exact=not self.rounded,
+            exact=not self.rounded and not self.family.gradients,
             features=frozenset(self.features),
         )
 

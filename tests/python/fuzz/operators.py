@@ -4,12 +4,14 @@
 A slot is ``{name}`` or ``{name:kind}``; the same name gives the same value. ``slots.py`` fills them:
 
 - ``x``: a tensor of the kind ``any`` (the default), ``number``, ``float``, ``int``, ``bool``, ``f32``, ``plane`` (two
-  or more dimensions), ``matrix`` (a plane of floats) or ``batch`` (floats, three dimensions)
+  or more dimensions), ``matrix`` (a plane of floats), ``batch`` (floats, three dimensions), ``tokens`` (floats, three
+  or four dimensions), ``signal`` (as ``conv1d`` takes it, of 4 channels) or ``image`` (as ``conv2d``, of 3)
 - ``y`` and ``z``: like ``x``, or ``broadcast`` (fits x), ``same`` (same sizes and dtype as x), ``into`` (may be written
-  to x), ``row`` (as ``x[0]``)
+  to x), ``row`` (as ``x[0]``), ``beside`` (concatenates with x), ``factor`` (``x @ y``), ``weights``
+  (``F.linear(x, y)``), ``codes`` (of weights, integers), ``keys`` (to which the tokens x attend)
 - ``c``: a bool tensor that broadcasts with x; ``i``: a tensor of integers
 - ``d`` and ``e``: dimensions of x; ``k``: 0, 1 or 2; ``v``: a number; ``w``: a whole number; ``t``: a dtype
-- ``n``: a size of x, as source; ``r``: how many dimensions x has
+- ``n``: a size of x, as source; ``m`` and ``o``: sizes of any tensor; ``r``: how many dimensions x has
 """
 
 from __future__ import annotations
@@ -36,11 +38,14 @@ class Operator:
     write: Write = Write.NONE
     inexact: bool = False  # results may differ in rounding
     jumps: bool = False  # a small change of an operand can change the result much
+    kinked: bool = False  # or the gradient
     statement: bool = False  # has no result
 
 
-def _pure(features: str, *templates: str, inexact: bool = False, jumps: bool = False) -> list[Operator]:
-    return [Operator(t, tuple(features.split(", ")), inexact=inexact, jumps=jumps) for t in templates]
+def _pure(
+    features: str, *templates: str, inexact: bool = False, jumps: bool = False, kinked: bool = False
+) -> list[Operator]:
+    return [Operator(t, tuple(features.split(", ")), inexact=inexact, jumps=jumps, kinked=kinked) for t in templates]
 
 
 def _write(features: str, *templates: str, how: Write = Write.ELEMENTWISE, inexact: bool = False) -> list[Operator]:
@@ -69,10 +74,9 @@ VIEWS = [
 
 POINTWISE = [
     *_pure("pointwise", "{x} + {y:broadcast}", "{x:number} - {y:broadcast_number}", "{x} * {y:broadcast}"),
-    *_pure("pointwise", "{x:number} + {v}", "{x} * {w}", "{v} - {x:number}", "torch.maximum({x}, {y:broadcast})"),
-    *_pure(
-        "pointwise", "-{x:number}", "{x:number}.abs()", "{x:number}.relu()", "{x:number}.clamp(-1, 2)", "{x:float} / 2"
-    ),
+    *_pure("pointwise", "{x:number} + {v}", "{x} * {w}", "{v} - {x:number}", "-{x:number}", "{x:float} / 2"),
+    *_pure("pointwise", "{x:number}.abs()", "{x:number}.relu()", "{x:number}.clamp(-1, 2)", kinked=True),
+    *_pure("pointwise", "torch.maximum({x}, {y:broadcast})", kinked=True),
     *_pure("pointwise", "torch.add({x:number}, {y:broadcast_number}, alpha=2)", "{x:number}.square()"),
     *_pure("pointwise", "torch.addcmul({x:number}, {y:same}, {z:same}, value=2)", "{x:float}.lerp({y:same}, 0.5)"),
     *_pure(
@@ -89,7 +93,7 @@ POINTWISE = [
 REDUCTIONS = [
     *_pure("reduction", "{x}.sum()", "{x}.sum({d})", "{x}.sum({d}, keepdim=True)", "{x:float}.mean({d})", inexact=True),
     *_pure("reduction", "{x:float}.var({d})", "{x:float}.logsumexp({d})", "{x:number}.cumsum({d})", inexact=True),
-    *_pure("reduction", "{x}.amax({d})", "{x}.amin()", "{x:number}.max({d}).values"),
+    *_pure("reduction", "{x}.amax({d})", "{x}.amin()", "{x:number}.max({d}).values", kinked=True),
     *_pure("reduction", "{x}.any()", "{x}.all({d})", "{x}.count_nonzero()", "{x:number}.argmax()", jumps=True),
     *_pure("reduction", "{x:number}.sort({d}, stable=True)", "{x:number}.max({d})", jumps=True),
     *_pure("matmul", "{x:matrix} @ {y:same}.mT", "{x:matrix}.mT @ {y:same}", "{x:matrix} @ {y:matrix}", inexact=True),
@@ -169,10 +173,52 @@ WRITES = [
     ),
 ]
 
+# Steps in which sizes of several tensors meet.
+SIZES = [
+    *_pure("slice to another size", "{x}[: {m}]", "{x}[-{m} :]", "{x}[{m} :]", "{x}[..., : {m}]", "{x}[..., -{m} :]"),
+    *_pure("slice to another size", "{x}.narrow(0, 0, {m})", "{x}.narrow({d}, {x}.shape[{d}] - {m}, {m})"),
+    *_pure("slice to another size", "{x}[: -{m}]", "{x}.split([{m}, {x}.shape[{d}] - {m}], {d})", "{x}[{m} - {o} :]"),
+    *_pure("slice by a sum of sizes", "{x}[{m} : {m} + {o}]", "{x}[: {m} + 2]", "{x}[{m} + 1 :]", "{x}[{m} // 2 :]"),
+    *_pure("slice by a sum of sizes", "{x}.narrow(0, {m} // 2, {o} // 2)", "{x}[: {m} + {o}]", "{x}[:: {m}]"),
+    *_pure("cat of other sizes", "torch.cat([{x}, {y:beside}])", "torch.cat([{y:beside}, {x}, {x}[1:]])"),
+    *_pure("cat of other sizes", "torch.cat([{x:plane}, {x}.new_ones(({m}, {x}.shape[1]))])", "F.pad({x}, (0, {m}))"),
+    *_pure("cat of other sizes", "torch.cat([{x}[: {m}], {y:beside}])", "torch.cat([{x}, {x}[: {m} + 1]])"),
+    *_pure("index of another size", "{x}[torch.arange({m})]", "{x}[torch.arange({m}) // 2]", "{x}[{m} // 2]"),
+    *_pure("index of another size", "{x}.index_select({d}, torch.arange({m}) % {x}.shape[{d}])"),
+    *_pure("tensor of a sum of sizes", "torch.ones(({m} + {o}, {x}.shape[-1]))", "torch.arange({m} + {n})"),
+    *_pure("tensor of a sum of sizes", "{x}.new_full(({m} + 1, 4), 2)", "{x}.expand({m}, *[-1] * {r})"),
+]
+
+PRODUCTS = [
+    *_pure("product", "{x:matrix} @ {y:factor}", "F.linear({x:matrix}, {y:weights})", inexact=True),
+    *_pure("product", "F.linear({x:matrix}, {y:weights}, {y}[:, 0])", "torch.addmm({z:row}, {x:matrix}, {y:factor})"),
+    *_pure(
+        "quantised product",
+        "F.linear({x:matrix}, {y:codes}.to(torch.int8).to({x}.dtype) * 0.25)",
+        "{x:matrix} @ ({y:codes}.to(torch.int8).to({x}.dtype) * 0.5).mT",
+        inexact=True,
+    ),
+    *_pure(
+        "convolution",
+        "F.conv1d({x:signal}, (torch.arange(24) % 5 - 2).reshape(2, 4, 3).to({x}.dtype))",
+        "F.conv1d({x:signal}, (torch.arange(12) % 5 - 2).reshape(4, 1, 3).to({x}.dtype), padding=1, groups=4)",
+        "F.conv2d({x:image}, (torch.arange(24) % 5 - 2).reshape(2, 3, 2, 2).to({x}.dtype))",
+        "F.conv2d({x:image}, (torch.arange(36) % 5 - 2).reshape(3, 3, 2, 2).to({x}.dtype), stride=2, padding=1)",
+        inexact=True,
+    ),
+    *_pure(
+        "attention",
+        "F.scaled_dot_product_attention({x:tokens}, {y:keys}, {y})",
+        "F.scaled_dot_product_attention({x:tokens}, {y:keys}, {y}, is_causal=True)",
+        "({x:tokens} @ {y:keys}.mT).softmax(-1) @ {y}",
+        inexact=True,
+    ),
+]
+
 # Operators by their first feature. A step draws a feature, then an operator: none is rare for having few of them.
 # Simple ones first: a failing example shrinks towards them.
 GROUPS: dict[str, list[Operator]] = {}
-for _operator in [*POINTWISE, *WRITES, *VIEWS, *LAYOUT, *REDUCTIONS, *INDEXING]:
+for _operator in [*POINTWISE, *WRITES, *VIEWS, *LAYOUT, *REDUCTIONS, *INDEXING, *SIZES, *PRODUCTS]:
     GROUPS.setdefault(_operator.features[0] + (" write" if _operator.write is not Write.NONE else ""), []).append(
         _operator
     )

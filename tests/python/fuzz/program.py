@@ -51,6 +51,16 @@ class Program:
         """Fresh arguments, that alias each other as the program says."""
         return _execute(self.input_source(), "arguments")(n, seed)
 
+    def varying_dims(self) -> set[tuple[int, int]]:
+        """Number and dimension of the arguments' sizes that differ between calls."""
+        all_sizes = [[t.shape for t in self.arguments(n, 0)] for n in self.sizes]
+        return {
+            (number, dim)
+            for number, shapes in enumerate(zip(*all_sizes, strict=True))
+            for dim, sizes in enumerate(zip(*shapes, strict=True))
+            if len(set(sizes)) > 1
+        }
+
     def __repr__(self) -> str:
         return f"\n{self.input_source()}\n{self.source()}\n# n: {self.sizes}\n"
 

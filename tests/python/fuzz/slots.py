@@ -32,7 +32,7 @@ class Slots:
         """The step as source, or None when a slot has no candidate."""
         pieces = list(string.Formatter().parse(template))
         kinds = {name: kind for _, name, kind, _ in reversed(pieces) if name}
-        for name in sorted(kinds, key="xyzcidekvwtnr".find):
+        for name in sorted(kinds, key="xyzcidekvwtnmor".find):
             value = self.tensor(name, kinds[name]) if name in "xyzci" else self.number(name)
             if value is None:
                 return None
@@ -45,7 +45,10 @@ class Slots:
         candidates = [name for name in self.names if _fits(kind, self.env[name], x)]
         if not candidates:
             return None
-        self.used[slot] = candidates[-1 - next(self.numbers) % len(candidates)]
+        # Every second step goes on with the last value, so that programs are more than steps beside each other.
+        drawn = next(self.numbers)
+        age = 0 if slot == "x" and drawn % 2 else drawn // 2 % len(candidates)
+        self.used[slot] = candidates[-1 - age]
         return self.used[slot]
 
     def number(self, slot: str) -> str | None:
@@ -55,6 +58,9 @@ class Slots:
             return str(x.dim())
         if slot in "de":
             return str(drawn % x.dim()) if x.dim() else None
+        if slot in "mo":
+            sizes = [f"{name}.shape[{dim}]" for name in self.names for dim in range(self.env[name].dim())]
+            return sizes[-1 - drawn % len(sizes)] if sizes else None
         if slot == "n":
             name = self.used.get("x", self.names[0])
             dim = self.env[name].dim()
@@ -78,6 +84,14 @@ _FITS: dict[str, Callable[[torch.Tensor, Any], bool]] = {
     "same": lambda t, x: t.dtype == x.dtype and t.shape == x.shape,
     "into": lambda t, x: _broadcasts(t, x) and t.dim() <= x.dim(),
     "row": lambda t, x: x.dim() > 0 and t.shape == x.shape[1:] and t.dtype == x.dtype,
+    "tokens": lambda t, x: t.is_floating_point() and t.dim() in (3, 4),
+    "signal": lambda t, x: t.is_floating_point() and t.dim() == 3 and t.shape[1] == 4,
+    "image": lambda t, x: t.is_floating_point() and t.dim() == 4 and t.shape[1] == 3,
+    "beside": lambda t, x: t.dtype == x.dtype and t.dim() == x.dim() > 0 and t.shape[1:] == x.shape[1:],
+    "factor": lambda t, x: t.dtype == x.dtype and t.dim() == 2 and t.shape[0] == x.shape[-1],
+    "weights": lambda t, x: t.dtype == x.dtype and t.dim() == 2 and t.shape[1] == x.shape[-1],
+    "codes": lambda t, x: t.dtype == torch.int64 and t.dim() == 2 and t.shape[1] == x.shape[-1],
+    "keys": lambda t, x: t.dtype == x.dtype and t.dim() == x.dim() and _without_length(t) == _without_length(x),
 }
 
 
@@ -87,3 +101,7 @@ def _fits(kind: str, t: torch.Tensor, x: torch.Tensor | None) -> bool:
 
 def _broadcasts(t: torch.Tensor, x: torch.Tensor) -> bool:
     return all(a == b or 1 in (a, b) for a, b in zip(reversed(t.shape), reversed(x.shape), strict=False))
+
+
+def _without_length(t: torch.Tensor) -> tuple[int, ...]:
+    return *t.shape[:-2], t.shape[-1]

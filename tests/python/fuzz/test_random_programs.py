@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import os
+import random
+from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from tests.python.fuzz import coverage
-from tests.python.fuzz.check import Call, TorchDiffers, check_with_dynamo, check_without_dynamo
-from tests.python.fuzz.generate import programs
+from tests.python.fuzz.check import Call, TorchDiffers, check_sized, check_with_dynamo, check_without_dynamo
+from tests.python.fuzz.generate import GENERAL, SIZED, TRAINED, Draft, Family
 from tests.python.fuzz.program import Program
 
-STATIC = st.just((4,))
+STATIC = ((4,),)
 # The size at which the function is compiled, then others.
-DYNAMIC = st.sampled_from([(5, 3, 1), (3, 7, 1), (2, 6, 0)])
+DYNAMIC = ((5, 3, 1), (3, 7, 1), (2, 6, 0))
 
 
 def with_dynamo(program: Program) -> None:
@@ -36,67 +37,96 @@ def without_dynamo(program: Program) -> None:
     check_without_dynamo(program, [Call(4, seed=0), Call(4, seed=1)])
 
 
-# How programs are checked, the sizes that they are made for, and how many in `make test` and in `make long`.
+def of_sizes(program: Program) -> None:
+    check_sized(program, [Call(n, seed) for seed, n in enumerate(program.sizes)])
+
+
+def with_gradients(program: Program) -> None:
+    check_sized(program, [Call(n, seed) for seed, n in enumerate(program.sizes)], gradients=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """How programs are checked, for which sizes and of what they are made, how many in `make test` and `make long`."""
+
+    check: Callable[[Program], None]
+    sizes: tuple[tuple[int, ...], ...]
+    programs: int
+    many: int
+    family: Family = GENERAL
+
+
 MODES = {
-    "static": (with_dynamo, STATIC, 120, 2000),
-    "symbolic": (with_symbolic_sizes, DYNAMIC, 70, 1500),
-    "aliasing": (with_changing_aliases, STATIC, 80, 1500),
-    "graph": (without_dynamo, STATIC, 400, 10000),
+    "static": Mode(with_dynamo, STATIC, 120, 2000),
+    "symbolic": Mode(with_symbolic_sizes, DYNAMIC, 70, 1500),
+    "aliasing": Mode(with_changing_aliases, STATIC, 80, 1500),
+    "graph": Mode(without_dynamo, STATIC, 400, 100_000),
+    "sizes": Mode(of_sizes, DYNAMIC, 120, 100_000, SIZED),
+    "gradients": Mode(with_gradients, DYNAMIC, 60, 100_000, TRAINED),
 }
+
+# How many programs of each mode `make long` tries, where that is another number than above.
+MANY = "NPUGRAPH_RANDOM_PROGRAMS"
 
 
 # Of all programs, those that torch alone, with another backend, runs differently from eager mode.
 MOST_LEFT_OUT = 0.15
 
 
-def run(
-    mode: str,
-    check: Callable[[Program], None],
-    sizes: st.SearchStrategy[tuple[int, ...]],
-    examples: int,
-    repeatable: bool = True,
-) -> None:
-    @settings(
-        max_examples=examples,
-        derandomize=repeatable,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink],
-        print_blob=not repeatable,
-    )
-    @given(programs(sizes))
-    def each(program: Program) -> None:
-        try:
-            check(program)
-        except TorchDiffers as differs:
-            coverage.note_rejected(mode, str(differs))
-        else:
-            coverage.note(mode, program.features)
-
-    each()
+def run(mode: str, seeds: Iterable[int]) -> None:
+    how = MODES[mode]
+    for seed in seeds:
+        draft = Draft.of_seed(seed, how.family, how.sizes)
+        if (failure := difference(how, draft, mode)) is not None:
+            raise AssertionError(f"mode {mode}, seed {seed}: {failure}\nat its smallest: {smallest(how, draft)}")
     assert coverage.share_left_out(mode) <= MOST_LEFT_OUT
+
+
+def difference(how: Mode, draft: Draft, mode: str | None = None) -> AssertionError | None:
+    """What differs from eager mode; the coverage table of ``mode``, if there is one, counts the program."""
+    program = draft.decode()
+    try:
+        how.check(program)
+    except TorchDiffers as differs:
+        if mode is not None:
+            coverage.note_rejected(mode, str(differs))
+    except AssertionError as failure:
+        return failure
+    else:
+        if mode is not None:
+            coverage.note(mode, program.features)
+    return None
+
+
+def smallest(how: Mode, draft: Draft) -> AssertionError | None:
+    """The difference that is left when no part of a draft can go without it going too."""
+    found = None
+    while True:
+        tried = ((smaller, difference(how, smaller)) for smaller in draft.smaller())
+        smaller, failure = next((each for each in tried if each[1] is not None), (None, None))
+        if smaller is None:
+            return found
+        draft, found = smaller, failure
 
 
 @pytest.mark.filterwarnings("ignore:var:UserWarning", "ignore:Tensor.mT:UserWarning")
 @pytest.mark.parametrize("mode", MODES)
 def test_random_programs_equal_eager(mode: str) -> None:
-    check, sizes, examples, _ = MODES[mode]
     coverage.started(mode)
-    run(mode, check, sizes, examples)
+    run(mode, range(MODES[mode].programs))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_many_random_programs_equal_eager(mode: str) -> None:
-    """Others each time; a failure prints how to repeat it."""
-    check, sizes, _, examples = MODES[mode]
-    run(mode, check, sizes, examples, repeatable=False)
+    """Others each time; a failure says its seed."""
+    first = random.SystemRandom().randrange(10**6, 10**9)
+    run(mode, range(first, first + int(os.environ.get(MANY, MODES[mode].many))))
 
 
 def test_every_feature_occurs() -> None:
-    for mode, (check, sizes, examples, _) in MODES.items():
+    for mode, how in MODES.items():
         if not coverage.has_started(mode):
             coverage.started(mode)
-            run(mode, check, sizes, examples)
+            run(mode, range(how.programs))
     assert coverage.missing() == []

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles functions for symbolic sizes without Dynamo, which takes most of the time of a compile."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.source import LocalSource
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+Function = Callable[..., tuple[torch.Tensor, ...]]
+Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
+
+
+def trace(function: Function) -> fx.GraphModule:
+    """The calls of a function of tensors, item assignment among them."""
+    tracer = _Tracer()
+    graph = tracer.trace(function)
+    return fx.GraphModule(tracer.root, graph)
+
+
+class _Tracer(fx.Tracer):
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return _Proxy(node, self)
+
+
+class _Proxy(fx.Proxy):
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.tracer.create_proxy("call_function", operator.setitem, (self, index, value), {})
+
+
+class Sized:
+    """The function that ``backend`` makes for symbolic sizes. As with Dynamo, sizes are arguments of the graph, equal
+    ones are one, those of 0 and 1 are known, and it is compiled again for sizes of which an earlier compile assumed
+    something else. ``varying`` are the argument and dimension of sizes that are symbolic; all are where it is None."""
+
+    def __init__(self, function: Function, backend: Backend, varying: set[tuple[int, int]] | None) -> None:
+        self._function = function
+        self._backend = backend
+        self._varying = varying
+        self._compiled: list[_Compiled] = []
+
+    def __call__(self, *args: torch.Tensor) -> Any:
+        fitting = next((compiled for compiled in self._compiled if compiled.fits(args)), None)
+        if fitting is None:
+            fitting = _Compiled(self._function, self._backend, args, self._varying)
+            self._compiled.append(fitting)
+        return fitting(args)
+
+
+class _Compiled:
+    def __init__(
+        self,
+        function: Function,
+        backend: Backend,
+        args: Sequence[torch.Tensor],
+        varying: set[tuple[int, int]] | None,
+    ) -> None:
+        self._env = ShapeEnv()
+        mode = FakeTensorMode(shape_env=self._env)
+        fakes = [_fake(mode, number, t, varying) for number, t in enumerate(args)]
+        self._places = _places_of_symbols(fakes)
+        graph = trace(function)
+        sizes = [_geometry(fakes[number])[index] for number, index in self._places]
+        with graph.graph.inserting_before(next(iter(graph.graph.nodes))):
+            for size in sizes:
+                graph.graph.placeholder(str(size))
+        graph.recompile()
+        with tracing(TracingContext(mode)):
+            self._run = backend(graph, [*sizes, *fakes])
+        self._guards = self._env.produce_guards_expression(fakes, ignore_static=False)
+
+    def fits(self, args: Sequence[torch.Tensor]) -> bool:
+        return self._guards is None or self._env.evaluate_guards_expression(self._guards, args)
+
+    def __call__(self, args: Sequence[torch.Tensor]) -> Any:
+        return self._run(*(_geometry(args[number])[index] for number, index in self._places), *args)
+
+
+def _fake(mode: FakeTensorMode, number: int, t: torch.Tensor, varying: set[tuple[int, int]] | None) -> Any:
+    dims = [
+        DimDynamic.DUCK if varying is None or (number, dim) in varying else DimDynamic.STATIC for dim in range(t.dim())
+    ]
+    # Torch would make symbols for the base of a view too, which is no argument.
+    plain = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage(), t.storage_offset(), t.shape, t.stride())
+    context = StatelessSymbolicContext(dynamic_sizes=dims)
+    return mode.from_tensor(
+        plain.requires_grad_(t.requires_grad), symbolic_context=context, source=LocalSource(f"x{number}")
+    )
+
+
+def _geometry(t: torch.Tensor) -> tuple[Any, ...]:
+    return (*t.shape, *t.stride(), t.storage_offset())
+
+
+def _places_of_symbols(fakes: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    """Of each symbol the first tensor, and the place in its geometry, that is it."""
+    places: dict[str, tuple[int, int]] = {}
+    for number, fake in enumerate(fakes):
+        for index, size in enumerate(_geometry(fake)):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                places.setdefault(str(size), (number, index))
+    return list(places.values())
