@@ -12,7 +12,9 @@ from pathlib import Path
 import torch
 import torch._dynamo
 
+import npugraph
 from benchmarks import (
+    busy_machine,
     call_overhead,
     changing_sizes,
     cold_start,
@@ -57,6 +59,7 @@ BENCHMARKS = {
         npu_eager,
         import_time,
         pass_time,
+        busy_machine,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5
@@ -65,6 +68,7 @@ SAMPLES, QUICK_SAMPLES = 15, 5
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--version", action="version", version=f"npugraph {npugraph.__version__}")
     parser.add_argument("--quick", action="store_true", help="few samples; of models two, or those of --cases")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything measured as JSON")
     parser.add_argument("--resume", action="store_true", help="keep what FILE holds of this commit, measure the rest")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from benchmarks import (
+    busy_machine,
     call_overhead,
     changing_sizes,
     cold_start,
@@ -80,4 +81,5 @@ BARS = (
     DifferenceBar("import_time", import_time.CASE, 0.3, side="torch_npu", other="torch"),
     FigureBar("pass_time", pass_time.GRAPH_PASSES, 15),
     FigureBar("pass_time", pass_time.PER_100_NODES, 15),
+    EachBar(busy_machine.NAME, "", 1.0),
 )

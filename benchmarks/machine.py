@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
 import platform
-import resource
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 LOADED = 0.05  # share of the pinned cores that others may use before figures are doubtful
@@ -105,6 +106,10 @@ def busy_seconds() -> float:
 
 
 def own_seconds() -> float:
-    """Processor time of this process and of its finished children."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    """Processor time of this process and of those that it has started, also while they run."""
+    total = 0.0
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            taken = process.cpu_times()
+            total += taken.user + taken.system + taken.children_user + taken.children_system
+    return total
