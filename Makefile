@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
 PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_file_size scripts/fit_math \
-                 scripts/npu_operators scripts/options_page scripts/features_page
+                 scripts/npu_operators scripts/options_page scripts/features_page scripts/stubs
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
@@ -19,11 +19,14 @@ setup:  ## install what is missing: Debian packages, .venv, Python packages
 
 test long: NEEDS = tests
 
-build: setup  ## build the C++ half incrementally
+build: setup  ## build the C++ half incrementally, with its tests and benchmarks
 	@scripts/build release
 
-demo: build  ## a language model answers: make demo ARGS='"What is a compiler?"'
-	@$(PYTHON) -m npugraph.demo $(ARGS)
+# The words of a question are not for the shell, which would stop at the apostrophe of "What's".
+demo: export DEMO_LINE = $(value ARGS)
+demo: setup  ## a language model answers: make demo ARGS="What is a compiler?"
+	@scripts/build release product
+	@$(PYTHON) -m npugraph.demo --line "$$DEMO_LINE"
 
 test: build  ## what CI runs; ARGS go to pytest
 	@scripts/test -m 'not long' $(ARGS)

@@ -7,8 +7,14 @@ import argparse
 import importlib
 import sys
 
+from npugraph import __version__
+
 # Command -> the module that has its `add_arguments(parser)` and its `run(arguments) -> exit code`, and what it does.
 COMMANDS = {
+    "env": (
+        "npugraph.environment",
+        "print what a bug report has to say about this machine, its packages and its settings",
+    ),
     "ladder": (
         "npugraph.ladder.command",
         "find the step of the compiler, or the task, at which numbers go wrong",
@@ -23,6 +29,7 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="python -m npugraph", description=__doc__.splitlines()[0])
+    parser.add_argument("--version", action="version", version=f"npugraph {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_, description=help_)

@@ -27,6 +27,15 @@ class Instance:
     replays: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A timed run: ``nanoseconds`` from the call of the Program to its results, and for each task when it began, since
+    the run began, and how long it took."""
+
+    nanoseconds: int
+    tasks: list[tuple[int, int]]
+
+
 class Artifact:
     """One compiled graph. All fields are stable API.
 
@@ -35,6 +44,7 @@ class Artifact:
     model of the same code runs it.
     """
 
+    modules: dict[str, str]  # "blocks.2.attn" that a FX node, by its name, came from
     asleep = False  # its model is gone
     is_kept = False  # by somebody who asks after the model is gone
     needs_python = False  # around its Program, at each call
@@ -46,8 +56,12 @@ class Artifact:
         callables: dict[int, Callable[..., Any]],
         released_weights: dict[str, int],
         notes: Notes,
+        modules: dict[str, str],
+        nested: Sequence[Artifact] = (),
     ) -> None:
         self._core = core
+        self._pieces: list[Any] = []
+        self.nested = list(nested)  # the artifacts of the graphs that control flow of this one runs
         self._fx_stages = notes.stages
         self._original = notes.original
         self.replacements = notes.replacements
@@ -57,6 +71,7 @@ class Artifact:
         self._run: Callable[[], Any] = lambda: None
         self.options = options
         self.released_weights = released_weights
+        self.modules = modules
 
     @property
     def name(self) -> str:
@@ -102,8 +117,11 @@ class Artifact:
         """Tasks in program order: name, kind, stream, waits (tasks of other streams that it waits for), limits (pairs
         of "cube_core_num" or "vector_core_num" and a number of workers), origin (FX node), source (user's line), reason
         (why it is not generated code), bytes_read, bytes_written and bytes_copied, those written that were only moved
-        (of the latest Instance), nanoseconds and begin_nanoseconds, since the first task began (of the second run of an
-        Instance, 0 before), saved_bytes (that fusion neither stores nor loads; symbolic sizes count as 1)."""
+        (of the latest Instance), nanoseconds, least_nanoseconds and most_nanoseconds (the median of ``runs`` and their
+        extremes; 0 before there is one), begin_nanoseconds (since the first task began, in the run of middle length),
+        saved_bytes (that fusion neither stores nor loads), operations (of arithmetic: two for each multiply-add, one
+        for each other element that is computed). Bytes and operations are those of the sizes of the latest call, and 0
+        before."""
         return self._core.tasks()
 
     @property
@@ -121,7 +139,7 @@ class Artifact:
     @property
     def left_apart(self) -> list[Any]:
         """Operators that could have been one loop and are not: producer, consumer, reason, origin and source (of the
-        consumer), bytes that are loaded again (symbolic sizes count as 1)."""
+        consumer), bytes that are loaded again (of the sizes of the latest call, 0 as long as they are unknown)."""
         return self._core.left_apart()
 
     @property
@@ -133,6 +151,12 @@ class Artifact:
     def instances(self) -> list[Instance]:
         """Captured Instances, most recent first."""
         return [Instance(*entry) for entry in self._core.instances()]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Of the Instance that was timed last, its first ten runs but the very first one, which warms caches, from the
+        shortest to the longest."""
+        return [Run(*run) for run in self._core.runs()]
 
     @property
     def counters(self) -> dict[str, int]:
@@ -162,6 +186,7 @@ class Artifact:
         """A page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
         return (
             self._core.explain()
+            + _pieces_text(self._pieces)
             + _replacements_text(self.replacements, self.near_misses)
             + _released_text(self.released_weights)
         )
@@ -182,6 +207,16 @@ class Artifact:
         if run is not None:
             run.forget()
 
+    def add_piece(self, core: Any) -> None:
+        """Notes what a piece of the graph compiled to, which runs in the place of the whole where a graph of npu is
+        captured."""
+        self._pieces.append(core)
+
+    @property
+    def core(self) -> Any:
+        """The same in C++."""
+        return self._core
+
     def runs_as(self, run: Any) -> None:
         """Names the function that ``refresh()`` is to tell."""
         self._run = weakref.ref(run)
@@ -194,8 +229,26 @@ class Artifact:
         return self._core.graph_stages()[-1] if stage is None else stage
 
     def __repr__(self) -> str:
-        tasks, runs = len(self.tasks), self.counters["replays"] + self.counters["eager_runs"]
-        return f"<npugraph.Artifact {self.name}: {tasks} task{'s' * (tasks != 1)}, {runs} run{'s' * (runs != 1)}>"
+        tasks, runs = len(self.tasks), max(map(_runs, (self._core, *self._pieces)))
+        return f"<npugraph.Artifact {self.name}: {_counted(tasks, 'task')}, {_counted(runs, 'run')}>"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _runs(core: Any) -> int:
+    counters = core.counters()
+    return counters["replays"] + counters["eager_runs"]
+
+
+def _pieces_text(pieces: Sequence[Any]) -> str:
+    lines = [
+        f"  {core.name}: {_counted(len(core.tasks()), 'task')}, run {_counted(_runs(core), 'time')}" for core in pieces
+    ]
+    if not lines:
+        return ""
+    return "\n".join(["\nInside of captured graphs (torch.npu.graph) it runs in pieces", *lines, ""])
 
 
 def _replacements_text(replacements: Sequence[Any], near_misses: Sequence[Any]) -> str:

@@ -25,13 +25,16 @@ from torch.utils._python_dispatch import _disable_current_modes
 from npugraph import _C, counters, guards, run_options, serialize
 from npugraph.artifact import Artifact, Owners, registry
 from npugraph.debug.compiles import Compiles
+from npugraph.defects import report_defect
 from npugraph.error_notes import add_note
 from npugraph.forget import forget_compiles
+from npugraph.fx import input_writes, recurrent
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.control_deps import unwrap_control_deps
 from npugraph.fx.expand import expand
-from npugraph.fx.graph_names import name_of
+from npugraph.fx.graph_names import class_of_traced_module, name_of
 from npugraph.fx.importer import Imported, InputInfo, import_graph
+from npugraph.fx.module_paths import module_paths
 from npugraph.fx.pieces import Pieces, is_apart, is_captured
 from npugraph.fx.pipeline import CustomPassError, Notes, has_joint_rules, run_joint_rules, run_passes
 from npugraph.fx.prepare import prepare
@@ -45,7 +48,7 @@ from npugraph.fx.streams import are_different, has_streams, mark_streams
 from npugraph.fx.whole_operators import kept_whole
 from npugraph.log import logger
 from npugraph.options import CompilerConfig, disabled_passes, parse, refuse_beside_config
-from npugraph.warning_kinds import DefectWarning, NpugraphWarning
+from npugraph.warning_kinds import NpugraphWarning
 
 
 class Route(enum.Enum):
@@ -85,6 +88,10 @@ class OptionTypeError(ShortenTraceback, TypeError):
     """A ``TypeError`` that torch.compile hands to the user as it is, without its own frames."""
 
 
+class OptionRuntimeError(ShortenTraceback):
+    """A ``RuntimeError`` that torch.compile hands to the user as it is, without its own frames."""
+
+
 def npugraph_ex(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -96,7 +103,7 @@ def npugraph_ex(
 
     With gradients off one Program is made, with gradients on a forward and a backward one. Raises ``ValueError`` for
     an unknown option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value of
-    the wrong type.
+    the wrong type, ``RuntimeError`` for what super kernels cannot be told.
     """
     return compile_dynamo_graph(gm, example_inputs, checked(options, mode))
 
@@ -115,8 +122,8 @@ def _for_the_user(check: Callable[[], Any]) -> Any:
     """What ``check`` gives. The user of ``torch.compile`` is to see what it raises without torch's own frames."""
     try:
         return check()
-    except (TypeError, ValueError, FileNotFoundError) as error:
-        kinds = {TypeError: OptionTypeError, FileNotFoundError: OptionPathError}
+    except (TypeError, ValueError, FileNotFoundError, RuntimeError) as error:
+        kinds = {TypeError: OptionTypeError, FileNotFoundError: OptionPathError, RuntimeError: OptionRuntimeError}
         kind = kinds.get(type(error), OptionValueError)
         refusal = kind(str(error), first_useful_frame=inspect.currentframe())
         add_note(refusal)
@@ -238,6 +245,9 @@ def _reset() -> None:
 
 
 npugraph_ex.reset = _reset
+input_writes.writes_in_order(npugraph_ex)
+input_writes.install()
+recurrent.install()
 counters.install()
 serialize.install()
 if "BREAK_GRAPH_OP_LIST" in os.environ:
@@ -273,6 +283,7 @@ class _Compile:
         self.gm = gm
         self.placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         self.name = config.name.value or registry.unique_name(name_of(gm))
+        self.traced_module = class_of_traced_module()
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
         self.joint_notes = Notes()
@@ -338,7 +349,7 @@ class _Compile:
                 gm = finish_collectives(expand(prepare(gm)), of_gradients=route is Route.BACKWARD)
                 released = self.derive_from_weights(gm, inputs)
                 lanes = self.sections(gm, route)
-                imported = import_graph(gm, name, inputs, lanes)
+                imported = import_graph(gm, name, inputs, lanes, functools.partial(self.compile_nested, route))
                 front_end = [
                     (route.front_end, (entered - self.started) * 1e3),
                     ("fx", (passed - entered) * 1e3),
@@ -348,12 +359,20 @@ class _Compile:
         except TorchDynamoException:
             raise  # asks the front end to start again
         except Exception as error:
-            _report_defect(name, error)
+            report_defect(name, error, gm)
             return gm.forward if route is Route.RECORDED else make_boxed_func(gm.forward)
         _check_cuts(core, self.config, gm)
         released.carry_out(name)
         notes.streams = lanes.streams if lanes else []
-        artifact = Artifact(core, self.config.as_dict(), imported.callables, released.sizes(), notes)
+        artifact = Artifact(
+            core,
+            self.config.as_dict(),
+            imported.callables,
+            released.sizes(),
+            notes,
+            module_paths(gm, self.traced_module),
+            imported.nested,
+        )
         registry.add(artifact)
         with _disable_current_modes():
             has_python = bool(imported.partitions or imported.object_inputs)
@@ -372,7 +391,7 @@ class _Compile:
             if positional:
                 run.fall_back_on(_eagerly(self.gm))
         if any(map(is_apart, gm.graph.nodes)):
-            pieces = Pieces(gm, functools.partial(self.compile_piece, name, _by_name(gm, inputs)))
+            pieces = Pieces(gm, functools.partial(self.compile_piece, artifact, _by_name(gm, inputs)))
             run = _in_pieces_where_captured(run, pieces, positional)
         run = observer.watch(run, artifact)
         if self.config.deadlock_check.value:
@@ -395,27 +414,39 @@ class _Compile:
         add_dumps(gm, self.config.data_dump_dir.value)
 
     def compile_piece(
-        self, name: str, inputs: Mapping[str, InputInfo], piece: fx.GraphModule, piece_name: str
+        self, whole: Artifact, inputs: Mapping[str, InputInfo], piece: fx.GraphModule, piece_name: str
     ) -> Callable[..., Any] | None:
-        """A piece of the graph ``name``, which has ``inputs``. None where it has to run as torch made it."""
-        name = f"{name}.{piece_name}"
+        """A piece of the graph of ``whole``, which has ``inputs``. None where it has to run as torch made it."""
+        name = f"{whole.name}.{piece_name}"
         infos = [
             inputs.get(node.name, InputInfo("user", node.name)) for node in piece.graph.find_nodes(op="placeholder")
         ]
         entered = time.perf_counter()
         try:
             with _disable_current_modes():
-                imported = import_graph(piece, name, infos)
+                compile_nested = functools.partial(self.compile_nested, Route.RECORDED)
+                imported = import_graph(piece, name, infos, compile_nested=compile_nested)
                 front_end = [("import", (time.perf_counter() - entered) * 1e3)]
                 core = self.compile_imported(imported, name, Route.RECORDED, front_end)
         except Exception as error:
-            _report_defect(name, error)
+            report_defect(name, error, piece)
             return None
         if imported.objects is not None:
             return None
+        whole.add_piece(core)
         run = core.callable(boxed=False)
         run.fall_back_on(_eagerly(piece))
         return run
+
+    def compile_nested(self, route: Route, imported: Imported, name: str) -> Artifact:
+        """Of a graph that control flow of another one runs."""
+        options = self.core_options(name, route)
+        options.run = run_options.nested_run_options(self.config)
+        core = self.compile_core(imported, options, [])
+        artifact = Artifact(core, self.config.as_dict(), imported.callables, {}, Notes(), {}, imported.nested)
+        registry.add(artifact)
+        self.owners.add(artifact)
+        return artifact
 
     def derive_from_weights(self, gm: fx.GraphModule, inputs: Sequence[InputInfo]) -> Release:
         nodes = [node for node in gm.graph.nodes if node.op == "placeholder"]
@@ -433,8 +464,11 @@ class _Compile:
             self.owners.watch(run, of_model)
 
     def compile_imported(self, imported: Imported, name: str, route: Route, front_end: list[tuple[str, float]]) -> Any:
+        return self.compile_core(imported, self.core_options(name, route), front_end)
+
+    def compile_core(self, imported: Imported, options: Any, front_end: list[tuple[str, float]]) -> Any:
         try:
-            return _C.Artifact.compile(imported.graph, self.core_options(name, route), imported.partitions, front_end)
+            return _C.Artifact.compile(imported.graph, options, imported.partitions, front_end)
         finally:
             # Tasks hold their callables themselves.
             for callable_id in imported.callables:
@@ -508,16 +542,6 @@ def _check_cuts(core: Any, config: CompilerConfig, gm: fx.GraphModule) -> None:
                 f"cannot be part of a super kernel, because they are not generated code: {', '.join(cuts)}",
                 first_useful_frame=None,
             )
-
-
-def _report_defect(name: str, error: Exception) -> None:
-    _C.count("fallbacks")
-    warnings.warn(
-        f"npugraph_ex: {name} runs uncaptured, operator by operator, because compiling it failed. Please report this: "
-        f"{type(error).__name__}: {error}",
-        DefectWarning,
-        stacklevel=2,
-    )
 
 
 def _by_name(gm: fx.GraphModule, inputs: Sequence[InputInfo]) -> dict[str, InputInfo]:

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex, refuse_arguments
+from npugraph.fx.input_writes import writes_in_order
 from npugraph.fx.stream_marks import marks
 from npugraph.options import CompilerConfig, checked_config
 
@@ -41,7 +42,7 @@ def get_npu_backend(
         return compile_dynamo_graph(gm, example_inputs, config, decompositions)
 
     npugraph_ex_backend.reset = npugraph_ex.reset  # for torch._dynamo.reset()
-    return npugraph_ex_backend
+    return writes_in_order(npugraph_ex_backend)
 
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import collections
-import importlib.abc
-import importlib.machinery
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 from npugraph import _C
+from npugraph.after_import import after_import
 
 _HOME = "torch._dynamo.utils"
 _KEY = "npugraph_ex"
@@ -56,33 +55,21 @@ for _name in (*_READS, "get", "items", "keys", "values"):
 def install() -> None:
     """Makes ``torch._dynamo.utils.counters["npugraph_ex"]`` tell what has been counted since it was last cleared. Where
     torch._dynamo is not imported it will tell what has been counted in all, when somebody imports it."""
+    global _waits
     home = sys.modules.get(_HOME)
     if home is not None:
         _C.keep_counters(home.counters, _KEY, ProcessCounts)
-    elif not any(isinstance(finder, _Installer) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Installer())
+    elif not _waits:
+        _waits = True
+        after_import(_HOME, _install_all)
 
 
-class _Installer(importlib.abc.MetaPathFinder):
-    """Waits for the import of torch._dynamo, which a process with graphs from files alone does not need."""
+_waits = False  # for the import of torch._dynamo, which a process with graphs from files alone does not need
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != _HOME:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
 
-            def execute_and_install(module: ModuleType) -> None:
-                execute(module)
-                sys.meta_path.remove(self)
-                module.counters[_KEY] = ProcessCounts(MappingProxyType({}))
-                _C.keep_counters(module.counters, _KEY, ProcessCounts)
-
-            spec.loader.exec_module = execute_and_install  # type: ignore[method-assign]
-        return spec
+def _install_all(home: ModuleType) -> None:
+    home.counters[_KEY] = ProcessCounts(MappingProxyType({}))
+    _C.keep_counters(home.counters, _KEY, ProcessCounts)
 
 
 def forget() -> None:

@@ -23,14 +23,21 @@ _KINDS: tuple[tuple[type[BaseException], str, str], ...] = (
     (IndexError, "001", "invalid parameter"),
     (BaseException, "005", "internal error"),
 )
+_OF_OPERANDS = ("001", "invalid parameter")
+_DEFECT = "internal error: "  # begins the message of a defect of ours
 
 
-def add_note(error: BaseException, where: str = "") -> None:
-    """Adds the line to an error that has none yet. ``where`` is the name of the graph that ran or was compiled."""
+def add_note(error: BaseException, where: str = "", place: str = "") -> None:
+    """Adds the line to an error that has none yet. ``where`` is the name of the graph that ran or was compiled;
+    ``place``, a line of its own above, names the operator and the user's line."""
     if any(text.startswith(_START) for text in getattr(error, "__notes__", ())):
         return
     cause = getattr(error, "inner_exception", error)  # of torch's BackendCompilerFailed
     number, text = next((number, text) for kind, number, text in _KINDS if isinstance(cause, kind))
+    if type(cause) is RuntimeError and not str(cause).startswith(_DEFECT):  # of an operator that refuses its operands
+        number, text = _OF_OPERANDS
+    if place:
+        error.add_note(place)
     now = time.strftime("%Y-%m-%d-%H:%M:%S")
     process = f"(PID:{os.getpid()}, Device:{_device()}, RankID:{_rank()})"
     error.add_note(f"{_START}{now} {process} ERR{_GRAPH}{number} GRAPH {text}{f' in {where}' if where else ''}")

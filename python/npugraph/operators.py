@@ -36,6 +36,8 @@ def attention(
     where it is false, or by what it adds to the scores. A query that sees none of the keys gives zeros, or NaN.
     """
     queries, keys = query.shape[-2], key.shape[-2]
+    if 0 in (*query.shape[:-1], keys):  # for which torch's kernel divides by 0
+        return query.new_zeros((*query.shape[:-1], value.shape[-1]))
     places = torch.arange(queries)[:, None] + (keys - queries if at_end else 0 if position is None else position.item())
     seen = torch.ones(queries, keys, dtype=torch.bool)
     if after is not None:

@@ -109,9 +109,22 @@ class IntList(Value):
         raise TypeError(self.refusal(what, given))
 
 
+class NameList(Value):
+    """A list of any names. ``TypeError`` for anything else."""
+
+    def __init__(self, names: str) -> None:
+        self.allowed = f"a list of {names}"
+
+    def check(self, what: str, given: Any) -> tuple[str, ...]:
+        if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
+            return tuple(given)
+        raise TypeError(self.refusal(what, given))
+
+
 class Settings(Value):
-    """A dict of some names. ``TypeError`` for what is no dict, ``ValueError`` for an unknown name or a value that it
-    does not take. ``combinations`` of values, where given, are all there are; a name that is missing counts as 0."""
+    """A dict of some names. ``TypeError`` for what is no dict, ``RuntimeError``, as from the graph that takes it, for
+    an unknown name or a value that it does not take. ``combinations`` of values, where given, are all there are; a name
+    that is missing counts as 0."""
 
     def __init__(self, values: Mapping[str, Value], combinations: Sequence[tuple[Any, ...]] = ()) -> None:
         self.values = values
@@ -125,13 +138,13 @@ class Settings(Value):
             raise TypeError(self.refusal(what, given))
         for name, value in given.items():
             if name not in self.values:
-                raise ValueError(f"{self.refusal(what, given)}; there is no {name!r}")
+                raise RuntimeError(f"{self.refusal(what, given)}; there is no {name!r}")
             try:
                 self.values[name].check(repr(name), value)
-            except ValueError as error:
-                raise ValueError(f"{self.refusal(what, given)}; {error}") from None
-        if self.combinations and tuple(given.get(name, 0) for name in self.values) not in self.combinations:
-            raise ValueError(self.refusal(what, given))
+            except (TypeError, ValueError) as error:
+                raise RuntimeError(f"{self.refusal(what, given)}; {error}") from None
+        if given and self.combinations and tuple(given.get(name, 0) for name in self.values) not in self.combinations:
+            raise RuntimeError(self.refusal(what, given))
         return dict(given)
 
 

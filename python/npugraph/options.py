@@ -17,6 +17,7 @@ from npugraph.option_values import (
     Directory,
     IntList,
     IntRange,
+    NameList,
     PoolHandle,
     Setting,
     Settings,
@@ -52,7 +53,7 @@ class Option:
         self.needs = tuple(needs)
 
     def check(self, given: Any) -> Any:
-        """Returns the value to use. ``ValueError`` or ``TypeError`` says what was given and what is allowed."""
+        """Returns the value to use. An error, of the kind that ``value`` names, says what was given and is allowed."""
         if given is None and self.default is None:
             return None
         return self.value.check(f"option {self.name!r} of backend {BACKEND!r}", given)
@@ -61,6 +62,23 @@ class Option:
 _SWITCH = Choice(True, False)
 _COUNT = IntRange(1, 2**31 - 1)
 _PASS = AnyCallable("a function (gm, example_inputs, config) -> None", 3)
+_KERNELS = NameList("names of operators")
+
+# What a super kernel may be told: also what NPUGraph.super_kernel_optimize takes.
+SUPER_KERNEL_OPTIMIZE = Settings(
+    {
+        "strict-scope-check": Choice("bypass", "abort"),
+        "feed-sync-all": Choice(0, 1),
+        "stream-fusion": Choice(0, 1),
+        "dcci-before-kernel-start": _KERNELS,
+        "dcci-after-kernel-end": _KERNELS,
+        "dcci-disable-on-kernel": _KERNELS,
+    }
+)
+SUPER_KERNEL_DEBUG = Settings(
+    {"debug-aic-num": Choice(0, 1), "debug-aiv-num": Choice(0, 1, 2)},
+    ((1, 0), (0, 1), (1, 1), (1, 2)),
+)
 
 OPTIONS: tuple[Option, ...] = (
     Option("mode", BACKEND, Choice(BACKEND), "The mode of this backend, the only one."),
@@ -111,7 +129,8 @@ OPTIONS: tuple[Option, ...] = (
         "dump_tensor_data",
         False,
         _SWITCH,
-        "Write every tensor of the graph to a file at every call: inputs and results of operators.",
+        "Write every tensor of the graph to a file at every call: inputs and results of operators, but for those that "
+        "the program gives to save_npugraph_tensor itself.",
     ),
     Option(
         "data_dump_stage",
@@ -172,17 +191,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "super_kernel_optimize_options",
         None,
-        Settings({"strict-scope-check": Choice("bypass", "abort")}),
-        "With abort, operators that cannot be part of such a task are an error; else they stay by themselves.",
+        SUPER_KERNEL_OPTIMIZE,
+        "With strict-scope-check abort, operators that cannot be part of such a task are an error; else they stay by "
+        "themselves. The others say how cores of an NPU wait and cache, and change nothing on the host.",
         needs=["super_kernel_optimize"],
     ),
     Option(
         "super_kernel_debug_options",
         None,
-        Settings(
-            {"debug-aic-num": Choice(0, 1), "debug-aiv-num": Choice(0, 1, 2)},
-            ((1, 0), (0, 1), (1, 1), (1, 2)),
-        ),
+        SUPER_KERNEL_DEBUG,
         "So many threads, both numbers together, run such a task at most; by default all.",
         needs=["super_kernel_optimize"],
     ),
@@ -249,6 +266,7 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}
+_PUBLIC = [name for name in _BY_NAME if not name.startswith("_")]  # what messages list
 
 ANY = object()  # every value but what is done by default
 
@@ -316,7 +334,7 @@ class CompilerConfig:
 
     Setting checks: ``ValueError`` for an unknown name (the message lists the known ones) or a value that is not
     allowed, ``TypeError`` for a container or function of the wrong kind, ``FileNotFoundError`` for a directory that is
-    not there. docs/options.md describes each option.
+    not there, ``RuntimeError`` for what super kernels cannot be told. docs/options.md describes each option.
     """
 
     def __init__(self) -> None:
@@ -369,9 +387,10 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> Compile
 
     Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed, for
     options that contradict each other and for ``mode``; ``TypeError`` for a container or function of the wrong kind and
-    for ``options`` that are no dict; ``FileNotFoundError`` for a directory that is not there.
+    for ``options`` that are no dict; ``FileNotFoundError`` for a directory that is not there; ``RuntimeError`` for what
+    super kernels cannot be told.
     """
-    _refuse_mode(mode, f"options={{...}}: {_known()}")
+    _refuse_mode(mode, "options={...}")
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options of backend {BACKEND!r} takes a dict, got {options!r} ({type(options).__name__})")
     config = CompilerConfig()
@@ -394,7 +413,7 @@ def checked_config(config: CompilerConfig | None, name: str = "compiler_config")
 
 def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None) -> None:
     """``ValueError`` for arguments of ``torch.compile`` to a backend that was made with a configuration."""
-    _refuse_mode(mode, f"the compiler_config of get_npu_backend: {_known()}")
+    _refuse_mode(mode, "the compiler_config of get_npu_backend")
     if options:
         raise ValueError(
             f"a backend of get_npu_backend takes no options, got options={options!r}; set them in its compiler_config, "
@@ -402,9 +421,12 @@ def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None) ->
         )
 
 
-def _refuse_mode(mode: str | None, instead: str) -> None:
+def _refuse_mode(mode: str | None, settings: str) -> None:
     if mode not in (None, "default"):
-        raise ValueError(f"backend {BACKEND!r} takes no mode, got mode={mode!r}; use {instead}")
+        raise ValueError(
+            f"backend {BACKEND!r} takes no mode, got mode={mode!r}: it captures and replays without being asked, and "
+            f"its settings are {settings}"
+        )
 
 
 def check_combinations(config: CompilerConfig) -> None:
@@ -447,11 +469,11 @@ def disabled_passes(config: CompilerConfig) -> Sequence[str]:
 def _option(name: str) -> Option:
     found = _BY_NAME.get(name)
     if found is None:
-        like = difflib.get_close_matches(name, _BY_NAME, n=1)
+        like = difflib.get_close_matches(name, _PUBLIC, n=1)
         hint = f"did you mean {like[0]!r}? The" if like else "the"
         raise ValueError(f"unknown option {name!r} of backend {BACKEND!r}; {hint} options are: {_known()}")
     return found
 
 
 def _known() -> str:
-    return ", ".join(_BY_NAME)
+    return ", ".join(_PUBLIC)

@@ -19,13 +19,20 @@ NAMES = (
 )
 
 
-def run_options(config: CompilerConfig, kind: str = "inference") -> Any:
-    """What ``config`` says of running, as ``_C.RunOptions``. ``kind`` is "inference", "forward" or "backward"."""
+def nested_run_options(config: CompilerConfig) -> Any:
+    """The same of a graph that a task of another one runs: what that one says of its inputs, results and memory is not
+    about those of its tasks."""
     options = _C.RunOptions()
-    options.label = f"npu_fx_compiler {kind}"  # of calls, in traces of torch's profiler
     options.capture = not config.force_eager.value
     options.max_instances = config.max_instances.value
     options.max_concurrent = config.max_concurrent.value
+    return options
+
+
+def run_options(config: CompilerConfig, kind: str = "inference") -> Any:
+    """What ``config`` says of running, as ``_C.RunOptions``. ``kind`` is "inference", "forward" or "backward"."""
+    options = nested_run_options(config)
+    options.label = f"npu_fx_compiler {kind}"  # of calls, in traces of torch's profiler
     values = config._vllm_aclnn_static_kernel_sym_range.value
     options.static_kernels = config.static_kernel_compile.value and values != ()
     options.static_kernels_on_disk = not config.disable_static_kernel_compile_cache.value

@@ -65,6 +65,7 @@ def load(
     Collectives find their process groups by ranks; a group that this process lacks is made, for which all its ranks
     have to load the Program.
 
+    ``FileNotFoundError`` or another ``OSError`` when the file cannot be opened.
     ``ValueError`` when the file is no Program, is damaged, or was made with another torch or for other schemas of its
     operators, when ``model`` lacks an input of the Program, when this process is in none of its groups, or for an
     option that is unknown or acts when a graph is compiled.
@@ -75,7 +76,9 @@ def load(
 
 def read(path: str, options: Any) -> Any:
     """The Program in a file, as ``_C.LoadedProgram``, with the process groups of this process, to be run with these
-    ``_C.RunOptions``. ``ValueError`` as of ``load``."""
+    ``_C.RunOptions``. ``OSError`` and ``ValueError`` as of ``load``."""
+    with open(path, "rb"):  # Python says best why a file cannot be opened
+        pass
     return _C.LoadedProgram(path, _group_name, options)
 
 

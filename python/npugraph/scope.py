@@ -19,9 +19,9 @@ _OPTIONS = ("", "strict-scope-check=bypass", "strict-scope-check=abort")
 
 
 def check_super_kernel_options(who: str, options: str) -> None:
-    """ValueError in the name of ``who`` for options that super kernels do not have."""
+    """RuntimeError in the name of ``who`` for options that super kernels do not have."""
     if options not in _OPTIONS:
-        raise ValueError(f"{who} takes options {' or '.join(_OPTIONS[1:])}, got {options!r}")
+        raise RuntimeError(f"{who} takes options {' or '.join(_OPTIONS[1:])}, got {options!r}")
 
 
 class super_kernel:
@@ -33,14 +33,14 @@ class super_kernel:
     Blocks of one name that follow each other are one scope; a block of the name None, inside of another one, keeps its
     tasks out. Operators that are not generated code stay tasks of their own. ``options`` is
     ``"strict-scope-check=abort"``, which makes an error of that, or ``"strict-scope-check=bypass"``, as it is without.
-    ``TypeError`` for a name that is no str, ``ValueError`` for an empty one and for other options.
+    ``RuntimeError``, as from the marks of torch.npu, for a name that is no str or empty, and for other options.
     """
 
     def __init__(self, scope: str | None, options: str = "") -> None:
         if scope is not None and not isinstance(scope, str):
-            raise TypeError(f"super_kernel takes a str or None as scope, got {scope!r} ({type(scope).__name__})")
+            raise RuntimeError(f"super_kernel takes a str or None as scope, got {scope!r} ({type(scope).__name__})")
         if scope == "":
-            raise ValueError("super_kernel takes a scope with a name, or None for what is to stay out, got ''")
+            raise RuntimeError("super_kernel takes a scope with a name, or None for what is to stay out, got ''")
         check_super_kernel_options("super_kernel", options)
         self.scope = "" if scope is None else scope
         self.options = options

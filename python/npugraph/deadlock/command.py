@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from npugraph import _C
 from npugraph.deadlock.align import aligned
 from npugraph.deadlock.check import CHECKED, FILTERED, check
 from npugraph.deadlock.operators import VECTOR_CORES, filtered
@@ -65,6 +66,7 @@ def _parse(
     add: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(prog=name, description=command.__doc__)
+    parser.add_argument("--version", action="version", version=f"npugraph {_C.version}")
     parser.add_argument("trace", type=Path, help="a captured graph: a Chrome trace in JSON")
     parser.add_argument("-o", "--output", type=Path, help=f"the file to write (default: TRACE{suffix}.json)")
     if add is not None:

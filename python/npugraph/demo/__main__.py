@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line of the demo; see the package's docstring. Exit codes: 0 same tokens, 1 different, 2 cannot run."""
+"""Command line of the demo; see the package's docstring. Exit codes: 0 same tokens as eager, or not compared; 1 an
+error of Python; 2 arguments that it does not take; 3 other tokens than eager; 4 a package is missing."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 
@@ -15,18 +17,44 @@ from npugraph.demo.terminal import Progress, TokenPrinter
 
 QUESTION = "Why is the sky blue?"
 BACKEND = "npugraph_ex"
+# Said again, a token counts as this much less likely: a model of this size does not come to an end otherwise.
+PENALTY = 1.2
+
+USAGE, DIFFERENT, MISSING, INTERRUPTED = 2, 3, 4, 130  # exit codes
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m npugraph.demo", description=__doc__.splitlines()[0])
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(
+        prog="python -m npugraph.demo",
+        description="SmolLM2-135M-Instruct answers a question, eager and compiled.",
+        epilog="Exit codes: 0 same tokens as eager, or not compared; 2 arguments that it does not take; 3 other tokens "
+        "than eager; 4 a package is missing.",
+    )
     parser.add_argument("question", nargs="*", help=f"what to ask, in quotes or not (default: {QUESTION})")
+    parser.add_argument("--version", action="version", version=f"npugraph {npugraph.__version__}")
+    parser.add_argument("--line", help="all other arguments as one text, in which apostrophes need no care")
     parser.add_argument("--tokens", type=positive, default=200, help="longest answer (default: %(default)s)")
+    parser.add_argument(
+        "--penalty",
+        type=above_zero,
+        default=PENALTY,
+        help="for tokens said again (default: %(default)s; 1: none)",
+    )
     parser.add_argument("--no-eager", action="store_true", help="skip the comparison with eager")
     parser.add_argument("--backend", default=BACKEND, help="torch.compile backend (default: %(default)s)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "npu"), help="where it runs (default: %(default)s)")
-    parsed = parser.parse_intermixed_args(arguments)
+    parsed = parser.parse_intermixed_args(given)
+    if parsed.line is not None:
+        parsed = parser.parse_intermixed_args(split_line(parsed.line))
     parsed.question = " ".join(parsed.question) or QUESTION
     return parsed
+
+
+def split_line(line: str) -> list[str]:
+    """The words of a line. Quotes hold words together where they stand around them, and are text elsewhere."""
+    words = re.findall(r"""(?<!\S)(?:"([^"]*)"|'([^']*)')(?!\S)|(\S+)""", line)
+    return [next(filter(None, parts), "") for parts in words]
 
 
 def positive(text: str) -> int:
@@ -36,11 +64,18 @@ def positive(text: str) -> int:
     return value
 
 
+def above_zero(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return value
+
+
 class Chat:
     """The loaded model, its compiled form, and one prompt."""
 
     def __init__(self, arguments: argparse.Namespace, progress: Progress) -> None:
-        self.limit = arguments.tokens
+        self.limit, self.penalty = arguments.tokens, arguments.penalty
         with progress.stage("reading the tokenizer"):
             self.tokenizer = smollm2.load_tokenizer()
         with progress.stage("reading the weights"):
@@ -63,7 +98,8 @@ class Chat:
         """One answer from an empty cache; with a ``printer``, shown as it comes."""
         self.cache.reset()
         timed = generate.Timed()
-        for token in timed.record(generate.greedy(forward, self.cache, self.prompt, self.limit, self.stop)):
+        tokens = generate.greedy(forward, self.cache, self.prompt, self.limit, self.stop, self.penalty)
+        for token in timed.record(tokens):
             if printer:
                 printer.add(token)
         if printer:
@@ -72,6 +108,7 @@ class Chat:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    packages.require_backend(arguments.backend)
     packages.require()
     if arguments.device == "npu":
         packages.require_npu()
@@ -80,8 +117,10 @@ def run(arguments: argparse.Namespace) -> int:
         compile_seconds = chat.compile(progress)
     print(f"\n> {arguments.question}\n")
     compiled = chat.answer(chat.compiled, TokenPrinter(chat.tokenizer))
+    if len(compiled.tokens) == chat.limit:
+        print(f"\n(cut after {chat.limit} tokens; --tokens takes another number)")
     same, rows = (True, {}) if arguments.no_eager else compare_with_eager(chat, compiled)
-    ours = npugraph.artifacts() if arguments.backend == BACKEND else []
+    ours = npugraph.artifacts()
     phases = summary.seconds_list(summary.compile_phases(ours))
     rows |= {
         "tokens/s, compiled": f"{compiled.tokens_per_second:.1f}",
@@ -91,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
         "peak memory of the process": f"{summary.peak_memory_bytes() / summary.MIB:.0f} MiB",
     }
     print(f"\n{summary.table(rows)}")
-    return 0 if same else 1
+    return 0 if same else DIFFERENT
 
 
 def compare_with_eager(chat: Chat, compiled: generate.Timed) -> tuple[bool, dict[str, str]]:
@@ -110,12 +149,12 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = parse_arguments(arguments)
     try:
         return run(parsed)
-    except packages.MissingPackage as error:
+    except (packages.MissingPackage, packages.UnknownBackend) as error:
         print(f"npugraph.demo: {error}", file=sys.stderr)
-        return 2
+        return USAGE if isinstance(error, packages.UnknownBackend) else MISSING
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 Forward = Callable[..., Any]
+Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def static_cache(model: torch.nn.Module, length: int, batch: int = 1) -> Any:
@@ -25,25 +26,48 @@ def static_cache(model: torch.nn.Module, length: int, batch: int = 1) -> Any:
 
 
 @torch.no_grad()
-def next_token(forward: Forward, cache: Any, input_ids: torch.Tensor) -> torch.Tensor:
-    """Appends ``input_ids`` [batch, length] to ``cache`` and returns the most likely next tokens [batch, 1]."""
+def next_token(forward: Forward, cache: Any, input_ids: torch.Tensor, change: Change | None = None) -> torch.Tensor:
+    """Appends ``input_ids`` [batch, length] to ``cache`` and returns the most likely next tokens [batch, 1], after
+    ``change`` was made to their logits [batch, 1, words]."""
     output = forward(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-    return output.logits[:, -1:].argmax(-1)
+    logits = output.logits[:, -1:]
+    return (logits if change is None else change(logits)).argmax(-1)
 
 
-def greedy(forward: Forward, cache: Any, prompt: torch.Tensor, limit: int, stop: Collection[int] = ()) -> Iterator[int]:
+def less_likely(tokens: Collection[int], penalty: float) -> Change:
+    """A change of logits that makes ``tokens`` less likely, by the rule of transformers' ``repetition_penalty``."""
+    seen = torch.tensor(sorted(set(tokens)), dtype=torch.int64)
+
+    def change(logits: torch.Tensor) -> torch.Tensor:
+        index = seen.to(logits.device)
+        chosen = logits[..., index]
+        return logits.index_copy(-1, index, torch.where(chosen < 0, chosen * penalty, chosen / penalty))
+
+    return change
+
+
+def greedy(
+    forward: Forward,
+    cache: Any,
+    prompt: torch.Tensor,
+    limit: int,
+    stop: Collection[int] = (),
+    penalty: float = 1.0,
+) -> Iterator[int]:
     """Yields at most ``limit`` tokens that follow ``prompt`` [1, length]; ends before a token in ``stop``.
 
-    ``forward`` is a causal language model of transformers or its compiled form; ``cache`` must be empty.
+    ``forward`` is a causal language model of transformers or its compiled form; ``cache`` must be empty. A ``penalty``
+    above 1 keeps it from saying again what it has said.
     """
-    token = next_token(forward, cache, prompt)
-    for position in range(limit):
+    given, said = prompt, []
+    for _ in range(limit):
+        token = next_token(forward, cache, given, less_likely(said, penalty) if penalty != 1 and said else None)
         value = int(token)
         if value in stop:
             return
         yield value
-        if position + 1 < limit:
-            token = next_token(forward, cache, token)
+        said.append(value)
+        given = token
 
 
 @dataclass

@@ -19,6 +19,19 @@ NEEDED = {  # import name: name to install
 }
 
 
+class UnknownBackend(RuntimeError):
+    """A name that no backend of torch.compile has; the message lists those that there are."""
+
+
+def require_backend(name: str) -> None:
+    """Raises :class:`UnknownBackend`."""
+    import torch._dynamo
+
+    known = torch._dynamo.list_backends(exclude_tags=())
+    if name not in known:
+        raise UnknownBackend(f"there is no backend {name!r} of torch.compile; there are: {', '.join(known)}")
+
+
 class MissingPackage(RuntimeError):
     """A package that the demo needs is not installed; the message says how to install it."""
 

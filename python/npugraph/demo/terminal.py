@@ -40,11 +40,13 @@ class Progress:
         start = time.perf_counter()
         if self.bar is not None:
             self.bar.set_description_str(name)
+        else:
+            print(f"{name} ... ", end="", file=self.file, flush=True)
         yield
         if self.bar is not None:
             self.bar.update()
         else:
-            print(f"{name}: {time.perf_counter() - start:.1f} s", file=self.file, flush=True)
+            print(f"{time.perf_counter() - start:.1f} s", file=self.file, flush=True)
 
     def close(self) -> None:
         self.done.set()

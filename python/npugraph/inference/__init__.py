@@ -32,13 +32,14 @@ def cache_compile(
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> CachedFunction:
     """``torch.compile(func, backend="npugraph_ex", fullgraph=True)`` whose graphs later processes load instead of
-    compiling: a method of an ``nn.Module``, for inference. Options come as ``options`` or as ``config``.
+    compiling: a method of an ``nn.Module``, for inference: calls with gradients on run without them. Options come as
+    ``options`` or as ``config``.
 
     Files are in ``cache_dir``, else in ``TORCHAIR_CACHE_HOME``, else in ``./.torchair_cache``; each method has its own,
     and so has each rank. A graph is used where all that Dynamo looked at is as it was: arguments, settings of torch,
     the model's structure, and the text of its source files. Anything else is compiled and joins the file, with a
-    ``UserWarning``. ``ValueError`` when ``func`` is not the method of a module; a call raises ``RuntimeError`` when it
-    needs gradients, and ``AssertionError`` when it draws random numbers.
+    ``UserWarning``. ``ValueError`` when ``func`` is not the method of a module; a call raises ``AssertionError`` when
+    it draws random numbers.
     """
     if not inspect.ismethod(func) or not isinstance(func.__self__, torch.nn.Module):
         raise ValueError(

@@ -146,7 +146,8 @@ def _needs_compile(config: CompilerConfig) -> str:
 
 
 class CachedFunction:
-    """What ``cache_compile`` returns: a function like ``method``. ``path`` is its file. Thread-safe."""
+    """What ``cache_compile`` returns: a function like ``method``, which runs without gradients. ``path`` is its file.
+    Thread-safe."""
 
     def __init__(
         self,
@@ -181,6 +182,12 @@ class CachedFunction:
             known.graph.refresh()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                return self._call(*args, **kwargs)
+        return self._call(*args, **kwargs)
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
         arguments = arguments_of(self._method, self._signature, args, kwargs)
         graph = self._find(arguments)
         if graph is None:
@@ -196,7 +203,7 @@ class CachedFunction:
         except (TypeError, ValueError, RuntimeError):
             if graph.lasts(arguments, again=True):
                 raise
-        return self(*args, **kwargs)  # the model's tensors are others now, which the Program refused
+        return self._call(*args, **kwargs)  # the model's tensors are others now, which the Program refused
 
     def _find(self, arguments: Mapping[str, Any]) -> CachedGraph | None:
         state = looks.of_torch_state()
@@ -223,7 +230,7 @@ class CachedFunction:
             f"{path} is for arguments, settings or a model like these; the new one joins them. "
             f"With the last of them: {self._known[-1].graph.difference(arguments)}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _load(self, path: Path) -> None:
@@ -281,7 +288,7 @@ class CachedFunction:
         warnings.warn(
             f"{name_of(self._method)} is compiled, but not cached for later processes: {reason}",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         self._uncached = torch.compile(self._method, backend=backend, dynamic=self._dynamic, fullgraph=True)
 
@@ -297,7 +304,7 @@ class CachedFunction:
             cache_file.write(path, meta, [known.entry for known in self._known])
             self._file = _version(path)
         except OSError as error:
-            warnings.warn(f"cannot write the cache {path}: {error}", UserWarning, stacklevel=5)
+            warnings.warn(f"cannot write the cache {path}: {error}", UserWarning, stacklevel=6)
 
 
 counters.install()
@@ -323,5 +330,5 @@ def _warn_of_file(path: Path, reason: Exception) -> None:
     kept = cache_file.set_aside(path)
     fate = f"it is now {kept.name}" if kept else "it stays where it is"
     warnings.warn(
-        f"the cache {path} is not used: {reason}; {fate}, and the graph is compiled anew", UserWarning, stacklevel=5
+        f"the cache {path} is not used: {reason}; {fate}, and the graph is compiled anew", UserWarning, stacklevel=6
     )

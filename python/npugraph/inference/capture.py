@@ -51,7 +51,6 @@ def capture(
         output, graph = traced.graph_capture_output, traced.backend_input
         if graph is None:
             raise NotCacheable("it calls no operator")
-        _refuse_gradients(method, graph.graph_module)
         outputs = _without_inputs(graph.graph_module)
         context = TracingContext(graph.fake_mode)
         context.tensor_to_context = graph.tensor_to_context
@@ -157,18 +156,9 @@ def _modules(names: set[str], variables: Mapping[str, Any], method: types.Method
     return modules
 
 
-def _refuse_gradients(method: Any, gm: fx.GraphModule) -> None:
-    values = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
-    if torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in values):
-        raise RuntimeError(
-            f"cache_compile is for inference: {name_of(method)} was called with gradients on, and its inputs or "
-            "parameters require them; call it under torch.no_grad() or torch.inference_mode()"
-        )
-
-
 def _refuse_random_operators(method: Any, artifact: Artifact) -> None:
     for node in artifact._core.graph("import").nodes():
-        if node["op"].startswith("python."):
+        if node["op"].startswith(("python.", "nested.")):
             continue
         operator = find_operator(node["op"])
         given = {name: value for name, _, value in node["args"]}

@@ -269,9 +269,12 @@ def _take_over(value: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
 def _cause(artifact: Artifact, run: _Run, task: int, tolerance: Tolerance) -> str:
     stages = artifact._core.graph_stages()
     if task in _Oracle(artifact, run, stages[-1]).differences(tolerance):
-        return {"aten": "the call of the operator", "python": "the call of the function"}.get(
-            artifact.tasks[task].kind, "the code of the task"
-        )
+        hosts = {
+            "aten": "the call of the operator",
+            "python": "the call of the function",
+            "nested": "the graphs that it runs",
+        }
+        return hosts.get(artifact.tasks[task].kind, "the code of the task")
     right, wrong = 0, len(stages) - 1  # stages whose graph does not, and does, compute what the task did
     while wrong - right > 1:
         middle = (right + wrong) // 2

@@ -309,7 +309,7 @@ def test_unusual_names_of_operators(folder, name) -> None:
 @pytest.mark.feature("9.01")
 def test_graphs_inside_of_graphs(folder) -> None:
     def fn(x):
-        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() + 1, (x,)) * 2
+        return torch.cond((x.sum() > 0).float(), lambda x: x.sin(), lambda x: x.cos() + 1, (x,)) * 2
 
     x = torch.ones(3)
     with torch.no_grad(), pytest.warns(npugraph.NpugraphWarning):

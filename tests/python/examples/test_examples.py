@@ -79,6 +79,7 @@ class WrongChat:
     """A chat whose compiled model answers otherwise than the model."""
 
     tokenizer = None
+    limit = 7
     model = "abc"
     compiled = "abd"
 
@@ -94,14 +95,14 @@ class WrongChat:
 
 def test_demo_fails_when_tokens_differ(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(demo, "Chat", WrongChat)
-    assert demo.main(["any question"]) == 1
+    assert demo.main(["any question"]) == demo.DIFFERENT
     assert re.search(r"same tokens as eager +NO, they part at token 3", capsys.readouterr().out)
 
 
 def test_demo_names_missing_packages() -> None:
-    """Exit code 2 and the way out, instead of a traceback."""
+    """An exit code of its own and the way out, instead of a traceback."""
     hide = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'gguf' else f(n, *a)"
     done = run("-c", f"{hide}\nfrom npugraph.demo.__main__ import main\nraise SystemExit(main([]))")
-    assert done.returncode == 2
+    assert done.returncode == demo.MISSING
     assert "missing Python package: gguf" in done.stderr
     assert "pip install gguf" in done.stderr

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of the tree itself: each must accept a right tree and name what is wrong in a wrong one."""
 
+import ast
 import runpy
 import subprocess
 import sys
@@ -172,3 +173,26 @@ def test_the_page_of_features_follows_the_marks(tmp_path) -> None:
 def test_the_page_of_features_is_current() -> None:
     script = runpy.run_path(str(SCRIPTS / "features_page"))
     assert script["PAGE"].read_text() == script["page"](), "docs/features.md is not current: run scripts/features_page"
+
+
+def test_the_types_of_the_extension_are_current(tmp_path) -> None:
+    folder = SCRIPTS.parent / "python/npugraph/_C"
+    # In a process of its own: what other tests import puts more into the module.
+    done = subprocess.run([sys.executable, SCRIPTS / "stubs", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    current, written = ({path.name: path.read_text() for path in at.glob("*.pyi")} for at in (tmp_path, folder))
+    assert written == current, "python/npugraph/_C is not current: run scripts/stubs"
+
+
+def test_the_types_of_the_extension_name_all_of_it() -> None:
+    from npugraph import _C
+
+    tree = ast.parse((SCRIPTS.parent / "python/npugraph/_C/__init__.pyi").read_text())
+    named = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    named |= {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)}
+    named |= {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert {name for name in vars(_C) if not name.startswith("_")} <= named
+    assert {"Artifact", "Callable", "device"} <= named
+    (artifact,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Artifact")
+    assert {"tasks", "runs", "left_apart"} <= {node.name for node in artifact.body if isinstance(node, ast.FunctionDef)}
+    assert (SCRIPTS.parent / "python/npugraph/py.typed").is_file()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m npugraph env``: what a bug report has to say about the machine, on one page of text."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from npugraph import _C
+
+_PACKAGES = ("torch_npu", "numpy", "transformers", "diffusers", "peft", "torchao", "vllm", "vllm-ascend", "triton")
+# Of variables, names that begin so change what a program does.
+_VARIABLES = ("NPUGRAPH_", "TNG_", "TORCH", "PYTORCH_", "ASCEND_", "OMP_", "MKL_", "KMP_", "GOMP_", "LD_PRELOAD")
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It takes none."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    print(page())
+    return 0
+
+
+def page() -> str:
+    rows = list(_rows())
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def _rows() -> Iterator[tuple[str, str]]:
+    yield "npugraph", f"{_C.version}, at {Path(__file__).parent}"
+    yield "torch", f"{torch.__version__}, {torch.version.git_version[:10]}, at {Path(torch.__file__).parent}"
+    yield "python", f"{platform.python_version()}, {sys.executable}"
+    for name in _PACKAGES:
+        version = _version(name)
+        if version:
+            yield name, version
+    yield "backends", ", ".join(_backends())
+    yield "system", f"{platform.platform()}, {' '.join(platform.libc_ver())}"
+    yield "processor", f"{_field('/proc/cpuinfo', 'model name')}; code is generated for {_C.target_name()}"
+    yield "cores", _cores()
+    yield "threads", f"{torch.get_num_threads()} of torch, {torch.get_num_interop_threads()} between operators"
+    yield "memory", _memory()
+    yield "kept code", _cache()
+    for name in sorted(os.environ):
+        if name.startswith(_VARIABLES):
+            yield name, os.environ[name]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _backends() -> list[str]:
+    found = importlib.metadata.entry_points(group="torch_dynamo_backends")
+    return sorted(f"{entry.name} ({entry.dist.name if entry.dist else '?'})" for entry in found)
+
+
+def _field(file: str, name: str) -> str:
+    """What stands behind the first "name:" of a file of the kernel."""
+    try:
+        lines = Path(file).read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+
+
+def _cores() -> str:
+    quota = _limit("cpu.max")
+    may = "no quota"
+    if quota and quota[0] != "max":
+        may = f"a quota of {int(quota[0]) / int(quota[1]):g}"
+    return f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} are this process's, {may}"
+
+
+def _memory() -> str:
+    limit = _limit("memory.max")
+    most = f", a limit of {_gib(int(limit[0]))}" if limit and limit[0] != "max" else ""
+    total, free = (int(_field("/proc/meminfo", name).split()[0]) << 10 for name in ("MemTotal", "MemAvailable"))
+    return f"{_gib(free)} available of {_gib(total)}{most}"
+
+
+def _limit(name: str) -> list[str]:
+    """Words of a file of the control group; none where there is no such limit."""
+    try:
+        return (_CGROUP / name).read_text().split()
+    except OSError:
+        return []
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
+
+
+def _cache() -> str:
+    folder = _C.cache_directory()
+    if not folder:
+        return "none"
+    files = [file for file in Path(folder).glob("**/*") if file.is_file()] if Path(folder).is_dir() else []
+    return f"{folder}, {len(files)} files of {sum(file.stat().st_size for file in files) / 2**20:.1f} MiB"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of ATen operators that npu makes of others, where cpu has no kernel or refuses the call.
+
+What they are made of is said by npu's kernel (src/torch/device), which takes fake tensors in these calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+_PROMOTED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+
+
+def _are_of_several_floats(tensors: Sequence[torch.Tensor]) -> bool:
+    types = {tensor.dtype for tensor in tensors}
+    return len(types) > 1 and types <= _PROMOTED
+
+
+def _is_counted_in_integers(tensors: Sequence[torch.Tensor]) -> bool:
+    return tensors[0].dtype not in (torch.float32, torch.float64, torch.bool)
+
+
+_PRODUCTS = (aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.mv, aten.dot, aten.vdot)
+# Operators, and which calls of them with tensors of npu are made of others.
+OPERATORS: dict[Any, Callable[[Sequence[torch.Tensor]], bool]] = {
+    **{op.default: _are_of_several_floats for op in _PRODUCTS},
+    aten.histc.default: _is_counted_in_integers,
+    aten.matmul_backward.default: lambda _: True,
+}
+
+
+def is_made_of_others(operator: Any, args: Sequence[Any]) -> bool:
+    """Whether npu makes ``operator(*args)`` of other operators."""
+    rule = OPERATORS.get(operator)
+    if rule is None:
+        return False
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    return any(tensor.device.type == "npu" for tensor in tensors) and rule(tensors)
+
+
+def call(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """``operator(*args, **kwargs)`` by npu's kernel, under the modes that are active."""
+    return operator._op_dk(torch._C.DispatchKey.PrivateUse1, *args, **kwargs)
