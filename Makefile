@@ -9,7 +9,7 @@ PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test long bench bench-peers format lint asan tsan wheel fresh clean
+.PHONY: help setup build demo test long bench bench-peers format lint asan tsan asan-torch red-zones wheel fresh clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -17,7 +17,7 @@ help:  ## this list
 setup:  ## install what is missing: Debian packages, .venv, Python packages
 	@scripts/setup $(NEEDS)
 
-test long: NEEDS = tests
+test long asan-torch red-zones: NEEDS = tests
 
 build: setup  ## build the C++ half incrementally, with its tests and benchmarks
 	@scripts/build release
@@ -58,6 +58,13 @@ asan tsan: setup  ## the torch-free half under sanitizers
 	@scripts/build $@
 	@.venv/bin/ctest --preset $@ --no-tests=error
 	@scripts/lit build/$@
+
+asan-torch: build  ## the Python tests on a build with the address sanitizer; ARGS go to pytest
+	@scripts/asan_torch $(ARGS)
+
+red-zones: build  ## the Python tests and 20,000 random programs with watched bytes around all memory of Programs
+	@NPUGRAPH_RED_ZONES=1 scripts/test_python -m 'not long and not no_red_zones' $(ARGS)
+	@NPUGRAPH_RED_ZONES=1 NPUGRAPH_RANDOM_PROGRAMS=3500 $(PYTHON) $(LONG) tests/python/fuzz
 
 wheel: setup  ## dist/*.whl, checked in a fresh environment
 	@scripts/wheel

@@ -50,8 +50,8 @@ target_compile_options(npugraph_options INTERFACE -Wno-missing-field-initializer
 target_compile_definitions(npugraph_options INTERFACE NPUGRAPH_VERSION="${NPUGRAPH_VERSION}")
 
 if(NPUGRAPH_SANITIZE)
-  if(NPUGRAPH_TORCH)
-    message(FATAL_ERROR "NPUGRAPH_SANITIZE needs NPUGRAPH_TORCH=OFF: torch is not built with sanitizers")
+  if(NPUGRAPH_TORCH AND NOT NPUGRAPH_SANITIZE STREQUAL "address")
+    message(FATAL_ERROR "NPUGRAPH_SANITIZE=${NPUGRAPH_SANITIZE} needs NPUGRAPH_TORCH=OFF: torch is not built with sanitizers")
   endif()
   add_compile_options(-fsanitize=${NPUGRAPH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   # With -fsanitize=thread GCC 12 takes members of a std::variant that are not there for uninitialised ones.

@@ -443,7 +443,8 @@ class _Compile:
         options = self.core_options(name, route)
         options.run = run_options.nested_run_options(self.config)
         core = self.compile_core(imported, options, [])
-        artifact = Artifact(core, self.config.as_dict(), imported.callables, {}, Notes(), {}, imported.nested)
+        paths = module_paths(imported.gm, self.traced_module)
+        artifact = Artifact(core, self.config.as_dict(), imported.callables, {}, Notes(), paths, imported.nested)
         registry.add(artifact)
         self.owners.add(artifact)
         return artifact

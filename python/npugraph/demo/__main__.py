@@ -8,6 +8,8 @@ import argparse
 import re
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -82,7 +84,7 @@ class Chat:
             self.model = smollm2.load_model().to(arguments.device)
         self.prompt = smollm2.chat_prompt(self.tokenizer, arguments.question).to(arguments.device)
         self.stop = {self.tokenizer.eos_token_id}
-        self.cache = generate.static_cache(self.model, self.prompt.shape[1] + self.limit)
+        self.cache = self.empty_cache()
         self.compiled = torch.compile(self.model, backend=arguments.backend)
 
     def compile(self, progress: Progress) -> float:
@@ -94,17 +96,32 @@ class Chat:
             generate.next_token(self.compiled, self.cache, token)
         return time.perf_counter() - start
 
+    def empty_cache(self) -> Any:
+        return generate.static_cache(self.model, self.prompt.shape[1] + self.limit)
+
+    def tokens(self, forward: generate.Forward, cache: Any) -> Iterator[int]:
+        """One answer, with a cache that it empties first."""
+        cache.reset()
+        return generate.greedy(forward, cache, self.prompt, self.limit, self.stop, self.penalty)
+
     def answer(self, forward: generate.Forward, printer: TokenPrinter | None = None) -> generate.Timed:
-        """One answer from an empty cache; with a ``printer``, shown as it comes."""
-        self.cache.reset()
+        """One answer; with a ``printer``, shown as it comes."""
         timed = generate.Timed()
-        tokens = generate.greedy(forward, self.cache, self.prompt, self.limit, self.stop, self.penalty)
-        for token in timed.record(tokens):
+        for token in timed.record(self.tokens(forward, self.cache)):
             if printer:
                 printer.add(token)
         if printer:
             printer.end()
         return timed
+
+    def answer_in_turns(self) -> tuple[generate.Timed, generate.Timed]:
+        """Compiled and eager, under the same load of the machine."""
+        compiled, eager = generate.Timed(), generate.Timed()
+        generate.in_turns(
+            compiled.record(self.tokens(self.compiled, self.cache)),
+            eager.record(self.tokens(self.model, self.empty_cache())),
+        )
+        return compiled, eager
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -119,7 +136,9 @@ def run(arguments: argparse.Namespace) -> int:
     compiled = chat.answer(chat.compiled, TokenPrinter(chat.tokenizer))
     if len(compiled.tokens) == chat.limit:
         print(f"\n(cut after {chat.limit} tokens; --tokens takes another number)")
-    same, rows = (True, {}) if arguments.no_eager else compare_with_eager(chat, compiled)
+    same, rows = True, {}
+    if not arguments.no_eager:
+        same, compiled, rows = compare_with_eager(chat, compiled)
     ours = npugraph.artifacts()
     phases = summary.seconds_list(summary.compile_phases(ours))
     rows |= {
@@ -133,16 +152,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if same else DIFFERENT
 
 
-def compare_with_eager(chat: Chat, compiled: generate.Timed) -> tuple[bool, dict[str, str]]:
-    """Answers again without the compiler: whether the tokens are the same, and rows for the summary."""
-    with Progress(stages=1) as progress, progress.stage("answering in eager mode"):
-        eager = chat.answer(chat.model)
-    same, sentence = summary.same_tokens(compiled, eager)
-    return same, {
-        "same tokens as eager": sentence,
-        "tokens/s, eager": f"{eager.tokens_per_second:.1f}",
-        "time to first token, eager": f"{eager.first_token_seconds * 1e3:.0f} ms",
-    }
+def compare_with_eager(chat: Chat, shown: generate.Timed) -> tuple[bool, generate.Timed, dict[str, str]]:
+    """Answers again, compiled and without the compiler in turns: whether the ``shown`` tokens are eager's, the times of
+    the compiled side, and rows for the summary."""
+    with Progress(stages=1) as progress, progress.stage("answering again, in turns with eager mode"):
+        compiled, eager = chat.answer_in_turns()
+    same, sentence = summary.same_tokens(shown, eager)
+    return (
+        same,
+        compiled,
+        {
+            "same tokens as eager": sentence,
+            "tokens/s, eager": f"{eager.tokens_per_second:.1f}",
+            "time to first token, eager": f"{eager.first_token_seconds * 1e3:.0f} ms",
+        },
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -72,17 +73,22 @@ def greedy(
 
 @dataclass
 class Timed:
-    """Tokens of one generation with their times in seconds since its start."""
+    """Tokens of one generation, and at each of them the seconds that the generation itself has taken so far."""
 
     tokens: list[int] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
 
     def record(self, stream: Iterator[int]) -> Iterator[int]:
-        """Passes ``stream`` through and notes when each token came."""
-        start = time.perf_counter()
-        for token in stream:
+        """Passes ``stream`` through. What happens between its tokens does not count."""
+        taken = 0.0
+        while True:
+            start = time.perf_counter()
+            token = next(stream, None)
+            if token is None:
+                return
+            taken += time.perf_counter() - start
             self.tokens.append(token)
-            self.times.append(time.perf_counter() - start)
+            self.times.append(taken)
             yield token
 
     @property
@@ -95,3 +101,11 @@ class Timed:
         if len(self.times) < 2:
             return float("nan")
         return (len(self.times) - 1) / (self.times[-1] - self.times[0])
+
+
+def in_turns(*streams: Iterator[int], turn: int = 8) -> None:
+    """Runs all to their ends, ``turn`` tokens of each at a time: what others do to the machine meanwhile, they do to
+    each."""
+    left = list(streams)
+    while left:
+        left = [stream for stream in left if len(list(itertools.islice(stream, turn))) == turn]

@@ -43,8 +43,9 @@ class InputInfo:
 
 @dataclasses.dataclass
 class Imported:
-    """A C++ graph, and what must live as long as it runs."""
+    """A C++ graph, of the FX graph of ``gm``, and what must live as long as it runs."""
 
+    gm: fx.GraphModule
     graph: Any
     partitions: list[Any]
     callables: dict[int, Callable[..., Any]]  # of Python nodes, registered
@@ -127,6 +128,7 @@ class _Importer:
             self.core.add_symbol(name, kind, *bounds(self.shape_env, symbol))
         names_places = self.core.names_places()
         return Imported(
+            gm=self.gm,
             graph=self.core.finish(),
             partitions=self.partitions,
             callables=self.callables,

@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.python.device.captured_calls import check_captured
 
@@ -147,6 +148,27 @@ def check_fake(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) -> 
     with mode:
         got = op(*fake_args, **fake_kwargs)
     check_alike((got, fake_args, fake_kwargs), (want, args, kwargs))
+
+
+class FakesAreAlike(TorchDispatchMode):
+    """Within it, each call of an operator of npu is made again of fake tensors like its arguments, which gives what is
+    like its results."""
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = op(*args, **(kwargs or {}))
+        if op.namespace == "npu":
+            for dynamic in (False, True):
+                try:
+                    check_fake(op, args, kwargs or {}, results, dynamic=dynamic)
+                except BaseException as error:
+                    raise AssertionError(f"{op} of fake tensors, dynamic={dynamic}: {error}") from error
+        return results
+
+
+def with_fakes(function: Callable[..., Any], *args: Any) -> None:
+    """Runs a function within :class:`FakesAreAlike`."""
+    with FakesAreAlike():
+        function(*args)
 
 
 def check_alike(got: tuple[Any, Any, Any], want: tuple[Any, Any, Any]) -> None:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 import torch_npu
 
-from tests.python.device.npu_operators import check, check_close, integers, normal
+from tests.python.device.npu_operators import check, check_close, integers, normal, with_fakes
 from tests.python.device.ranks import Ranks
 
 NOBODY = "hcom"  # names the one rank where there is no process group
@@ -217,13 +217,25 @@ def check_two_ranks() -> None:
     pieces = [(a @ b + c).chunk(size, 1)[rank] for a, b, c in everything]
     close(torch_npu.npu_matmul_all_to_all(x1, x2, hcom, size, bias), torch.cat(pieces))
 
+
+def check_compiled() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    hcom = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
+    everything = [inputs(i)[:2] for i in range(size)]
     compiled = torch.compile(lambda a, b: torch_npu.npu_mm_all_reduce_base(a, b, hcom) * 2, backend="npugraph_ex")
     with torch.no_grad():
-        close(compiled(x1, x2), 2 * sum(a @ b for a, b, _ in everything))
+        y = compiled(*(t.npu() for t in everything[rank]))
+    check_close(y.cpu(), 2 * sum(a.double() @ b.double() for a, b in everything))
 
 
 def test_two_ranks(ranks):
     ranks(check_two_ranks)
+    ranks(check_compiled)
+
+
+def test_results_of_fake_tensors(ranks):
+    for function in (check_two_ranks, check_quantised_exchanges, check_experts):
+        ranks(with_fakes, function)
 
 
 def check_quantised_exchanges() -> None:

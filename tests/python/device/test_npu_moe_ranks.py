@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 import torch_npu
 
-from tests.python.device.npu_operators import integers, normal
+from tests.python.device.npu_operators import integers, normal, with_fakes
 from tests.python.device.ranks import Ranks
 
 H, K = 8, 2
@@ -168,6 +168,18 @@ def test_set_up_and_tear_down(ranks) -> None:
     for layout in ((4, 1, 0), (3, 1, 1)):
         ranks(check_halves, *layout, "none", False)
         ranks(check_halves, *layout, "pairs", True)
+
+
+def test_results_of_fake_tensors(ranks) -> None:
+    for layout in ((4, 1, 0), (3, 1, 1)):
+        ranks(with_fakes, check_halves, *layout, "none", False)
+        ranks(with_fakes, check_halves, *layout, "pairs", True)
+        for version in VERSIONS:
+            ranks(with_fakes, check_layer, version, *layout, "tokens", True)
+    for mode in (1, 2, 3, 4):
+        ranks(with_fakes, check_quantised, mode, True)
+    for function in (check_rows, check_special):
+        ranks(with_fakes, function)
 
 
 def check_rows() -> None:

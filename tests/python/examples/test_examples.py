@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,11 +93,29 @@ class WrongChat:
     def answer(self, model: str, printer: object = None) -> generate.Timed:
         return generate.Timed([ord(letter) for letter in model], [1.0, 2.0, 3.0])
 
+    def answer_in_turns(self) -> tuple[generate.Timed, generate.Timed]:
+        return self.answer(self.compiled), self.answer(self.model)
+
 
 def test_demo_fails_when_tokens_differ(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(demo, "Chat", WrongChat)
     assert demo.main(["any question"]) == demo.DIFFERENT
     assert re.search(r"same tokens as eager +NO, they part at token 3", capsys.readouterr().out)
+
+
+def test_sides_of_the_demo_take_turns() -> None:
+    said = []
+    sides = [generate.Timed(), generate.Timed()]
+
+    def speak(name: str, count: int) -> Iterator[int]:
+        for token in range(count):
+            said.append(name)
+            yield token
+
+    generate.in_turns(sides[0].record(speak("a", 5)), sides[1].record(speak("b", 3)), turn=2)
+    assert "".join(said) == "aabbaaba"
+    assert [side.tokens for side in sides] == [[0, 1, 2, 3, 4], [0, 1, 2]]
+    assert all(side.times == sorted(side.times) for side in sides)
 
 
 def test_demo_names_missing_packages() -> None:

@@ -15,8 +15,7 @@ at::Tensor uniform(c10::SymIntArrayRef sizes, const at::TensorOptions& options) 
 at::Tensor random_integers(int64_t low, int64_t high, c10::SymIntArrayRef sizes, const at::TensorOptions& options) {
   const auto type = options.dtype(at::kLong);
   const auto generator = npu::generator_of_kernel();
-  return generator ? at::randint_symint(low, high, sizes, generator, type)
-                   : at::randint_symint(low, high, sizes, type);
+  return generator ? at::randint_symint(low, high, sizes, generator, type) : at::randint_symint(low, high, sizes, type);
 }
 
 }  // namespace npugraph::npu_ops
