@@ -71,14 +71,15 @@ std::span<const int64_t> Sizes::strides(int32_t window) const {
   return {at(w.strides), w.operand->strides.size()};
 }
 
-// "mul_1, operand 1 of aten.mm (model.py:12 in forward)".
+// "mul_1, operand 1 of task 3 (aten.mm at model.py:12 in forward)".
 std::string Sizes::place_of(int32_t w) const {
   const Window& window = blueprint_.windows[w];
   const std::string& name = blueprint_.program->buffers[window.operand->buffer].name;
   if (window.task == program::kNone) return cat("output ", name);
   const program::Task& task = blueprint_.program->tasks[window.task];
-  return cat(name, name.empty() ? "" : ", ", "operand ", w - blueprint_.first_window[window.task], " of ", task.name,
-             " (", task.source.empty() ? task.origin : task.source, ")");
+  const std::string& source = task.source.empty() ? task.origin : task.source;
+  return cat(name, name.empty() ? "" : ", ", "operand ", w - blueprint_.first_window[window.task], " of task ",
+             window.task, " (", task.name, source.empty() ? "" : " at ", source, ")");
 }
 
 // Programs come from files and sizes from calls, so that nothing is known to fit before it was looked at, or proven to.

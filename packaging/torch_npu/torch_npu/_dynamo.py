@@ -32,7 +32,6 @@ _FOLDED = (
 _FOLDED_WITH_GUARDS = ("current_device",)
 # Functions of torch.npu as those of torch.accelerator whose handlers they take.
 _AS_ACCELERATOR = {"current_stream": "current_stream", "synchronize": "synchronize"}
-_IN_GRAPH = ("set_stream",)
 # Numbers of the moment: graphs end there, as at those of torch.cuda, and Dynamo says so.
 _OF_THE_MOMENT = (
     "is_current_stream_capturing",
@@ -63,8 +62,8 @@ def install() -> None:
     for name in ("npu", *(f"npu:{index}" for index in range(npu.device_count()))):
         device_interface.register_interface_for_device(name, interface)
     common_constant_types.add(_NPUDeviceProperties)
-    own_handlers = {"stream": _enter_stream, "default_stream": _default_stream}
-    names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_IN_GRAPH, *_OF_THE_MOMENT, *own_handlers)
+    own_handlers = {"stream": _enter_stream, "set_stream": _set_stream, "default_stream": _default_stream}
+    names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_OF_THE_MOMENT, *own_handlers)
     rules = {f"{_function(name).__module__}.{name}": TorchInGraphFunctionVariable for name in names}
     for name in names:  # where a graph has ended they are called as they are
         code = _function(name).__code__
@@ -147,6 +146,15 @@ def _stream_context(base: type) -> type:
             return left
 
     return NpuStreamContextVariable
+
+
+def _set_stream(function: Any, tx: Any, stream: Any) -> Any:
+    """Handles ``torch.npu.set_stream(stream)`` in graphs. Tracing it leaves the current stream as it is."""
+    from torch._dynamo.variables import ConstantVariable
+
+    if not (stream.is_python_constant() and stream.as_python_constant() is None):
+        _choose_stream(tx, stream.as_proxy())
+    return ConstantVariable.create(None)
 
 
 def _choose_stream(tx: Any, stream: Any) -> None:

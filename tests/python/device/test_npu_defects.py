@@ -106,7 +106,7 @@ def test_nothing_depends_on_versions_of_the_vendors_software(monkeypatch) -> Non
 def test_the_line_below_an_error_names_the_device() -> None:
     with pytest.raises(IndexError) as caught:
         torch.compile(lambda x, i: x[i] + 1, backend="npugraph_ex")(torch.ones(4).npu(), torch.tensor([9]).npu())
-    (line,) = caught.value.__notes__
+    *_, line = caught.value.__notes__
     assert "Device:0, RankID:-1) ERR03001 GRAPH invalid parameter" in line
 
 

@@ -13,7 +13,13 @@ from tests.python.device.test_patterns import BMMS, NORMS, B, K, M, N, norm_inpu
 ROWS: dict[str, str] = {}
 tables.TABLES["replacement rules, off -> on"] = lambda: "\n".join(f"{rule:40}{row}" for rule, row in ROWS.items())
 # What the graph passes make of the program without a rule as well.
-EQUAL = {*BMMS, "add_rms_norm_cast_to_copy", "add_rms_norm_cast_dtype_cast"}
+EQUAL = {
+    *BMMS,
+    "add_rms_norm_cast_to_copy",
+    "add_rms_norm_cast_dtype_cast",
+    "add_rms_norm_quantize",
+    "add_rms_norm_quantize_no_sum",
+}
 
 
 def run(fn, inputs, on: bool):
@@ -30,7 +36,7 @@ def run(fn, inputs, on: bool):
 @pytest.mark.feature("1.14", "2.05", "2.06", "2.07", "2.08a", "2.08b", "12e.2", "12e.3")
 @pytest.mark.parametrize("rule", [*NORMS, *BMMS])
 def test_on_and_off(rule) -> None:
-    """Int8 to one step, since a fused operator rounds once less."""
+    """Int8 to one step, since an operator with scales for each row rounds once less."""
     if rule in NORMS:
         fn, inputs = NORMS[rule][0], norm_inputs()
     else:

@@ -218,20 +218,42 @@ def test_a_stream_that_is_not_restored() -> None:
         torch.compile(left_open, backend="npugraph_ex", fullgraph=True)(torch.ones(3, device="npu"))
 
 
-@pytest.mark.feature("4.01", "4.15", "11.09")
-def test_a_graph_break_inside_of_a_stream_is_an_error_that_names_it() -> None:
+@pytest.mark.feature("4.01")
+def test_a_graph_break_inside_of_a_stream_keeps_the_stream() -> None:
+    """Dynamo leaves such a function as it is."""
+    between = []
+
     def function(x: torch.Tensor) -> torch.Tensor:
         with npu.stream(OUTER):
             y = x @ x
             print(end="")
+            between.append(npu.current_stream())
+            y = y + 1
         npu.current_stream().wait_stream(OUTER)
+        return y
+
+    torch._dynamo.reset()
+    x = torch.full((3, 3), 2.0, device="npu")
+    with torch.no_grad():
+        y = torch.compile(function, backend="npugraph_ex")(x)
+    assert torch.equal(y, x @ x + 1)
+    assert between == [OUTER] and npu.current_stream() == npu.default_stream()
+
+
+@pytest.mark.feature("4.01", "4.15", "11.09")
+def test_a_graph_break_behind_set_stream_is_an_error_that_names_it() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        before = npu.current_stream()
+        npu.set_stream(OUTER)
+        y = x @ x
+        print(end="")
+        npu.set_stream(before)
         return y
 
     line, at = function.__code__.co_firstlineno, r"at .*test_streams_in_graphs.py"
     message = (
-        rf"the graph ends on another stream \(stream_\d\) than that on which it began; its block {at}:{line + 1} in "
-        rf"function is not compiled, because of a graph break {at}:{line + 3} in function: Failed to trace builtin "
-        r"operator: .* `print` .*\. Move that out of the scope"
+        rf"the graph ends on another stream \(stream_\d\) than that on which it began, because of a graph break "
+        rf"{at}:{line + 4} in function: Failed to trace builtin operator: .* `print` .*\. Move that out of the scope"
     )
     torch._dynamo.reset()
     with torch.no_grad(), pytest.raises(RuntimeError, match=message):
