@@ -20,11 +20,24 @@ os.environ["NPUGRAPH_CACHE"] = "0"
 FROM_WORKERS: list[tuple[str, str]] = []
 
 
+# Folders of few tests that take long. They come first, so that no worker is left with one of them alone.
+SLOW = ("models", "gguf", "fuzz", "examples", "tooling", "test_demo_on_npu.py", "test_operators.py")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not any(part in SLOW for part in item.path.parts))
+
+
+def pytest_collection_finish() -> None:
+    """Torch writes structured traces, a tenth of all compile time, as soon as its logger has a handler. Pytest adds
+    some to each logger that does not propagate, when the first test begins."""
+    logging.getLogger("torch.__trace").propagate = True
+
+
 @pytest.fixture(scope="session", autouse=True)
 def compile_without_statistics() -> Iterator[None]:
-    """Each is a tenth of all compile time: Dynamo empties the caches of the processor to measure its guards; and torch
-    writes structured traces as soon as somebody listens, which pytest does to each logger that does not propagate."""
-    logging.getLogger("torch.__trace").propagate = True
+    """A tenth of all compile time: Dynamo empties the caches of the processor to measure its guards."""
     with mock.patch("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0):
         yield
 

@@ -16,6 +16,7 @@ import torch
 import npugraph
 from npugraph.demo import generate, packages, smollm2, summary
 from npugraph.demo.terminal import Progress, TokenPrinter
+from npugraph.gguf.reading import read_once
 
 QUESTION = "Why is the sky blue?"
 BACKEND = "npugraph_ex"
@@ -78,10 +79,11 @@ class Chat:
 
     def __init__(self, arguments: argparse.Namespace, progress: Progress) -> None:
         self.limit, self.penalty = arguments.tokens, arguments.penalty
-        with progress.stage("reading the tokenizer"):
-            self.tokenizer = smollm2.load_tokenizer()
-        with progress.stage("reading the weights"):
-            self.model = smollm2.load_model().to(arguments.device)
+        with read_once():
+            with progress.stage("reading the tokenizer"):
+                self.tokenizer = smollm2.load_tokenizer()
+            with progress.stage("reading the weights"):
+                self.model = smollm2.load_model().to(arguments.device)
         self.prompt = smollm2.chat_prompt(self.tokenizer, arguments.question).to(arguments.device)
         self.stop = {self.tokenizer.eos_token_id}
         self.cache = self.empty_cache()

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from npugraph.demo import packages
+from npugraph.gguf.reading import read_once
 
 
 def weights_file() -> Path:
@@ -25,9 +26,10 @@ def weights_file() -> Path:
 
 
 def load_tokenizer() -> Any:
-    """The tokenizer with its chat template; takes some seconds, the GGUF header is parsed in Python."""
+    """The tokenizer with its chat template; takes some seconds, the GGUF header is parsed in Python (once for what
+    ``read_once`` is around)."""
     file = weights_file()
-    with offline_and_quiet():
+    with offline_and_quiet(), read_once():
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
@@ -36,7 +38,7 @@ def load_tokenizer() -> Any:
 def load_model(dtype: torch.dtype = torch.float32) -> torch.nn.Module:
     """The model in eval mode, its Q4_1 weights dequantised to ``dtype``; no parameter requires grad."""
     file = weights_file()
-    with offline_and_quiet():
+    with offline_and_quiet(), read_once():
         from transformers import AutoModelForCausalLM
 
         model = AutoModelForCausalLM.from_pretrained(str(file.parent), gguf_file=file.name, dtype=dtype)

@@ -13,6 +13,7 @@ from torch import nn
 
 from npugraph.gguf.blocks import FORMATS
 from npugraph.gguf.modules import QuantisedEmbedding, QuantisedLinear
+from npugraph.gguf.reading import read_once
 
 
 def load(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32, int8: bool = False) -> nn.Module:
@@ -23,16 +24,20 @@ def load(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32, int8:
     round their activations to 8 bits first. ``ValueError`` for a file that lacks weights of its model, or whose
     architecture stores weights that transformers does not take row by row.
     """
+    with read_once():
+        return _load(Path(path), dtype, int8)
+
+
+def _load(file: Path, dtype: torch.dtype, int8: bool) -> nn.Module:
     from accelerate import init_empty_weights
     from gguf import GGUFReader
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    file = Path(path)
     config = AutoConfig.from_pretrained(str(file.parent), gguf_file=file.name)
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     filler = _Filler(model, dtype, int8)
-    filler.fill(GGUFReader(file))
+    filler.fill(GGUFReader(str(file)))
     filler.tie()
     missing = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     if missing:

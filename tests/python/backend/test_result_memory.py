@@ -27,6 +27,7 @@ def spare_bytes() -> int:
     return sum(pool.live_bytes for pool in npugraph.pools() if pool.name == "spare results")
 
 
+@pytest.mark.no_red_zones
 def test_a_dropped_result_serves_the_next_call(compiled: Callable[..., torch.Tensor]) -> None:
     x = torch.randn(ELEMENTS)
     compiled(x)
@@ -49,6 +50,7 @@ def test_a_result_that_lives_keeps_its_memory(compiled: Callable[..., torch.Tens
         torch.testing.assert_close(result, (torch.exp(x) + 1)[: len(result)])
 
 
+@pytest.mark.no_red_zones
 def test_no_more_is_kept_than_one_call_takes(compiled: Callable[..., torch.Tensor]) -> None:
     x = torch.randn(ELEMENTS)
     results = [compiled(x) for _ in range(5)]

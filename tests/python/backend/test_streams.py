@@ -94,6 +94,7 @@ def on(stream: int, log: list[Any]) -> list[Any]:
     return [record for record in log if record.stream == stream]
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("2.01", "2.15", "2.16", "4.02", "12e.10")
 def test_streams_overlap_on_workers_of_their_own(two_workers: None) -> None:
     run, artifact = compiled(beside)
@@ -142,6 +143,7 @@ def test_streams_beside_other_options(two_workers: None, option: str) -> None:
     assert merged == ([1, 0] if option == "super_kernel_optimize" else [])
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("4.01", "4.02")
 def test_without_an_event_the_race_shows_and_with_it_never(two_workers: None) -> None:
     args = inputs()
@@ -192,6 +194,7 @@ def limited(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return r.exp()
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("2.21", "4.04", "12e.10")
 def test_limits_of_one_worker_each(two_workers: None) -> None:
     run, _ = compiled(limited)

@@ -207,6 +207,7 @@ def recaptures(name: str) -> int:
     return held(f"recapture_due_to_global_limit_core_change_{name}")
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("3.03", "3.16")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_other_limits_of_the_calling_stream_capture_again(dynamic: bool) -> None:
@@ -245,6 +246,7 @@ def test_other_limits_of_the_calling_stream_capture_again(dynamic: bool) -> None
     assert len(artifact.instances) == 1
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("3.16")
 def test_whom_limits_of_the_calling_stream_bind() -> None:
     """Tasks on it without limits of their own, not those on streams that the code names, and nobody on cpu."""
@@ -272,6 +274,7 @@ def test_whom_limits_of_the_calling_stream_bind() -> None:
     assert recaptures("layer_0") == 0
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("3.16")
 def test_a_backward_pass_is_within_the_limits_of_its_stream() -> None:
     with torch.enable_grad(), npu.stream(USER):

@@ -195,6 +195,7 @@ def test_the_graph_shows_scopes_and_events() -> None:
     assert seen == ["scope_enter", *events]
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("4.01")
 def test_two_streams_run_at_once() -> None:
     run = compiled(chains)
@@ -396,6 +397,7 @@ def test_a_captured_graph_does_not_look_for_events_of_a_call() -> None:
         torch.testing.assert_close(result, (b @ a).tanh())
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("2.21", "4.04")
 def test_limits_hold_for_streams_that_are_entered_inside() -> None:
     def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -70,6 +70,7 @@ def test_one_rank_of_hccl() -> None:
         distributed.destroy_process_group()
 
 
+@pytest.mark.no_red_zones
 def test_the_profile_of_memory() -> None:
     torch.npu.empty_cache()
     torch.npu.reset_peak_memory_stats()

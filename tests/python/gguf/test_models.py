@@ -11,6 +11,7 @@ from torch import nn
 
 from npugraph.demo import generate, smollm2
 from npugraph.gguf import QuantisedEmbedding, QuantisedLinear, load
+from npugraph.gguf.reading import read_once
 
 MARGIN = 1e-3  # between the two largest logits, above which tokens must be equal
 TOKENS = 24
@@ -24,6 +25,20 @@ def quantised() -> nn.Module:
 @pytest.fixture(scope="module")
 def dequantised() -> nn.Module:
     return smollm2.load_model()
+
+
+def test_a_file_is_parsed_once() -> None:
+    reader, path = gguf.GGUFReader, str(smollm2.weights_file())
+    with read_once():
+        parsed = gguf.GGUFReader(path)
+        with read_once():
+            assert gguf.GGUFReader(path) is parsed
+    assert gguf.GGUFReader is reader
+    plain = reader(path)
+    assert parsed.fields.keys() == plain.fields.keys()
+    for got, want in zip(parsed.tensors[::40], plain.tensors[::40], strict=True):
+        assert (got.name, got.tensor_type) == (want.name, want.tensor_type)
+        np.testing.assert_array_equal(got.data, want.data)
 
 
 def test_weights_keep_their_blocks(quantised: nn.Module) -> None:

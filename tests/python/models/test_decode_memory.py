@@ -46,6 +46,7 @@ def decode_step(**arguments: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     return torch.compile(case.build("base"), backend=m.BACKEND, **arguments), case.inputs(size="base")
 
 
+@pytest.mark.no_red_zones
 @pytest.mark.feature("2.14")
 def test_every_decode_step_allocates_the_same_and_copies_nothing() -> None:
     """Counted on torch's CPU allocator; the table at the end of the run lists a step's allocations by operator. Outside

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import MistralConfig, MistralForCausalLM
+from torch._dynamo.utils import counters
+from transformers import DynamicCache, MistralConfig, MistralForCausalLM
 
 import npugraph
 from npugraph.demo import generate
@@ -13,9 +14,7 @@ from npugraph.demo import generate
 TOKENS = 3
 
 
-@pytest.mark.feature("12e.1")
-@pytest.mark.parametrize(("attention", "window"), [("sdpa", 8), ("eager", None)])
-def test_greedy_tokens_with_a_cache_of_fixed_size(attention: str, window: int | None) -> None:
+def mistral(attention: str, window: int | None) -> MistralForCausalLM:
     torch._dynamo.reset()
     torch.manual_seed(0)
     config = MistralConfig(
@@ -28,10 +27,27 @@ def test_greedy_tokens_with_a_cache_of_fixed_size(attention: str, window: int | 
         sliding_window=window,
         attn_implementation=attention,
     )
-    model = MistralForCausalLM(config).eval().requires_grad_(False)
+    return MistralForCausalLM(config).eval().requires_grad_(False)
+
+
+@pytest.mark.feature("12e.1")
+@pytest.mark.parametrize(("attention", "window"), [("sdpa", 8), ("eager", None)])
+def test_greedy_tokens_with_a_cache_of_fixed_size(attention: str, window: int | None) -> None:
+    model = mistral(attention, window)
     prompt = torch.randint(0, 97, (1, 11))
     wanted = list(generate.greedy(model, generate.static_cache(model, 32), prompt, TOKENS))
     compiled = torch.compile(model, backend="npugraph_ex")
     assert list(generate.greedy(compiled, generate.static_cache(model, 32), prompt, TOKENS)) == wanted
     for artifact in npugraph.artifacts():
         assert [task.kind for task in artifact.tasks].count("attention") == 2
+
+
+@pytest.mark.parametrize(("dynamic", "tokens", "compiles"), [(True, 12, 2), (False, 4, 4)])
+def test_greedy_tokens_with_a_growing_cache(dynamic: bool, tokens: int, compiles: int) -> None:
+    model = mistral("sdpa", None)
+    prompt = torch.randint(0, 97, (1, 11))
+    wanted = list(generate.greedy(model, DynamicCache(config=model.config), prompt, tokens))
+    counters.clear()
+    compiled = torch.compile(model, backend="npugraph_ex", dynamic=dynamic)
+    assert list(generate.greedy(compiled, DynamicCache(config=model.config), prompt, tokens)) == wanted
+    assert counters["stats"]["unique_graphs"] == compiles
