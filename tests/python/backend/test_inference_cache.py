@@ -32,9 +32,10 @@ cache_compile, readable_cache = npugraph_ex.inference.cache_compile, npugraph_ex
 
 @pytest.fixture(autouse=True)
 def no_grad() -> Iterator[None]:
+    forget()  # torch._dynamo.reset() knows of no backend that it has not called itself
     with torch.no_grad():
         yield
-    forget()  # torch._dynamo.reset() knows of no backend that it has not called itself
+    forget()
 
 
 class Result(NamedTuple):
