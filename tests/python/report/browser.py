@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -72,4 +73,5 @@ def _open(page: Path, scratch: Path, width: int, height: int, *arguments: str) -
         text=True,
         timeout=120,
         check=True,
+        env={key: value for key, value in os.environ.items() if key != "LD_PRELOAD"},  # no sanitizer's
     )
