@@ -20,8 +20,8 @@ def name_of(gm: fx.GraphModule) -> str:
     code around a module of torch.nn, and where nothing is being traced: the class of the outermost module, or else the
     function, that the nodes come from."""
     root = _root()
-    if class_of_traced_module():
-        return class_of_traced_module()
+    if traced := class_of_traced_module():
+        return traced
     function = _outermost_function(gm)
     if function is not None and root is not None and is_users(root.f_code.co_filename):
         return function
