@@ -4,6 +4,7 @@ spares compiles what torch does for its own statistics."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -40,6 +41,13 @@ def compile_without_statistics() -> Iterator[None]:
     """A tenth of all compile time: Dynamo empties the caches of the processor to measure its guards."""
     with mock.patch("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0):
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects() -> None:
+    """Resets and captures collect garbage, which takes long among the objects of all that torch imports."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -3,21 +3,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_objects() -> Iterator[None]:
-    """Each capture collects garbage, which takes long among the objects of all that was imported."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def captured(fn: Callable[[], Any], **options: Any) -> tuple[torch.npu.NPUGraph, Any]:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.python.device.captures import captured, few_objects, numbers, same  # noqa: F401 (a fixture of every test)
+from tests.python.device.captures import captured, numbers, same
 
 
 def rand(generator: torch.Generator | None = None) -> torch.Tensor:

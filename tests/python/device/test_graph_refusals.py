@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 import torch
 
-from tests.python.device.captures import captured, few_objects, numbers, same  # noqa: F401 (a fixture of every test)
+from tests.python.device.captures import captured, numbers, same
 
 _HOST_WAITS = {
     "item": lambda x, host: x.sum().item(),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.python.device.captures import captured, few_objects  # noqa: F401 (a fixture of every test)
+from tests.python.device.captures import captured
 
 
 def test_captures_follow_the_current_device():

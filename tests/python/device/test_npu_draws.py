@@ -11,7 +11,7 @@ import torch
 import torch_npu
 from torch.utils._pytree import tree_leaves
 
-from tests.python.device.captures import captured, few_objects  # noqa: F401 (a fixture of every test)
+from tests.python.device.captures import captured
 
 ops = torch.ops.npu
 
