@@ -80,19 +80,23 @@ class _Compiled:
         return self._guards is None or self._env.evaluate_guards_expression(self._guards, args)
 
     def __call__(self, args: Sequence[torch.Tensor]) -> Any:
-        return self._run(*(_geometry(args[number])[index] for number, index in self._places), *args)
+        sizes = (_geometry(args[number])[index] for number, index in self._places)
+        return self._run(*sizes, *(t if t.requires_grad else _without_base(t) for t in args))
 
 
 def _fake(mode: FakeTensorMode, number: int, t: torch.Tensor, varying: set[tuple[int, int]] | None) -> Any:
     dims = [
         DimDynamic.DUCK if varying is None or (number, dim) in varying else DimDynamic.STATIC for dim in range(t.dim())
     ]
-    # Torch would make symbols for the base of a view too, which is no argument.
-    plain = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage(), t.storage_offset(), t.shape, t.stride())
+    plain = _without_base(t).requires_grad_(t.requires_grad)
     context = StatelessSymbolicContext(dynamic_sizes=dims)
-    return mode.from_tensor(
-        plain.requires_grad_(t.requires_grad), symbolic_context=context, source=LocalSource(f"x{number}")
-    )
+    return mode.from_tensor(plain, symbolic_context=context, source=LocalSource(f"x{number}"))
+
+
+def _without_base(t: torch.Tensor) -> torch.Tensor:
+    """The same memory. Of a view torch would make symbols for the base too, and pass the base to the graph, although it
+    is no argument."""
+    return torch.empty(0, dtype=t.dtype).set_(t.untyped_storage(), t.storage_offset(), t.shape, t.stride())
 
 
 def _geometry(t: torch.Tensor) -> tuple[Any, ...]:
