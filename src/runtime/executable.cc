@@ -175,8 +175,8 @@ struct Executable::State {
     size_t graph = 0;  // its hash, where it is to be captured
     std::vector<std::unique_ptr<KeptResults>> gone;
     int64_t staged_bytes = 0;
-    int64_t begin_ns = 0;
-    std::vector<TimeSpan> times;  // of the tasks, when this run was timed
+    int64_t begin_ns = 0;         // of a timed run
+    std::vector<TimeSpan> times;  // of its tasks
   };
 
   void acquire(Call& call, const BoundInputs& inputs);
@@ -394,13 +394,15 @@ RunStatus Executable::State::bind(Call& call, const BoundInputs& inputs) {
 
 RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs,
                                     std::vector<int64_t>& dims) {
+  const bool timed = call.instance != nullptr && call.instance->replays > 0 && call.instance->replays < kTimedRuns;
+  if (timed) [[unlikely]]
+    call.begin_ns = now_ns();
   const auto watch_capture = options.rules.watch_capture;
   const bool watched = call.mode == RunMode::kCapture && watch_capture != nullptr && is_of_device(*blueprint.program);
   const std::shared_ptr<void> watch = watched ? watch_capture() : nullptr;
   if (const RunStatus status = bind(call, inputs); status != RunStatus::kOk) return status;
   Lease& lease = *call.lease;
   std::optional<Observer> observer;
-  const bool timed = call.instance->replays > 0 && call.instance->replays < kTimedRuns;
   if (timed || call.instance->has_red_zones() || Observer::wanted()) [[unlikely]] {
     observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream.id, timed ? &call.times : nullptr,
                      host);
@@ -474,9 +476,7 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
   NG_CHECK(inputs.all.size() == state.blueprint.program->inputs.size(), "got ", inputs.all.size(), " inputs");
   NG_CHECK(outputs.size() == state.blueprint.program->outputs.size(), "got room for ", outputs.size(), " outputs");
   const Range range(state.host, state.options.label.empty() ? nullptr : state.options.label.c_str());
-  const int64_t begin = now_ns();
-  State::Call call{
-      .key = key_of(state.blueprint, inputs.all), .staged_bytes = inputs.staged_bytes, .begin_ns = begin, .times = {}};
+  State::Call call{.key = key_of(state.blueprint, inputs.all), .staged_bytes = inputs.staged_bytes};
   state.acquire(call, inputs);
   RunResult result;
   try {
