@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -78,6 +77,8 @@ def install() -> None:
     for name, generic in _AS_ACCELERATOR.items():
         handlers[_function(name)] = handlers[getattr(torch.accelerator, generic)]
     handlers |= {_function(name): handler for name, handler in own_handlers.items()}
+    handlers[torch.accelerator.set_stream] = _set_stream
+    _record_switches(streams.StreamContextVariable)
     UserDefinedClassVariable._in_graph_classes().update({npu.Stream, npu.Event})
     streams._stream_fn_to_variable_cls[npu.current_stream] = _stream_variable(streams.StreamVariable)
     # Where contrib.transfer_to_npu came first, torch.cuda.device is npu's, and has a variable of torch's already.
@@ -126,39 +127,51 @@ def _enter_stream(function: Any, tx: Any, stream: Any) -> Any:
 
     if stream.is_python_constant() and stream.as_python_constant() is None:
         return NullContextVariable()
-    return _stream_context(StreamContextVariable)(stream)
+    return StreamContextVariable.create(tx, stream)
 
 
-@functools.cache
-def _stream_context(base: type) -> type:
-    """What ``with torch.npu.stream(stream)`` is in graphs: torch's own leaves nothing but metadata there, and backends
-    that run or read the graph would not know of the stream."""
+def _record_switches(context: Any) -> None:
+    """Makes nodes of what ``with stream`` does to streams of npu. Torch's own leaves nothing but metadata in graphs,
+    and backends that run or read a graph would not know of the stream."""
+    enter, leave = context.enter, context.exit
 
-    class NpuStreamContextVariable(base):
-        def enter(self, tx: Any, *args: Any) -> Any:
-            self._before = tx.output.create_proxy("call_function", torch.npu.current_stream, (None,), {})
-            _choose_stream(tx, self.get_stream().as_proxy())
-            return super().enter(tx, *args)
+    def current(tx: Any, device: int | None) -> Any:
+        return tx.output.create_proxy("call_function", torch.npu.current_stream, (device,), {})
 
-        def exit(self, tx: Any, *args: Any) -> Any:
-            left = super().exit(tx, *args)
-            _choose_stream(tx, self._before)
-            return left
+    def enter_and_record(self: Any, tx: Any, *args: Any) -> Any:
+        stream = self.get_stream()
+        if stream.device.type == "npu":
+            before = [current(tx, None)]
+            if stream.device.index != torch.npu.current_device():
+                before.insert(0, current(tx, stream.device.index))
+            self.__dict__.setdefault("_npu_streams_before", []).append(before)
+            _choose_stream(tx, stream.as_proxy())
+        return enter(self, tx, *args)
 
-    return NpuStreamContextVariable
+    def leave_and_record(self: Any, tx: Any, *args: Any) -> Any:
+        left = leave(self, tx, *args)
+        if self.get_stream().device.type == "npu":
+            for stream in self.__dict__["_npu_streams_before"].pop():
+                _choose_stream(tx, stream)
+        return left
+
+    context.enter, context.exit = enter_and_record, leave_and_record
 
 
 def _set_stream(function: Any, tx: Any, stream: Any) -> Any:
-    """Handles ``torch.npu.set_stream(stream)`` in graphs. Tracing it leaves the current stream as it is."""
+    """Handles ``torch.npu.set_stream(stream)``, and that of ``torch.accelerator``, in graphs. Tracing it leaves the
+    current stream as it is."""
     from torch._dynamo.variables import ConstantVariable
 
     if not (stream.is_python_constant() and stream.as_python_constant() is None):
-        _choose_stream(tx, stream.as_proxy())
+        _choose_stream(tx, stream.as_proxy(), function.value)
+        # Of events and questions that name no stream. The end of a ``with`` takes off what stands there.
+        tx.symbolic_stream_state.cur_stream_stack[-1] = stream.realize()
     return ConstantVariable.create(None)
 
 
-def _choose_stream(tx: Any, stream: Any) -> None:
-    tx.output.create_proxy("call_function", torch.npu.set_stream, (stream,), {})
+def _choose_stream(tx: Any, stream: Any, choose: Any = torch.npu.set_stream) -> None:
+    tx.output.create_proxy("call_function", choose, (stream,), {})
 
 
 def _default_stream(function: Any, tx: Any, device: Any = None) -> Any:

@@ -65,6 +65,7 @@ class _Rewriter:
         self.graph = graph
         self.base: int | None = None  # the stream that set_stream chose
         self.chosen: fx.Node | None = None  # where it did
+        self.within: int | None = None  # the stream of the `with` in which it did
         self.asked: dict[fx.Node, int | None] = {}  # calls of current_stream, and the stream chosen then
         self.entered: int | None = None  # the stream whose scope is open
         self.labels: dict[tuple[int, int], str] = {_identity(0): MAIN}
@@ -101,11 +102,12 @@ class _Rewriter:
 
     def _visit(self, node: fx.Node) -> None:
         if _is_current_stream(node):
-            self.asked[node] = self.base
+            self.asked[node] = self._stream_of(node)
             return
         if _is_set_stream(node):
             stream = node.args[0]
             self.base, self.chosen = self.asked[stream] if stream in self.asked else _index_of(stream), node
+            self.within = _entered(node)
             if self.base is not None and self._label(self.base) == MAIN:
                 self.base = None
             self.graph.erase_node(node)
@@ -116,11 +118,16 @@ class _Rewriter:
                 read(self, *node.args)
             self.graph.erase_node(node)
             return
-        custom = node.meta.get("custom") or {}
         with self.graph.inserting_before(node):
-            self._enter(custom.get("stream", self.base))
+            self._enter(self._stream_of(node))
         # Else AOTAutograd would order streams of gradients itself, which are not streams here.
+        custom = node.meta.get("custom") or {}
         node.meta["custom"] = {key: value for key, value in custom.items() if key != "stream"}
+
+    def _stream_of(self, node: fx.Node) -> int | None:
+        """That of the innermost `with`, unless set_stream has chosen another one in there."""
+        entered = _entered(node)
+        return self.base if entered in (None, self.within) else entered
 
     def _label(self, index: int) -> str:
         identity = _identity(index)
@@ -207,7 +214,7 @@ _READERS: dict[Any, Callable[..., Any]] = {
 
 def _streams_of(node: fx.Node) -> list[int]:
     """Numbers of the streams that a call names or runs on."""
-    found = [] if is_mark(node) else [(node.meta.get("custom") or {}).get("stream")]
+    found = [] if is_mark(node) else [_entered(node)]
     if _is_set_stream(node):
         found.append(_index_of(node.args[0]))
     elif node.target in _READERS and node.target not in _targets(_ops.synchronize_device):
@@ -232,6 +239,11 @@ def _is_current_stream(node: Any) -> bool:
 def _index_of(node: Any) -> int | None:
     is_object = isinstance(node, fx.Node) and node.target is objects.get_external_object_by_index
     return node.args[0] if is_object else None
+
+
+def _entered(node: fx.Node) -> int | None:
+    """The stream of the innermost `with` around a call."""
+    return (node.meta.get("custom") or {}).get("stream")
 
 
 def _identity(index: int) -> tuple[int, int]:

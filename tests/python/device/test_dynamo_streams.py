@@ -136,7 +136,18 @@ def nested(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return x + 1, y, z
 
 
-def test_switches_of_streams_are_nodes_that_other_backends_see() -> None:
+def nested_streams_themselves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    inner = npu.Stream()
+    with OUTER:
+        y = x * 2
+        with inner:
+            z = x * 3
+        y = y + 1
+    return x + 1, y, z
+
+
+@pytest.mark.parametrize("nested", [nested, nested_streams_themselves])
+def test_switches_of_streams_are_nodes_that_other_backends_see(nested: Callable[..., Any]) -> None:
     """And a backend that runs the nodes runs each on its stream."""
     seen, where = [], []
 
@@ -161,6 +172,33 @@ def test_switches_of_streams_are_nodes_that_other_backends_see() -> None:
     inner = where[1]
     assert where == [OUTER.stream_id, inner, OUTER.stream_id, before.stream_id]
     assert inner not in (OUTER.stream_id, before.stream_id)
+
+
+def test_a_block_of_a_stream_of_another_device_restores_both() -> None:
+    other = npu.Stream(device="npu:1")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with npu.stream(other):
+            y = x * 2
+        return y + 1
+
+    x, before, before_there = torch.arange(3.0, device="npu"), npu.current_stream(), npu.current_stream(1)
+    torch.compile(function, backend="eager", fullgraph=True)(x)
+    assert (npu.current_device(), npu.current_stream(), npu.current_stream(1)) == (0, before, before_there)
+
+
+def test_streams_of_accelerators_are_chosen_in_graphs() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        before = torch.accelerator.current_stream()
+        torch.accelerator.set_stream(OUTER)
+        y, is_outer = x * 2, npu.current_stream() == OUTER
+        torch.accelerator.set_stream(before)
+        return y, is_outer
+
+    x, before = torch.arange(3.0, device="npu"), npu.current_stream()
+    y, is_outer = torch.compile(function, backend="eager", fullgraph=True)(x)
+    assert torch.equal(y, x * 2) and is_outer
+    assert npu.current_stream() == before
 
 
 def test_another_stream_is_another_graph() -> None:
