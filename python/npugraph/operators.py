@@ -46,7 +46,8 @@ def attention(
         seen &= torch.arange(keys) >= places - before
     if mask is not None and mask.dtype == torch.bool:
         seen = seen & mask
-    added = torch.zeros((), dtype=query.dtype) if mask is None or mask.dtype == torch.bool else mask.to(query.dtype)
+    of_scores = torch.promote_types(query.dtype, torch.float32)
+    added = torch.zeros((), dtype=of_scores) if mask is None or mask.dtype == torch.bool else mask.to(of_scores)
     added = torch.where(seen, added, float("-inf"))
     if value.shape[-1] == query.shape[-1]:
         flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu

@@ -57,7 +57,8 @@ def _attention(
     mask_buffers: Sequence[Any],
 ) -> tuple[Any, ...]:
     """Results, those of ``wanted`` at least, that lie as ``like`` says."""
-    read = _read(score_mod) if wanted <= {0} and query.dtype != torch.float64 else None
+    of_one_type = query.dtype == key.dtype == value.dtype != torch.float64
+    read = _read(score_mod) if wanted <= {0} and of_one_type else None
     if read is None:
         made = math_attention(
             query, key, value, score_mod, block_mask, scale, options, tuple(score_buffers), tuple(mask_buffers)
@@ -209,7 +210,7 @@ def _added(
     mask = functools.reduce(operator.and_, seen) if seen else None
     if not biases:
         return None if mask is None else _with_rows(mask, sizes)
-    bias = functools.reduce(operator.add, biases).to(query.dtype)
+    bias = functools.reduce(operator.add, (bias.float() for bias in biases))  # as scores are, whatever queries are
     return _with_rows(bias if mask is None else torch.where(mask, bias, -math.inf), sizes)
 
 

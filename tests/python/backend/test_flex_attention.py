@@ -76,6 +76,33 @@ def test_what_it_is_compiled_to(name: str) -> None:
     assert ("attention" in kinds) == (name in ATTENTION)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_what_is_added_is_not_rounded_to_16_bits(dtype: torch.dtype) -> None:
+    """Scores are float32, in which neighbours among 2,048 keys differ by a half, and -1e5 is a number."""
+
+    def call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return flex_attention(
+            query, key, value, lambda s, b, h, i, j: torch.where(h < 2, s + 0.5 * j, s - 1e5 + j), enable_gqa=True
+        )
+
+    def added(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return flex_attention(query, key, value, lambda s, b, h, i, j: s + (0.5 * j - 1e5 * (h > 1)), enable_gqa=True)
+
+    given = [x.to(dtype) for x in inputs(16, 2048)]
+    for one in (call, added):
+        with torch.no_grad():
+            got, want = compile_ex(one)(*given), one(*(x.double() for x in given))
+        torch.testing.assert_close(got.double(), want, rtol=2e-2, atol=2e-2)
+
+
+def test_keys_and_values_of_a_lower_type() -> None:
+    call, mask = call_of("causal")
+    query, *others = inputs()
+    given = [query, *(x.bfloat16() for x in others)]
+    with torch.no_grad():
+        torch.testing.assert_close(compile_ex(call)(*given, mask), call(*given, mask), rtol=1e-2, atol=1e-2)
+
+
 def test_masks_of_positions_are_not_made() -> None:
     for name, bounds in (("causal", "after=0"), ("window", "before=6, after=0")):
         call, mask = call_of(name)
