@@ -50,6 +50,7 @@ class Folder {
     const ir::Node& node = graph_.node(graph_.value(value).def);
     if (node.op != kConvert || uses_.users[value].size() != 1 || uses_.output_uses[value] != 0) return ir::kNone;
     const ir::ValueId source = as_value(node.args[0]);
+    if (source == ir::kNone) return ir::kNone;  // a number
     const auto* from = std::get_if<ir::TensorType>(&graph_.value(source).type);
     const auto* to = std::get_if<ir::TensorType>(&graph_.value(value).type);
     if (from == nullptr || to == nullptr || from->device != to->device || from->dtype == to->dtype) return ir::kNone;
