@@ -2,6 +2,7 @@
 #include "base/host_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <fstream>
 #include <initializer_list>
@@ -16,6 +17,8 @@ namespace npugraph {
 namespace {
 
 constexpr int64_t kUnlimited = INT64_MAX;
+
+std::atomic<bool (*)(int64_t)> memory_guard = nullptr;
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -81,7 +84,9 @@ std::optional<std::string> path_in(const Hierarchy& hierarchy, const std::string
   std::string path = line.substr(second + 1);
   if (path == "/") path.clear();
   // The mount may show a part of the hierarchy, as in containers.
-  return path.starts_with(hierarchy.top) ? path.substr(hierarchy.top.size()) : std::string();
+  const bool is_below =
+      path.starts_with(hierarchy.top) && (path.size() == hierarchy.top.size() || path[hierarchy.top.size()] == '/');
+  return is_below ? path.substr(hierarchy.top.size()) : std::string();
 }
 
 int64_t left_in(const std::string& directory, bool is_v2) {
@@ -115,6 +120,13 @@ int64_t available(const std::string& root) {
 }
 
 }  // namespace
+
+bool may_take(int64_t bytes) {
+  bool (*guard)(int64_t) = memory_guard.load(std::memory_order_acquire);
+  return guard == nullptr || guard(bytes);
+}
+
+void guard_memory(bool (*guard)(int64_t bytes)) { memory_guard.store(guard, std::memory_order_release); }
 
 int64_t host_memory_left(const std::string& root) {
   int64_t left = available(root);

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <new>
+#include <stdexcept>
 
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "base/pages.h"
 #include "program/offsets.h"
 
@@ -52,8 +53,8 @@ void Arena::reserve(int64_t bytes) {
   // The old block goes first: its content is dead, and both at once would double the peak.
   free();
   generation_ = new_generation();
-  data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, capacity));
-  if (data_ == nullptr) throw std::bad_alloc();
+  if (may_take(capacity)) data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, capacity));
+  if (data_ == nullptr) throw std::runtime_error(cat(kNoMemory, capacity, " bytes, for what lives between tasks"));
   capacity_ = capacity;
   prefer_huge_pages(data_, capacity);
   populate_pages(data_, capacity);

@@ -33,7 +33,7 @@ void CpuCall::fail_devices(const at::Tensor& argument) const {
 }
 
 void CpuCall::rethrow(const c10::Error& error) const {
-  if (const auto bytes = refused_by_host(error)) DeviceMemory::of(device()).fail_on_host(*bytes, device());
+  if (const auto bytes = refused_by_host(error.msg())) DeviceMemory::of(device()).fail_on_host(*bytes, device());
   throw;
 }
 

@@ -32,7 +32,7 @@ void register_device() {
     c10::register_privateuse1_backend("npu");  // names the key in all messages from here on
     NpuAllocator::instance().before_empty_cache([] { capture::check_host_may_allocate("empty_cache()"); });
     c10::SetAllocator(kNpu, &NpuAllocator::instance());
-    guard_cpu_allocator();
+    guard_host_memory();
     at::setHostAllocator(kNpu, &pinned_allocator());
     register_guard();
     register_hooks();  // after the guard: torch may ask for the device at once

@@ -23,7 +23,9 @@ constexpr int64_t kShares = 4;
 std::atomic<int64_t> handed_out{0};
 thread_local int kernels_for_device = 0;
 
-bool is_host_limited() { return environment().device_memory == 0; }
+bool is_refused(int64_t bytes) {
+  return static_cast<size_t>(bytes) >= kLargePiece && kernels_for_device > 0 && !host_has(bytes);
+}
 
 // Stands in front of the CPU allocator of the process, to which the memory belongs.
 class GuardedAllocator final : public c10::Allocator {
@@ -31,8 +33,8 @@ class GuardedAllocator final : public c10::Allocator {
   explicit GuardedAllocator(c10::Allocator* inner) : inner_(inner) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes >= kLargePiece && kernels_for_device > 0 && !host_has(static_cast<int64_t>(bytes))) [[unlikely]]
-      TORCH_CHECK(false, kRefusedByCpu, bytes, " bytes, which the host has not left");
+    if (is_refused(static_cast<int64_t>(bytes))) [[unlikely]]
+      TORCH_CHECK(false, kNoMemory, bytes, " bytes, which the host has not left");
     return inner_->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
@@ -45,6 +47,8 @@ class GuardedAllocator final : public c10::Allocator {
 };
 
 }  // namespace
+
+bool is_host_limited() { return environment().device_memory == 0; }
 
 int64_t device_bytes() {
   static const int64_t bytes = [] {
@@ -67,8 +71,10 @@ AllocatesForDevice::AllocatesForDevice() noexcept { ++kernels_for_device; }
 
 AllocatesForDevice::~AllocatesForDevice() { --kernels_for_device; }
 
-void guard_cpu_allocator() {
-  if (is_host_limited()) c10::SetAllocator(c10::kCPU, new GuardedAllocator(c10::GetAllocator(c10::kCPU)));
+void guard_host_memory() {
+  if (!is_host_limited()) return;
+  c10::SetAllocator(c10::kCPU, new GuardedAllocator(c10::GetAllocator(c10::kCPU)));
+  guard_memory([](int64_t bytes) { return !is_refused(bytes); });
 }
 
 }  // namespace npugraph::npu

@@ -5,21 +5,19 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace npugraph::npu {
 
 // Bytes of each device. Without the variable what the host had left at the first call, less a reserve for the process itself:
-// all devices are this host, so each alone may have all of it.
+// all devices are this host, so each may have all of it, and all of them together no more.
 int64_t device_bytes();
+bool is_host_limited();
 
 // Whether the host has `bytes` more. Asks it not at each call: what it has left is handed out in shares.
 bool host_has(int64_t bytes);
 
-// What errors of the CPU allocator say before the number of bytes.
-inline constexpr std::string_view kRefusedByCpu = "DefaultCPUAllocator: can't allocate memory: you tried to allocate ";
-
-// While it lives, the calling thread runs a CPU kernel for a device: the CPU allocator refuses large pieces that the host has not.
+// While it lives, the calling thread works for a device: the CPU allocator, and what holds the intermediate results of compiled
+// graphs, refuse large pieces that the host has not.
 class AllocatesForDevice {
  public:
   AllocatesForDevice() noexcept;
@@ -28,7 +26,7 @@ class AllocatesForDevice {
   AllocatesForDevice& operator=(const AllocatesForDevice&) = delete;
 };
 
-// Makes the CPU allocator of the process do so.
-void guard_cpu_allocator();
+// Makes the CPU allocator of the process do so, and those that ask may_take().
+void guard_host_memory();
 
 }  // namespace npugraph::npu

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "torch/npu/facts.h"
 #include "torch/npu/host_limit.h"
 
@@ -46,6 +48,8 @@ c10::Storage adopt(Held&& twin, c10::DeviceIndex device, bool is_counted) {
                                                             pointer_to(make_block(std::move(twin), device, is_counted)),
                                                             &NpuAllocator::instance(), resizable));
 }
+
+std::atomic<int64_t> of_all_devices{0};  // what their blocks count
 
 constexpr int64_t kLargeBytes = int64_t{1} << 20;
 
@@ -90,13 +94,18 @@ void DeviceMemory::fail_on_host(int64_t bytes, c10::DeviceIndex device) {
                    " already allocated). The memory of the device is the host's, which has not as much left.");
 }
 
-std::optional<int64_t> refused_by_host(const c10::Error& error) {
-  const std::string& text = error.msg();
-  const size_t at = text.find(kRefusedByCpu);
-  if (at == text.npos) return std::nullopt;
+std::optional<int64_t> refused_by_host(std::string_view error) {
+  const size_t at = error.find(kNoMemory);
+  if (at == error.npos) return std::nullopt;
   int64_t bytes = 0;
-  std::from_chars(text.data() + at + kRefusedByCpu.size(), text.data() + text.size(), bytes);
+  std::from_chars(error.data() + at + kNoMemory.size(), error.data() + error.size(), bytes);
   return bytes;
+}
+
+// Under the mutex. Where devices are the host, what one of them has the others have not.
+int64_t DeviceMemory::room() const {
+  const int64_t own = capacity() - bytes_[kAll].current;
+  return is_host_limited() ? std::min(own, device_bytes() - of_all_devices.load(std::memory_order_relaxed)) : own;
 }
 
 void DeviceMemory::count_in(int64_t bytes) {
@@ -104,6 +113,7 @@ void DeviceMemory::count_in(int64_t bytes) {
     pieces_[pool].increase(1);
     bytes_[pool].increase(static_cast<size_t>(bytes));
   }
+  of_all_devices.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void DeviceMemory::count_out(int64_t bytes) {
@@ -111,13 +121,13 @@ void DeviceMemory::count_out(int64_t bytes) {
     pieces_[pool].decrease(1);
     bytes_[pool].decrease(static_cast<size_t>(bytes));
   }
+  of_all_devices.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 void DeviceMemory::add(Block& block, int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  const int64_t room = capacity() - bytes_[kAll].current;
-  if (bytes > room) [[unlikely]]
-    fail(bytes, room, block.device);
+  if (const int64_t left = room(); bytes > left) [[unlikely]]
+    fail(bytes, left, block.device);
   block.bytes = bytes;
   block.next = first_;
   if (first_ != nullptr) first_->previous = &block;
@@ -136,9 +146,9 @@ void DeviceMemory::resize(Block& block, int64_t bytes) {
   const std::lock_guard lock(mutex_);
   const int64_t before = std::exchange(block.bytes, bytes);
   count_out(before);
-  const int64_t room = capacity() - bytes_[kAll].current;
+  const int64_t left = room();
   count_in(bytes);
-  if (bytes > before && bytes > room) fail(bytes, room, block.device);
+  if (bytes > before && bytes > left) fail(bytes, left, block.device);
 }
 
 void DeviceMemory::count(Block& block) noexcept {
@@ -174,6 +184,11 @@ void DeviceMemory::reset_accumulated() {
   out_of_memory_ = 0;
 }
 
+int64_t DeviceMemory::free() const {
+  const std::lock_guard lock(mutex_);
+  return room();
+}
+
 int64_t DeviceMemory::allocated() const {
   const std::lock_guard lock(mutex_);
   return bytes_[kAll].current;
@@ -185,6 +200,16 @@ std::vector<DeviceMemory::Piece> DeviceMemory::pieces() const {
   for (const Block* block = first_; block != nullptr; block = block->next)
     out.push_back({reinterpret_cast<uintptr_t>(block->twin->_mutable_data_ptr_no_checks().get()), block->bytes});
   return out;
+}
+
+bool DeviceMemory::holds(uintptr_t address, uint64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  for (const Block* block = first_; block != nullptr; block = block->next) {
+    const auto begin = reinterpret_cast<uintptr_t>(block->twin->_mutable_data_ptr_no_checks().get());
+    const uint64_t size = block->twin->nbytes();
+    if (begin <= address && bytes <= size && address - begin <= size - bytes) return true;
+  }
+  return false;
 }
 
 NpuAllocator& NpuAllocator::instance() {
@@ -225,8 +250,7 @@ void NpuAllocator::resetPeakStats(c10::DeviceIndex device) { DeviceMemory::of(ch
 
 std::pair<size_t, size_t> NpuAllocator::getMemoryInfo(c10::DeviceIndex device) {
   const DeviceMemory& memory = DeviceMemory::of(checked_device(device));
-  const int64_t room = memory.capacity() - memory.allocated();
-  return {static_cast<size_t>(std::max<int64_t>(room, 0)), static_cast<size_t>(device_bytes())};
+  return {static_cast<size_t>(std::max<int64_t>(memory.free(), 0)), static_cast<size_t>(device_bytes())};
 }
 
 c10::Storage adopt(c10::Storage cpu, c10::DeviceIndex device) {
@@ -306,8 +330,7 @@ std::optional<c10::DeviceIndex> device_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   for (int device = 0; device < facts().devices; ++device) {
     const auto index = static_cast<c10::DeviceIndex>(device);
-    for (const DeviceMemory::Piece& piece : DeviceMemory::of(index).pieces())
-      if (address >= piece.address && address - piece.address < static_cast<uintptr_t>(piece.bytes)) return index;
+    if (DeviceMemory::of(index).holds(address, 1)) return index;
   }
   return std::nullopt;
 }

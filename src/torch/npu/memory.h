@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -49,6 +50,7 @@ class DeviceMemory {
   void reset_peak();
   void reset_accumulated();
   int64_t allocated() const;
+  int64_t free() const;  // below 0 where memory that others gave it is more than it has
   int64_t capacity() const;
   // At most this share of the device may be used from now on; from 0 to 1.
   void set_fraction(double fraction);
@@ -58,8 +60,11 @@ class DeviceMemory {
     int64_t bytes;
   };
   std::vector<Piece> pieces() const;
+  // Whether so many bytes lie in one of its pieces, or in one that is lent to it.
+  bool holds(uintptr_t address, uint64_t bytes) const;
 
  private:
+  int64_t room() const;
   void count_in(int64_t bytes);
   void count_out(int64_t bytes);
   [[noreturn]] void fail(int64_t bytes, int64_t room, c10::DeviceIndex device);
@@ -72,8 +77,8 @@ class DeviceMemory {
   Block* first_ = nullptr;
 };
 
-// The bytes that c10's allocator of cpu says in `error` that the host has not; none when it is about something else.
-std::optional<int64_t> refused_by_host(const c10::Error& error);
+// The bytes that an error says that the host has not; none when it is about something else.
+std::optional<int64_t> refused_by_host(std::string_view error);
 
 // The allocator of the npu device: allocates on the current device of the calling thread.
 class NpuAllocator final : public c10::DeviceAllocator {

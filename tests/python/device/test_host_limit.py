@@ -19,10 +19,14 @@ free, total = torch.npu.mem_get_info()
 assert total < host and free <= total, (free, total, host)
 assert total == torch.npu.mem_get_info("npu:1")[1] == torch.npu.get_device_properties().total_memory
 one = torch.ones(1, device="npu")
+result = torch.compile(lambda one: one.expand(host // 4) + 1, backend="npugraph_ex", fullgraph=True)
+between = torch.compile(lambda one: one.expand(host // 4).sort()[0] + 1, backend="npugraph_ex", fullgraph=True)
 refused = (
     lambda: torch.empty(total + 1, dtype=torch.uint8, device="npu"),
     lambda: one.expand(host // 4) + one,  # memory that a kernel asks for
     lambda: torch.cumsum(one.expand(host // 4), 0),
+    lambda: result(one),
+    lambda: between(one),
 )
 for number, call in enumerate(refused):
     try:
@@ -34,6 +38,16 @@ for number, call in enumerate(refused):
         raise AssertionError(f"call {number} raised nothing")
 assert torch.npu.memory_stats()["num_ooms"] == len(refused)
 assert (one + 1).item() == 2
+
+share = torch.npu.mem_get_info()[0] * 6 // 10
+kept = torch.empty(share, dtype=torch.uint8, device="npu")
+assert torch.npu.mem_get_info("npu:1")[0] == torch.npu.mem_get_info()[0] <= total - share
+try:
+    torch.empty(share, dtype=torch.uint8, device="npu:1")
+except torch.OutOfMemoryError as error:
+    assert "(NPU 1; " in str(error), error
+else:
+    raise AssertionError("two devices have more than their host")
 """
 
 AS_THE_VARIABLE_SAYS = """

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/moe/schedule_context.h"
 
-#include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "torch/npu/facts.h"
 #include "torch/npu/memory.h"
@@ -12,12 +12,7 @@ namespace {
 
 bool is_memory_of_npu(uint64_t address, uint64_t bytes) {
   for (c10::DeviceIndex device = 0; device < npu::facts().devices; ++device) {
-    const auto pieces = npu::DeviceMemory::of(device).pieces();
-    const auto holds = [&](const npu::DeviceMemory::Piece& piece) {
-      const auto size = static_cast<uint64_t>(piece.bytes);
-      return piece.address <= address && bytes <= size && address - piece.address <= size - bytes;
-    };
-    if (std::any_of(pieces.begin(), pieces.end(), holds)) return true;
+    if (npu::DeviceMemory::of(device).holds(address, bytes)) return true;
   }
   return false;
 }
@@ -35,9 +30,12 @@ ScheduleContext read_context(const char* op, const Tensor& tensor) {
 
 Tensor tensor_of(const char* op, const char* name, const ScheduleContext::Memory& memory, at::IntArrayRef sizes,
                  at::ScalarType type) {
-  const auto bytes = static_cast<uint64_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
-  TORCH_CHECK(memory.bytes >= bytes, op, ": ", name, " of schedule_context has ", memory.bytes, " bytes, and ", sizes,
-              " of ", type, " take ", bytes);
+  uint64_t bytes = c10::elementSize(type);
+  bool is_too_much = false;
+  for (const int64_t size : sizes) is_too_much |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
+  TORCH_CHECK(!is_too_much && memory.bytes >= bytes, op, ": ", name, " of schedule_context has ", memory.bytes,
+              " bytes, and ", sizes, " of ", type, " take ",
+              is_too_much ? "more than there are addresses for" : std::to_string(bytes));
   TORCH_CHECK(is_memory_of_npu(memory.address, bytes), op, ": ", name,
               " of schedule_context is no memory of npu that is in use");
   return at::from_blob(reinterpret_cast<void*>(memory.address), sizes, at::TensorOptions(type));
