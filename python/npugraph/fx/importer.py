@@ -355,7 +355,10 @@ class _Importer:
             exprs.append(expr)
             return "scalar", len(exprs) - 1
 
-        parts, artifacts = [], []
+        predicate = place(flow.predicate)
+        if predicate[0] == "tensor" and flow.predicate.meta["val"].dtype != torch.bool:
+            raise Unsupported("its predicate is no boolean")
+        parts, artifacts, partitions = [], [], []
         for part in flow.parts:
             name = f"{self.name}.{part.graph.target}"
             places = [place(value) for value in part.inputs]
@@ -366,11 +369,9 @@ class _Importer:
                 raise Unsupported(f"{part.graph.target} writes its arguments")
             parts.append((artifact.core, places))
             artifacts.append(artifact)
-            self.partitions += imported.partitions
-        predicate = place(flow.predicate)
-        if predicate[0] == "tensor" and flow.predicate.meta["val"].dtype != torch.bool:
-            raise Unsupported("its predicate is no boolean")
+            partitions += imported.partitions
         self.nested += artifacts
+        self.partitions += partitions
         return functools.partial(
             _C.register_nested,
             kind=flow.kind,

@@ -21,6 +21,7 @@
 #include "torch/bindings/torch_counters.h"
 #include "torch/bridge/aten_task.h"
 #include "torch/bridge/convert.h"
+#include "torch/bridge/run_result.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/bridge/torch_team.h"
 #include "torch/capture/capture.h"
@@ -28,6 +29,8 @@
 #include "torch/device/core_limits.h"
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
+#include "torch/npu/host_limit.h"
+#include "torch/npu/memory.h"
 
 namespace npugraph::bindings {
 
@@ -199,6 +202,8 @@ RunResult Call::run_executable(Frame& frame) {
   {
     std::optional<pybind11::gil_scoped_release> no_gil;
     if (release_gil) no_gil.emplace();
+    std::optional<npu::AllocatesForDevice> for_device;
+    if (npu_) for_device.emplace();
     result = executable_->run(bound(frame), frame.outputs, frame.dims);
     if (timed) was_long = Clock::now() - begin > kShortRun;
   }
@@ -207,16 +212,15 @@ RunResult Call::run_executable(Frame& frame) {
 }
 
 void Call::fail(const RunResult& result) const {
-  if (result.task != program::kNone) {
-    const program::Task& task = program_.tasks[result.task];
-    place_of_failure = cat("in ", task.name, " (", task.source.empty() ? task.origin : task.source, ")");
+  place_of_failure.clear();
+  if (result.task != program::kNone) place_of_failure = cat("in ", bridge::place_of(program_.tasks[result.task]));
+  try {
+    bridge::rethrow(result.error);
+  } catch (const std::exception& error) {
+    const auto refused = npu_ ? npu::refused_by_host(error.what()) : std::nullopt;
+    if (!refused) throw;
+    npu::DeviceMemory::of(*npu_).fail_on_host(*refused, *npu_);
   }
-  const std::exception_ptr original = bridge::TorchHost::instance().take_exception();
-  if (original) std::rethrow_exception(original);
-  // Checks of generated code that raise what eager raises name the exception.
-  constexpr std::string_view kIndexError = "IndexError: ";
-  if (result.error.starts_with(kIndexError)) C10_THROW_ERROR(IndexError, result.error.substr(kIndexError.size()));
-  throw std::runtime_error(result.error);
 }
 
 void Call::look_at(std::span<PyObject* const> inputs) {
@@ -385,13 +389,13 @@ PyObject* with_call(PyObject* self, const Use& use) {
 void note_error(PyObject* self) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  const std::string place = std::exchange(place_of_failure, {});
   const bool is_ours = PyErr_GivenExceptionMatches(type, inputs_overlap_error) != 0 ||
                        PyErr_GivenExceptionMatches(type, input_elsewhere_error) != 0;
   if (!is_ours && PyErr_GivenExceptionMatches(type, PyExc_Exception) != 0) {
     PyErr_NormalizeException(&type, &value, &traceback);
     try {
       const std::string& name = reinterpret_cast<CallableObject*>(self)->call->name();
-      const std::string place = std::exchange(place_of_failure, {});
       pybind11::module_::import("npugraph.error_notes").attr("add_note")(pybind11::handle(value), name, place);
     } catch (pybind11::error_already_set& error) {
       error.discard_as_unraisable("npugraph's note of an error");

@@ -29,6 +29,11 @@ void NestedRun::drop_results() {
   }
 }
 
+void NestedRun::clear() noexcept {
+  drop_results();
+  std::ranges::fill(copies_, at::Tensor());
+}
+
 // Under the sizes of the inputs.
 int64_t NestedRun::size_of(const program::Dim& dim) const {
   if (dim.is_constant()) return dim.constant;
@@ -71,6 +76,7 @@ void NestedRun::run(std::span<const NestedValue> inputs) {
   drop_results();
   given_ = inputs;
   for (size_t i = 0; i < inputs.size(); ++i) inputs_[i] = bound(i, inputs[i]);
+  const c10::impl::ForceDispatchKeyGuard as_outside(keys_);
   check_run(executable_->run({.all = inputs_}, outputs_, dims_), program());
 }
 

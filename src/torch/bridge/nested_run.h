@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "runtime/executable.h"
 
@@ -31,6 +32,8 @@ class NestedRun {
   NestedRun& operator=(const NestedRun&) = delete;
 
   const program::Program& program() const { return executable_->program(); }
+  // What it runs is dispatched as the thread does from now on, whatever guards live when it runs.
+  void keep_keys() { keys_ = c10::impl::tls_local_dispatch_key_set(); }
   // Throws what a task has thrown, and UserError for a tensor of other sizes than the Program is for.
   void run(std::span<const NestedValue> inputs);
   // Result `number` of the last run, a tensor: in memory of its own, which nobody else holds. To be taken once.
@@ -39,6 +42,8 @@ class NestedRun {
   at::Scalar scalar(size_t number) const;
   // What `value` is as input `number`, a number.
   at::Scalar scalar_input(size_t number, ng_scalar value) const;
+  // Frees results that nobody took, and copies of inputs.
+  void clear() noexcept;
 
  private:
   runtime::BoundInput bound(size_t number, const NestedValue& value);
@@ -51,6 +56,7 @@ class NestedRun {
   std::vector<runtime::BoundOutput> outputs_;
   std::vector<int64_t> dims_;
   std::vector<at::Tensor> copies_;  // of inputs that lie otherwise
+  c10::impl::LocalDispatchKeySet keys_ = c10::impl::tls_local_dispatch_key_set();
 };
 
 }  // namespace npugraph::bridge

@@ -66,7 +66,9 @@ class NestedTask {
 
   void bind(State& state, const ng_call* call) const;
   void run(State& state, ng_call* call) const;
-  void finish(State&, const ng_call*) const noexcept {}
+  void finish(State& state, const ng_call*) const noexcept {
+    for (NestedRun& run : state.runs) run.clear();
+  }
 
  private:
   const ng_buffer& buffer(const ng_call* call, const NestedPlace& place) const {
@@ -219,11 +221,12 @@ void NestedTask::run_scan(State& state, ng_call* call) const {
                .strides = whole[i].strides.slice(1)};
     }
     body.run(inputs);
-    take_turn(body, carried);
-    for (size_t i = 0; i < count; ++i) inputs[i] = carried[i].value();
+    // Before what it was given goes: a result may be one of its inputs.
     for (size_t i = count; i < results; ++i) {
       if (rows[i].defined()) rows[i].select(0, turn).copy_(body.take(i));
     }
+    take_turn(body, carried);
+    for (size_t i = 0; i < count; ++i) inputs[i] = carried[i].value();
   }
   for (size_t i = 0; i < count; ++i) store(call, i, turns == 0 ? initial(body, i, inputs[i]) : std::move(carried[i]));
   for (size_t i = count; i < results; ++i) {
@@ -232,6 +235,7 @@ void NestedTask::run_scan(State& state, ng_call* call) const {
 }
 
 void NestedTask::run(State& state, ng_call* call) const {
+  for (NestedRun& run : state.runs) run.keep_keys();
   const BelowAutograd below;
   const TaskScope scope(declared_.name());
   switch (programs_.kind) {

@@ -2,8 +2,11 @@
 #include "torch/bridge/run_result.h"
 
 #include <exception>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/torch_host.h"
@@ -28,14 +31,24 @@ bool is_exactly(const at::Tensor& tensor, const BoundOutput& output, int64_t off
 
 }  // namespace
 
-void check_run(const runtime::RunResult& result, const program::Program& program) {
-  if (result.status == runtime::RunStatus::kOk) return;
+std::string place_of(const program::Task& task) {
+  return cat(task.name, " (", task.source.empty() ? task.origin : task.source, ")");
+}
+
+void rethrow(const std::string& error) {
   const std::exception_ptr original = TorchHost::instance().take_exception();
   if (original) std::rethrow_exception(original);
+  constexpr std::string_view kIndexError = "IndexError: ";
+  if (error.starts_with(kIndexError)) C10_THROW_ERROR(IndexError, error.substr(kIndexError.size()));
+  throw std::runtime_error(error);
+}
+
+void check_run(const runtime::RunResult& result, const program::Program& program) {
+  if (result.status == runtime::RunStatus::kOk) return;
   TORCH_CHECK(result.status == runtime::RunStatus::kTaskFailed, "a captured graph cannot be replayed: ",
               result.status == runtime::RunStatus::kInputRefused ? result.error
                                                                  : "memory that it writes overlaps other memory");
-  TORCH_CHECK(false, result.error, "\nin ", result.task < 0 ? program.name : program.tasks[result.task].name);
+  rethrow(cat(result.error, "\nin ", result.task < 0 ? program.name : place_of(program.tasks[result.task])));
 }
 
 at::Tensor take_object(BoundOutput& output) {

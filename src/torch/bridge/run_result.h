@@ -2,6 +2,8 @@
 // What a run of an Executable gives -> tensors, and exceptions.
 #pragma once
 
+#include <string>
+
 #include <ATen/ATen.h>
 
 #include "program/program.h"
@@ -9,6 +11,10 @@
 
 namespace npugraph::bridge {
 
+// "aten.mm (model.py:12 in forward)".
+std::string place_of(const program::Task& task);
+// Throws what a task of this thread has thrown, else `error` as the exception that eager mode raises.
+[[noreturn]] void rethrow(const std::string& error);
 // The exception of a run that failed; nothing where it did not.
 void check_run(const runtime::RunResult& result, const program::Program& program);
 

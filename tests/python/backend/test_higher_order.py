@@ -14,6 +14,7 @@ from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import npugraph
 from tests.python.backend.checks import Make, assert_same, check_captured, check_partitioned, compile_ex
@@ -110,6 +111,43 @@ def test_an_error_in_a_branch_is_that_of_the_operator() -> None:
         compiled(torch.tensor(True), x, bad)
     for p in (False, True):
         assert_same(compiled(torch.tensor(p), x, good), fn(torch.tensor(p), x, good))
+
+
+def test_an_error_in_generated_code_of_a_branch_names_its_task() -> None:
+    def fn(p, x, i):
+        return torch.cond(p, lambda t, i: t[i] * 2, lambda t, i: t[:2] * 2, (x, i))
+
+    compiled = compile_ex(fn)
+    x = torch.randn(4)
+    compiled(torch.tensor(True), x, torch.tensor([0, 3]))
+    with pytest.raises(IndexError, match=r"(?s)^index 9 .*\nin .*test_higher_order.py"):
+        compiled(torch.tensor(True), x, torch.tensor([0, 9]))
+
+
+def test_operators_in_python_are_called_in_branches_as_outside_of_them() -> None:
+    """Their dispatch modes see what they call."""
+    seen: list[str] = []
+
+    class Noted(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    @torch.library.custom_op("higher_order_tests::noted_sine", mutates_args=())
+    def noted_sine(x: torch.Tensor) -> torch.Tensor:
+        with Noted():
+            return x.sin()
+
+    noted_sine.register_fake(lambda x: torch.empty_like(x))
+
+    def fn(p, x):
+        return torch.cond(p, lambda x: noted_sine(x) + 1, lambda x: x * 2, (x,))
+
+    compiled, x = compile_ex(fn), torch.randn(4)
+    for p in (True, False, True):
+        seen.clear()
+        assert_same(compiled(torch.tensor(p), x), x.sin() + 1 if p else x * 2)
+        assert seen == ["aten.sin.default"] * p
 
 
 def test_branches_draw_random_numbers_in_order() -> None:
