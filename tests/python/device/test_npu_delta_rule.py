@@ -67,6 +67,10 @@ def test_recurrent_gated_delta_rule() -> None:
     more = {"num_accepted_tokens": accepted, "gk": -normal(5, 4, 4, seed=6).abs()}
     check(op, arguments(), recurrent, ssm_state_indices=places, **GIVEN, **more, whole=True)
 
+    # Places of tokens that belong to no sequence are not looked at.
+    short = GIVEN | {"actual_seq_lengths": torch.tensor([2, 1], dtype=torch.int32)}
+    check(op, arguments(), recurrent, ssm_state_indices=places * torch.tensor([1, 1, 1, 99, 99]), **short, whole=True)
+
     def functional(q, k, v, state, **given):
         state = state.clone()
         return recurrent(q, k, v, state, **given), state

@@ -96,6 +96,12 @@ def test_sums() -> None:
     check_gradient(torch_npu.npu_grouped_matmul, args, reference, **kwargs)
 
 
+def test_sums_of_pairs_of_any_size() -> None:
+    args = ([normal(4, 8), normal(6, 8, seed=1)], [normal(8, 5, seed=2), normal(8, 7, seed=3)])
+    check(torch_npu.npu_grouped_matmul, args, lambda x, w, **_: [a @ b for a, b in zip(x, w, strict=True)],
+          whole=True, group_type=2, split_item=0)  # fmt: skip
+
+
 def test_sums_with_weights_of_their_own() -> None:
     """Groups of columns of x, each with a weight, a bias and scales of its own, also without columns."""
     weight = [normal(n, 4, seed=i) for i, n in enumerate(COUNTS)]
@@ -437,6 +443,9 @@ def test_errors() -> None:
     refused(op, r"group_list_type is 3, allowed are 0", x, w, group_list_type=3, group_list=ends)
     refused(op, r"group_list ends group 2 at 9, allowed are 2 to 5", x, w, group_list=torch.tensor([2, 2, 9]))
     refused(op, r"group_list ends group 1 at 1, allowed are 2 to 5", x, w, group_list=torch.tensor([2, 1, 5]))
+    refused(
+        op, r"group_list ends group 1 at .*, allowed are 1 to 5", x, w, group_list=[1, 2**63 - 1], group_list_type=1
+    )
     pairs = torch.tensor([[3, 1]])
     refused(op, r"group_list names group 3, and there are 3 weights", x, w, group_list=pairs, group_list_type=2)
     refused(op, r"group_list has 1 dimensions, allowed are 2 to 2", x, w, group_list=ends, group_list_type=2)

@@ -383,6 +383,12 @@ def test_load(cumsum: bool) -> None:
         assert torch.equal(g, torch.cat(rows))
 
 
+def test_load_refused() -> None:
+    given = cache(), cache(1, 5, seed=2), TABLE, torch.tensor([2, 0, 4])
+    with pytest.raises(RuntimeError, match="seq_starts has 1 elements, and context_lens says 3 lengths"):
+        torch_npu.npu_paged_cache_load(*given, seq_starts=torch.tensor([3]))
+
+
 @pytest.mark.parametrize("rows", [6, 8])
 def test_load_into_out(rows: int) -> None:
     """Rows behind the last sequence stay."""

@@ -182,6 +182,8 @@ std::pair<Tensor, Tensor> loaded(const CallArguments& call) {
   }
   const auto starts = call.integers({"seq_starts"}).value_or(std::vector<int64_t>(lengths.size(), 0));
   const Tensor& table = call.tensor({"block_table"});
+  TORCH_CHECK(starts.size() == lengths.size(), call.op(), ": seq_starts has ", starts.size(),
+              " elements, and context_lens says ", lengths.size(), " lengths");
   const auto load = [&](const char* name) {
     const Tensor& cache = call.tensor({name});
     check_dims(call.op(), name, cache, 4, 4);

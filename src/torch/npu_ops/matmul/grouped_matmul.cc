@@ -156,14 +156,25 @@ Tensor like(const Call& call, const Tensor& x, c10::SymIntArrayRef size) {
   return x.new_empty_symint(size, x.options().dtype(call.product.type));
 }
 
+// Columns of result `number`. Those of one x that is cut for several weights are not all that a weight sums over.
+c10::SymInt columns_of_sums(const Call& call, int64_t number) {
+  GroupedProduct own = call.product;
+  const bool have_own = own.is_stacked() || own.weight.size() > 1;
+  if (have_own) own.weight = {own.weight_of(number)};
+  return have_own && call.x.size() == 1 ? own.weight[0].sym_size(-1)
+                                        : own.columns(kOp, call.x.size() > 1 ? call.x.at(number) : call.x[0]);
+}
+
 Tensors shapes_of_sums(const Call& call) {
   const Tensor& x = call.x[0];
-  const c10::SymInt n = call.product.weight[0].sym_size(-1);
   const auto number = static_cast<int64_t>(call.x.size());
   const c10::SymInt groups = number > 1 ? c10::SymInt(number) : call.groups();
-  if (call.is_one) return {like(call, x, {groups, x.sym_size(0), n})};
+  if (call.is_one) return {like(call, x, {groups, x.sym_size(0), columns_of_sums(call, 0)})};
   Tensors out;
-  for (int64_t i = 0; i < groups.guard_int(__FILE__, __LINE__); ++i) out.push_back(like(call, x, {x.sym_size(0), n}));
+  for (int64_t i = 0; i < groups.guard_int(__FILE__, __LINE__); ++i) {
+    const Tensor& own = number > 1 ? call.x[i] : x;
+    out.push_back(like(call, own, {own.sym_size(0), columns_of_sums(call, i)}));
+  }
   return out;
 }
 

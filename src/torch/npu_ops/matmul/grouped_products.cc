@@ -50,10 +50,12 @@ std::vector<Segment> segments_of(const char* op, at::IntArrayRef numbers, int64_
   int64_t begin = 0;
   for (int64_t i = 0; i < groups; ++i) {
     const int64_t count = type == 2 ? numbers[2 * i + 1] : type == 1 ? numbers[i] : numbers[i] - begin;
-    TORCH_CHECK(count >= 0 && begin + count <= limit, op, ": group_list ends group ", i, " at ", begin + count,
+    int64_t end = 0;
+    const bool is_number = !__builtin_add_overflow(begin, count, &end);
+    TORCH_CHECK(is_number && begin <= end && end <= limit, op, ": group_list ends group ", i, " at ", end,
                 ", allowed are ", begin, " to ", limit);
-    out.push_back({type == 2 ? numbers[2 * i] : i, begin, begin + count});
-    begin += count;
+    out.push_back({type == 2 ? numbers[2 * i] : i, begin, end});
+    begin = end;
   }
   return out;
 }

@@ -52,10 +52,12 @@ Tensor step(Tensor& state, const Tokens& tokens, int64_t token) {
   return at::bmm(state, tokens.query[token].unsqueeze(-1)).squeeze(-1);
 }
 
-void check_lengths(const char* op, const std::vector<int64_t>& lengths, int64_t tokens) {
+// Tokens of all sequences.
+int64_t checked_sum(const char* op, const std::vector<int64_t>& lengths, int64_t tokens) {
   int64_t total = 0;
   for (const int64_t length : lengths) total += length;
   TORCH_CHECK(total <= tokens, op, ": actual_seq_lengths sum up to ", total, ", and there are ", tokens, " tokens");
+  return total;
 }
 
 Tensor recurrent(const char* op, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& state,
@@ -66,8 +68,8 @@ Tensor recurrent(const char* op, const Tensor& query, const Tensor& key, const T
   const Tokens tokens = tokens_of(op, query, key, value, beta, scale, g, gk);
   const std::vector<int64_t> lengths = numbers(*actual_seq_lengths), places = numbers(*ssm_state_indices);
   const std::vector<int64_t> accepted = num_accepted_tokens ? numbers(*num_accepted_tokens) : std::vector<int64_t>{};
-  check_lengths(op, lengths, value.size(0));
-  announce_rows(state, {ssm_state_indices->to(at::kLong)});
+  const int64_t used = checked_sum(op, lengths, value.size(0));
+  announce_rows(state, {ssm_state_indices->to(at::kLong).flatten().slice(0, 0, used)});
   Tensor out = at::zeros(value.sizes(), value.options());
   int64_t start = 0;
   for (size_t sequence = 0; sequence < lengths.size(); ++sequence) {
@@ -126,7 +128,7 @@ std::tuple<Tensor, Tensor> chunk_gated_delta_rule(const Tensor& query, const Ten
   const Tokens tokens = tokens_of(op, query, key, value, beta, scale, g, std::nullopt);
   const std::vector<int64_t> lengths =
       actual_seq_lengths ? numbers(*actual_seq_lengths) : std::vector<int64_t>{value.size(0)};
-  check_lengths(op, lengths, value.size(0));
+  checked_sum(op, lengths, value.size(0));
   Tensor out = at::zeros(value.sizes(), value.options());
   const auto sequences = static_cast<int64_t>(lengths.size());
   Tensor states = initial_state ? initial_state->clone(at::MemoryFormat::Contiguous)
