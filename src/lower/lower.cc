@@ -390,13 +390,8 @@ void Lowering::generate(const Cluster& cluster) {
   }
   TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}};
   for (const ir::NodeId id : cluster.nodes) note.operations = note.operations + operations(graph_, graph_.node(id));
-  if (cluster.product != ir::kNone) {
-    const Expr product = operations(graph_, graph_.node(cluster.product));
-    if (program_.tasks.size() > first + 1) {  // a task of its own, before that of the nodes
-      notes_.push_back({.node = cluster.anchor(), .saved_bytes = {}, .operations = product});
-    } else {
-      note.operations = note.operations + product;
-    }
+  if (cluster.product != ir::kNone && notes_.size() == first) {  // else it has a task, and a note, of its own
+    note.operations = note.operations + operations(graph_, graph_.node(cluster.product));
   }
   add_notes(note);
   if (notes_.size() != first + 1) return;
@@ -422,12 +417,13 @@ void Lowering::lower_cluster(const Cluster& cluster) {
   const ir::ValueId result = product.results.front();
   if (const auto convolution = choose_convolution(graph_, product)) {
     lower_generated(product, *convolution);
-    return lower_nest(cluster);
+  } else {
+    lower_product({.product = cluster.product,
+                   .product_view = result,
+                   .space = graph_.value(result).tensor().sizes,
+                   .results = {result}});
   }
-  lower_product({.product = cluster.product,
-                 .product_view = result,
-                 .space = graph_.value(result).tensor().sizes,
-                 .results = {result}});
+  add_notes({.node = cluster.anchor(), .saved_bytes = {}, .operations = operations(graph_, product)});
   lower_nest(cluster);
 }
 

@@ -15,9 +15,6 @@ FAR = 0.1
 # What starts a task, and ends it, takes about so long; one that takes no longer and moves little is all start.
 START_NS = 5_000
 
-# What reads more than this cannot have found it in caches.
-BEYOND_CACHES = 8 << 20
-
 # What time is spent on, in the order of the page.
 KINDS = {
     "memory": "moving bytes",
@@ -60,7 +57,7 @@ def at_least(machine: Mapping[str, float], tasks: Iterable[Task]) -> dict[str, f
     for task in tasks:
         if not task["nanoseconds"]:
             continue
-        if task["bytes_read"] > BEYOND_CACHES:
+        if task["bytes_read"] > 2 * machine["caches"]:  # most of which came from memory
             moved = task["bytes_read"] + task["bytes_written"]
             limits["bytes"] = max(limits["bytes"], moved / task["nanoseconds"])
         limits[task["type"]] = max(limits[task["type"]], task["operations"] / task["nanoseconds"])
@@ -157,6 +154,8 @@ def _waiting(share: str, own: Iterable[Task], machine: Mapping[str, float]) -> s
 def _code(share: str, own: Iterable[Task], machine: Mapping[str, float]) -> str:
     slowest = max(own, key=lambda task: task["nanoseconds"])
     reason = f", which is not generated code: {slowest['reason']}" if slowest["reason"] else ""
+    if slowest["kind"] == "nested":
+        reason = ", which runs other graphs: each has a page that says what bounds it"
     return (
         f"Neither memory nor arithmetic bounds this model: {share} of a run are tasks that come to less than "
         f"{FAR:.0%} of either, most of all {slowest['name']}{reason}. Another operator in its place, or a kernel of "

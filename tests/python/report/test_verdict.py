@@ -15,7 +15,7 @@ from npugraph.report.facts import facts
 from npugraph.report.verdict import KINDS, Verdict, at_least, outside, used, verdict
 
 RECORDED = Path(__file__).with_name("recorded")
-MACHINE = {"bytes": 10.0, "f32": 100.0, "bf16": 200.0, "i8": 400.0}
+MACHINE = {"bytes": 10.0, "caches": 8e6, "f32": 100.0, "bf16": 200.0, "i8": 400.0}
 
 
 def task(**given: Any) -> dict[str, Any]:
