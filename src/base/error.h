@@ -30,6 +30,8 @@ std::string cat(const Args&... args) {
 
 // What went wrong inside of us, as a message that asks for a report.
 std::string internal_error_text(const std::string& what);
+// The same error, saying where it was met. It begins as all of its kind do.
+InternalError met_at(const std::string& where, const InternalError& error);
 [[noreturn]] void fail_check(const char* condition, const char* file, int line, const std::string& message);
 
 }  // namespace npugraph

@@ -366,8 +366,9 @@ void Instance::bind_task(int32_t t) {
     if (functions.bind && functions.bind(functions.context, &call, &steps_[t].state) != NG_OK) refuse();
   } catch (const InternalError& error) {
     const std::string key = key_text(blueprint_, sizes_.symbols());
-    throw InternalError(cat("task ", t, " (", task.name, task.source.empty() ? "" : " at ", task.source, ")",
-                            key.empty() ? "" : " for ", key, ": ", error.what()));
+    throw met_at(cat("task ", t, " (", task.name, task.source.empty() ? "" : " at ", task.source, ")",
+                     key.empty() ? "" : " for ", key),
+                 error);
   }
   workspace_[t] = functions.workspace ? functions.workspace(functions.context, &call) : 0;
   if (workspace_[t] < 0) refuse();

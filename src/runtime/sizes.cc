@@ -86,11 +86,15 @@ std::string Sizes::place_of(int32_t w) const {
 void Sizes::check_window(int32_t w) const {
   const Window& window = blueprint_.windows[w];
   const auto place = [&] { return place_of(w); };
+  const auto of_key = [&] {
+    const std::string key = key_text(blueprint_, symbols_);
+    return key.empty() ? key : ", for " + key;
+  };
   const int32_t b = window.operand->buffer;
   const program::Buffer& buffer = blueprint_.program->buffers[b];
   const bool given = buffer.cls == BufferClass::kInput || buffer.cls == BufferClass::kParameter;
   const auto refuse = [&](const std::string& what, int64_t value) {
-    throw UserError(cat(what, " of ", place(), " is negative: ", value, ", for ", key_text(blueprint_, symbols_)));
+    throw UserError(cat(what, " of ", place(), " is negative: ", value, of_key()));
   };
   for (size_t d = 0; d < sizes(w).size(); ++d) {
     if (sizes(w)[d] < 0) refuse(cat("size ", d), sizes(w)[d]);
@@ -103,8 +107,8 @@ void Sizes::check_window(int32_t w) const {
   const int64_t extent = extent_bytes(sizes(w), strides(w), window.operand->dtype);
   int64_t end = 0;
   if (extent > 0 && (__builtin_add_overflow(offset(w), extent, &end) || end > bytes(b))) {
-    throw UserError(cat("a window of ", place(), " ends at byte ", end, " of buffer ", b, ", which has ", bytes(b),
-                        ", for ", key_text(blueprint_, symbols_)));
+    throw UserError(
+        cat("a window of ", place(), " ends at byte ", end, " of buffer ", b, ", which has ", bytes(b), of_key()));
   }
 }
 

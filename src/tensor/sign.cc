@@ -9,7 +9,7 @@ bool is_nonnegative(const Expr& e) {
   if (e.is_constant()) return e.as_int().value_or(-1) >= 0;
   switch (e.op()) {
     case ExprOp::kSymbol: return e.kind() == ScalarKind::kInt;
-    case ExprOp::kMod: return true;
+    case ExprOp::kMod: return is_nonnegative(e.args()[1]);  // it has the sign of the divisor
     case ExprOp::kAdd:
     case ExprOp::kMul:
     case ExprOp::kFloorDiv:

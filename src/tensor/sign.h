@@ -6,8 +6,7 @@
 
 namespace npugraph {
 
-// Whether integer `e` certainly is at least 0 where no symbol is below 0 and everything that divides is above. False means
-// "cannot tell".
+// Whether integer `e` certainly is at least 0 where no symbol is below 0. False means "cannot tell".
 bool is_nonnegative(const Expr& e);
 
 }  // namespace npugraph

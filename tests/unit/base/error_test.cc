@@ -23,6 +23,12 @@ TEST(Error, FailedCheckAsksForAReport) {
   }
 }
 
+TEST(Error, WhereAnErrorWasMetStandsBehindItsBeginning) {
+  EXPECT_STREQ(met_at("task 3", InternalError(internal_error_text("n is 2"))).what(),
+               "internal error: task 3: n is 2. This is a bug in npugraph; please report it.");
+  EXPECT_STREQ(met_at("task 3", InternalError("n is 2")).what(), "internal error: task 3: n is 2");
+}
+
 TEST(Error, CheckEvaluatesOnceAndMessageOnlyOnFailure) {
   int conditions = 0;
   int messages = 0;
