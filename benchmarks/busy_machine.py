@@ -162,8 +162,8 @@ def under_a_quota(server: Server) -> Iterator[list[Server]]:
             (group / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
         (group / "cgroup.procs").write_text(str(server.process.pid))
         yield [server]
-        (parent / "cgroup.procs").write_text(str(server.process.pid))
     finally:
+        (parent / "cgroup.procs").write_text(str(server.process.pid))
         group.rmdir()
 
 

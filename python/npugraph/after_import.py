@@ -48,8 +48,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     def imported(self, module: ModuleType) -> None:
         if self in sys.meta_path:
-            sys.meta_path.remove(self)
             self.then(module)
+            sys.meta_path.remove(self)
 
 
 class _Loader(importlib.abc.Loader):

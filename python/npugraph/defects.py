@@ -26,6 +26,9 @@ def report_defect(name: str, error: Exception, gm: fx.GraphModule) -> None:
 
 def _in_file(error: Exception, gm: fx.GraphModule) -> str:
     """The first line of the error's text, and the name of a file with all that is known."""
-    graph = gm.print_readable(print_output=False)
+    try:
+        graph = gm.print_readable(print_output=False)
+    except Exception:  # of a target that no code names
+        graph = str(gm.graph)
     text = "".join(traceback.format_exception(error)) + "\n" + graph
     return _C.report_text(str(error), "All of it", text)

@@ -18,7 +18,9 @@ from npugraph import _C
 _PACKAGES = ("torch_npu", "numpy", "transformers", "diffusers", "peft", "torchao", "vllm", "vllm-ascend", "triton")
 # Of variables, names that begin so change what a program does.
 _VARIABLES = ("NPUGRAPH_", "TNG_", "TORCH", "PYTORCH_", "ASCEND_", "OMP_", "MKL_", "KMP_", "GOMP_", "LD_PRELOAD")
-_CGROUP = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")  # lines "number:controllers:path"; those of version 2 name no controllers
+_GROUPS = Path("/sys/fs/cgroup")
+_NO_LIMIT = 1 << 60  # version 1 says a number near that of all addresses
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,7 @@ def _rows() -> Iterator[tuple[str, str]]:
     yield "kept code", _cache()
     for name in sorted(os.environ):
         if name.startswith(_VARIABLES):
-            yield name, os.environ[name]
+            yield name, os.environ[name].replace("\n", "\\n")
 
 
 def _version(package: str) -> str:
@@ -70,34 +72,50 @@ def _backends() -> list[str]:
 
 def _field(file: str, name: str) -> str:
     """What stands behind the first "name:" of a file of the kernel."""
-    try:
-        lines = Path(file).read_text().splitlines()
-    except OSError:
-        return ""
+    lines = _text(Path(file)).splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
 
 
 def _cores() -> str:
-    quota = _limit("cpu.max")
-    may = "no quota"
-    if quota and quota[0] != "max":
-        may = f"a quota of {int(quota[0]) / int(quota[1]):g}"
+    quotas = []
+    for group in _groups("cpu"):
+        quota = [*_words(group / "cpu.max"), *_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
+        if len(quota) == 2 and quota[0] not in ("max", "-1"):
+            quotas.append(int(quota[0]) / int(quota[1]))
+    may = f"a quota of {min(quotas):g}" if quotas else "no quota"
     return f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} are this process's, {may}"
 
 
 def _memory() -> str:
-    limit = _limit("memory.max")
-    most = f", a limit of {_gib(int(limit[0]))}" if limit and limit[0] != "max" else ""
+    limits = []
+    for group in _groups("memory"):
+        limits += [*_words(group / "memory.max"), *_words(group / "memory.limit_in_bytes")]
+    limit = min((int(one) for one in limits if one != "max"), default=_NO_LIMIT)
+    most = f", a limit of {_gib(limit)}" if limit < _NO_LIMIT else ""
     total, free = (int(_field("/proc/meminfo", name).split()[0]) << 10 for name in ("MemTotal", "MemAvailable"))
     return f"{_gib(free)} available of {_gib(total)}{most}"
 
 
-def _limit(name: str) -> list[str]:
-    """Words of a file of the control group; none where there is no such limit."""
+def _groups(controller: str) -> Iterator[Path]:
+    """Directories of the control groups that limit this process: its own, and all that this is in."""
+    for line in _text(_OWN_GROUPS).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = _GROUPS / controller if controllers else _GROUPS
+        yield from (top / group.relative_to("/") for group in (Path(path), *Path(path).parents))
+
+
+def _words(file: Path) -> list[str]:
+    return _text(file).split()
+
+
+def _text(file: Path) -> str:
+    """Nothing where there is no such file."""
     try:
-        return (_CGROUP / name).read_text().split()
+        return file.read_text()
     except OSError:
-        return []
+        return ""
 
 
 def _gib(count: int) -> str:

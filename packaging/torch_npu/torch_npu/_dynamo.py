@@ -170,8 +170,8 @@ def _set_stream(function: Any, tx: Any, stream: Any) -> Any:
     return ConstantVariable.create(None)
 
 
-def _choose_stream(tx: Any, stream: Any, choose: Any = torch.npu.set_stream) -> None:
-    tx.output.create_proxy("call_function", choose, (stream,), {})
+def _choose_stream(tx: Any, stream: Any, choose: Any = None) -> None:
+    tx.output.create_proxy("call_function", choose or torch.npu.set_stream, (stream,), {})
 
 
 def _default_stream(function: Any, tx: Any, device: Any = None) -> Any:

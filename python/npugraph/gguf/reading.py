@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import numpy as np
+
+_ENTERED = threading.RLock()  # by one thread, which may nest
 
 
 @contextlib.contextmanager
@@ -19,6 +22,7 @@ def read_once() -> Iterator[None]:
     import gguf
 
     with (
+        _ENTERED,
         mock.patch.object(gguf, "GGUFReader", functools.cache(_reader(gguf.GGUFReader))),
         mock.patch.object(gguf, "get_tensor_name_map", functools.cache(gguf.get_tensor_name_map)),
     ):

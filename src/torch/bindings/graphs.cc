@@ -58,7 +58,10 @@ void init_graphs(py::module_& parent) {
       .def("text", &CapturedGraph::text, NoGil())
       .def("launched", &CapturedGraph::launched, NoGil())
       .def("_memory", [](const CapturedGraph& graph) {
-        const runtime::MemoryInfo info = graph.memory();
+        const auto info = [&] {
+          const py::gil_scoped_release no_gil;
+          return graph.memory();
+        }();
         return py::dict(py::arg("arena_bytes") = info.arena_bytes,
                         py::arg("copied_bytes_per_replay") = info.copied_bytes_per_replay);
       });

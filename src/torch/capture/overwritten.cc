@@ -97,7 +97,6 @@ void Overwritten::save(const c10::Storage& storage, const at::Tensor& tensor, bo
   for (const Runs& each : held) before += each.bytes();
   if (before + runs.bytes() > static_cast<int64_t>(storage.nbytes())) runs = whole(storage);
   held.push_back(runs);
-  bytes_ += runs.bytes();
   const auto copy = std::make_shared<at::DataPtr>(c10::GetCPUAllocator()->allocate(static_cast<size_t>(runs.bytes())));
   auto* const bytes = static_cast<char*>(copy->get());
   const auto limit = [](const c10::Storage& of) { return static_cast<int64_t>(of.nbytes()); };
@@ -114,7 +113,6 @@ void Overwritten::save(const c10::Storage& storage, const at::Tensor& tensor, bo
 
 void Overwritten::save_rows(const at::Tensor& into, const Places& places) {
   const at::Tensor rows = into.index(places);
-  bytes_ += static_cast<int64_t>(rows.nbytes());
   put_back_.push_back([into, rows, own = copies_of(places)]() mutable { into.index_put_(own, rows); });
 }
 
@@ -122,7 +120,6 @@ void Overwritten::restore() {
   for (const auto& put_back : std::views::reverse(put_back_)) put_back();
   put_back_.clear();
   held_.clear();
-  bytes_ = 0;
 }
 
 }  // namespace npugraph::capture

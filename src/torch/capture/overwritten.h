@@ -39,14 +39,12 @@ class Overwritten {
   void save_rows(const at::Tensor& into, const Places& places);
   // Puts all of it back.
   void restore();
-  int64_t bytes() const { return bytes_; }
 
  private:
   bool holds(const c10::Storage& storage, const Runs& runs) const;
 
   std::vector<std::function<void()>> put_back_;  // in the order in which they were saved
   std::unordered_map<const c10::StorageImpl*, std::vector<Runs>> held_;
-  int64_t bytes_ = 0;
 };
 
 }  // namespace npugraph::capture

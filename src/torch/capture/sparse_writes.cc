@@ -43,9 +43,13 @@ std::optional<Places> written_places(const c10::OperatorHandle& op, std::span<co
   const std::string& name = op.schema().name();
   if (std::ranges::count(kByIndices, name) != 0) {
     Places out;
-    for (const c10::IValue& index : args[1].toListRef())
+    const at::Tensor self = args[0].toTensor();
+    int64_t most = 0;  // indices of one dimension
+    for (const c10::IValue& index : args[1].toListRef()) {
       out.push_back(index.isNone() ? std::nullopt : std::make_optional(on_cpu(index.toTensor())));
-    return out;
+      if (!index.isNone()) most = std::max(most, index.toTensor().numel());
+    }
+    return most < self.numel() ? std::make_optional(out) : std::nullopt;
   }
   const bool by_slice = std::ranges::count(kBySlice, name) != 0;
   if (!by_slice && std::ranges::count(kByElement, name) == 0) return std::nullopt;

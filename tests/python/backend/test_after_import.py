@@ -67,6 +67,25 @@ def test_a_loader_of_many_modules_stays_as_it_is(folder: Path) -> None:
     assert seen == [2, 2, -2]
 
 
+def test_what_cannot_be_done_after_an_import_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import fails: nobody goes on without what was to be done."""
+    monkeypatch.syspath_prepend(str(folder))
+    tries: list[int] = []
+
+    def second_time(module: ModuleType) -> None:
+        tries.append(module.value)
+        if len(tries) == 1:
+            raise ImportError("not yet")
+
+    after_import(PACKAGE, second_time)
+    with pytest.raises(ImportError, match="not yet"):
+        importlib.import_module(PACKAGE)
+    importlib.import_module(PACKAGE)
+    assert len(tries) == 2
+    importlib.reload(sys.modules[PACKAGE])
+    assert len(tries) == 2
+
+
 def test_who_only_looks_for_a_module_takes_nothing_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(folder))
     seen: list[int] = []

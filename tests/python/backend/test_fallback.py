@@ -91,6 +91,21 @@ def test_the_warning_is_short_and_names_a_file_with_the_rest(monkeypatch, report
     assert text.count("torch.ops.aten.sin.default") == 60
 
 
+def test_a_graph_that_no_code_can_be_written_of(monkeypatch, reports) -> None:
+    def fail(*args):
+        raise RuntimeError("an invariant")
+
+    def no_code(*args, **kwargs):
+        raise AttributeError("a target without a name")
+
+    monkeypatch.setattr(backend._Compile, "compile_imported", fail)
+    monkeypatch.setattr(torch.fx.GraphModule, "print_readable", no_code)
+    with pytest.warns(npugraph.DefectWarning) as caught:
+        assert torch.equal(compile_ex(lambda x: x + 1)(torch.ones(3)), torch.full((3,), 2.0))
+    report = reports / str(caught[0].message).splitlines()[1].removeprefix("All of it is in ")
+    assert "aten.add.Tensor" in report.read_text()
+
+
 def test_mistakes_of_the_user_are_no_defects() -> None:
     with pytest.raises(ValueError, match="unknown option"):
         compile_ex(lambda x: x + 1, options={"nope": 1})(torch.ones(3))

@@ -255,10 +255,12 @@ def test_tensors_are_printed_by_python(device: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(builtins, "print", printed.append)
     torch_npu.print_npugraph_tensor(torch.tensor([1.5, 2.5], device=device), tensor_name="logits")
     torch_npu.print_npugraph_tensor(torch.tensor([[7]], device=device, dtype=torch.int32))
+    torch_npu.print_npugraph_tensor(torch.tensor(2.5, device=device), tensor_name="loss")
     monkeypatch.undo()
     assert printed == [
         "logits=tensor([1.5000, 2.5000]), shape=torch.Size([2]), dtype=torch.float32",
         "tensor([[7]], dtype=torch.int32), shape=torch.Size([1, 1]), dtype=torch.int32",
+        "loss=tensor(2.5000), shape=torch.Size([]), dtype=torch.float32",
     ]
 
 

@@ -18,6 +18,7 @@ import torch.utils.collect_env
 import torch_npu
 from torch_npu import profiler
 from torch_npu.profiler import dynamic_profile
+from torch_npu.profiler.kernel_files import Kernel
 from torch_npu.testing import common_utils
 from torch_npu.testing.decorator import Dtypes, Formats, instantiate_ops_tests, instantiate_tests
 from torch_npu.testing.testcase import TestCase
@@ -58,6 +59,25 @@ def test_a_profile_of_scheduled_steps(tmp_path: Path):
 def _table(trace: Path, name: str) -> list[dict[str, str]]:
     with trace.with_name(f"{name}.csv").open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+    "kind, core",
+    [
+        ("addmm", "AI_CORE"),
+        ("_int_mm", "AI_CORE"),
+        ("npu_grouped_matmul", "AI_CORE"),
+        ("linear", "AI_CORE"),
+        ("convolution", "AI_CORE"),
+        ("_scaled_dot_product_flash_attention", "AI_CORE"),
+        ("upsample_bilinear2d", "AI_VECTOR_CORE"),
+        ("upsample_linear1d", "AI_VECTOR_CORE"),
+        ("symmetric_quantize", "AI_VECTOR_CORE"),
+        ("_c10d_functional::all_reduce", "HCCL"),
+    ],
+)
+def test_the_cores_of_kernels(kind: str, core: str):
+    assert Kernel("", kind, 0, 1).core == core
 
 
 def test_the_tables_of_a_profile(tmp_path: Path):

@@ -176,6 +176,9 @@ def compiling() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return model(x) * 2
 
+    with warnings.catch_warnings(record=True) as warned:
+        for_inductor = torch.compile(model, options={"max_autotune": True, "static_kernel_compile": False})
+    assert "does not have are left out: max_autotune" in str(warned[-1].message)
     other = Other()
     other.compile()
     with torch.no_grad():
@@ -183,6 +186,7 @@ def compiling() -> None:
             (torch.compile(model), model),
             (torch.compile(model, mode="reduce-overhead"), model),
             (decorated, model),
+            (for_inductor, model),
             (other, other.forward),
         ):
             npugraph.reset()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import gguf
 import numpy as np
 import pytest
@@ -39,6 +41,21 @@ def test_a_file_is_parsed_once() -> None:
     for got, want in zip(parsed.tensors[::40], plain.tensors[::40], strict=True):
         assert (got.name, got.tensor_type) == (want.name, want.tensor_type)
         np.testing.assert_array_equal(got.data, want.data)
+
+
+def test_threads_that_read_at_once_leave_the_package_as_it_is() -> None:
+    reader, left = gguf.GGUFReader, threading.Event()
+
+    def other() -> None:
+        with read_once():
+            left.wait(60)
+
+    thread = threading.Thread(target=other)
+    with read_once():
+        thread.start()
+    left.set()
+    thread.join()
+    assert gguf.GGUFReader is reader
 
 
 def test_weights_keep_their_blocks(quantised: nn.Module) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -95,6 +96,10 @@ def test_tools_of_the_core_tell_their_version(tool) -> None:
 
 
 def test_the_page_about_the_machine(monkeypatch, capsys) -> None:
+    for name in os.environ:
+        if name.startswith(environment._VARIABLES):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TORCH_LOGS", "of two\nlines")
     monkeypatch.setenv("NPUGRAPH_LOG", "info")
     monkeypatch.setenv("SOME_PASSWORD", "secret")
     assert tools.main(["env"]) == 0
@@ -104,16 +109,36 @@ def test_the_page_about_the_machine(monkeypatch, capsys) -> None:
     assert rows["torch"].startswith(torch.__version__)
     assert "npugraph (npugraph)" in rows["backends"] and "npugraph_ex (npugraph)" in rows["backends"]
     assert rows["NPUGRAPH_LOG"] == "info"
+    assert rows["TORCH_LOGS"] == "of two\\nlines"
     assert {"python", "system", "processor", "cores", "threads", "memory", "kept code"} <= set(rows)
     assert "secret" not in page
     assert len(page.splitlines()) < 60
 
 
-def test_the_page_of_a_machine_that_tells_little(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(environment, "_CGROUP", tmp_path)
+@pytest.mark.parametrize("version", [1, 2])
+def test_limits_of_the_control_group_are_on_the_page(version, monkeypatch, tmp_path) -> None:
+    """The least of the group's own and of those around it; there may be none."""
+    own = tmp_path / "own_groups"
+    monkeypatch.setattr(environment, "_OWN_GROUPS", own)
+    monkeypatch.setattr(environment, "_GROUPS", tmp_path)
     assert "no quota" in environment.page()
-    (tmp_path / "cpu.max").write_text("150000 100000\n")
-    (tmp_path / "memory.max").write_text(f"{3 << 30}\n")
+    own.write_text({1: "4:cpu,cpuacct:/a/b\n3:memory:/a/b\n", 2: "0::/a/b\n"}[version])
+
+    def limit(group: str, quota: str, memory: str) -> None:
+        files = {
+            1: {"cpu/{}/cpu.cfs_quota_us": quota, "cpu/{}/cpu.cfs_period_us": "100000",
+                "memory/{}/memory.limit_in_bytes": memory},
+            2: {"{}/cpu.max": f"{quota} 100000", "{}/memory.max": memory},
+        }[version]  # fmt: skip
+        for name, text in files.items():
+            file = tmp_path / name.format(group)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text + "\n")
+
+    limit("a/b", *{1: ("-1", str((1 << 63) - 4096)), 2: ("max", "max")}[version])
+    page = environment.page()
+    assert "no quota" in page and "a limit of" not in page
+    limit("a", "150000", str(3 << 30))
     page = environment.page()
     assert "a quota of 1.5" in page and "a limit of 3.0 GiB" in page
 

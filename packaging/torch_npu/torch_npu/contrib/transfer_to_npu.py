@@ -24,6 +24,7 @@ import torch.signal.windows
 import torch.utils._device
 
 import torch_npu.profiler
+from npugraph.options import CompilerConfig
 from torch_npu.contrib._cuda_as_npu import (
     arguments_as_npu,
     as_npu,
@@ -195,15 +196,26 @@ def _as_hccl(value: Any) -> Any:
 
 
 def _compile(function: Callable) -> Callable:
-    """``torch.compile`` whose backend is by default the one of npu. Modes are of Inductor, which it is without that."""
+    """``torch.compile`` whose backend is by default the one of npu. Without one, modes and options are of Inductor."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("backend") is None:
             kwargs = {name: value for name, value in kwargs.items() if name != "mode"} | {"backend": "npugraph_ex"}
+            kwargs["options"] = _known_options(kwargs.get("options"))
         return function(*args, **kwargs)
 
     return call
+
+
+def _known_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Those that ``npugraph_ex`` has, too, with a warning that names the others."""
+    known = CompilerConfig().as_dict()
+    if left_out := sorted(set(options or ()) - known.keys()):
+        warnings.warn(
+            f"options of torch.compile that npugraph_ex does not have are left out: {', '.join(left_out)}", stacklevel=3
+        )
+    return options and {name: value for name, value in options.items() if name in known}
 
 
 def _tools() -> None:

@@ -23,7 +23,7 @@ Interval = tuple[int, int]  # in nanoseconds
 _REPLAYS = ("acl_graph_capture", "acl_graph_replay", "acl_graph_warm_up")  # in which kernels are tasks
 _STEP = re.compile(r"ProfilerStep#(\d+)")
 _NO_KERNELS = re.compile(r"aten::(empty|resize|set_|detach|lift|is_|size|stride|item|record_stream)")
-_CUBE = re.compile(r"mm|matmul|linear|conv|attention")
+_CUBE = re.compile(r"(?<![a-z])(add|b|addb|baddb|ge)?mm(?![a-z])|matmul|(?<![a-z])linear(?![a-z\d])|conv|attention")
 _COMMUNICATION = re.compile(r"c10d|hccl|all_reduce|all_gather|reduce_scatter|all_to_all|broadcast|send|recv|barrier")
 _RECEIVE = re.compile(r"recv")
 

@@ -54,6 +54,16 @@ def tensorboard_trace_handler(
     return write
 
 
+def _clock_offset() -> int:
+    """Nanoseconds by which the clock of torch's profiler is ahead of the clock of tasks. Both are read one after the
+    other; of several readings the tightest one counts."""
+    readings = []
+    for _ in range(16):
+        before, now, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        readings.append((after - before, now - (before + after) // 2))
+    return min(readings)[1]
+
+
 def _torch_activities(activities: Iterable[Any] | None) -> list[torch.profiler.ProfilerActivity]:
     known = {*supported_activities(), *torch.profiler.ProfilerActivity.__members__.values()}
     given = list(supported_activities() if activities is None else activities)
@@ -117,6 +127,7 @@ class profile(torch.profiler.profile):
 
     def start_trace(self) -> None:
         super().start_trace()
+        self._clock_offset = _clock_offset()
         _C.task_log_start()
 
     def stop_trace(self) -> None:
@@ -125,7 +136,7 @@ class profile(torch.profiler.profile):
 
     def _write_tables(self, folder: Path) -> None:
         events = self.profiler.kineto_results.experimental_event_tree()
-        kernel_files.write(folder, events, self._tasks, time.time_ns() - time.monotonic_ns())
+        kernel_files.write(folder, events, self._tasks, self._clock_offset)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         super().set_custom_trace_id_callback(callback)
