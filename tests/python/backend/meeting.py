@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 
+import pytest
 import torch
+
+# One worker runs streams one after the other.
+needs_two_processors = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 
 _BARRIERS: list[threading.Barrier] = []
 _GIVE_UP = 120  # seconds, after which those that wait raise BrokenBarrierError

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import npugraph
 import npugraph_ex
-from tests.python.backend.meeting import meet, meetings
+from tests.python.backend.meeting import meet, meetings, needs_two_processors
 
 marks = torch.ops.npugraph_ex
 LABEL = ["_user_stream_label"]
@@ -94,6 +94,7 @@ def on(stream: int, log: list[Any]) -> list[Any]:
     return [record for record in log if record.stream == stream]
 
 
+@needs_two_processors
 @pytest.mark.no_red_zones
 @pytest.mark.feature("2.01", "2.15", "2.16", "4.02", "12e.10")
 def test_streams_overlap_on_workers_of_their_own(two_workers: None) -> None:
@@ -143,6 +144,7 @@ def test_streams_beside_other_options(two_workers: None, option: str) -> None:
     assert merged == ([1, 0] if option == "super_kernel_optimize" else [])
 
 
+@needs_two_processors
 @pytest.mark.no_red_zones
 @pytest.mark.feature("4.01", "4.02")
 def test_without_an_event_the_race_shows_and_with_it_never(two_workers: None) -> None:

@@ -34,7 +34,6 @@ class Cost:
 
 
 COSTS: dict[str, Cost] = {}
-IN_NO_GRAPH: set[str] = set()  # they read values of their arguments
 
 
 def _table() -> str:
@@ -46,8 +45,6 @@ def _table() -> str:
         if name not in without:
             lines.append(f"{name:<56}{cost.calls:>7}{cost.kept:>9}{cost.copied:>9}{cost.forced:>18}")
     lines.append(f"{len(without)} keep and copy nothing: {', '.join(without)}")
-    never = sorted(IN_NO_GRAPH - COSTS.keys())
-    lines.append(f"{len(never)} read values of their arguments, and are in no graph: {', '.join(never)}")
     return "\n".join(lines)
 
 
@@ -111,12 +108,7 @@ def check_captured(op: Any, call: Call, *, repeats: bool = True) -> None:
     args, kwargs = call
     expected, given = copy.deepcopy(call), copy.deepcopy(call)
     want = op(*expected[0], **expected[1])
-    try:
-        graph, got = capture(lambda: op(*args, **kwargs))
-    except RuntimeError as error:
-        assert "the host cannot wait for" in str(error)  # it reads values, and is no part of any graph
-        IN_NO_GRAPH.add(_name(op))
-        return
+    graph, got = capture(lambda: op(*args, **kwargs))
     _check_same(call, given, "the capture changed arguments")
     kept, copied = kept_by_replay(graph), copied_by_replay(graph)
     assert kept <= 0, f"a replay keeps {kept} bytes"

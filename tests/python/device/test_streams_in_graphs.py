@@ -14,7 +14,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 import npugraph
 import npugraph_ex
-from tests.python.backend.meeting import meet, meetings
+from tests.python.backend.meeting import meet, meetings, needs_two_processors
 
 WIDTH = 128
 OUTER = npu.Stream()
@@ -85,6 +85,31 @@ def with_set_stream(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.
     return y + z
 
 
+def with_events_of_no_stream(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """They are recorded, and waited for, on the stream that set_stream chose."""
+    before, done = npu.current_stream(), npu.Event()
+    npu.set_stream(OUTER)
+    y = x @ a
+    done.record()
+    npu.set_stream(before)
+    z = x @ b
+    done.wait()
+    return y + z
+
+
+def with_set_stream_in_a_block(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    first, second = npu.Stream(), npu.Stream()
+    with first:
+        y = x @ a
+        second.wait_stream(npu.current_stream())
+        torch.accelerator.set_stream(second)
+        z = y @ b
+        done = npu.current_stream().record_event()
+    w = x @ b
+    done.wait()
+    return z + w
+
+
 def nested(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     first, second = npu.Stream(), npu.Stream()
     main = npu.current_stream()
@@ -111,6 +136,8 @@ PROGRAMS = {  # streams of the tasks, and what they wait for
     with_events: ([1, 1, 0, 0, 0], {4: [1]}),
     with_wait_stream: ([1, 0, 0], {2: [0]}),
     with_set_stream: ([1, 0, 0], {2: [0]}),
+    with_events_of_no_stream: ([1, 0, 0], {2: [0]}),
+    with_set_stream_in_a_block: ([1, 2, 0, 0], {1: [0], 3: [1]}),
     nested: ([1, 2, 1, 0], {1: [0], 3: [1, 2]}),
     with_synchronize: ([1, 0, 0], {2: [0]}),
 }
@@ -195,6 +222,7 @@ def test_the_graph_shows_scopes_and_events() -> None:
     assert seen == ["scope_enter", *events]
 
 
+@needs_two_processors
 @pytest.mark.no_red_zones
 @pytest.mark.feature("4.01")
 def test_two_streams_run_at_once() -> None:
