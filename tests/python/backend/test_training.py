@@ -130,7 +130,8 @@ def test_inputs_written_in_a_training_graph() -> None:
         y, v = x.clone(), w.detach().clone().requires_grad_()
         compiled(x, w).sum().backward()
         fn(y, v).sum().backward()
-        assert_same((x, w.grad), (y, v.grad))
+        assert_same(x, y)
+        assert_same(w.grad, v.grad, exact=False)
 
 
 def test_grad_mode_changes_between_calls() -> None:
@@ -197,4 +198,4 @@ def test_autograd_functions() -> None:
     given = own.detach().clone().requires_grad_()
     compile_ex(fn)(own).backward()
     fn(given).backward()
-    assert_same(own.grad, given.grad)
+    assert_same(own.grad, given.grad, exact=False)
