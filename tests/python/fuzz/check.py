@@ -169,15 +169,14 @@ def _compare_call(program: Program, call: Call, function: Function, compiled: Fu
 
 
 def _run(function: Function, arguments: Tensors) -> Tensors:
-    """What a call returns and, with gradients on, the gradients of its arguments. Autograd adds those of several uses
-    into the first one that nobody else holds, so that their strides say nothing."""
+    """What a call returns and, with gradients on, the gradients of its arguments."""
     if not torch.is_grad_enabled():
         return function(*arguments)
     trained = [t.requires_grad_() for t in arguments if t.is_floating_point()]
     results = function(*arguments)
     losses = [(t * _weights(t)).sum() for t in results if t.requires_grad]
     gradients = torch.autograd.grad(sum(losses), trained, materialize_grads=True) if losses else []
-    return [*(t.detach() for t in results), *(t.contiguous() for t in gradients)]
+    return [t.detach() for t in (*results, *gradients)]
 
 
 def _weights(t: torch.Tensor) -> torch.Tensor:
