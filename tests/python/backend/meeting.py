@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-# One worker runs streams one after the other.
-needs_two_processors = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+needs_two_processors = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="with one processor there is one worker, which runs streams in order"
+)
 
 _BARRIERS: list[threading.Barrier] = []
 _GIVE_UP = 120  # seconds, after which those that wait raise BrokenBarrierError

@@ -122,7 +122,7 @@ def test_parameters_updated_by_hand() -> None:
 def test_inputs_written_in_a_training_graph() -> None:
     def fn(x, w):
         x.mul_(2)
-        return (x * w).sin()
+        return (x * w).abs()
 
     compiled = compile_ex(fn, dynamic=True)
     for n in (3, 5):
@@ -130,8 +130,7 @@ def test_inputs_written_in_a_training_graph() -> None:
         y, v = x.clone(), w.detach().clone().requires_grad_()
         compiled(x, w).sum().backward()
         fn(y, v).sum().backward()
-        assert_same(x, y)
-        assert_same(w.grad, v.grad, exact=False)
+        assert_same((x, w.grad), (y, v.grad))
 
 
 def test_grad_mode_changes_between_calls() -> None:
@@ -184,12 +183,12 @@ def test_autograd_functions() -> None:
         @staticmethod
         def forward(ctx, x):
             ctx.save_for_backward(x)
-            return x.sin()
+            return x.abs()
 
         @staticmethod
         def backward(ctx, gradient):
             (x,) = ctx.saved_tensors
-            return gradient * x.cos() * 2
+            return gradient * x * 2
 
     def fn(x):
         return (Twice.apply(x) + 1).sum()
@@ -198,4 +197,4 @@ def test_autograd_functions() -> None:
     given = own.detach().clone().requires_grad_()
     compile_ex(fn)(own).backward()
     fn(given).backward()
-    assert_same(own.grad, given.grad, exact=False)
+    assert_same(own.grad, given.grad)
