@@ -81,14 +81,16 @@ def _with_options(options: dict[str, Any]) -> Callable[..., Any]:
 def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
     """Runs a graph with torch's own operators. New tensors have the strides that the fake tensors promise and start
     where their storage starts: AOTAutograd trusts that, and real operators do not always keep it (``index_fill`` of a
-    diagonal, ``copy`` of a tensor with an offset)."""
+    diagonal, ``copy`` of a tensor with an offset). No result is a view in autograd's eyes, as no result of a compiled
+    program is: with symbolic sizes AOTAutograd makes a view that is returned again from the base of the result, and
+    with ``as_strided`` where it has none; gradients have other strides then."""
     run = nop(graph, inputs)
     made = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in graph.graph.output_node().args[0]]
     promised = [value.stride() if isinstance(value, torch.Tensor) else None for value in made]
 
     def call(args: list[Any]) -> list[Any]:
         known = [storage_key(t) for t in args if isinstance(t, torch.Tensor)]
-        results = run(args)
+        results = [t.detach() if isinstance(t, torch.Tensor) else t for t in run(args)]
         known += [storage_key(t) for t in results if isinstance(t, torch.Tensor)]
         return [
             t if strides is None or known.count(storage_key(t)) > 1 else _laid_out(t, strides)
