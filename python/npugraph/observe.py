@@ -18,7 +18,8 @@ def task_log() -> Iterator[list[Any]]:
     (thread ids, 0 is the caller), begin_ns and end_ns (monotonic), limits (pairs "cube_core_num", "vector_core_num" and
     workers, where a limit is in force) and waits (tasks of other streams whose events it waited for). Streams are
     numbered in the order of their first use, from 0, the one on which the graph is called; of tasks there, stream_id is
-    that of the ``torch.npu`` stream of the call (None on cpu). Reserved and empty: scopes.
+    that of the ``torch.npu`` stream of the call. device is the index of the npu. Both are None on cpu. Reserved and
+    empty: scopes.
     """
     records: list[Any] = []
     _C.task_log_start()

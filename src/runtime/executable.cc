@@ -404,7 +404,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   Lease& lease = *call.lease;
   std::optional<Observer> observer;
   if (timed || call.instance->has_red_zones() || Observer::wanted()) [[unlikely]] {
-    observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream.id, timed ? &call.times : nullptr,
+    observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream, timed ? &call.times : nullptr,
                      host);
   }
   Replay replay(blueprint, *call.instance, lease, host);

@@ -38,7 +38,8 @@ struct BoundInput {
 // The stream of a device on which a call is made, and how many workers its tasks may use: those on streams of the graph's own, and
 // within limits of the graph, follow these instead.
 struct CallingStream {
-  std::optional<int64_t> id;  // none: the Program is not of a device with streams
+  std::optional<int64_t> id;      // none: the Program is not of a device with streams
+  std::optional<int32_t> device;  // its index; none as the id
   CoreLimits limits;
 };
 

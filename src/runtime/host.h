@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -43,6 +45,10 @@ class Host {
   virtual std::exception_ptr take_exception() { return nullptr; }
   // Keeps one as if a task of the calling thread had thrown it.
   virtual void keep_exception(std::exception_ptr /*thrown*/) {}
+
+  // What the calling thread has set for the tasks that it runs: sets it for the thread that calls it until what that returns goes.
+  // Empty: nothing is set.
+  virtual std::function<std::shared_ptr<void>()> thread_state() { return {}; }
 
   // Begins a named stretch of time for the profiler of the process, to be ended in the same thread. Null where none is on.
   virtual void* begin_range(const char* /*name*/) { return nullptr; }

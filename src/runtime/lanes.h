@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,7 @@ class Lanes {
   // What the thread that leads a crew keeps between its tasks.
   struct Thread {
     std::optional<Observer> observer;
+    std::shared_ptr<void> state;  // of the calling thread (Host::thread_state)
   };
   // Runs a task; throws when it fails.
   using RunTask = std::function<void(int32_t task, Thread& thread)>;

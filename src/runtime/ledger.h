@@ -33,6 +33,7 @@ struct TaskRecord {
   RunMode mode = RunMode::kReplay;
   int32_t stream = 0;
   std::optional<int64_t> stream_id;  // of tasks on stream 0: the CallingStream's
+  std::optional<int32_t> device;     // the CallingStream's, of tasks on all streams
   std::vector<int32_t> workers;      // ids of the threads that took part; 0 is the caller
   int64_t begin_ns = 0;
   int64_t end_ns = 0;

@@ -24,8 +24,8 @@ bool Observer::wanted() {
 }
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
-                   const std::string& artifact, RunMode mode, std::optional<int64_t> stream,
-                   std::vector<TimeSpan>* times, const Host& host)
+                   const std::string& artifact, RunMode mode, const CallingStream& stream, std::vector<TimeSpan>* times,
+                   const Host& host)
     : blueprint_(blueprint),
       instance_(instance),
       artifact_(artifact),
@@ -54,7 +54,8 @@ void Observer::staged(int64_t begin_ns) const {
   record.task = program::kNone;
   record.name = "stage_inputs";
   record.kind = "copy";
-  record.stream_id = stream_;
+  record.stream_id = stream_.id;
+  record.device = stream_.device;
   record.mode = mode_;
   record.workers = {0};
   record.begin_ns = begin_ns;
@@ -90,7 +91,7 @@ void Observer::after_failure(int32_t task) {
 }
 
 std::optional<int64_t> Observer::stream_id(const program::Task& task) const {
-  return task.stream == 0 ? stream_ : std::nullopt;
+  return task.stream == 0 ? stream_.id : std::nullopt;
 }
 
 // "task 3, aten.mm.out (aten), stream 0 (id 7) of forward_0, at model.py:12 in forward"
@@ -128,6 +129,7 @@ void Observer::log(int32_t t, int64_t end_ns) const {
   record.mode = mode_;
   record.stream = task.stream;
   record.stream_id = stream_id(task);
+  record.device = stream_.device;
   record.workers = WorkerPool::instance().workers_since(regions_);
   record.limits = by_name(limits_of(task, instance_.limits));
   record.waits = task.waits;

@@ -25,9 +25,9 @@ class Observer {
   // Whether anybody looks at this moment.
   static bool wanted();
 
-  // `stream` of the call (CallingStream::id). `times`, when not null, gets those of every task.
+  // `times`, when not null, gets those of every task.
   Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
-           RunMode mode, std::optional<int64_t> stream, std::vector<TimeSpan>* times, const Host& host);
+           RunMode mode, const CallingStream& stream, std::vector<TimeSpan>* times, const Host& host);
 
   // Before the tasks: the inputs were copied, since `begin_ns`.
   void staged(int64_t begin_ns) const;
@@ -53,7 +53,7 @@ class Observer {
   const Instance& instance_;
   const std::string& artifact_;
   const RunMode mode_;
-  const std::optional<int64_t> stream_;
+  const CallingStream stream_;
   std::vector<TimeSpan>* const times_;
   const bool logs_;
   const bool traces_;

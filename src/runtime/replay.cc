@@ -98,7 +98,9 @@ void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
   if (observer != nullptr && observer->wants_order()) return run_tasks(begin, end, observer);
   std::mutex mutex;
   std::map<int32_t, std::exception_ptr> thrown;
+  const auto enter = host_.thread_state();
   const auto run_task = [&](int32_t task, Lanes::Thread& thread) {
+    if (enter && !thread.state) thread.state = enter();
     if (observer != nullptr && !thread.observer) thread.observer.emplace(*observer);
     try {
       run_tasks(task, task + 1, observer == nullptr ? nullptr : &*thread.observer);

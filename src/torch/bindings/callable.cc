@@ -179,7 +179,7 @@ runtime::BoundInputs Call::bound(const Frame& frame) const {
   runtime::BoundInputs inputs = frame.inputs.bound();
   if (!npu_) return inputs;
   const c10::Stream stream = device::current_stream(*npu_);
-  inputs.stream = {.id = stream.id(), .limits = device::limits_in_force(stream)};
+  inputs.stream = {.id = stream.id(), .device = stream.device_index(), .limits = device::limits_in_force(stream)};
   return inputs;
 }
 

@@ -62,6 +62,7 @@ void init_task_log(py::module_& module) {
       .def_property_readonly("mode", [](const TaskRecord& r) { return name_of(r.mode); })
       .def_readonly("stream", &TaskRecord::stream)
       .def_readonly("stream_id", &TaskRecord::stream_id)
+      .def_readonly("device", &TaskRecord::device)
       .def_readonly("workers", &TaskRecord::workers)
       .def_readonly("limits", &TaskRecord::limits)
       .def_readonly("scopes", &TaskRecord::scopes)

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <ATen/record_function.h>
@@ -19,6 +20,8 @@
 #include "torch/bridge/python_task.h"
 #include "torch/bridge/spare_memory.h"
 #include "torch/bridge/task_error.h"
+#include "torch/npu/captured.h"
+#include "torch/npu/host_limit.h"
 
 namespace npugraph::bridge {
 namespace {
@@ -87,6 +90,21 @@ void* TorchHost::hold(void* storage) {
 }
 
 void* TorchHost::constant_object(const program::Constant& constant) { return constant.owner.get(); }
+
+std::function<std::shared_ptr<void>()> TorchHost::thread_state() {
+  struct Set {
+    std::optional<npu::Captured> captured;
+    std::optional<npu::AllocatesForDevice> for_device;
+  };
+  const bool captured = npu::is_captured(), for_device = npu::allocates_for_device();
+  if (!captured && !for_device) return {};
+  return [=] {
+    auto set = std::make_shared<Set>();
+    if (captured) set->captured.emplace();
+    if (for_device) set->for_device.emplace();
+    return set;
+  };
+}
 
 void* TorchHost::begin_range(const char* name) {
   auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <memory>
 
 #include "lower/catalog.h"
@@ -30,6 +31,8 @@ class TorchHost : public runtime::Host {
   std::span<std::byte> memory_of(void* object) override;
   void* hold(void* storage) override;
   void* constant_object(const program::Constant& constant) override;
+  // That it works for a device, and that it captures.
+  std::function<std::shared_ptr<void>()> thread_state() override;
   // An event of torch.profiler, as torch.profiler.record_function makes them.
   void* begin_range(const char* name) override;
   void end_range(void* range) override;

@@ -132,7 +132,7 @@ void CapturedGraph::run_steps(size_t step, c10::Stream stream) {
     switch (at.kind) {
       case RecordedStep::Kind::kLaunches: {
         const auto segment = at.group ? at.group->segment() : at.segment;
-        if (segment) segment->run();
+        if (segment) segment->run(stream);
         break;
       }
       case RecordedStep::Kind::kCall: at.call->run(); break;

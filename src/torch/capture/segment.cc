@@ -66,10 +66,11 @@ void Segment::bind() {
   if (moved) ++version_;
 }
 
-void Segment::run() {
+void Segment::run(c10::Stream stream) {
   bind();
   const Inside inside;
-  bridge::check_run(executable_->run({.all = bound_, .version = version_, .staged_bytes = 0}, {}, dims_), program());
+  const runtime::CallingStream calling{.id = stream.id(), .device = stream.device_index(), .limits = {}};
+  bridge::check_run(executable_->run({.all = bound_, .version = version_, .stream = calling}, {}, dims_), program());
 }
 
 }  // namespace npugraph::capture

@@ -24,8 +24,8 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // Runs the launches on the memory as it is now. What an operator throws. One call at a time.
-  void run();
+  // Runs the launches on the memory as it is now, in a replay on `stream`. What an operator throws. One call at a time.
+  void run(c10::Stream stream);
   const program::Program& program() const { return executable_->program(); }
   runtime::MemoryInfo memory() const { return executable_->memory(); }
 

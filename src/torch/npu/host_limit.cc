@@ -24,7 +24,7 @@ std::atomic<int64_t> handed_out{0};
 thread_local int kernels_for_device = 0;
 
 bool is_refused(int64_t bytes) {
-  return static_cast<size_t>(bytes) >= kLargePiece && kernels_for_device > 0 && !host_has(bytes);
+  return static_cast<size_t>(bytes) >= kLargePiece && allocates_for_device() && !host_has(bytes);
 }
 
 // Stands in front of the CPU allocator of the process, to which the memory belongs.
@@ -70,6 +70,8 @@ bool host_has(int64_t bytes) {
 AllocatesForDevice::AllocatesForDevice() noexcept { ++kernels_for_device; }
 
 AllocatesForDevice::~AllocatesForDevice() { --kernels_for_device; }
+
+bool allocates_for_device() noexcept { return kernels_for_device > 0; }
 
 void guard_host_memory() {
   if (!is_host_limited()) return;

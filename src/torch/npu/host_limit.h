@@ -25,6 +25,8 @@ class AllocatesForDevice {
   AllocatesForDevice(const AllocatesForDevice&) = delete;
   AllocatesForDevice& operator=(const AllocatesForDevice&) = delete;
 };
+// Whether one lives in the calling thread.
+bool allocates_for_device() noexcept;
 
 // Makes the CPU allocator of the process do so, and those that ask may_take().
 void guard_host_memory();

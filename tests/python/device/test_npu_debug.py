@@ -101,6 +101,30 @@ def test_single_tensors_are_saved_and_printed_at_every_replay(device: str, tmp_p
     assert re.findall(r"^y=tensor\(\[(\d)\.", capsys.readouterr().out, re.MULTILINE) == ["0", "2", "4"]
 
 
+def test_what_another_stream_prints_in_a_capture_waits_for_replays(capsys) -> None:
+    side = torch.npu.Stream()
+
+    def fn(x):
+        z = x.cumsum(0)
+        with torch.npu.stream(side):
+            y = x * 2
+            torch_npu.print_npugraph_tensor(y, tensor_name="y")
+        torch.npu.current_stream().wait_stream(side)
+        return y + z
+
+    compiled, x, graph = compile_ex(fn), torch.ones(2, device="npu"), torch.npu.NPUGraph()
+    with torch.no_grad():
+        compiled(x)
+        capsys.readouterr()
+        with torch.npu.graph(graph):
+            compiled(x)
+        assert capsys.readouterr().out == ""
+        for value in (3, 5):
+            x.fill_(value)
+            graph.replay()
+    assert re.findall(r"^y=tensor\(\[(\d*)\.", capsys.readouterr().out, re.MULTILINE) == ["6", "10"]
+
+
 @pytest.mark.feature("3.13", "9.11")
 def test_labels_on_npu() -> None:
     compiled = compile_ex(lambda x: x.sin() + 1)

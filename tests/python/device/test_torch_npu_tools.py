@@ -82,6 +82,7 @@ def test_the_cores_of_kernels(kind: str, core: str):
 
 def test_the_tables_of_a_profile(tmp_path: Path):
     compiled = torch.compile(lambda x: (x @ x).relu().sin(), backend="npugraph_ex", fullgraph=True)
+    compiled_on_the_host = torch.compile(lambda x: x.tan() + x.cumsum(0), backend="npugraph_ex", fullgraph=True)
     x, host = torch.ones(8, 8, device="npu"), torch.ones(8, 8)
 
     def work(x: torch.Tensor) -> torch.Tensor:
@@ -100,6 +101,7 @@ def test_the_tables_of_a_profile(tmp_path: Path):
                 work(x)
                 work(host)
                 compiled(x)
+                compiled_on_the_host(host)
                 graph.replay()
                 prof.step()
     (trace,) = _traces(tmp_path)
@@ -107,6 +109,7 @@ def test_the_tables_of_a_profile(tmp_path: Path):
     of_step = [row for row in details if row["Step Id"] == "1"]
     assert [row["Type"] for row in of_step][:2] == ["mm", "_softmax"] and len(details) == 2 * len(of_step)
     assert [row["Type"] for row in of_step].count("cos") == 1  # a replay's, and not an operator's beside it
+    assert not any("tan" in row["Name"] or "cumsum" in row["Name"] for row in details)
     assert {"mm", "_softmax", "cos"} < {row["Type"] for row in of_step}  # and tasks of the compiled graph
     product = of_step[0]
     assert product["Name"] == "aten::mm" and product["Accelerator Core"] == "AI_CORE" and product["Device_id"] == "0"

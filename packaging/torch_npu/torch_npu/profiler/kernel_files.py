@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a profile, as Ascend's profiler writes them: each kernel, kernels by type, and the time of steps.
 
-Kernels are operators on tensors of npu that call no others on such tensors, and the tasks of compiled and captured
-graphs. Columns of hardware that is not here are left out.
+Kernels are operators on tensors of npu that call no others on such tensors, and the tasks of graphs on npu. The streams
+that a graph makes itself have the numbers that it gives them. Columns of hardware that is not here are left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def write(folder: Path, events: Iterable[Any], tasks: Iterable[Any], clock_offse
     """Writes the tables of ``events``, the tree of torch's profiler, and ``tasks``, whose clock is behind by
     ``clock_offset`` nanoseconds."""
     roots = list(events)
-    kernels = [*_operators(roots), *(_task(task, clock_offset) for task in tasks)]
+    kernels = [*_operators(roots), *(_task(task, clock_offset) for task in tasks if task.device is not None)]
     kernels.sort(key=lambda kernel: kernel.begin)
     steps = _steps(roots, kernels)
     _write_details(folder / "kernel_details.csv", kernels, steps)
@@ -101,7 +101,7 @@ def _task(task: Any, clock_offset: int) -> Kernel:
     begin, end = task.begin_ns + clock_offset, task.end_ns + clock_offset
     kind = task.kind if task.kind in ("loop", "matmul", "attention", "convolution") else task.name.split(".")[-1]
     stream = task.stream if task.stream_id is None else task.stream_id
-    return Kernel(task.name, kind, begin, end, stream=stream, workers=len(task.workers) or 1)
+    return Kernel(task.name, kind, begin, end, device=task.device, stream=stream, workers=len(task.workers) or 1)
 
 
 def _steps(events: Iterable[Any], kernels: Sequence[Kernel]) -> dict[str, Interval]:
