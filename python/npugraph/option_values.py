@@ -122,9 +122,9 @@ class NameList(Value):
 
 
 class Settings(Value):
-    """A dict of some names. ``TypeError`` for what is no dict, ``RuntimeError``, as from the graph that takes it, for
-    an unknown name or a value that it does not take. ``combinations`` of values, where given, are all there are; a name
-    that is missing counts as 0."""
+    """A dict of some names. ``RuntimeError``, as from the graph that takes it, for what is no dict, an unknown name or
+    a value that it does not take. ``combinations`` of values, where given, are all there are; a name that is missing
+    counts as 0."""
 
     def __init__(self, values: Mapping[str, Value], combinations: Sequence[tuple[Any, ...]] = ()) -> None:
         self.values = values
@@ -135,7 +135,7 @@ class Settings(Value):
 
     def check(self, what: str, given: Any) -> dict[str, Any]:
         if not isinstance(given, Mapping):
-            raise TypeError(self.refusal(what, given))
+            raise RuntimeError(self.refusal(what, given))
         for name, value in given.items():
             if name not in self.values:
                 raise RuntimeError(f"{self.refusal(what, given)}; there is no {name!r}")

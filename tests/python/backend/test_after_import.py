@@ -111,9 +111,6 @@ def test_dynamo_is_imported_under_the_assertion_rewriting_of_pytest(tmp_path: Pa
         "def test_import():\n"
         "    import torch._dynamo.utils\n"
         "    assert type(torch._dynamo.utils.counters['npugraph_ex']) is npugraph.counters.ProcessCounts\n"
-        "    if hasattr(torch, 'npu'):\n"
-        "        from torch._dynamo.device_interface import get_interface_for_device\n"
-        "        assert get_interface_for_device('npu').device_count() == torch.npu.device_count()\n"
     )
     command = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     run = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True)

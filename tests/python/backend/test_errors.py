@@ -328,6 +328,30 @@ def test_operands_of_wrong_types_are_the_users(fn, inputs) -> None:
     assert " GRAPH invalid parameter in " in line
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, n: torch.zeros(n) + 1,
+        lambda x, n: torch.arange(n) + 1,
+        lambda x, n: x.split([n, 4 - n])[0] * 2,
+        lambda x, n: x[0, :1].expand(n) * 2,
+        lambda x, n: x.view(n, -1) * 2,
+        lambda x, n: x.repeat(n, 1) * 2,
+    ],
+)
+def test_errors_of_negative_sizes_are_of_eagers_type(fn: Callable[..., Any]) -> None:
+    def call(x, n):
+        return fn(x, n.sum().item())
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled, x = compile_ex(call), torch.randn(4, 3)
+        assert torch.equal(compiled(x, torch.tensor([2])), call(x, torch.tensor([2])))
+        given = x, torch.tensor([-9])
+        got = raised(compiled, *given)
+    assert type(got) is type(raised(call, *given))
+    assert re.match(r"size 0 of \w+, operand \d of task \d+ \(.*test_errors\.py:\d+ in .*\) is negative: -", str(got))
+
+
 def test_a_negative_size_names_what_it_belongs_to() -> None:
     def fn(x, i):
         doubled = x * 2

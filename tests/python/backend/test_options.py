@@ -138,7 +138,11 @@ VALUES = {
             {"feed-sync-all": 1, "stream-fusion": 0, "dcci-before-kernel-start": ["add", "mul"]},
         ],
         [
-            ("abort", TypeError, "takes a dict of 'strict-scope-check': 'bypass' or 'abort', 'feed-sync-all': 0 or 1,"),
+            (
+                "abort",
+                RuntimeError,
+                "takes a dict of 'strict-scope-check': 'bypass' or 'abort', 'feed-sync-all': 0 or 1,",
+            ),
             ({"dcci": ""}, RuntimeError, "there is no 'dcci'"),
             ({3: 1}, RuntimeError, "there is no 3"),
             (
@@ -156,7 +160,7 @@ VALUES = {
         [
             (
                 [],
-                TypeError,
+                RuntimeError,
                 "takes a dict of 'debug-aic-num': 0 or 1, 'debug-aiv-num': 0 or 1 or 2, together 1:0, 0:1,",
             ),
             ({"debug-aic-num": 2}, RuntimeError, "(dict); 'debug-aic-num' takes 0 or 1, got 2 (int)"),
@@ -393,6 +397,14 @@ def test_options_that_are_no_dict() -> None:
     with pytest.raises(TypeError) as caught:
         compile_ex(lambda x: x + 1, options=["verify"])(torch.ones(3))
     assert str(caught.value).startswith("options of backend 'npugraph_ex' takes a dict, got ['verify'] (list)")
+
+
+@pytest.mark.parametrize("name", ["npugraph", "npugraph_ex"])
+def test_both_names_are_the_backend(name: str) -> None:
+    compiled, x = torch.compile(lambda x: x.sin() + 1, backend=name, options={"verify": True}), torch.randn(3)
+    torch.testing.assert_close(compiled(x), x.sin() + 1)
+    (artifact,) = npugraph.artifacts()
+    assert artifact.counters["replays"] == 1
 
 
 @pytest.mark.feature("1.22")

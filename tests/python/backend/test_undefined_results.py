@@ -46,11 +46,54 @@ def batch_norm_reserved(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> A
     return aten.batch_norm_backward(x * 2, x, ones, ones, ones, ones, ones, True, 1e-5, mask, reserve)
 
 
-MASKED: list[Callable[..., Any]] = [convolution, layer_norm, group_norm, batch_norm, batch_norm_reserved]
+def slow_convolution(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    return aten._slow_conv2d_backward.output_mask(torch.ones(2, 4, 4, 4), x, w, [3, 3], [1, 1], [0, 0], mask)
 
 
-@pytest.mark.parametrize("operator", MASKED)
-@pytest.mark.parametrize("mask", masks(3))
+def samples_of_planes(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    grid = torch.linspace(-1, 1, 64).view(2, 4, 4, 2)
+    return aten.grid_sampler_2d_backward(torch.ones(2, 2, 4, 4), x, grid, 0, 0, False, mask)
+
+
+def samples_of_volumes(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> Any:
+    grid = torch.linspace(-1, 1, 96).view(2, 1, 4, 4, 3)
+    return aten.grid_sampler_3d_backward(torch.ones(2, 2, 1, 4, 4), x[:, :, None], grid, 0, 0, False, mask)
+
+
+# With as many results as the mask says.
+MASKED: dict[str, tuple[Callable[..., Any], int]] = {
+    "_slow_conv2d_backward": (slow_convolution, 3),
+    "batch_norm_backward": (batch_norm_reserved, 3),
+    "convolution_backward": (convolution, 3),
+    "grid_sampler_2d_backward": (samples_of_planes, 2),
+    "grid_sampler_3d_backward": (samples_of_volumes, 2),
+    "native_batch_norm_backward": (batch_norm, 3),
+    "native_group_norm_backward": (group_norm, 3),
+    "native_layer_norm_backward": (layer_norm, 3),
+}
+
+
+def test_all_operators_with_a_mask_are_tried() -> None:
+    """Those with a kernel for the CPU or for all devices; those that other devices overwrite only raise."""
+
+    def runs(schema: torch.FunctionSchema) -> bool:
+        name = f"{schema.name}.{schema.overload_name}".rstrip(".")
+        keys = ("CPU", "CompositeExplicitAutograd")
+        return any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in keys)
+
+    found = {
+        schema.name.removeprefix("aten::")
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith("aten::") and not schema.overload_name.endswith("out")
+        if any("mask" in argument.name and str(argument.type) == "List[bool]" for argument in schema.arguments)
+        if "overrideable" not in schema.name and runs(schema)
+    }
+    assert found == MASKED.keys()
+
+
+@pytest.mark.parametrize(
+    ("operator", "mask"), [(operator, mask) for operator, count in MASKED.values() for mask in masks(count)]
+)
 def test_results_that_are_masked_out(operator: Callable[..., Any], mask: list[bool]) -> None:
     def read(x, w):
         results = operator(x, w, mask)

@@ -234,7 +234,7 @@ def test_two_ranks(ranks):
 
 
 def test_results_of_fake_tensors(ranks):
-    for function in (check_two_ranks, check_quantised_exchanges, check_experts):
+    for function in (check_two_ranks, check_quantised_exchanges, check_experts, check_quantised_experts):
         ranks(with_fakes, function)
 
 
@@ -253,11 +253,21 @@ def check_quantised_exchanges() -> None:
     y, rows = op(small[rank].npu(), weight.npu(), hcom, size, **kwargs)
     check_close((y.cpu(), rows.cpu()), (wide.double() @ weight.double() * by_row[:, None] * scale, wide))
 
+    by_column = normal(1, 4, seed=8)
     columns = [whole(6, 2 * size, seed=9 + i) for i in range(size)]
     args = (small[rank].npu(), columns[rank].npu(), hcom, size)
     back = torch_npu.npu_quant_matmul_all_to_all(*args, y_dtype=torch.float32)
     pieces = [(a.double() @ b.double()).chunk(size, 1)[rank] for a, b in zip(small, columns, strict=True)]
     check_close(back.cpu(), torch.cat(pieces))
+
+    shared, rows = whole(6, 4, seed=15), [normal(4, 1, seed=16 + i) for i in range(size)]
+    how = {"x1_scale": rows[rank].npu(), "x2_scale": by_column.npu(), "y_dtype": torch.float32}
+    args = (small[rank].npu(), shared.npu(), hcom, size)
+    products = [a.double() @ shared.double() * r * by_column for a, r in zip(small, rows, strict=True)]
+    y, gathered, _ = torch_npu.npu_all_gather_quant_mm(*args, **how)
+    check_close((y.cpu(), gathered.cpu()), (torch.cat(products), torch.cat(small)))
+    y, _ = torch_npu.npu_quant_mm_reduce_scatter(*args, **how)
+    check_close(y.cpu(), sum(products).chunk(size)[rank])
 
 
 def test_quantised_exchanges(ranks):
@@ -287,8 +297,35 @@ def check_experts() -> None:
     torch.testing.assert_close(back.cpu().double(), torch.cat(pieces), rtol=1e-4, atol=1e-4)
 
 
-def test_experts(ranks):
-    ranks(check_experts)
+def check_quantised_experts() -> None:
+    rank, size, experts = dist.get_rank(), dist.get_world_size(), 2
+    hcom = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
+    counts = [[1, 2, 0, 3], [2, 1, 1, 0]]  # rank -> rows for each expert of all ranks
+    sent, received = counts[rank], [n for i in range(size) for n in counts[i][rank * experts : (rank + 1) * experts]]
+    whole = lambda *sizes, seed: integers(-9, 9, *sizes, dtype=torch.int8, seed=seed)  # noqa: E731
+    weights = [whole(experts, 4, 4, seed=i) for i in range(size)]
+    given = [whole(sum(counts[i]), 4, seed=30 + i) for i in range(size)]
+    x_scale, scales = torch.tensor([0.5]), torch.tensor([0.25, 3.0])
+    of_weights = (weights[rank].npu(), x_scale.npu(), scales.npu(), hcom, size)
+
+    def product(rows: torch.Tensor, weight: torch.Tensor, expert: int) -> torch.Tensor:
+        return rows.double() @ weight.double() * x_scale * scales[expert]
+
+    y, _, rows = torch_npu.npu_alltoallv_quant_gmm(
+        given[rank].npu(), *of_weights, sent, received, torch.float32, permute_out_flag=True
+    )
+    of_all = [x.split(n) for x, n in zip(given, counts, strict=True)]
+    pieces = [[of_all[i][rank * experts + e] for i in range(size)] for e in range(experts)]
+    assert torch.equal(rows.cpu(), torch.cat([torch.cat(own) for own in pieces]))
+    check_close(y.cpu(), torch.cat([product(torch.cat(own), weights[rank][e], e) for e, own in enumerate(pieces)]))
+    back, _ = torch_npu.npu_quant_gmm_alltoallv(rows, *of_weights, received, sent, torch.float32)
+    home = [product(own, weights[i // experts][i % experts], i % experts) for i, own in enumerate(of_all[rank])]
+    check_close(back.cpu(), torch.cat(home))
+
+
+@pytest.mark.parametrize("function", [check_experts, check_quantised_experts])
+def test_experts(ranks, function):
+    ranks(function)
 
 
 def check_names() -> None:

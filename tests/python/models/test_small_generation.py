@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 from transformers import DynamicCache, MistralConfig, MistralForCausalLM
+from transformers.generation import RepetitionPenaltyLogitsProcessor
 
 import npugraph
 from npugraph.demo import generate
@@ -51,3 +52,18 @@ def test_greedy_tokens_with_a_growing_cache(dynamic: bool, tokens: int, compiles
     compiled = torch.compile(model, backend="npugraph_ex", dynamic=dynamic)
     assert list(generate.greedy(compiled, DynamicCache(config=model.config), prompt, tokens)) == wanted
     assert counters["stats"]["unique_graphs"] == compiles
+
+
+def test_said_tokens_are_as_unlikely_as_transformers_makes_them() -> None:
+    logits, said = torch.randn(1, 97), [3, 50, 3, 96]
+    own = generate.less_likely(said, 1.7)(logits)
+    assert torch.equal(own, RepetitionPenaltyLogitsProcessor(1.7)(torch.tensor([said]), logits.clone()))
+    assert (own != logits).sum() == 3
+
+
+def test_an_answer_ends_before_a_token_that_stops_it() -> None:
+    model = mistral("sdpa", None)
+    prompt = torch.randint(0, 97, (1, 5))
+    tokens = list(generate.greedy(model, generate.static_cache(model, 32), prompt, 8, penalty=1.7))
+    stopped = list(generate.greedy(model, generate.static_cache(model, 32), prompt, 8, stop={tokens[4]}, penalty=1.7))
+    assert stopped == tokens[: tokens.index(tokens[4])]
