@@ -530,6 +530,31 @@ def test_transfers_end_with_their_group(ranks):
     ranks(check_destroyed_transfers)
 
 
+def check_slow_connection(key: str) -> None:
+    """Of rank 1, which says when it is connected; no rank may have the group, and destroy it, before that."""
+    store = dist.distributed_c10d._get_default_store()
+    connect = dist.ProcessGroupGloo
+
+    def slowly(*args, **kwargs):
+        gloo = connect(*args, **kwargs)
+        store.set(key, "")
+        return gloo
+
+    if dist.get_rank() == 1:
+        dist.ProcessGroupGloo = slowly
+    try:
+        group = dist.new_group([0, 1], backend="hccl")
+    finally:
+        dist.ProcessGroupGloo = connect
+    assert store.check([key])
+    dist.destroy_process_group(group)
+
+
+def test_groups_are_connected_on_all_ranks(ranks):
+    for attempt in range(5):
+        ranks(check_slow_connection, f"connected {attempt}")
+
+
 def test_one_process_without_a_backend_name(monkeypatch):
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)

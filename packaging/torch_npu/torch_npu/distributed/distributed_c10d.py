@@ -35,8 +35,14 @@ def reinit_process_group(group: dist.ProcessGroup | None = None, rebuild_link: b
 
 
 def _connect(store: dist.Store, rank: int, size: int, name: str, timeout: Any) -> Any:
+    """Returns when all ranks are connected: a rank that destroys the group at once closes the connections that others
+    would still be making."""
     try:
-        return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        gloo = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        if store.add("connected", 1) == size:
+            store.set("all connected", "")
+        store.wait(["all connected"], timeout)
+        return gloo
     except RuntimeError as error:
         raise dist.DistBackendError(
             f"hccl: rank {rank} of {size} could not connect to the other ranks of group {name!r} within {timeout}: "
