@@ -194,9 +194,18 @@ PRODUCTS = [
     *_pure("product", "F.linear({x:matrix}, {y:weights}, {y}[:, 0])", "torch.addmm({z:row}, {x:matrix}, {y:factor})"),
     *_pure(
         "quantised product",
-        "F.linear({x:matrix}, {y:codes}.to(torch.int8).to({x}.dtype) * 0.25)",
-        "{x:matrix} @ ({y:codes}.to(torch.int8).to({x}.dtype) * 0.5).mT",
+        "F.linear({x:matrix}, {y:codes}.to(torch.int8).to({x}.dtype)) * 0.25",
+        "{x:matrix} @ {y:codes}.to(torch.int8).to({x}.dtype).mT",
+        "F.linear({x:matrix}.float(), torch.ops.quantized_decomposed.dequantize_per_channel({y:codes}.to(torch.int8),"
+        " torch.full(({y}.shape[0],), 0.5), torch.arange({y}.shape[0]) % 3, 0, -128, 127, torch.int8))",
+        "torch.ops.aten._weight_int8pack_mm("
+        "{x:matrix}.detach().float().flatten(0, -2), {y:codes}.to(torch.int8), torch.full(({y}.shape[0],), 0.5))",
         inexact=True,
+    ),
+    *_pure(
+        "quantised product",
+        "torch._int_mm({x:matrix}.isnan().flatten(0, -2).to(torch.int8), {y:codes}.to(torch.int8).mT)",
+        jumps=True,
     ),
     *_pure(
         "convolution",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.ao.quantization.fx._decomposed  # makes torch.ops.quantized_decomposed
 
 Function = Callable[..., tuple[torch.Tensor, ...]]
 

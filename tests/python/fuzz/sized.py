@@ -64,6 +64,7 @@ class _Compiled:
     ) -> None:
         self._env = ShapeEnv()
         mode = FakeTensorMode(shape_env=self._env)
+        mode.cache_enabled = False  # filling it takes a quarter of the time, and no program is as another
         fakes = [_fake(mode, number, t, varying) for number, t in enumerate(args)]
         self._places = _places_of_symbols(fakes)
         graph = trace(function)

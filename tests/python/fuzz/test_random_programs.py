@@ -9,11 +9,14 @@ import random
 from collections.abc import Callable, Iterable
 
 import pytest
+import torch
 
-from tests.python.fuzz import coverage
+import npugraph
+from tests.python.fuzz import coverage, operators
 from tests.python.fuzz.check import Call, TorchDiffers, check_sized, check_with_dynamo, check_without_dynamo
 from tests.python.fuzz.generate import GENERAL, SIZED, TRAINED, Draft, Family
 from tests.python.fuzz.program import Program
+from tests.python.fuzz.slots import Slots
 
 STATIC = ((4,),)
 # The size at which the function is compiled, then others.
@@ -122,6 +125,17 @@ def test_many_random_programs_equal_eager(mode: str) -> None:
     """Others each time; a failure says its seed."""
     first = random.SystemRandom().randrange(10**6, 10**9)
     run(mode, range(first, first + int(os.environ.get(MANY, MODES[mode].many))))
+
+
+@pytest.mark.parametrize("step", operators.GROUPS["quantised product"], ids=lambda step: step.template[:40])
+def test_quantised_products_multiply_codes(step: operators.Operator) -> None:
+    """As written, they are what the graph passes make products of codes of."""
+    names = {"x": torch.randn(3, 8), "y": torch.arange(40).reshape(5, 8) % 7 - 3}
+    source = Slots(names, list(names), [0] * 9).fill(step.template)
+    program = Program((), tuple(names), (f"r = {source}",), ("r",), (1,), False, frozenset())
+    torch.compile(program.function(), backend="npugraph_ex", fullgraph=True, dynamic=True)(*names.values())
+    artifact = npugraph.artifacts()[-1]
+    assert any("int8pack_mm" in task.name or "_int_mm" in task.name for task in artifact.tasks), artifact.tasks
 
 
 def test_every_feature_occurs() -> None:
