@@ -185,7 +185,7 @@ class Artifact:
     def explain(self) -> str:
         """A page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
         return (
-            self._core.explain()
+            self._core.explain(max(map(_runs, self._pieces), default=0))
             + _pieces_text(self._pieces)
             + _replacements_text(self.replacements, self.near_misses)
             + _released_text(self.released_weights)
@@ -229,7 +229,7 @@ class Artifact:
         return self._core.graph_stages()[-1] if stage is None else stage
 
     def __repr__(self) -> str:
-        tasks, runs = len(self.tasks), max(map(_runs, (self._core, *self._pieces)))
+        tasks, runs = len(self.tasks), _runs(self._core) + max(map(_runs, self._pieces), default=0)
         return f"<npugraph.Artifact {self.name}: {_counted(tasks, 'task')}, {_counted(runs, 'run')}>"
 
 

@@ -95,7 +95,8 @@ class Artifact {
   std::vector<lower::LeftApart> left_apart() const;
   // Of the sizes of the latest call; empty before the first one.
   std::vector<BufferInfo> buffers() const;
-  std::string explain() const;
+  // A page for people. `runs_in_pieces`: of a graph that runs in pieces inside of captured graphs.
+  std::string explain(int64_t runs_in_pieces = 0) const;
   void save(const std::string& path) const;
   // Forgets all captures; the next call captures again from the tensors as they are then.
   void refresh();
@@ -105,7 +106,7 @@ class Artifact {
   [[noreturn]] void fail_unknown(const std::string& stage) const;
   // Those that stand when the compile ends.
   std::map<std::string, int64_t> compile_counters() const;
-  std::string title() const;
+  std::string title(int64_t runs_in_pieces) const;
   void print_memory(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   void print_peak(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   int64_t weight_bytes() const;

@@ -204,13 +204,14 @@ void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskIn
   print_left_apart(out, left_apart());
 }
 
-std::string Artifact::title() const {
+std::string Artifact::title(int64_t runs_in_pieces) const {
   const runtime::Counters run = executable_->counters();
   return cat(name(), ": ", counted(std::ssize(program_->tasks), "task"), ", ",
              counted(std::ssize(program_->inputs), "input"), ", ", counted(std::ssize(program_->outputs), "output"),
              ", ", counted(std::ssize(program_->symbols), "symbol"), "; captured ", counted(run.captures, "time"),
-             ", run ", counted(run.replays + run.eager_runs, "time"),
-             run.eager_runs == 0 ? "" : cat(", ", run.eager_runs, " of them without a capture of its own"), "\n");
+             ", run ", counted(run.replays + run.eager_runs + runs_in_pieces, "time"),
+             run.eager_runs == 0 ? "" : cat(", ", run.eager_runs, " of them without a capture of its own"),
+             runs_in_pieces == 0 ? "" : cat(", ", runs_in_pieces, " of them in pieces (below)"), "\n");
 }
 
 // Of inputs that belong to the model, as far as their sizes are known.
@@ -260,10 +261,10 @@ void Artifact::print_peak(std::ostringstream& out, const std::vector<TaskInfo>& 
     out << "  ... and " << peak.buffers.size() - kMostLive << " more, " << human_bytes(others) << "\n";
 }
 
-std::string Artifact::explain() const {
+std::string Artifact::explain(int64_t runs_in_pieces) const {
   std::ostringstream out;
   const std::vector<TaskInfo> infos = tasks();
-  out << title();
+  out << title(runs_in_pieces);
   std::map<std::string, Share> shares;
   for (const TaskInfo& task : infos) {
     Share& share = shares[task.kind];

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "kernels/element.h"
 
 namespace npugraph::kernels {
@@ -46,7 +47,7 @@ Pointwise::Pointwise(const program::Task& task, PointwiseOp op) : op_(std::move(
   for (size_t i = 0; i < op_.inputs.size(); ++i) {
     const Argument input = arguments[i];
     if (!input.present() || task.args.size() != op_.inputs.size()) {
-      refuse(task, cat("takes ", op_.inputs.size(), " inputs"));
+      refuse(task, cat("takes ", counted(op_.inputs.size(), "input")));
     }
     if (input.is_tensor() && task.operands[input.operand].dtype != op_.inputs[i]) {
       refuse(task,

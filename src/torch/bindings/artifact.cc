@@ -288,7 +288,7 @@ void init_artifact(py::module_& module) {
              for (const PhaseTime& phase : a.phases()) phases.emplace_back(phase.name, phase.milliseconds);
              return phases;
            })
-      .def("explain", &Artifact::explain)
+      .def("explain", &Artifact::explain, py::arg("runs_in_pieces") = 0)
       .def("scopes",
            [](const Artifact& artifact) {
              std::vector<std::tuple<std::string, int64_t, int64_t, std::vector<std::string>>> scopes;

@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/dispatch.h"
 
@@ -105,7 +106,7 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
 
 void CallInputs::hold(std::span<PyObject* const> items, size_t wanted) {
   if (items.size() != wanted)
-    throw UserError(cat("got ", items.size(), " inputs; the graph was compiled for ", wanted));
+    throw UserError(cat("got ", counted(items.size(), "input"), "; the graph was compiled for ", wanted));
   objects_.assign(items.begin(), items.end());
   for (PyObject* object : objects_) Py_INCREF(object);
 }

@@ -308,7 +308,7 @@ def test_explain_names_the_pieces_of_a_graph_inside_of_captured_graphs():
         assert y.tolist() == [9] * 4
         artifact = npugraph.artifacts()[-1]
         text = artifact.explain()
-        assert "; captured 0 times, run 0 times\n" in text
+        assert "; captured 0 times, run 2 times, 2 of them in pieces (below)\n" in text
         assert "\nInside of captured graphs (torch.npu.graph) it runs in pieces\n" in text
         assert text.count(f"  {artifact.name}.") == 2 and text.count(": 1 task, run 2 times") == 2
         assert "2 runs" in repr(artifact)
