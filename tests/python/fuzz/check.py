@@ -162,10 +162,13 @@ def _compare_call(program: Program, call: Call, function: Function, compiled: Fu
             f"{where}: type of output {index}: {_type(b)}, eager {_type(a)}"
         )
         assert _strides(b) == _strides(a), f"{where}: strides of output {index}: {_type(b)}, eager {_type(a)}"
-        _compare_values(a, b, program.exact, f"{where}: output {index}")
+        _compare_values(a, b, program.rounding, f"{where}: output {index}")
     for index, (a, b) in enumerate(zip(expected_args, args, strict=True)):
         _compare_values(
-            _whole_storage(a), _whole_storage(b), program.exact, f"{where}: memory of argument {index} after the call"
+            _whole_storage(a),
+            _whole_storage(b),
+            program.rounding,
+            f"{where}: memory of argument {index} after the call",
         )
     _compare_aliases([*expected_args, *expected], [*args, *found], where)
 
@@ -205,13 +208,14 @@ def _whole_storage(t: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=t.dtype).set_(storage, 0, (storage.nbytes() // t.element_size(),), (1,))
 
 
-def _compare_values(expected: torch.Tensor, found: torch.Tensor, exact: bool, where: str) -> None:
-    if exact or expected.dtype not in TOLERANCE:
+def _compare_values(expected: torch.Tensor, found: torch.Tensor, rounding: torch.dtype | None, where: str) -> None:
+    if rounding is None or expected.dtype not in TOLERANCE:
         equal = torch.equal(expected, found) or torch.equal(_with_nan_marked(expected), _with_nan_marked(found))
     else:
         a, b = expected.double(), found.double()
         largest = max([1.0, *a[a.isfinite()].abs().tolist()])
-        equal = torch.allclose(a, b, rtol=0, atol=TOLERANCE[expected.dtype] * largest, equal_nan=True)
+        share = max(TOLERANCE[expected.dtype], TOLERANCE[rounding])
+        equal = torch.allclose(a, b, rtol=0, atol=share * largest, equal_nan=True)
     assert equal, f"{where}: {found}\neager: {expected}"
 
 

@@ -79,21 +79,55 @@ ALIASES = (
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """Of which inputs and steps programs are made. With ``gradients``, gradients of the inputs are results too."""
+    """Of which inputs and steps programs are made. With ``gradients``, gradients of the inputs are results too.
+
+    A chain is drawn like a step: of each tuple one group, whose step goes on with the value before it. Faults of
+    fused tasks need such a row of steps with no other reader between, which single steps seldom make.
+    """
 
     shapes: tuple[Sizes, ...] = SHAPES
     dtypes: tuple[torch.dtype, ...] = DTYPES
     groups: tuple[str, ...] = tuple(GROUPS)
     aliases: bool = True
     gradients: bool = False
+    steps: tuple[int, int] = (3, 10)
+    chains: tuple[tuple[tuple[str, ...], ...], ...] = ()
+
+    def draw_steps(self, draw: random.Random) -> Iterator[tuple[str, bool]]:
+        """The group of a step, and whether it goes on with the last value."""
+        if not self.chains or draw.random() < 0.5:
+            yield draw.choice(self.groups), False
+            return
+        for place, groups in enumerate(draw.choice(self.chains)):
+            yield draw.choice(groups), place > 0
 
 
 # Most steps are those in which sizes of several tensors meet, products, and what follows on them.
 _MEETINGS = (*(operator.features[0] for operator in (*SIZES, *PRODUCTS, *PRODUCTS)), *["pointwise"] * 12, "reduction")
 _PURE = tuple(group for group in GROUPS if not group.endswith(" write") and group != "view of other dtype")
 GENERAL = Family()
-SIZED = Family(SUMS, (*[torch.float32] * 5, torch.bfloat16, torch.int64), (*GROUPS, *_MEETINGS, *_MEETINGS))
-TRAINED = Family(SUMS, (*[torch.float32] * 5, torch.int64), (*_PURE, *_MEETINGS, *_MEETINGS), False, True)
+_PARTS, _PRODUCTS = (tuple(op.features[0] for op in ops) for ops in (SIZES, PRODUCTS))
+_CHAINS = (
+    (_PRODUCTS, _PARTS, ("pointwise",), ("pointwise",)),
+    (_PARTS, _PRODUCTS, ("pointwise",)),
+    (_PRODUCTS, ("pointwise",), _PARTS),
+)
+SIZED = Family(
+    SUMS,
+    (*[torch.float32] * 5, torch.bfloat16, torch.int64),
+    (*GROUPS, *_MEETINGS, *_MEETINGS),
+    steps=(2, 5),
+    chains=_CHAINS,
+)
+TRAINED = Family(
+    SUMS,
+    (*[torch.float32] * 5, torch.int64),
+    (*_PURE, *_MEETINGS, *_MEETINGS),
+    aliases=False,
+    gradients=True,
+    steps=(2, 5),
+    chains=_CHAINS,
+)
 
 
 # What a number of a step means depends on what there is to choose from.
@@ -130,7 +164,12 @@ class Draft:
                 )
                 for _ in range(draw.randint(1, 4))
             ),
-            tuple((draw.choice(family.groups), *numbers(1), numbers(6)) for _ in range(draw.randint(3, 10))),
+            tuple(
+                # An odd number means the last value, see Slots.
+                (group, *numbers(1), (*(n | goes_on for n in numbers(1)), *numbers(5)))
+                for _ in range(draw.randint(*family.steps))
+                for group, goes_on in family.draw_steps(draw)
+            ),
             numbers(draw.randint(1, 4)),
         )
 
@@ -165,7 +204,9 @@ class _Builder:
         self.features: set[str] = set()
         self.envs: list[dict[str, torch.Tensor]] = [{} for _ in sizes]
         self.names: list[str] = []  # of values that steps can use
-        self.rounded: set[int] = set()  # storages with values that may differ in the last bits
+        # Storages with values that may differ in the last bits, of the coarsest type that they were rounded to.
+        self.rounded: dict[int, torch.dtype] = {}
+        self.promoted = torch.float64  # the coarsest type of values that were rounded and then promoted
         self.reinterpreted: set[int] = set()  # storages whose bits are also read as another type
         self.written: set[int] = set()  # storages
         self.unused: dict[str, None] = {}  # values that no later step reads, in order
@@ -319,7 +360,13 @@ class _Builder:
         operands = slots.tensors()
         if self.rounds(operator, slots):
             written = [operands[0]] if operator.write is not Write.NONE else []
-            self.rounded |= {storage_key(t) for t in [*results, *written]}
+            roundings = [operands[0].dtype] if operator.inexact else []
+            roundings += [self.rounded[key] for t in operands if (key := storage_key(t)) in self.rounded]
+            for t in (*results, *written):
+                coarsest = max((*roundings, t.dtype), key=_spacing)
+                self.rounded[storage_key(t)] = coarsest
+                if _spacing(coarsest) > _spacing(t.dtype) > 0:
+                    self.promoted = max(self.promoted, coarsest, key=_spacing)
         dtypes = {storage_key(t): t.dtype for t in operands}
         self.reinterpreted |= {key for t in results for key in (storage_key(t),) if dtypes.get(key, t.dtype) != t.dtype}
 
@@ -343,13 +390,17 @@ class _Builder:
             lines=tuple(self.lines),
             outputs=tuple(outputs),
             sizes=self.sizes,
-            exact=not self.rounded and not self.family.gradients,
+            rounding=self.promoted if self.rounded or self.family.gradients else None,
             features=frozenset(self.features),
         )
 
 
 def _tuple(sizes: Sizes) -> str:
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def _spacing(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps if dtype.is_floating_point else 0
 
 
 def _evaluate(expression: str, env: dict[str, Any]) -> Any:

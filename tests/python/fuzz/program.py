@@ -32,7 +32,9 @@ class Program:
     lines: tuple[str, ...]
     outputs: tuple[str, ...]
     sizes: tuple[int, ...]  # values of n, one per call
-    exact: bool  # no step rounds, so results must be equal bit by bit
+    # None: no step rounds, so results must be equal bit by bit. Otherwise no result is compared more closely than
+    # values of this type: they may have been promoted since they were rounded.
+    rounding: torch.dtype | None
     features: frozenset[str]
 
     def source(self) -> str:

@@ -132,7 +132,7 @@ def test_quantised_products_multiply_codes(step: operators.Operator) -> None:
     """As written, they are what the graph passes make products of codes of."""
     names = {"x": torch.randn(3, 8), "y": torch.arange(40).reshape(5, 8) % 7 - 3}
     source = Slots(names, list(names), [0] * 9).fill(step.template)
-    program = Program((), tuple(names), (f"r = {source}",), ("r",), (1,), False, frozenset())
+    program = Program((), tuple(names), (f"r = {source}",), ("r",), (1,), None, frozenset())
     torch.compile(program.function(), backend="npugraph_ex", fullgraph=True, dynamic=True)(*names.values())
     artifact = npugraph.artifacts()[-1]
     assert any("int8pack_mm" in task.name or "_int_mm" in task.name for task in artifact.tasks), artifact.tasks
