@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs in a captured graph. The end of a run shows a table over all operators that it has called."""
+"""What a call costs in a captured graph. ``replay_costs`` has the table over all operators."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,48 +11,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tests.python import tables
+from tests.python.device import replay_costs
 
 Call = tuple[Any, Any]
-
-
-@dataclasses.dataclass
-class Cost:
-    """The most bytes of a replay, over all calls of an operator, and how many of these are results made anew."""
-
-    calls: int = 0
-    kept: int = 0
-    copied: int = 0
-    forced: int = 0
-
-    def add(self, kept: int, copied: int, forced: int) -> None:
-        self.calls += 1
-        self.kept = max(self.kept, kept)
-        if copied > self.copied:
-            self.copied, self.forced = copied, forced
-
-
-COSTS: dict[str, Cost] = {}
-
-
-def _table() -> str:
-    if not COSTS:
-        return ""
-    without = [name for name, cost in sorted(COSTS.items()) if cost.kept == cost.copied == 0]
-    lines = [f"{'operator':<56}{'calls':>7}{'kept':>9}{'copied':>9}{'of which results':>18}"]
-    for name, cost in sorted(COSTS.items()):
-        if name not in without:
-            lines.append(f"{name:<56}{cost.calls:>7}{cost.kept:>9}{cost.copied:>9}{cost.forced:>18}")
-    lines.append(f"{len(without)} keep and copy nothing: {', '.join(without)}")
-    return "\n".join(lines)
-
-
-tables.TABLES["bytes that a replay of a captured operator keeps and copies"] = _table
-
-
-def _name(op: Any) -> str:
-    name = getattr(op, "_qualified_op_name", None) or getattr(op, "__name__", str(op))
-    return name.replace("::", ".")
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -113,7 +73,8 @@ def check_captured(op: Any, call: Call, *, repeats: bool = True) -> None:
     kept, copied = kept_by_replay(graph), copied_by_replay(graph)
     assert kept <= 0, f"a replay keeps {kept} bytes"
     forced = forced_copies(got, call)
-    COSTS.setdefault(_name(op), Cost()).add(kept, copied, min(copied, forced))
+    if name := replay_costs.operator_name(op):
+        replay_costs.add(name, replay_costs.Cost(1, kept, copied, min(copied, forced)))
     assert copied <= forced, f"a replay copies {copied} bytes, its results have {forced}"
     if repeats:
         _check_same((got, call), (want, expected), "a replay computes something else")
