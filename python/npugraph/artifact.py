@@ -185,7 +185,7 @@ class Artifact:
     def explain(self) -> str:
         """A page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
         return (
-            self._core.explain(max(map(_runs, self._pieces), default=0))
+            self._core.explain(self._runs_in_pieces())
             + _pieces_text(self._pieces)
             + _replacements_text(self.replacements, self.near_misses)
             + _released_text(self.released_weights)
@@ -228,8 +228,12 @@ class Artifact:
     def _stage(self, stage: str | None) -> str:
         return self._core.graph_stages()[-1] if stage is None else stage
 
+    def _runs_in_pieces(self) -> int:
+        """Of the whole graph, inside of captured graphs."""
+        return max(map(_runs, self._pieces), default=0)
+
     def __repr__(self) -> str:
-        tasks, runs = len(self.tasks), _runs(self._core) + max(map(_runs, self._pieces), default=0)
+        tasks, runs = len(self.tasks), _runs(self._core) + self._runs_in_pieces()
         return f"<npugraph.Artifact {self.name}: {_counted(tasks, 'task')}, {_counted(runs, 'run')}>"
 
 

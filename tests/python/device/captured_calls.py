@@ -12,8 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.python.device import replay_costs
-
-Call = tuple[Any, Any]
+from tests.python.device.replay_costs import Call
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

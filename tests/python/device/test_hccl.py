@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from functools import reduce as fold
+from unittest import mock
 
 import pytest
 import torch
@@ -540,12 +541,8 @@ def check_slow_connection(key: str) -> None:
         store.set(key, "")
         return gloo
 
-    if dist.get_rank() == 1:
-        dist.ProcessGroupGloo = slowly
-    try:
+    with mock.patch.object(dist, "ProcessGroupGloo", slowly if dist.get_rank() == 1 else connect):
         group = dist.new_group([0, 1], backend="hccl")
-    finally:
-        dist.ProcessGroupGloo = connect
     assert store.check([key])
     dist.destroy_process_group(group)
 
