@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include <unistd.h>
@@ -258,7 +259,9 @@ TEST_F(LanesTest, TasksOfTheFirstStreamAreLoggedUnderTheOneOfTheCall) {
   record_running_tasks(path);
   std::string running;
   host.define("sum", [&](ng_call& call) {
-    std::getline(std::ifstream(path), running);
+    std::stringstream lines;  // one of each thread, in the order of their first tasks
+    lines << std::ifstream(path).rdbuf();
+    running = lines.str();
     return add(call);
   });
   const auto executable = make(host, two_streams("", "waits(1)"));
