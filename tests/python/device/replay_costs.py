@@ -41,8 +41,6 @@ class Cost:
 COSTS: dict[str, Cost] = {}
 REFUSED = {
     "npu.npu_change_data_ptr": "it changes where a tensor lies, when it is captured",
-    "npu.npu_attention_worker_combine": "it reads the schedule on the host",
-    "npu.npu_ffn_worker_batching": "it reads the schedule on the host",
 }
 
 

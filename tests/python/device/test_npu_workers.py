@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch_npu
 
+from tests.python.device.captured_calls import capture, check_captured
 from tests.python.device.npu_operators import integers, normal, tensors
 
 INT = torch.int32
@@ -136,10 +137,17 @@ def test_rows_of_experts_are_combined(code: int) -> None:
         y, following = call(*args, token_dtype=code)
         assert y.dtype == dtype and following.tolist() == [7]
         torch.testing.assert_close(y.cpu().double(), want, rtol=1e-2, atol=1e-2)
-    op(*args, token_dtype=code, need_schedule=1)
+    check_captured(op, (args, {"token_dtype": code}))
+    graph, (y, _) = capture(lambda: op(*args, token_dtype=code, need_schedule=1))
+    assert flags.all()  # rows are taken by replays alone
+    data.mul_(2)
+    graph.replay()
+    torch.testing.assert_close(y.cpu().double(), 2 * want, rtol=1e-2, atol=1e-2)
     assert flags[0].all() and not flags[1].any()
-    with pytest.raises(RuntimeError, match="need_schedule is 1, but of the 12 rows of micro batch 1 only 0 have come"):
-        op(*args, token_dtype=code, need_schedule=1)
+    missing = "need_schedule is 1, but of the 12 rows of micro batch 1 only 0 have come"
+    for call in (graph.replay, lambda: op(*args, token_dtype=code, need_schedule=1)):
+        with pytest.raises(RuntimeError, match=missing):
+            call()
 
 
 @pytest.mark.parametrize("code", [0, 2])
@@ -156,9 +164,9 @@ def test_rows_are_gathered_by_experts(code: int) -> None:
     context = Context(common=Common(sessions=2, micro_batches=3, tokens=2, each=2, experts=4, to_ffn=data.shape[-1]))
     names = ("session_ids", "micro_batch_ids", "expert_ids")
     context.ffn = Ffn(data=Memory.of(data), batches=3, **dict(zip(names, map(Memory.of, kept), strict=True)))
-    y, groups, *where, scale, number = torch_npu.npu_ffn_worker_batching(
-        context.tensor(), 4, [2, 4, 2, h], token_dtype=code
-    )
+    call = ((context.tensor(), 4, [2, 4, 2, h]), {"token_dtype": code})
+    check_captured(torch_npu.npu_ffn_worker_batching, call)
+    y, groups, *where, scale, number = torch_npu.npu_ffn_worker_batching(*call[0], **call[1])
     chosen = sorted((int(experts[i, t, k]), i, t, k) for i in range(3) for t in range(2) for k in range(2))[:-2]
     assert number.tolist() == [10] and groups.tolist() == [[0, 4], [2, 3], [3, 3], [0, 0]]
     assert len(y) == len(scale) == 16 and not y[10:].any() and not scale[10:].any()

@@ -3,6 +3,7 @@
 // of other ranks only sizes are known.
 #include <tuple>
 
+#include "torch/npu/captured.h"
 #include "torch/npu_ops/moe/families.h"
 #include "torch/npu_ops/moe/schedule_context.h"
 
@@ -56,16 +57,16 @@ std::tuple<Tensor, Tensor> attention_worker_combine(const Tensor& schedule_conte
       hidden_size > 0 && hidden_size * size <= common.bytes_to_attention && common.bytes_to_attention % size == 0,
       kCombine, ": hidden_size is ", hidden_size, ", and the rows of schedule_context have ", common.bytes_to_attention,
       " bytes");
-  if (need_schedule == 1) {
+  if (need_schedule == 1 && !npu::is_captured()) {
     const Tensor flags = tensor_of(kCombine, "token_info_buf", context.attention.info, {batches, rows, each}, at::kInt);
     take_flags(context, flags.select(0, batch).narrow(0, 0, tokens));
   }
   const Tensor data = tensor_of(kCombine, "token_data_buf", context.attention.data,
                                 {batches, rows, each, common.bytes_to_attention / size}, type);
   const Tensor parts = wide(data.select(0, batch).narrow(0, 0, tokens).narrow(2, 0, hidden_size));
-  const Tensor given = wide(expert_scales).cpu();
+  const Tensor given = wide(expert_scales);
   const Tensor weights = at::cat({given, given.new_ones({tokens, each - k})}, 1);  // shared experts come last
-  return {(parts * weights.unsqueeze(-1)).sum(1).to(type).to(expert_scales.device()), layer_id + 1};
+  return {(parts * weights.unsqueeze(-1)).sum(1).to(type), layer_id + 1};
 }
 
 void attention_to_ffn(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
@@ -78,7 +79,7 @@ void define_attention_workers(Definitions& npu) {
   npu.shaped("attention_worker_scheduler", &scheduled);
   npu.shaped("attention_worker_scheduler_", &scheduled_in_place);
   npu.shaped("npu_attention_to_ffn", &attention_to_ffn);
-  npu.on_npu(
+  npu.computed(
       kCombine, &attention_worker_combine, &attention_worker_combine_meta,
       "Of the rows that came back for the micro batch of schedule_context: for each token the sum of those of its "
       "experts times expert_scales, and of further ones, of shared experts; and layer_id + 1. need_schedule 1: all "

@@ -93,17 +93,17 @@ Batch ffn_worker_batching(const Tensor& schedule_context, int64_t expert_num, In
   const Tensor data =
       tensor_of(kBatching, "token_data_buf", context.ffn.data, {sessions, batches, tokens, each, bytes}, at::kByte);
   const Tensor rows = data.index({chosen.session, chosen.micro_batch, chosen.token, chosen.slot});
-  auto padded = [&](const Tensor& x) { return longer(x, 0, places - count).to(schedule_context.device()); };
+  auto padded = [&](const Tensor& x) { return longer(x, 0, places - count); };
   const Tensor scale = behind == 0 ? at::zeros({count}, at::kFloat)
                                    : rows.narrow(1, used, behind).contiguous().view(at::kFloat).squeeze(1);
   return {padded(rows.narrow(1, 0, used).contiguous().view(type)),
-          groups_of(chosen.experts, expert_num).to(schedule_context.device()),
+          groups_of(chosen.experts, expert_num),
           padded(chosen.session.to(at::kInt)),
           padded(chosen.micro_batch.to(at::kInt)),
           padded(chosen.token.to(at::kInt)),
           padded(chosen.slot.to(at::kInt)),
           padded(scale),
-          at::full({1}, count, at::kLong).to(schedule_context.device())};
+          at::full({1}, count, at::kLong)};
 }
 
 void ffn_to_attention(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
@@ -115,7 +115,7 @@ void define_ffn_workers(Definitions& npu) {
   npu.shaped("ffn_worker_scheduler", &scheduled);
   npu.shaped("ffn_worker_scheduler_", &scheduled_in_place);
   npu.shaped("npu_ffn_to_attention", &ffn_to_attention);
-  npu.on_npu(
+  npu.computed(
       kBatching, &ffn_worker_batching, &ffn_worker_batching_meta,
       "The rows of the batches that schedule_context says are scheduled, in the order of their experts. Results, "
       "with zeros after the last row: rows, experts that have any and how many; session, micro batch, token and "

@@ -20,7 +20,7 @@ bool is_memory_of_npu(uint64_t address, uint64_t bytes) {
 }  // namespace
 
 ScheduleContext read_context(const char* op, const Tensor& tensor) {
-  const Tensor host = tensor.to(at::kCPU).contiguous();
+  const Tensor host = tensor.contiguous();
   TORCH_CHECK(host.nbytes() >= sizeof(ScheduleContext), op, ": schedule_context has ", host.nbytes(),
               " bytes, and must have ", sizeof(ScheduleContext));
   ScheduleContext out;

@@ -48,7 +48,7 @@ struct ScheduleContext {
 };
 static_assert(sizeof(ScheduleContext) == 1024);
 
-// Of a tensor of npu. RuntimeError for one of fewer bytes.
+// Of a tensor of cpu. RuntimeError for one of fewer bytes.
 ScheduleContext read_context(const char* op, const Tensor& tensor);
 
 // `memory` as a tensor of cpu; `name` is that of a field. RuntimeError where it is too small, or is no live memory of npu.
