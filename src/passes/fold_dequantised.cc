@@ -33,14 +33,14 @@ class Folder {
     const ir::ValueId x = as_value(node.args[adds ? 1 : 0]), bias = adds ? as_value(node.args[0]) : ir::kNone;
     const auto weights = find_weights(as_value(node.args[adds ? 2 : 1]), id);
     const ir::ValueId result = node.results[0];
-    if (!weights || (adds && !is_f32(bias))) return false;
+    if (!weights || (adds && !(is_f32(bias) && is_f32(result)))) return false;
     const ir::ValueId scales =
         weights->scales == ir::kNone ? insert_ones(id, *weights, type(x).dtype) : weights->scales;
+    // All of the type of the result: where sizes may be 1, rules for several operands find no order of the dimensions.
     ir::ValueId y = insert(id, "aten._weight_int8pack_mm", {TensorRef{x}, TensorRef{weights->codes}, TensorRef{scales}},
                            type(result));
     if (weights->zeros != ir::kNone) y = take_off(id, y, x, *weights);
-    if (adds) y = insert(id, "aten.add.Tensor", {TensorRef{y}, TensorRef{bias}, Expr(1)});
-    if (type(y) != type(result)) return false;
+    if (adds) y = insert(id, "aten.add.Tensor", {TensorRef{y}, TensorRef{bias}, Expr(1)}, ir::TensorType(type(y)));
     replacements_.replace(result, y);
     return true;
   }
@@ -135,7 +135,7 @@ class Folder {
     const ir::ValueId products = insert(before, "aten.mul.Tensor", {of(sums), of(zeros)});
     const ir::ValueId less = insert(before, "aten.sub.Tensor", {of(y), of(products), Expr(1)});
     const ir::ValueId nothing = insert(before, "aten.eq.Scalar", {of(zeros), Expr(0)});
-    return insert(before, "aten.where.self", {of(nothing), of(y), of(less)});
+    return insert(before, "aten.where.self", {of(nothing), of(y), of(less)}, ir::TensorType(type(y)));
   }
 
   ir::Graph& graph_;
