@@ -86,9 +86,11 @@ def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call
     with ``as_strided`` where it has none; gradients have other strides then."""
     run = nop(graph, inputs)
     made = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in graph.graph.output_node().args[0]]
-    promised = [value.stride() if isinstance(value, torch.Tensor) else None for value in made]
+    taken = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
 
     def call(args: list[Any]) -> list[Any]:
+        symbols = _symbols(taken, args)
+        promised = [_strides_where(symbols, value) if isinstance(value, torch.Tensor) else None for value in made]
         known = [storage_key(t) for t in args if isinstance(t, torch.Tensor)]
         results = [t.detach() if isinstance(t, torch.Tensor) else t for t in run(args)]
         known += [storage_key(t) for t in results if isinstance(t, torch.Tensor)]
@@ -101,9 +103,20 @@ def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call
     return call
 
 
-def _laid_out(t: torch.Tensor, strides: Sequence[int | torch.SymInt]) -> torch.Tensor:
-    if not all(isinstance(stride, int) for stride in strides):
-        strides = t.stride()
+def _symbols(taken: Sequence[Any], args: Sequence[Any]) -> dict[Any, int]:
+    """The sizes that a call has for symbols of the fake inputs."""
+    found = {}
+    for fake, real in zip(taken, args, strict=True):
+        sizes = zip(fake.shape, real.shape, strict=True) if isinstance(fake, torch.Tensor) else [(fake, real)]
+        found |= {size.node.expr: int(known) for size, known in sizes if isinstance(size, torch.SymInt)}
+    return found
+
+
+def _strides_where(symbols: dict[Any, int], fake: torch.Tensor) -> list[int]:
+    return [int(s.node.expr.xreplace(symbols)) if isinstance(s, torch.SymInt) else s for s in fake.stride()]
+
+
+def _laid_out(t: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     if t.stride() == tuple(strides) and not t.storage_offset():
         return t
     return torch.empty_strided(t.shape, strides, dtype=t.dtype).copy_(t)
