@@ -16,6 +16,7 @@ from unittest import mock
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils import _pytree as pytree
+from torch_npu._operators import overload
 
 from npugraph._C import device
 
@@ -61,13 +62,8 @@ def operator_name(op: Any) -> str | None:
 
 def all_names() -> set[str]:
     """Operators that compute with tensors that they are given."""
-    rows = [row.name.replace("::", ".").split(".") for row in device.operators() if row.has_kernel]
-    schemas = {f"{place}.{name}": overload(place, name, *of)._schema for place, name, *of in rows}
-    return {name for name, schema in schemas.items() if any(map(_is_tensor, schema.arguments))}
-
-
-def overload(place: str, name: str, variant: str = "default") -> OpOverload:
-    return getattr(getattr(getattr(torch.ops, place), name), variant)
+    schemas = [overload(row.name)._schema for row in device.operators() if row.has_kernel]
+    return {schema.name.replace("::", ".") for schema in schemas if any(map(_is_tensor, schema.arguments))}
 
 
 def _is_tensor(argument: Any) -> bool:
