@@ -40,7 +40,7 @@ class Folder {
     ir::ValueId y = insert(id, "aten._weight_int8pack_mm", {TensorRef{x}, TensorRef{weights->codes}, TensorRef{scales}},
                            type(result));
     if (weights->zeros != ir::kNone) y = take_off(id, y, x, *weights);
-    if (adds) y = insert(id, "aten.add.Tensor", {TensorRef{y}, TensorRef{bias}, Expr(1)}, ir::TensorType(type(y)));
+    if (adds) y = insert(id, "aten.add.Tensor", {TensorRef{y}, TensorRef{bias}, Expr(1)}, type(y));
     replacements_.replace(result, y);
     return true;
   }
@@ -135,7 +135,7 @@ class Folder {
     const ir::ValueId products = insert(before, "aten.mul.Tensor", {of(sums), of(zeros)});
     const ir::ValueId less = insert(before, "aten.sub.Tensor", {of(y), of(products), Expr(1)});
     const ir::ValueId nothing = insert(before, "aten.eq.Scalar", {of(zeros), Expr(0)});
-    return insert(before, "aten.where.self", {of(nothing), of(y), of(less)}, ir::TensorType(type(y)));
+    return insert(before, "aten.where.self", {of(nothing), of(y), of(less)}, type(y));
   }
 
   ir::Graph& graph_;
