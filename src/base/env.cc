@@ -89,7 +89,7 @@ constexpr std::array kTable = {
     EnvironmentVariable{
         "NPUGRAPH_RED_ZONES", "0 or 1", "0",
         "1 puts bytes of a known pattern around all memory that compiled graphs work in, and looks at them "
-        "after each task: one that has written beyond its memory raises an internal error with its name. "
+        "after each task: one that has written beyond its memory raises an error with its name. "
         "Tasks of several streams run one after the other.",
         [](std::string_view value, Environment& out) { return parse_bool(value, out.red_zones); }},
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",

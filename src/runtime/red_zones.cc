@@ -72,10 +72,12 @@ void RedZones::check(int32_t task) const {
     if (before == 0 && behind == 0) continue;
     const program::Task& wrote = blueprint_.program->tasks[task];
     const std::string key = key_text(blueprint_, instance_.sizes().symbols());
-    throw InternalError(
-        internal_error_text(cat("task ", task, " (", wrote.name, wrote.source.empty() ? "" : " at ", wrote.source,
-                                ") has changed ", behind > 0 ? behind : before, " bytes ",
-                                behind > 0 ? "behind " : "before ", name(piece), key.empty() ? "" : ", for ", key)));
+    const std::string what = cat("task ", task, " (", wrote.name, wrote.source.empty() ? "" : " at ", wrote.source,
+                                 ") has changed ", behind > 0 ? behind : before, " bytes ",
+                                 behind > 0 ? "behind " : "before ", name(piece), key.empty() ? "" : ", for ", key);
+    const bool is_operator = wrote.kind == program::TaskKind::kAten || program::is_callable(wrote.kind);
+    if (is_operator) throw UserError(cat(what, ": the operator writes beyond the memory that it was given"));
+    throw InternalError(internal_error_text(what));
   }
 }
 
