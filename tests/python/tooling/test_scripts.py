@@ -2,6 +2,7 @@
 """The checks of the tree itself: each must accept a right tree and name what is wrong in a wrong one."""
 
 import ast
+import re
 import runpy
 import subprocess
 import sys
@@ -196,3 +197,27 @@ def test_the_types_of_the_extension_name_all_of_it() -> None:
     (artifact,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Artifact")
     assert {"tasks", "runs", "left_apart"} <= {node.name for node in artifact.body if isinstance(node, ast.FunctionDef)}
     assert (SCRIPTS.parent / "python/npugraph/py.typed").is_file()
+
+
+def test_what_users_run_is_built_without_tests_and_benchmarks() -> None:
+    folder = next(cache.parent for cache in (SCRIPTS.parent / "build").glob("*/build.ninja"))
+    command = ["ninja", "-C", folder, "-t", "commands", "product"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    sources = set(re.findall(r" -c (\S+)", done.stdout))
+    assert any("/src/" in source for source in sources)
+    assert not [source for source in sources if re.search("/(tests|benchmarks)/", source)]
+
+
+def test_long_builds_tell_a_log_how_far_they_are(tmp_path: Path) -> None:
+    lines = ["[0/100] one.cc", *(f"[{step}/100] two.cc" for step in range(1, 101)), "warning: three.cc"]
+    files = {
+        "scripts/build": (SCRIPTS / "build").read_text(),
+        "build/release/build.ninja": "",
+        "build/release/CMakeCache.txt": f"CMAKE_HOME_DIRECTORY:INTERNAL={tmp_path}\n",
+        ".venv/bin/ninja": "#!/bin/sh\nprintf '%s\\n' " + " ".join(f"'{line}'" for line in lines) + "\n",
+    }
+    write(tmp_path, files)
+    (tmp_path / ".venv/bin/ninja").chmod(0o755)
+    done = subprocess.run(["bash", tmp_path / "scripts/build"], check=True, capture_output=True, text=True)
+    tenths = [f"build: {step} of 100 steps" for step in range(10, 101, 10)]
+    assert done.stdout.splitlines() == [*tenths, "warning: three.cc"]

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/report.h"
+
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace npugraph::runtime {
+namespace {
+
+// A run of two tasks, which begins at `begin`: 1 ns of the host, the tasks with 2 ns between them, 3 ns of the host.
+TimedRun run(int64_t begin, int64_t first, int64_t second) {
+  const TimeSpan one{begin + 1, begin + 1 + first};
+  const TimeSpan two{one.end_ns + 2, one.end_ns + 2 + second};
+  return {.run = {begin, two.end_ns + 3}, .tasks = {one, two}};
+}
+
+TEST(Times, OfTasksAreMediansBetweenTheShortestAndTheLongest) {
+  // The second task takes longest in the run that is shortest.
+  const std::vector<TimedRun> runs = {run(0, 100, 20), run(1000, 10, 40), run(2000, 900, 30)};
+  std::vector<TaskTraffic> traffic(2);
+  add_times(runs, traffic);
+  EXPECT_EQ(traffic[0].nanoseconds, 100);
+  EXPECT_EQ(traffic[0].least_nanoseconds, 10);
+  EXPECT_EQ(traffic[0].most_nanoseconds, 900);
+  EXPECT_EQ(traffic[1].nanoseconds, 30);
+  EXPECT_EQ(traffic[1].least_nanoseconds, 20);
+  EXPECT_EQ(traffic[1].most_nanoseconds, 40);
+}
+
+TEST(Times, BeginAsInTheRunOfMiddleLength) {
+  std::vector<TaskTraffic> traffic(2);
+  add_times({run(5000, 900, 30), run(0, 10, 40), run(1000, 100, 20)}, traffic);
+  EXPECT_EQ(traffic[0].begin_nanoseconds, 0);
+  EXPECT_EQ(traffic[1].begin_nanoseconds, 102);
+}
+
+TEST(Times, OfOneRunAreItsOwn) {
+  std::vector<TaskTraffic> traffic(2);
+  add_times({run(0, 7, 8)}, traffic);
+  for (const auto& [task, nanoseconds] : {std::pair(0, 7), std::pair(1, 8)}) {
+    EXPECT_EQ(traffic[task].nanoseconds, nanoseconds);
+    EXPECT_EQ(traffic[task].least_nanoseconds, nanoseconds);
+    EXPECT_EQ(traffic[task].most_nanoseconds, nanoseconds);
+  }
+}
+
+TEST(Runs, AreOrderedByLength) {
+  const std::vector<TimedRun> sorted = by_length({run(0, 50, 1), run(100, 5, 1), run(200, 20, 1)});
+  ASSERT_EQ(sorted.size(), 3u);
+  EXPECT_EQ(sorted[0].run.begin_ns, 100);
+  EXPECT_EQ(sorted[1].run.begin_ns, 200);
+  EXPECT_EQ(sorted[2].run.begin_ns, 0);
+}
+
+}  // namespace
+}  // namespace npugraph::runtime
