@@ -75,7 +75,8 @@ void RedZones::check(int32_t task) const {
     const std::string what = cat("task ", task, " (", wrote.name, wrote.source.empty() ? "" : " at ", wrote.source,
                                  ") has changed ", behind > 0 ? behind : before, " bytes ",
                                  behind > 0 ? "behind " : "before ", name(piece), key.empty() ? "" : ", for ", key);
-    const bool is_operator = wrote.kind == program::TaskKind::kAten || program::is_callable(wrote.kind);
+    using program::TaskKind;
+    const bool is_operator = wrote.kind == TaskKind::kAten || wrote.kind == TaskKind::kPython;
     if (is_operator) throw UserError(cat(what, ": the operator writes beyond the memory that it was given"));
     throw InternalError(internal_error_text(what));
   }
