@@ -56,8 +56,8 @@ def load(
 
     Without ``model``, a function of the list of the Program's inputs. With the model that was compiled, or another one
     of the same classes and sizes, a function of the other arguments of the compiled function, by position or by name:
-    it finds parameters, buffers and the tensors of caches itself, also when they are replaced, and checks devices,
-    dtypes, sizes and strides, all in C++. Neither uses Dynamo. Results are the tuple of the graph's outputs.
+    it finds parameters, buffers, numbers and the tensors of caches itself, also when they are replaced, and checks
+    devices, dtypes, sizes and strides, all in C++. Neither uses Dynamo. Results are the tuple of the graph's outputs.
 
     ``options`` are those of the backend that say how a graph is run: a file has none of them, and takes the others from
     its compile.

@@ -31,9 +31,10 @@ class Path:
 
 def model_among(paths: Iterable[Path]) -> str | None:
     """The argument that is the model: ``self``, or else the only module among them."""
-    modules = {path.argument for path in paths if path.steps and path.steps[0][1] in _OF_MODULES}
-    if "self" in modules:
+    inside = [path for path in paths if path.steps]
+    if any(path.argument == "self" for path in inside):
         return "self"
+    modules = {path.argument for path in inside if path.steps[0][1] in _OF_MODULES}
     return modules.pop() if len(modules) == 1 else None
 
 
@@ -58,8 +59,9 @@ def _parse(node: ast.expr) -> Path:
             steps.append((True, node.attr))
             node = node.value
         elif isinstance(node, ast.Subscript):
-            steps.append((False, _key(node.slice)))
-            node = node.value
+            owner = _owner_of_class(node.value)
+            steps.append((owner is not None, _key(node.slice)))
+            node = node.value if owner is None else owner
         else:
             raise ValueError
     if node.id != "L" or not steps:
@@ -73,10 +75,24 @@ def _parse(node: ast.expr) -> Path:
     return Path(str(argument), tuple(steps))
 
 
+def _owner_of_class(node: ast.expr) -> ast.expr | None:
+    """``dict(type(x).__dict__)``, in which Dynamo finds what ``x`` has of its class -> x."""
+    of_class = _only_argument(node, "dict")
+    if isinstance(of_class, ast.Attribute) and of_class.attr == "__dict__":
+        return _only_argument(of_class.value, "type")
+    return None
+
+
+def _only_argument(node: ast.expr, function: str) -> ast.expr | None:
+    """``function(x)`` -> x."""
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function
+    return node.args[0] if is_call and len(node.args) == 1 else None
+
+
 def _query(node: ast.expr) -> tuple[ast.expr, str, int] | None:
     """``x.size()[0]`` -> x, "size", 0."""
     dim = 0
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and _owner_of_class(node.value) is None:
         dim, node = int(_key(node.slice)), node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
         if node.func.attr in _QUERIES or node.func.attr == "storage_offset":

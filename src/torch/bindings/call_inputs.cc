@@ -104,6 +104,10 @@ InputSpec::InputSpec(const program::Program& program, const program::Input& inpu
   strides = known_dims(input.strides);
 }
 
+bool InputSpec::holds_float() const {
+  return sizes.empty() && dtype == caffe2::TypeMeta::Make<double>() && device.is_cpu() && !mutated && !opaque;
+}
+
 void CallInputs::hold(std::span<PyObject* const> items, size_t wanted) {
   if (items.size() != wanted)
     throw UserError(cat("got ", counted(items.size(), "input"), "; the graph was compiled for ", wanted));
@@ -184,7 +188,7 @@ bool CallInputs::is_known(size_t index) const {
 
 void CallInputs::remember(size_t index, const InputSpec& spec) {
   PyObject* object = objects_[index];
-  if (spec.is_scalar || spec.opaque || spec.sizes.size() > kMostDims) return;
+  if (spec.is_scalar || spec.opaque || spec.sizes.size() > kMostDims || !THPVariable_Check(object)) return;
   c10::TensorImpl& tensor = *THPVariable_Unpack(object).unsafeGetTensorImpl();
   if (!is_plain(tensor, spec)) return;
   const at::Tensor& memory = spec.frozen ? frozen_memory(index, THPVariable_Unpack(object)) : at::Tensor();
@@ -233,6 +237,10 @@ void CallInputs::bind(size_t index, const InputSpec& spec) {
 void CallInputs::bind_tensor(size_t index, const InputSpec& spec) {
   PyObject* object = objects_[index];
   runtime::BoundInput& bound = bound_[index];
+  if (PyFloat_Check(object) && spec.holds_float()) {
+    resolved_.push_back({index, at::scalar_tensor(PyFloat_AS_DOUBLE(object), at::kDouble)});
+    return bind_memory(*resolved_.back().tensor.unsafeGetTensorImpl(), spec, bound);
+  }
   if (!THPVariable_Check(object)) refuse(spec, "type", Py_TYPE(object)->tp_name, "a tensor");
   const at::Tensor& tensor = THPVariable_Unpack(object);
   if (spec.opaque) {

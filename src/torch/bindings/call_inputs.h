@@ -35,6 +35,9 @@ struct InputSpec {
   std::vector<int64_t> sizes;  // -1 where symbolic
   std::vector<int64_t> strides;
   std::string source;
+
+  // Whether a Python float may stand in its place: Dynamo gives those of dynamic graphs in tensors of no dimensions.
+  bool holds_float() const;
 };
 
 // The arguments of one call after the other. What is as it was in the call before is not bound again. Used under the GIL.
@@ -103,7 +106,7 @@ class CallInputs {
   std::vector<Known> known_;
   std::vector<int64_t> dims_;
   uint64_t version_ = 0;            // of bound_, in all of the process
-  std::vector<Resolved> resolved_;  // in place of lazily conjugated or negated inputs
+  std::vector<Resolved> resolved_;  // in place of lazily conjugated or negated inputs, and of numbers
   std::vector<Frozen> frozen_;
   int64_t staged_bytes_ = 0;
 };

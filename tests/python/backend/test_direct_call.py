@@ -346,3 +346,54 @@ def test_tasks_are_timed_without_the_call(tmp_path) -> None:
         run.time_tasks(0, x)
     with pytest.raises(ValueError, match="sizes"):
         run.time_tasks(1, torch.randn(2, 5))
+
+
+class Scaled(torch.nn.Module):
+    """One number of the class, one of the object, and the eps of a norm, which the operator takes as a constant."""
+
+    factor = 0.37
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(8)
+        self.offset = 0.25
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x) * self.factor + self.offset
+
+
+class OnlyNumber(torch.nn.Module):
+    factor = 0.37
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
+
+
+@pytest.mark.parametrize("make", [Scaled, OnlyNumber, lambda: torch.nn.Sequential(torch.nn.LayerNorm(8))])
+def test_floats_of_a_dynamic_model(tmp_path, make) -> None:
+    model = make().eval()
+    run = loaded(tmp_path, model, torch.randn(5, 8), dynamic=True)
+    for rows in (6, 9):
+        x = torch.randn(rows, 8)
+        torch.testing.assert_close(run(x)[0], model(x))
+    assert len(run.arguments) == 1
+
+
+def test_a_float_of_a_model_is_read_at_each_call(tmp_path) -> None:
+    model, x = Scaled().eval(), torch.randn(6, 8)
+    run = loaded(tmp_path, model, torch.randn(5, 8), dynamic=True)
+    run(x)
+    model.offset = -2.0
+    torch.testing.assert_close(run(x)[0], model(x))
+    model.offset = "much"
+    with pytest.raises(ValueError, match=r"input \d \(L\['self'\]\.offset\) has type str; .* a tensor"):
+        run(x)
+
+
+def test_a_list_of_inputs_takes_floats(tmp_path) -> None:
+    model, x = OnlyNumber(), torch.randn(6, 8)
+    loaded(tmp_path, model, torch.randn(5, 8), dynamic=True)
+    run = npugraph.load(tmp_path / "program")
+    given = {"L['x'].size()[0]": 6, "L['x'].size()[1]": 8, "L['x']": x}
+    inputs = [given.get(text.split(":")[0], model.factor) for text in run.inputs]
+    assert_same(run(inputs)[0], model(x))
