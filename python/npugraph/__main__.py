@@ -29,14 +29,19 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="python -m npugraph", description=__doc__.splitlines()[0])
-    parser.add_argument("--version", action="version", version=f"npugraph {__version__}")
+    _add_version(parser)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_, description=help_)
+        _add_version(subparser)
         if name in given[:1]:  # the others are not imported
             importlib.import_module(module).add_arguments(subparser)
     parsed = parser.parse_args(given)
     return importlib.import_module(COMMANDS[parsed.command][0]).run(parsed)
+
+
+def _add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--version", action="version", version=f"npugraph {__version__}")
 
 
 if __name__ == "__main__":

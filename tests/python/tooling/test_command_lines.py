@@ -89,6 +89,13 @@ def test_tools_of_python_tell_their_version(main, capsys) -> None:
     assert (caught.value.code, capsys.readouterr().out) == (0, f"npugraph {npugraph.__version__}\n")
 
 
+@pytest.mark.parametrize("command", tools.COMMANDS)
+def test_commands_of_the_package_tell_their_version(command, capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        tools.main([command, "--version"])
+    assert (caught.value.code, capsys.readouterr().out) == (0, f"npugraph {npugraph.__version__}\n")
+
+
 @pytest.mark.parametrize("tool", ["npugraph-opt", "npugraph-run"])
 def test_tools_of_the_core_tell_their_version(tool) -> None:
     done = subprocess.run([ROOT / "build/release/bin" / tool, "--version"], capture_output=True, text=True)
