@@ -91,14 +91,12 @@ def _only_argument(node: ast.expr, function: str) -> ast.expr | None:
 
 def _query(node: ast.expr) -> tuple[ast.expr, str, int] | None:
     """``x.size()[0]`` -> x, "size", 0."""
-    dim = 0
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and _owner_of_class(node.value) is None:
-        dim, node = int(_key(node.slice)), node.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        if node.func.attr in _QUERIES or node.func.attr == "storage_offset":
-            return node.func.value, node.func.attr, dim
+    call = node.value if isinstance(node, ast.Subscript) else node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args:
+        return None
+    if call.func.attr not in _QUERIES and call.func.attr != "storage_offset":
         raise ValueError
-    return None
+    return call.func.value, call.func.attr, int(_key(node.slice)) if isinstance(node, ast.Subscript) else 0
 
 
 def _key(node: ast.expr) -> str | int:
