@@ -238,6 +238,7 @@ void CallInputs::bind_tensor(size_t index, const InputSpec& spec) {
   PyObject* object = objects_[index];
   runtime::BoundInput& bound = bound_[index];
   if (PyFloat_Check(object) && spec.holds_float()) {
+    const bridge::BelowAutograd below;
     resolved_.push_back({index, at::scalar_tensor(PyFloat_AS_DOUBLE(object), at::kDouble)});
     return bind_memory(*resolved_.back().tensor.unsafeGetTensorImpl(), spec, bound);
   }

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import npugraph
 from npugraph.fx import sources
@@ -388,6 +389,24 @@ def test_a_float_of_a_model_is_read_at_each_call(tmp_path) -> None:
     model.offset = "much"
     with pytest.raises(ValueError, match=r"input \d \(L\['self'\]\.offset\) has type str; .* a tensor"):
         run(x)
+
+
+class Seen(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[Any] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.operators.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+def test_modes_see_no_operator_of_a_float(tmp_path) -> None:
+    run = loaded(tmp_path, OnlyNumber(), torch.randn(5, 8), dynamic=True)
+    x = torch.randn(6, 8)
+    with Seen() as seen:
+        run(x)
+    assert seen.operators == []
 
 
 def test_a_list_of_inputs_takes_floats(tmp_path) -> None:
