@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/hash.h"
+#include "base/words.h"
 #include "kernels/registry.h"
 #include "runtime/blueprint.h"
 #include "runtime/captured_keys.h"
@@ -186,6 +187,8 @@ struct Executable::State {
   // Beyond capture_limit: drops what was captured and says so. Under the mutex.
   void drop_captures(Call& call);
   void note_parameters(Call& call, const BoundInputs& inputs);
+  // Counts that what is captured had been dropped to make room, and says so the first time. Under the mutex.
+  void note_evicted(Call& call);
   WorkingMemory& memory_of(Call& call);
   KeptResults* results_of(Call& call);
   void capture(Call& call, const BoundInputs& inputs);
@@ -330,6 +333,16 @@ void Executable::State::note_parameters(Call& call, const BoundInputs& inputs) {
   drop_captures(call);
 }
 
+void Executable::State::note_evicted(Call& call) {
+  add(&Counters::recaptured_evicted);
+  if (counters.recaptured_evicted > 1) return;
+  call.warning =
+      cat("npugraph_ex: ", name, " captures ", key_text(blueprint, symbols_of(blueprint, call.key)),
+          " again, which it had captured and dropped: it keeps the ", counted(options.max_instances, "capture"),
+          " used last. Raise max_instances, or pad inputs to fewer sizes. ",
+          "recaptures.evicted of artifact.counters counts such captures");
+}
+
 WorkingMemory& Executable::State::memory_of(Call& call) {
   if (pool) {
     call.pooled = pool->take();
@@ -371,7 +384,7 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   add(&Counters::captures);
   add(&Counters::capture_ns, end - begin);
   captured.add(call.graph);
-  if (cache.was_evicted(call.key, *call.lease)) add(&Counters::recaptured_evicted);
+  if (cache.was_evicted(call.key, *call.lease)) note_evicted(call);
   cache.insert(call.key, *call.lease, std::move(made));
 }
 
