@@ -58,12 +58,14 @@ size_t count_at(const Task& task, size_t index, size_t most) {
   return static_cast<size_t>(*count);
 }
 
+bool may_be_part(TaskKind kind) {
+  return (kind == TaskKind::kKernel || is_generated(kind)) && kind != TaskKind::kSuperKernel;
+}
+
 TaskKind kind_of(const Task& task, const std::string& name) {
   const auto found = std::ranges::find(kTaskKindNames, name);
   const auto kind = static_cast<TaskKind>(found - kTaskKindNames.begin());
-  if (found == kTaskKindNames.end() || kind == TaskKind::kAten || is_callable(kind) || kind == TaskKind::kCollective ||
-      kind == TaskKind::kSuperKernel)
-    fail(task, cat("a part of kind \"", name, "\""));
+  if (found == kTaskKindNames.end() || !may_be_part(kind)) fail(task, cat("a part of kind \"", name, "\""));
   return kind;
 }
 
@@ -107,10 +109,7 @@ void take_operands(const Task& task, size_t p, Cursor& at, Task& part) {
 
 }  // namespace
 
-bool can_be_part(const Task& task) {
-  const bool runs_here = task.kind == TaskKind::kKernel || is_generated(task.kind);
-  return runs_here && task.kind != TaskKind::kSuperKernel && task.defines.empty();
-}
+bool can_be_part(const Task& task) { return may_be_part(task.kind) && task.defines.empty(); }
 
 Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t workers) {
   Task merged{.kind = TaskKind::kSuperKernel,
