@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from types import CodeType
 
 import torch
 from torch import fx
@@ -44,9 +46,18 @@ def _root() -> InstructionTranslator | None:
 
 def _owner(root: InstructionTranslator) -> torch.nn.Module | None:
     """The module whose method is traced, or the rest of it after a graph break."""
-    parameters = root.f_code.co_varnames[: root.f_code.co_argcount]
-    this = root.f_locals.get("self") if "self" in parameters else None
-    return this if isinstance(this, torch.nn.Module) else None
+    for parameter in root.f_code.co_varnames[: root.f_code.co_argcount]:
+        this = root.f_locals.get(parameter)
+        if isinstance(this, torch.nn.Module) and (parameter == "self" or _is_of(this, root.f_code, parameter)):
+            return this
+    return None
+
+
+def _is_of(module: torch.nn.Module, code: CodeType, parameter: str) -> bool:
+    """Whether ``code`` is of a method of the module, which that method calls ``parameter``."""
+    method = getattr(module, _RESUMED.sub(r"\1", code.co_name), None)
+    of_method = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
+    return of_method is not None and of_method.co_varnames[:1] == (parameter,)
 
 
 def _outermost_function(gm: fx.GraphModule) -> str | None:

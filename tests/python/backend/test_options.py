@@ -487,17 +487,28 @@ def test_names_after_a_graph_break_and_in_a_method() -> None:
 
             return compile_ex(nested)
 
+    class OtherName(WithLayer):
+        def forward(this, x):
+            y = this.inner(x)
+            torch._dynamo.graph_break()
+            return this.inner(y) + 1
+
+    def of_module(module, x):
+        return module.inner(x)
+
     def in_two(x):
         y = block.inner(x)
         torch._dynamo.graph_break()
         return block.inner(y) + 1
 
-    block = Block()
+    block, other = Block(), OtherName()
     with torch.no_grad():
         for run_it in (compile_ex(block, fullgraph=False), compile_ex(in_two, fullgraph=False), block.compiled()):
             run_it(torch.ones(3, 4))
+        compile_ex(other, fullgraph=False)(torch.ones(3, 4))
+        compile_ex(of_module)(block, torch.ones(3, 4))
     names = [artifact.name.rpartition("_")[0] for artifact in npugraph.artifacts()]
-    assert names == ["Block", "Block", "in_two", "in_two", "nested"]
+    assert names == ["Block", "Block", "in_two", "in_two", "nested", "OtherName", "OtherName", "of_module"]
 
 
 def passes_that_changed(artifact):
