@@ -208,7 +208,8 @@ def test_what_users_run_is_built_without_tests_and_benchmarks() -> None:
     assert not [source for source in sources if re.search("/(tests|benchmarks)/", source)]
 
 
-def test_long_builds_tell_a_log_how_far_they_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("began", ["now", "long ago"])
+def test_long_builds_tell_a_log_how_far_they_are(tmp_path: Path, began: str) -> None:
     lines = ["[0/100] one.cc", *(f"[{step}/100] two.cc" for step in range(1, 101)), "warning: three.cc"]
     files = {
         "scripts/build": (SCRIPTS / "build").read_text(),
@@ -218,6 +219,9 @@ def test_long_builds_tell_a_log_how_far_they_are(tmp_path: Path) -> None:
     }
     write(tmp_path, files)
     (tmp_path / ".venv/bin/ninja").chmod(0o755)
+    if began == "long ago":  # half a minute without a line brings one
+        write(tmp_path, {".venv/bin/date": "#!/bin/sh\necho 0\n"})
+        (tmp_path / ".venv/bin/date").chmod(0o755)
     done = subprocess.run(["bash", tmp_path / "scripts/build"], check=True, capture_output=True, text=True)
-    tenths = [f"build: {step} of 100 steps" for step in range(10, 101, 10)]
-    assert done.stdout.splitlines() == [*tenths, "warning: three.cc"]
+    steps = [*([0] if began == "long ago" else []), *range(10, 101, 10)]
+    assert done.stdout.splitlines() == [*(f"build: {step} of 100 steps" for step in steps), "warning: three.cc"]
