@@ -59,10 +59,14 @@ def _rows() -> Iterator[tuple[str, str]]:
 
 
 def _version(package: str) -> str:
+    """Empty where it is not installed."""
     try:
-        return importlib.metadata.version(package)
+        found = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
+    if package == "torch_npu" and any(need.startswith("npugraph") for need in found.requires or []):
+        return f"{found.version}, npugraph's, which calls itself {torch.__version__.partition('+')[0]} as torch does"
+    return found.version
 
 
 def _backends() -> list[str]:

@@ -23,6 +23,9 @@ from torch_npu.testing import common_utils
 from torch_npu.testing.decorator import Dtypes, Formats, instantiate_ops_tests, instantiate_tests
 from torch_npu.testing.testcase import TestCase
 
+import npugraph
+from npugraph import environment
+
 
 def _work() -> None:
     (torch.ones(8, 8, device="npu") @ torch.ones(8, 8, device="npu")).relu()
@@ -493,6 +496,13 @@ def test_a_report_of_the_machine():
     assert collect_env.get_torch_npu_version() == torch_npu.__version__
     with pytest.raises(RuntimeError, match="is not a directory that can be read"):
         collect_env.check_directory_path_readable(path + "/__init__.py")
+
+
+def test_the_page_of_npugraph_tells_whose_torch_npu_it_is():
+    (line,) = (line for line in environment.page().splitlines() if line.startswith("torch_npu"))
+    assert line.split(maxsplit=1)[1] == (
+        f"{npugraph.__version__}, npugraph's, which calls itself {torch_npu.__version__} as torch does"
+    )
 
 
 def _program(path: Path, text: str) -> None:
