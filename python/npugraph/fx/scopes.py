@@ -16,10 +16,10 @@ from typing import Any
 
 from torch import fx
 from torch._dynamo.exc import ShortenTraceback
-from torch._dynamo.output_graph import GraphCompileReason
-from torch._dynamo.utils import counters, graph_break_reasons
+from torch._dynamo.utils import graph_break_reasons
 from torch._ops import OpOverload, OpOverloadPacket
 
+from npugraph.fx import dynamo_breaks
 from npugraph.fx.source_lines import frames_of, is_users
 
 
@@ -81,7 +81,7 @@ def why_open(gm: fx.GraphModule, begins: Iterable[fx.Node]) -> str | None:
     None where nothing did."""
     reason = getattr(gm, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break:
-        why = f", because of a graph break{_break(reason)}"
+        why = f", because of a graph break{dynamo_breaks.described(reason)}"
     elif not any(is_users(file) for mark in begins for file, _, _ in frames_of(mark)):
         why = f"; its block{_skipped_block()}"
     else:
@@ -133,7 +133,7 @@ def _skipped_block() -> str:
     """Where the function stands that runs now, uncompiled, and why Dynamo gave up on it."""
     running = _running()
     if running is None:
-        return f" is not compiled, because of a graph break: {_explain(_last_break())}"
+        return f" is not compiled, because of a graph break: {dynamo_breaks.last()}"
     code, line = running[0].f_code, running[1]
     lines = [number for _, _, number in code.co_lines() if number is not None]
     inside = [
@@ -142,22 +142,5 @@ def _skipped_block() -> str:
         for frame in reason.user_stack
         if frame.filename == code.co_filename and min(lines) <= frame.lineno <= max(lines)
     ]
-    why = _break(inside[-1]) if inside else f": {_explain(_last_break())}"
+    why = dynamo_breaks.described(inside[-1]) if inside else f": {dynamo_breaks.last()}"
     return f" at {code.co_filename}:{line} in {code.co_name} is not compiled, because of a graph break{why}"
-
-
-def _last_break() -> str:
-    """What Dynamo last could not trace; it does not keep the line of all of them."""
-    return (list(counters["unimplemented"]) or ["Dynamo says no more"])[-1]
-
-
-def _break(reason: GraphCompileReason) -> str:
-    own = [frame for frame in reason.user_stack if is_users(frame.filename)] or reason.user_stack
-    where = f" at {own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
-    return f"{where}: {_explain(reason.reason)}"
-
-
-def _explain(text: str) -> str:
-    """What Dynamo calls it, and the sentence that explains it."""
-    lines = [line.strip().removeprefix("Explanation: ") for line in text.strip().splitlines()]
-    return ": ".join(line.rstrip(".") for line in lines[:2])

@@ -28,7 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     with registry.keep() as artifacts:
         code = _run_script(arguments.script, arguments.arguments)
     if not artifacts:
-        print(f"report: {arguments.script} compiles no graph with backend npugraph_ex", file=sys.stderr)
+        print(f"report: {arguments.script} compiles no graph with backend npugraph or npugraph_ex", file=sys.stderr)
+    _print_breaks()
+    if not artifacts:
         return code or 2
     arguments.out.mkdir(parents=True, exist_ok=True)
     for artifact in artifacts:
@@ -36,6 +38,15 @@ def run(arguments: argparse.Namespace) -> int:
         artifact.report(str(path))
         print(path)
     return code
+
+
+def _print_breaks() -> None:
+    """What no page shows: what runs in eager mode, because Dynamo could not trace it."""
+    from npugraph.fx.dynamo_breaks import all_described
+
+    found = all_described()
+    if found:
+        print("report: eager mode runs what Dynamo did not trace:", *found, sep="\n  ", file=sys.stderr)
 
 
 def _run_script(script: str, arguments: list[str]) -> int:

@@ -236,6 +236,9 @@ main()
 """
 
 
+NO_GRAPH = "report: plain.py compiles no graph with backend npugraph or npugraph_ex\n"
+
+
 def report(*arguments: str, folder: Path) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "npugraph", "report", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
@@ -258,7 +261,31 @@ def test_scripts_that_cannot_be_reported(tmp_path) -> None:
     assert (done.returncode, done.stderr) == (2, "report: there is no script nowhere.py\n")
     (tmp_path / "plain.py").write_text("import sys\nsys.exit(0)\n")
     done = report("plain.py", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (2, "report: plain.py compiles no graph with backend npugraph_ex\n")
+    assert (done.returncode, done.stderr) == (2, NO_GRAPH)
+
+
+BREAKS = """
+import torch
+
+def in_two(x):
+    y = x.sin() + 1
+    torch._dynamo.graph_break()
+    return y.cos() + 1
+
+with torch.no_grad():
+    torch.compile(in_two, backend="npugraph")(torch.ones(4))
+    torch.compile(torch.nn.LSTM(4, 4), backend="npugraph")(torch.ones(3, 2, 4))
+"""
+
+
+def test_the_command_says_what_dynamo_did_not_trace(tmp_path) -> None:
+    (tmp_path / "plain.py").write_text(BREAKS)
+    done = report("plain.py", folder=tmp_path)
+    assert done.stdout.splitlines() == ["npugraph_report/in_two_0.html", "npugraph_report/in_two_1.html"]
+    head, own_break, lstm = done.stderr.splitlines()
+    assert head == "report: eager mode runs what Dynamo did not trace:"
+    assert re.match(r"  at plain\.py:6 in in_two: .*torch\._dynamo\.graph_break", own_break)
+    assert lstm.endswith("Dynamo does not support RNN, GRU, or LSTM")
 
 
 def test_a_page_that_cannot_be_written() -> None:
