@@ -71,7 +71,7 @@ def load(
     option that is unknown or acts when a graph is compiled.
     """
     program = read(str(path), run_options(parse_for_running(options)))
-    return SavedProgram(program) if model is None else bind(program, model)
+    return SavedProgram(program) if model is None else bind(program, model, named_by=model)
 
 
 def read(path: str, options: Any) -> Any:
@@ -88,9 +88,12 @@ def _group_name(name: str, ranks: Sequence[int]) -> str:
     return name_here(name, ranks)
 
 
-def bind(program: Any, model: Any, label: str = "") -> Callable[..., tuple[Any, ...]]:
+def bind(
+    program: Any, model: Any, label: str = "", named_by: Any = None
+) -> Callable[..., tuple[Any, ...]]:
     """A function of the arguments in which the inputs of a Program of ``_C`` are. ``label`` is that of its calls in
-    traces of torch's profiler, beside those of the Program's own runs. ``ValueError`` as of ``load``."""
+    traces of torch's profiler, beside those of the Program's own runs. Arguments that are known by position alone take
+    the names of the parameters of ``named_by.forward``. ``ValueError`` as of ``load``."""
     try:
         paths = [sources.parse(source) for _, source in program.inputs()]
     except ValueError as error:
@@ -104,6 +107,8 @@ def bind(program: Any, model: Any, label: str = "") -> Callable[..., tuple[Any, 
                 raise ValueError(f"the model has no {text}, which {program.name} takes ({error!r})") from None
     names = [name for name in dict.fromkeys(path.argument for path in paths) if name != of_model]
     numbers = {name: i for i, name in enumerate(names)} | {of_model: -1}
+    if named_by is not None:
+        names = sources.named_by(named_by, names)
     run = program.bind(names, [(numbers[path.argument], path.steps, path.query) for path in paths], model, label)
     run.__name__ = program.name
     run.arguments = tuple(names)

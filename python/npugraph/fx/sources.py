@@ -6,9 +6,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+_BY_POSITION = "argument_"
 _OF_MODULES = ("_modules", "_parameters", "_buffers")
 _QUERIES = ("size", "stride")
 
@@ -36,6 +38,19 @@ def model_among(paths: Iterable[Path]) -> str | None:
         return "self"
     modules = {path.argument for path in inside if path.steps[0][1] in _OF_MODULES}
     return modules.pop() if len(modules) == 1 else None
+
+
+def named_by(model: Any, arguments: Sequence[str]) -> list[str]:
+    """``arguments``, with the names of the parameters of ``model.forward`` in place of ``argument_0`` and its like."""
+    if not any(argument.startswith(_BY_POSITION) for argument in arguments):
+        return list(arguments)
+    parameters = inspect.signature(model.forward).parameters.values()
+    known = {f"{_BY_POSITION}{i}": parameter.name for i, parameter in enumerate(parameters) if _has_one_value(parameter)}
+    return [known.get(argument, argument) for argument in arguments]
+
+
+def _has_one_value(parameter: inspect.Parameter) -> bool:
+    return parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -71,7 +86,7 @@ def _parse(node: ast.expr) -> Path:
     # What wraps a module's forward takes its arguments as a tuple and a dict.
     if argument in ("args", "kwargs") and steps and not steps[0][0]:
         key = steps.pop(0)[1]
-        argument = f"argument_{key}" if isinstance(key, int) else key
+        argument = f"{_BY_POSITION}{key}" if isinstance(key, int) else key
     return Path(str(argument), tuple(steps))
 
 

@@ -197,9 +197,13 @@ PyObject* InputTemplate::hold(PyObject* owned) {
 
 void InputTemplate::answer_queries() {
   for (const size_t input : queries_) {
-    const auto& [what, dim] = *paths_[input].query;
+    const InputPath& path = paths_[input];
+    const auto& [what, dim] = *path.query;
     PyObject* object = queried_[input];
-    if (!THPVariable_Check(object)) refuse(cat("takes a tensor for ", what, ", got a ", Py_TYPE(object)->tp_name));
+    if (!THPVariable_Check(object)) {
+      const std::string place = path.root == InputPath::kModel ? "the model" : names_[path.root];
+      refuse(cat("takes a tensor ", path.steps.empty() ? "for " : "in ", place, ", got a ", Py_TYPE(object)->tp_name));
+    }
     const at::Tensor& tensor = THPVariable_Unpack(object);
     if (dim >= tensor.dim() && what != "storage_offset")
       refuse(cat("takes a tensor of more than ", dim, " dimensions, got ", tensor.dim()));

@@ -201,6 +201,14 @@ def test_modules_of_torch(tmp_path) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     run = loaded(tmp_path, model, token(0))
     assert_same(run(token(1)), (model(token(1)),), exact=False)
+    assert_same(run(input=token(1)), (model(token(1)),), exact=False)  # as Sequential.forward calls it
+
+
+def test_a_number_of_no_tensor_is_missed_where_the_tensor_belongs(tmp_path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    run = loaded(tmp_path, model, token(0), dynamic=True)
+    with pytest.raises(TypeError, match="takes a tensor for input, got a str"):
+        run("x")
 
 
 @pytest.mark.parametrize(
