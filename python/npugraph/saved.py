@@ -88,9 +88,7 @@ def _group_name(name: str, ranks: Sequence[int]) -> str:
     return name_here(name, ranks)
 
 
-def bind(
-    program: Any, model: Any, label: str = "", named_by: Any = None
-) -> Callable[..., tuple[Any, ...]]:
+def bind(program: Any, model: Any, label: str = "", named_by: Any = None) -> Callable[..., tuple[Any, ...]]:
     """A function of the arguments in which the inputs of a Program of ``_C`` are. ``label`` is that of its calls in
     traces of torch's profiler, beside those of the Program's own runs. Arguments that are known by position alone take
     the names of the parameters of ``named_by.forward``. ``ValueError`` as of ``load``."""

@@ -45,7 +45,7 @@ def named_by(model: Any, arguments: Sequence[str]) -> list[str]:
     if not any(argument.startswith(_BY_POSITION) for argument in arguments):
         return list(arguments)
     parameters = inspect.signature(model.forward).parameters.values()
-    known = {f"{_BY_POSITION}{i}": parameter.name for i, parameter in enumerate(parameters) if _has_one_value(parameter)}
+    known = {f"{_BY_POSITION}{i}": one.name for i, one in enumerate(parameters) if _has_one_value(one)}
     return [known.get(argument, argument) for argument in arguments]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import npugraph
-from npugraph import backend
+from npugraph.driver import graph_target
 from tests.python.backend.checks import assert_same, compile_ex
 
 
@@ -26,7 +26,7 @@ def broken(request, monkeypatch) -> None:
     def fail(*args):
         raise AssertionError("something unforeseen")
 
-    monkeypatch.setattr(backend, request.param, fail)
+    monkeypatch.setattr(graph_target, request.param, fail)
 
 
 def test_inference(broken) -> None:
@@ -63,7 +63,7 @@ def test_a_failure_of_the_core(monkeypatch) -> None:
     def fail(*args):
         raise RuntimeError("internal error: an invariant")
 
-    monkeypatch.setattr(backend._Compile, "compile_imported", fail)
+    monkeypatch.setattr(graph_target, "compile_imported", fail)
     with pytest.warns(npugraph.DefectWarning, match="an invariant"):
         assert torch.equal(compile_ex(lambda x: x + 1)(torch.ones(3)), torch.full((3,), 2.0))
 
@@ -78,7 +78,7 @@ def test_the_warning_is_short_and_names_a_file_with_the_rest(monkeypatch, report
             x = x.sin() * 2
         return x
 
-    monkeypatch.setattr(backend._Compile, "compile_imported", fail)
+    monkeypatch.setattr(graph_target, "compile_imported", fail)
     with pytest.warns(npugraph.DefectWarning) as caught:
         compile_ex(fn)(torch.ones(3, requires_grad=training))
     lines = str(caught[0].message).splitlines()
@@ -98,7 +98,7 @@ def test_a_graph_that_no_code_can_be_written_of(monkeypatch, reports) -> None:
     def no_code(*args, **kwargs):
         raise AttributeError("a target without a name")
 
-    monkeypatch.setattr(backend._Compile, "compile_imported", fail)
+    monkeypatch.setattr(graph_target, "compile_imported", fail)
     monkeypatch.setattr(torch.fx.GraphModule, "print_readable", no_code)
     with pytest.warns(npugraph.DefectWarning) as caught:
         assert torch.equal(compile_ex(lambda x: x + 1)(torch.ones(3)), torch.full((3,), 2.0))

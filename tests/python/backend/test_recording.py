@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import npugraph
-from npugraph import backend
+from npugraph.driver import routes
 from npugraph.fx.record import NotRecorded
 from tests.python.backend.checks import assert_same, compile_ex
 
@@ -46,7 +46,7 @@ def run_both(
         torch._dynamo.reset()
         with monkeypatch.context() as patched:
             if wanted == "aot_autograd":
-                patched.setattr(backend, "record", refuse)
+                patched.setattr(routes, "record", refuse)
             inputs = make()
             seen.append((inputs, compile_ex(fn, **arguments)(*inputs)))
         assert route() == wanted

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import npugraph
-from npugraph.backend import NpugraphWarning
+from npugraph import NpugraphWarning
 from npugraph_ex.scope import super_kernel
 from tests.python.backend.checks import compile_ex, task_names
 

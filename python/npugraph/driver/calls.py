@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a compiled graph to the function that is called: its artifact, and what stands around its Program."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from npugraph import _C, run_options
+from npugraph.artifact import Artifact, registry
+from npugraph.driver.eager_fallbacks import eagerly
+from npugraph.driver.entry import Route, Work
+from npugraph.driver.graph_target import compile_piece
+from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
+from npugraph.fx.module_paths import module_paths
+from npugraph.fx.pieces import Pieces, is_apart, is_captured
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """What wrappers ask. A ``positional`` function takes the graph's inputs one by one, any other a list."""
+
+    work: Work
+    artifact: Artifact
+    positional: bool
+
+
+def compiled_function(work: Work) -> Callable[..., Any]:
+    """``work.core`` as a function, whose artifact is alive as long as it is."""
+    refuse_cut_scopes(work.core, work.config, work.gm)
+    work.released.carry_out(work.name)
+    artifact = _artifact(work)
+    warn_of_partitions(work.imported.partitions)
+    call = Call(work, artifact, positional=work.route is Route.RECORDED and work.imported.objects is None)
+    run = _program(call)
+    for wrap in WRAPPERS:
+        run = wrap(run, call)
+    artifact.needs_python = not isinstance(run, _C.Callable)
+    return run
+
+
+def _artifact(work: Work) -> Artifact:
+    work.notes.streams = work.lanes.streams if work.lanes else []
+    imported = work.imported
+    artifact = Artifact(
+        work.core,
+        work.config.as_dict(),
+        imported.callables,
+        work.released.sizes(),
+        work.notes,
+        module_paths(work.gm, work.entry.traced_module),
+        imported.nested,
+    )
+    registry.add(artifact)
+    has_python = bool(imported.partitions or imported.object_inputs)
+    work.observer.compiled(artifact, work.gm, [info.source for info in work.inputs], has_python)
+    return artifact
+
+
+def _program(call: Call) -> Any:
+    """The function of C++, which runs the Program."""
+    work, artifact = call.work, call.artifact
+    run = work.core.callable(boxed=not call.positional)
+    run.owner = artifact
+    run.options = run_options.given(work.config)
+    artifact.runs_as(run)
+    work.entry.owners.add(artifact)
+    if work.route is not Route.BACKWARD:
+        _watch_model(run, work)
+    if work.core.writes_inputs() or work.imported.names_places:
+        work.entry.depends_on_places = True
+        if call.positional:
+            run.fall_back_on(eagerly(work.entry.gm))
+    return run
+
+
+def _watch_model(run: Any, work: Work) -> None:
+    """Puts the artifacts to sleep when the model is gone that ``run`` last ran with."""
+    objects = dict(work.imported.object_inputs)
+    kinds = [info.kind for i, info in enumerate(work.inputs) if i not in objects]
+    # A cache with static addresses may outlive the model, so what is not a parameter counts only where none is.
+    of_model = _positions(kinds, "parameter") or _positions(kinds, "static")
+    if of_model:
+        work.entry.owners.watch(run, of_model)
+
+
+def _positions(kinds: Sequence[str], kind: str) -> list[int]:
+    return [i for i, found in enumerate(kinds) if found == kind]
+
+
+def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
+    """Graphs with operators that others have written run in pieces while a graph of npu is captured."""
+    work = call.work
+    if not any(map(is_apart, work.gm.graph.nodes)):
+        return run
+    names = (node.name for node in work.gm.graph.find_nodes(op="placeholder"))
+    inputs = dict(zip(names, work.inputs, strict=True))
+    pieces = Pieces(work.gm, functools.partial(compile_piece, work.entry, call.artifact, inputs))
+    if call.positional:
+        return lambda *args: pieces(*args) if is_captured() else run(*args)
+
+    def boxed(args: list[Any]) -> Any:
+        if not is_captured():
+            return run(args)
+        inputs = list(args)
+        args.clear()
+        return pieces(*inputs)
+
+    return _boxed(boxed)
+
+
+def _observed(run: Any, call: Call) -> Callable[..., Any]:
+    return call.work.observer.watch(run, call.artifact)
+
+
+def _checked_for_deadlocks(run: Any, call: Call) -> Callable[..., Any]:
+    if not call.work.config.deadlock_check.value:
+        return run
+    from npugraph.deadlock.capture import checked
+
+    return checked(run, call.artifact)
+
+
+def _with_objects(run: Any, call: Call) -> Callable[..., Any]:
+    """Takes inputs that no task can carry out of the list, for Python tasks to find, and puts such outputs into the
+    result."""
+    imported = call.work.imported
+    if imported.objects is None:
+        return run
+
+    def boxed(args: list[Any]) -> Any:
+        with imported.objects.of_one_run() as values:
+            for index, name in reversed(imported.object_inputs):
+                values[name] = args.pop(index)
+            results = list(run(args))
+            for index, name in imported.object_outputs:
+                results[index] = values[name]
+            return results
+
+    return (lambda *args: boxed(list(args))) if call.work.route is Route.RECORDED else _boxed(boxed)
+
+
+def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
+    run._boxed_call = True  # for AOTAutograd
+    return run
+
+
+# From the innermost to the outermost.
+WRAPPERS: tuple[Callable[[Any, Call], Callable[..., Any]], ...] = (
+    # Nearest to the Program, whose place the pieces take.
+    _in_pieces_where_captured,
+    # Both look at calls of the Program, or of its pieces.
+    _observed,
+    _checked_for_deadlocks,
+    # What they look at has no objects in it.
+    _with_objects,
+)

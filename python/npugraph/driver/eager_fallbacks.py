@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls whose inputs or streams are not as the compile saw them. Dynamo does not guard on that; these calls run the
+graph operator by operator and are counted under a reason."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph import _C
+from npugraph.driver.shared_storages import are_shared_as, shared_storages
+from npugraph.fx.streams import are_different
+
+_WHY_NOT_TRACED = "do not trace compiled graphs"
+
+
+def eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
+    """A function of a reason, which it counts, and the inputs of the graph, which it runs as it was written."""
+    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs or streams are not as they were before")
+    eager = labelled("fx_run_eagerly", eager)
+
+    def call(reason: str, *args: Any) -> Any:
+        _C.count(reason)
+        return eager(*args)
+
+    return call
+
+
+def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with a range in traces of torch's profiler where one is on."""
+
+    def call(*args: Any) -> Any:
+        with torch.profiler.record_function(label) if torch.autograd._profiler_enabled() else contextlib.nullcontext():
+            return function(*args)
+
+    return call
+
+
+def while_streams_differ(run: Callable[..., Any], gm: fx.GraphModule, streams: Sequence[int]) -> Callable[..., Any]:
+    """``run``, whose work on two of the streams may overlap, or the graph as it was written for a call in which they
+    are one stream: a function that names a stream was called on it."""
+    if len(streams) < 2:
+        return run
+    eager = eagerly(gm)
+
+    def call(*args: Any) -> Any:
+        return run(*args) if are_different(streams) else eager("merged_streams", *args)
+
+    return torch._dynamo.disable(call, reason=_WHY_NOT_TRACED)
+
+
+def while_places_hold(run: Callable[..., Any], gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """``run``, which was compiled for ``inputs`` as they lie in memory, or the graph as it was written for a call whose
+    inputs share storages in another way, overlap although none did, or lie elsewhere in a storage."""
+    eager, shared = eagerly(gm), shared_storages(inputs)
+
+    def call(*args: Any) -> Any:
+        reason = "overlapping_inputs"
+        if not shared or are_shared_as(args, shared):
+            try:
+                return run(*args)
+            except _C.InputsOverlap:  # nothing has run
+                pass
+            except _C.InputElsewhere:  # nor here
+                reason = "shifted_inputs"
+        return eager(reason, *args)
+
+    return torch._dynamo.disable(call, reason=_WHY_NOT_TRACED)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of the backend, and the graphs of operators that become of its one graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph.artifact import Owners, registry
+from npugraph.debug.compiles import Compiles
+from npugraph.debug.nobody import NOBODY, Nobody
+from npugraph.driver.shared_storages import shared_storages
+from npugraph.fx.graph_names import class_of_traced_module, name_of
+from npugraph.fx.importer import Imported, InputInfo
+from npugraph.fx.pipeline import Notes
+from npugraph.fx.release_weights import Release
+from npugraph.fx.sections import Lanes
+from npugraph.options import CompilerConfig
+
+
+class Route(enum.Enum):
+    """Which front end made a graph of operators, which says what its compiled function takes."""
+
+    RECORDED = enum.auto()  # npugraph's recorder, for inference: the inputs one by one
+    INFERENCE = enum.auto()  # AOTAutograd, as the others: one list, which the call empties
+    FORWARD = enum.auto()
+    BACKWARD = enum.auto()
+
+    @property
+    def training(self) -> bool:
+        return self in (Route.FORWARD, Route.BACKWARD)
+
+    @property
+    def phase(self) -> str:
+        return "backward" if self is Route.BACKWARD else "forward"
+
+    @property
+    def kind(self) -> str:
+        return self.phase if self.training else "inference"
+
+    @property
+    def front_end(self) -> str:
+        return "record" if self is Route.RECORDED else "aot_autograd"
+
+
+class Entry:
+    """One call of the backend. ``kind`` is "model" for a graph of Dynamo's, "compile" for one of operators."""
+
+    def __init__(
+        self, gm: fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig, kind: str = "model"
+    ) -> None:
+        self.config = config
+        self.compiles = Compiles(kind, gm)
+        self.started = time.perf_counter()
+        self.gm = gm
+        self.placeholders = gm.graph.find_nodes(op="placeholder")
+        self.name = config.name.value or registry.unique_name(name_of(gm))
+        self.traced_module = class_of_traced_module()
+        self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
+        self.owners = Owners()
+        self.joint_notes = Notes()
+        self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
+
+    def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:
+        """Kinds and sources of a forward graph's placeholders. AOTAutograd may put effect tokens in front and, for
+        aliased inputs, replace some by their base: then the sources are the placeholders' own names."""
+        if len(gm.graph.find_nodes(op="placeholder")) != len(self.placeholders):
+            return named_inputs(gm)
+        return [_describe(node) for node in self.placeholders]
+
+
+def named_inputs(gm: fx.GraphModule) -> list[InputInfo]:
+    """The placeholders of a graph of which nobody knows more than their names."""
+    return [InputInfo("user", node.name) for node in gm.graph.find_nodes(op="placeholder")]
+
+
+@dataclasses.dataclass
+class Work:
+    """A graph of operators on its way to a compiled function. The steps of ``pipeline`` change ``gm`` and fill in the
+    fields without a value."""
+
+    entry: Entry
+    gm: fx.GraphModule
+    name: str
+    inputs: list[InputInfo]
+    route: Route
+    observer: Nobody = NOBODY
+    notes: Notes = dataclasses.field(default_factory=Notes)
+    lanes: Lanes | None = None
+    released: Release = dataclasses.field(default_factory=Release)
+    imported: Imported | None = None
+    core: Any = None  # of C++
+    phases: list[tuple[str, float]] = dataclasses.field(default_factory=list)  # of the front end, in milliseconds
+
+    @property
+    def config(self) -> CompilerConfig:
+        return self.entry.config
+
+
+def _describe(node: fx.Node) -> InputInfo:
+    source = getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", None)
+    text = name() if callable(name) else (name or node.name)
+    if isinstance(node.meta.get("example_value"), torch.nn.Parameter):
+        return InputInfo("parameter", text)
+    # Dynamo marks the tensors whose address it takes for fixed: those of modules, and caches with static addresses.
+    is_static = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
+    return InputInfo("static" if is_static else "user", text)
+
+
+def _weights_by_position(inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
+    """The parameters whose memory no other input has."""
+    shared = {place.index for place in shared_storages(inputs)}
+    return {i: t for i, t in enumerate(inputs) if isinstance(t, torch.nn.Parameter) and i not in shared}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps on FX graphs for every target."""
+
+from __future__ import annotations
+
+from npugraph.driver.entry import Route, Work
+from npugraph.driver.refusals import warn_of_keys
+from npugraph.fx.pipeline import run_passes
+from npugraph.fx.scope_keys import settle_keys
+from npugraph.fx.sections import mark_sections
+from npugraph.options import CompilerConfig
+
+
+def mark_streams_and_scopes(work: Work) -> None:
+    """A backward graph runs on one stream: the program says nothing about its order."""
+    work.lanes = None if work.route is Route.BACKWARD else mark_sections(work.gm)
+
+
+def run_fx_passes(work: Work) -> None:
+    work.notes = run_passes(work.gm, work.config, work.observer)
+    if work.route is Route.FORWARD:  # which was cut out of a joint graph
+        joint = work.entry.joint_notes
+        work.notes.stages = joint.stages | work.notes.stages
+        work.notes.replacements[:0] = joint.replacements
+
+
+def settle_scope_keys(work: Work) -> None:
+    warn_of_keys(settle_keys(work.gm))
+
+
+def dumps_original(config: CompilerConfig) -> bool:
+    """Whether the graph before the passes is to run, with dumps of its tensors."""
+    return config.dump_tensor_data.value and config.data_dump_stage.value == "original"
+
+
+def add_dumps_after_passes(work: Work) -> None:
+    if work.config.dump_tensor_data.value and not work.config.super_kernel_optimize.value:
+        add_dumps(work)
+
+
+def add_dumps(work: Work) -> None:
+    from npugraph.fx import tensor_dumps  # defines operators that few processes need
+
+    tensor_dumps.add_dumps(work.gm, work.config.data_dump_dir.value)

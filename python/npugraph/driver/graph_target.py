@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target "Graph": the last FX steps, the import into the C++ Graph, and its compile."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import fx
+
+from npugraph import _C, run_options
+from npugraph.artifact import Artifact, registry
+from npugraph.defects import report_defect
+from npugraph.driver.eager_fallbacks import eagerly
+from npugraph.driver.entry import Entry, Route, Work, named_inputs
+from npugraph.fx.collectives import finish_collectives
+from npugraph.fx.expand import expand
+from npugraph.fx.importer import Imported, InputInfo, import_graph
+from npugraph.fx.module_paths import module_paths
+from npugraph.fx.pipeline import Notes
+from npugraph.fx.prepare import prepare
+from npugraph.fx.release_weights import derive
+from npugraph.options import CompilerConfig, disabled_passes
+
+Phases = list[tuple[str, float]]
+
+
+def prepare_graph(work: Work) -> None:
+    work.gm = prepare(work.gm)
+
+
+def expand_operators(work: Work) -> None:
+    work.gm = expand(work.gm)
+
+
+def finish(work: Work) -> None:
+    work.gm = finish_collectives(work.gm, of_gradients=work.route is Route.BACKWARD)
+
+
+def derive_from_weights(work: Work) -> None:
+    nodes = work.gm.graph.find_nodes(op="placeholder")
+    weights = work.entry.weights
+    if weights and len(nodes) == len(work.entry.placeholders):
+        sources = {nodes[i]: work.inputs[i].source for i in weights}
+        work.released = derive(work.gm, {nodes[i]: tensor for i, tensor in weights.items()}, sources)
+
+
+def import_into_core(work: Work) -> None:
+    compile_nested = functools.partial(_compile_nested, work.entry, work.route)
+    work.imported = import_graph(work.gm, work.name, work.inputs, work.lanes, compile_nested)
+
+
+def compile_core(work: Work) -> None:
+    work.core = compile_imported(work.imported, _options(work.config, work.name, work.route), work.phases)
+
+
+def compile_piece(
+    entry: Entry, whole: Artifact, inputs: Mapping[str, InputInfo], piece: fx.GraphModule, piece_name: str
+) -> Callable[..., Any] | None:
+    """Compiles a piece of the graph of ``whole``, which has ``inputs``. None where it has to run as torch made it."""
+    name = f"{whole.name}.{piece_name}"
+    infos = [inputs.get(info.source, info) for info in named_inputs(piece)]
+    begun = time.perf_counter()
+    try:
+        compile_nested = functools.partial(_compile_nested, entry, Route.RECORDED)
+        imported = import_graph(piece, name, infos, compile_nested=compile_nested)
+        phases = [("import", (time.perf_counter() - begun) * 1e3)]
+        core = compile_imported(imported, _options(entry.config, name, Route.RECORDED), phases)
+    except Exception as error:
+        report_defect(name, error, piece)
+        return None
+    if imported.objects is not None:
+        return None
+    whole.add_piece(core)
+    run = core.callable(boxed=False)
+    run.fall_back_on(eagerly(piece))
+    return run
+
+
+def _compile_nested(entry: Entry, route: Route, imported: Imported, name: str) -> Artifact:
+    """Compiles a graph that control flow of another one runs."""
+    options = _options(entry.config, name, route)
+    options.run = run_options.nested_run_options(entry.config)
+    core = compile_imported(imported, options, [])
+    paths = module_paths(imported.gm, entry.traced_module)
+    artifact = Artifact(core, entry.config.as_dict(), imported.callables, {}, Notes(), paths, imported.nested)
+    registry.add(artifact)
+    entry.owners.add(artifact)
+    return artifact
+
+
+def compile_imported(imported: Imported, options: Any, phases: Phases) -> Any:
+    """The artifact of C++. ``phases`` are those of the front end."""
+    try:
+        return _C.Artifact.compile(imported.graph, options, imported.partitions, phases)
+    finally:
+        # Tasks hold their callables themselves.
+        for callable_id in imported.callables:
+            _C.unregister_callable(callable_id)
+
+
+def _options(config: CompilerConfig, name: str, route: Route) -> Any:
+    options = _C.CompileOptions()
+    options.name = name
+    options.disabled_passes = disabled_passes(config)
+    options.generate = config.generate_code.value
+    options.place_parts = config.remove_cat_ops.value
+    options.verify = config.verify.value
+    options.training = route.training
+    options.super_kernels = config.super_kernel_optimize.value
+    options.super_kernel_workers = sum((config.super_kernel_debug_options.value or {}).values())
+    options.run = run_options.run_options(config, route.kind)
+    return options

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that importing the backend changes in torch, in one place."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from npugraph import counters, serialize
+from npugraph.fx import input_writes, recurrent
+
+
+def install() -> None:
+    """Once per process."""
+    input_writes.install()
+    recurrent.install()
+    counters.install()
+    serialize.install()
+    if "BREAK_GRAPH_OP_LIST" in os.environ:
+        from npugraph import graph_breaks
+
+        graph_breaks.install()
+    if torch.distributed.is_available():
+        from npugraph.fx import traceable
+
+        traceable.install()
+        if torch.distributed.is_initialized():
+            from npugraph import npu_define  # noqa: F401 (defines operators)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps from a graph of ATen operators to a compiled function, in order, each with its reason.
+
+``routes`` makes such graphs of Dynamo's graph. Users see and extend the FX steps; the steps behind them belong to the
+target. An FX step raises what the user has to mend. What goes wrong in the target is a defect of ours: a warning says
+so, and the graph runs operator by operator.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch._dynamo.exc import TorchDynamoException
+from torch._functorch.aot_autograd import make_boxed_func
+from torch.utils._python_dispatch import _disable_current_modes
+
+from npugraph.defects import report_defect
+from npugraph.driver import fx_steps, graph_target
+from npugraph.driver.calls import compiled_function
+from npugraph.driver.eager_fallbacks import labelled
+from npugraph.driver.entry import Route, Work
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """``run`` changes a ``Work`` in place."""
+
+    name: str
+    run: Callable[[Work], None]
+    why_here: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What a graph becomes: ``steps`` end with ``Work.imported``, from which ``compile`` makes ``Work.core``."""
+
+    name: str
+    steps: tuple[Step, ...]
+    compile: Callable[[Work], None]
+
+
+FX_STEPS = (
+    Step("sections", fx_steps.mark_streams_and_scopes, "Passes ask whether nodes are of one stream and scope."),
+    Step("passes", fx_steps.run_fx_passes, "They see the operators that users wrote; fx/pipeline.py lists them."),
+    Step("scope keys", fx_steps.settle_scope_keys, "Passes match scopes as users wrote them."),
+    Step("tensor dumps", fx_steps.add_dumps_after_passes, "Files name the results that the passes left."),
+)
+
+GRAPH = Target(
+    "Graph",
+    (
+        Step("prepare", graph_target.prepare_graph, "The other steps know no effects and no writes in wrappers."),
+        Step("expand", graph_target.expand_operators, "Parts of operators fuse with what is around them."),
+        Step("collectives", graph_target.finish, "Some are parts; waits speak of storages, which no Graph has."),
+        Step("weights", graph_target.derive_from_weights, "Constants are computed by the operators that remain."),
+        Step("sections", fx_steps.mark_streams_and_scopes, "New nodes are in sections, too."),
+        Step("import", graph_target.import_into_core, "The FX graph does not change any more."),
+    ),
+    graph_target.compile_core,  # src/compiler/pipeline.cc goes on
+)
+
+
+def compile_graph(work: Work, target: Target = GRAPH) -> Callable[..., Any]:
+    """A compiled function: of the inputs for a recorded graph, else of a list of them, which it empties."""
+    work.observer = work.entry.compiles.observer(work.name, work.route.phase)
+    # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
+    with _disable_current_modes():
+        if fx_steps.dumps_original(work.config):
+            fx_steps.add_dumps(work)
+            return _operator_by_operator(work, labelled("fx_run_eagerly", work.gm.forward))
+        work.phases.append((work.route.front_end, (time.perf_counter() - work.entry.started) * 1e3))
+        _run("fx", FX_STEPS, work)
+        try:
+            _run("import", target.steps, work)
+            target.compile(work)
+        except TorchDynamoException:
+            raise  # asks the front end to start again
+        except Exception as error:
+            report_defect(work.name, error, work.gm)
+            return _operator_by_operator(work, work.gm.forward)
+        return compiled_function(work)
+
+
+def _run(phase: str, steps: Sequence[Step], work: Work) -> None:
+    begun = time.perf_counter()
+    for step in steps:
+        step.run(work)
+    work.phases.append((phase, (time.perf_counter() - begun) * 1e3))
+
+
+def _operator_by_operator(work: Work, forward: Callable[..., Any]) -> Callable[..., Any]:
+    return forward if work.route is Route.RECORDED else make_boxed_func(forward)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of one storage. AOTAutograd compiles those that are written as windows at fixed places in one base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Place(NamedTuple):
+    """Where an input lies in a storage that several inputs share."""
+
+    index: int  # of the input
+    leader: int  # of the first input in this storage
+    offset: int  # of the input in the storage, in elements
+    nbytes: int  # of the storage
+
+
+def shared_storages(inputs: Sequence[Any]) -> list[Place]:
+    """The places of all inputs that share a storage with another one."""
+    first: dict[int, int] = {}
+    shared: dict[int, Place] = {}
+    for index, tensor in enumerate(inputs):
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+            continue
+        leader = first.setdefault(tensor.untyped_storage()._cdata, index)
+        if leader != index:
+            shared[leader] = _place(inputs, leader, leader)
+            shared[index] = _place(inputs, index, leader)
+    return list(shared.values())
+
+
+def are_shared_as(inputs: Sequence[Any], shared: Sequence[Place]) -> bool:
+    """Whether these inputs share storages as those did of which ``shared_storages`` gave ``shared``."""
+    return all(
+        _place(inputs, place.index, place.leader) == place
+        and inputs[place.index].untyped_storage()._cdata == inputs[place.leader].untyped_storage()._cdata
+        for place in shared
+    )
+
+
+def _place(inputs: Sequence[Any], index: int, leader: int) -> Place:
+    return Place(index, leader, inputs[index].storage_offset(), inputs[index].untyped_storage().nbytes())
