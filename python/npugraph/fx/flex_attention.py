@@ -28,7 +28,7 @@ from torch._higher_order_ops.flex_attention import (
     sdpa_dense_backward,
 )
 
-from npugraph.fx.expand import put_parts
+from npugraph.fx.parts import put_parts
 
 aten = torch.ops.aten
 
