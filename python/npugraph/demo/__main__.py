@@ -36,7 +36,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("question", nargs="*", help=f"what to ask, in quotes or not (default: {QUESTION})")
     parser.add_argument("--version", action="version", version=f"npugraph {npugraph.__version__}")
-    parser.add_argument("--line", help="all other arguments as one text, in which apostrophes need no care")
+    parser.add_argument("--line", help="more arguments as one text, in which apostrophes need no care")
     parser.add_argument("--tokens", type=positive, default=200, help="longest answer (default: %(default)s)")
     parser.add_argument(
         "--penalty",
@@ -47,9 +47,10 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-eager", action="store_true", help="skip the comparison with eager")
     parser.add_argument("--backend", default=BACKEND, help="torch.compile backend (default: %(default)s)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "npu"), help="where it runs (default: %(default)s)")
-    parsed = parser.parse_intermixed_args(given)
-    if parsed.line is not None:
-        parsed = parser.parse_intermixed_args(split_line(parsed.line))
+    lines = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    lines.add_argument("--line", default="")
+    found, others = lines.parse_known_args(given)
+    parsed = parser.parse_intermixed_args([*others, *split_line(found.line)])
     parsed.question = " ".join(parsed.question) or QUESTION
     return parsed
 

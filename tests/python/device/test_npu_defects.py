@@ -68,6 +68,22 @@ def norm_inputs() -> list[torch.Tensor]:
     return [x1, x2, gamma, scales]
 
 
+def test_halves_go_where_the_pair_puts_them() -> None:
+    """Quotients of 16 bits often lie halfway, where an odd zero point decides which number is the even one."""
+
+    def pair(x1, x2, gamma, scales, zero_points):
+        y, _, x = torch_npu.npu_add_rms_norm(x1, x2, gamma)
+        return torch_npu.npu_quantize(y, scales, zero_points, torch.int8, -1, True), x
+
+    generator = torch.Generator().manual_seed(0)
+    x1, x2, gamma = (torch.randn(16, 512, generator=generator).bfloat16().npu() for _ in range(3))
+    scales = (torch.rand(512, generator=generator) * 0.05 + 0.01).bfloat16().npu()
+    inputs = x1, x2, gamma[0], scales, torch.ones(512, dtype=torch.int32).npu()
+    got = torch.compile(pair, backend="npugraph_ex", dynamic=False)(*inputs)
+    assert [made.rule for made in npugraph.artifacts()[-1].replacements]
+    assert torch.equal(got[0], pair(*inputs)[0])
+
+
 @pytest.mark.feature("12b.4")
 @pytest.mark.parametrize("dtype", [torch.int8, torch.qint8])
 @pytest.mark.parametrize("fuses", [True, False])

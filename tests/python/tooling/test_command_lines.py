@@ -46,8 +46,8 @@ def test_a_question_of_make_needs_no_care_for_apostrophes(line, question, tokens
         ["make", "--dry-run", "--no-print-directory", "demo", f"ARGS={line}"], cwd=ROOT, capture_output=True, text=True
     )
     assert make.stdout.splitlines()[-1] == '.venv/bin/python -m npugraph.demo --line "$DEMO_LINE"', make.stderr
-    parsed = demo.parse_arguments(["--line", line])
-    assert (parsed.question, parsed.tokens) == (question, tokens)
+    parsed = demo.parse_arguments(["--no-eager", "--line", line])
+    assert (parsed.question, parsed.tokens, parsed.no_eager) == (question, tokens, True)
 
 
 def test_make_gives_the_demo_its_line_as_it_was_written() -> None:

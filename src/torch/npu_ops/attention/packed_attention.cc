@@ -13,10 +13,12 @@ struct Place {
 };
 
 // [1, heads or 1, rows, columns] of the mask; undefined where the mask is smaller than the sequence.
-Tensor rows_of_mask(const Tensor& mask, const Place& place, int64_t all_rows) {
+Tensor rows_of_mask(const PackedMask& given, const Place& place, int64_t all_rows) {
+  const Tensor& mask = given.mask;
   const Tensor all = mask.dim() == 2 ? mask.unsqueeze(0) : mask;
   const Tensor one = all.select(0, all.size(0) == 1 ? 0 : place.index);
-  const int64_t first = mask.size(-2) == all_rows ? place.first_row : place.columns - place.rows;
+  const bool is_packed = !given.by_position && mask.size(-2) == all_rows;
+  const int64_t first = is_packed ? place.first_row : place.columns - place.rows;
   if (one.size(-1) < place.columns || one.size(-2) < first + place.rows) return {};
   const Tensor rows = one.narrow(-2, first, place.rows).narrow(-1, 0, place.columns);
   return rows.dim() == 2 ? rows.unsqueeze(0).unsqueeze(0) : rows.unsqueeze(0);
@@ -35,7 +37,7 @@ Tensor distances(const Tensor& slopes, const Place& place) {
 Weighting weighting(const PackedCall& call, const Place& place) {
   const PackedMask& given = call.mask;
   Weighting out{.scale = call.scale};
-  const Tensor mask = given.mask.defined() ? rows_of_mask(given.mask, place, call.query.size(2)) : Tensor();
+  const Tensor mask = given.mask.defined() ? rows_of_mask(given, place, call.query.size(2)) : Tensor();
   if (given.slopes.defined()) {
     out.bias = distances(given.slopes, place);
     out.dropped = after_position(call.query, place);

@@ -15,8 +15,9 @@ namespace npugraph::npu_ops {
 // sequence, it is a sample of the triangle that drops what comes after a position.
 struct PackedMask {
   Tensor mask;
-  bool causal = false;  // drops what comes after a position, without a mask
-  Tensor slopes;        // [heads]: scores less slope * distance (ALiBi, Press et al., 2022)
+  bool by_position = false;  // it has no rows of all sequences, even if their number is that of the queries
+  bool causal = false;       // drops what comes after a position, without a mask
+  Tensor slopes;             // [heads]: scores less slope * distance (ALiBi, Press et al., 2022)
 };
 
 struct PackedCall {

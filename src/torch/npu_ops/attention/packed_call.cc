@@ -16,7 +16,9 @@ PackedMask mask_of(const CallArguments& call) {
   const std::string type = call.text({"mask_type"});
   const bool causal = type.find("causal") != type.npos || type.find("triu") != type.npos;
   const bool none = type == "no_mask";
-  return {none || causal ? Tensor() : call.optional_tensor({"mask"}), causal, call.optional_tensor({"slopes"})};
+  return {.mask = none || causal ? Tensor() : call.optional_tensor({"mask"}),
+          .causal = causal,
+          .slopes = call.optional_tensor({"slopes"})};
 }
 
 PackedCall packed_call(const CallArguments& call, const Tensor& query, const StoredRows& key, const StoredRows& value) {
@@ -76,6 +78,7 @@ PackedCall cache_call(const CallArguments& call, const Tensor& query, const Give
 PackedCall rows_call(const CallArguments& call, const Tensor& query, const std::vector<int64_t>& query_lengths,
                      const std::vector<int64_t>& key_lengths, const StoredRows& key, const StoredRows& value) {
   PackedCall out = packed_call(call, query, key, value);
+  out.mask.by_position = true;
   out.query_lengths = query_lengths;
   out.keys.lengths = key_lengths;
   out.keys.sequences = Sequences::packed(key_lengths);

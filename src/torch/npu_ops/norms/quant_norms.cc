@@ -128,10 +128,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_mx_quant(const T
 }  // namespace
 
 void define_quant_norms(Definitions& npu) {
-  npu.composed("npu_add_rms_norm_quant", &add_rms_norm_quant,
-               "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta in that type; y = round(t / scale + "
-               "zero_point), or t * "
-               "scale without div_mode. Results: y of scales1, y of scales2 (zeros without them), sum");
+  npu.composed(
+      "npu_add_rms_norm_quant", &add_rms_norm_quant,
+      "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta in that type; y = round(t / scale + "
+      "zero_point), or t * scale without div_mode; zero points of an integer type are added to what was rounded, "
+      "as npu_quantize adds them. Results: y of scales1, y of scales2 (zeros without them), sum");
   npu.composed(
       "npu_add_rms_norm_dynamic_quant", &add_rms_norm_dynamic_quant,
       "sum = x1 + x2 in their type; t = (npu_rms_norm(sum) + beta) * smooth_scale; scale = max(abs(t)) / 127 of each "
