@@ -51,7 +51,8 @@ fs::path numbered(const fs::path& path, const std::string& counted_as) {
 
 // x.pt -> x_device_0_0.pt, x_device_0_1.pt, ...; to be overwritten: x_device_0.pt.
 fs::path file_for(OptionalString save_path, bool overwrite) {
-  TORCH_CHECK(!save_path || !save_path->empty(), "save_npugraph_tensor: save_path is empty; None takes a name of its own");
+  TORCH_CHECK(!save_path || !save_path->empty(),
+              "save_npugraph_tensor: save_path is empty; None takes a name of its own");
   const auto index = npu::device_of_aliases();
   const std::string device = cat("_device_", index ? std::to_string(*index) : "cpu");
   fs::path path = save_path ? fs::absolute(fs::path(*save_path)) : fs::absolute("tensor");
