@@ -25,6 +25,15 @@ Tensor sum_of(const char* op, const Tensor& x1, const Tensor& x2) {
   return x1 + x2;
 }
 
+// What npu_quantize gives: it adds zero points to quotients that it has rounded, so that halves do not depend on them.
+Tensor quantised_as_apart(const char* op, const Tensor& normed, const Tensor& scale, const OptionalTensor& zero_points,
+                          bool divide, const QuantType& type) {
+  const Tensor zero = or_undefined(zero_points);
+  if (!divide || !zero.defined() || !at::isIntegralType(zero.scalar_type(), /*includeBool=*/false))
+    return statically_quantised(op, normed, scale, zero, divide, type);
+  return quantised(op, at::round(normed / wide(scale)) + wide(zero), type);
+}
+
 std::tuple<Tensor, Tensor, Tensor> add_rms_norm_quant(const Tensor& x1, const Tensor& x2, const Tensor& gamma,
                                                       const Tensor& scales1, const OptionalTensor& zero_points1,
                                                       const OptionalTensor& beta, const OptionalTensor& scales2,
@@ -35,9 +44,9 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm_quant(const Tensor& x1, const Te
   const QuantType type = quant_type(op, "dst_type", dst_type);
   const Tensor sum = sum_of(op, x1, x2);
   const Tensor normed = wide(shifted(rms_normed(op, sum, gamma, epsilon), beta).wide.to(sum.scalar_type()));
-  const Tensor y1 = statically_quantised(op, normed, scales1, or_undefined(zero_points1), div_mode, type);
+  const Tensor y1 = quantised_as_apart(op, normed, scales1, zero_points1, div_mode, type);
   const Tensor y2 = scales2 && scales2->defined()
-                        ? statically_quantised(op, normed, *scales2, or_undefined(zero_points2), div_mode, type)
+                        ? quantised_as_apart(op, normed, *scales2, zero_points2, div_mode, type)
                         : at::zeros_like(y1);
   return {y1, y2, sum};
 }
@@ -131,8 +140,8 @@ void define_quant_norms(Definitions& npu) {
   npu.composed(
       "npu_add_rms_norm_quant", &add_rms_norm_quant,
       "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta in that type; y = round(t / scale + "
-      "zero_point), or t * scale without div_mode; zero points of an integer type are added to what was rounded, "
-      "as npu_quantize adds them. Results: y of scales1, y of scales2 (zeros without them), sum");
+      "zero_point), or t * scale without div_mode; zero points of an integer type are added to round(t / scale). "
+      "Results: y of scales1, y of scales2 (zeros without them), sum");
   npu.composed(
       "npu_add_rms_norm_dynamic_quant", &add_rms_norm_dynamic_quant,
       "sum = x1 + x2 in their type; t = (npu_rms_norm(sum) + beta) * smooth_scale; scale = max(abs(t)) / 127 of each "

@@ -50,10 +50,7 @@ Tensor quantised(const char* op, const Tensor& exact, const QuantType& type) {
 Tensor statically_quantised(const char* op, const Tensor& exact, const Tensor& scale, const Tensor& offset, bool divide,
                             const QuantType& type) {
   const Tensor scaled = divide ? exact / wide(scale) : exact * wide(scale);
-  if (!offset.defined()) return quantised(op, scaled, type);
-  // Halves go where npu_quantize puts them, whose zero points are integers and are added to what was rounded.
-  const bool is_zero_point = at::isIntegralType(offset.scalar_type(), /*includeBool=*/false);
-  return quantised(op, (is_zero_point ? at::round(scaled) : scaled) + wide(offset), type);
+  return quantised(op, offset.defined() ? scaled + wide(offset) : scaled, type);
 }
 
 Tensor pack_int4(const char* op, const Tensor& values) {

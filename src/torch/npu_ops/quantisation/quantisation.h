@@ -23,8 +23,7 @@ QuantType quant_type(const char* op, const char* name, std::optional<int64_t> co
 // `exact`, rounded half to even and saturated; int4 packed along the last dimension.
 Tensor quantised(const char* op, const Tensor& exact, const QuantType& type);
 
-// The same of exact / scale + offset, or of exact * scale + offset without `divide`. `offset` may be undefined; one of an integer
-// type is added behind the rounding.
+// The same of exact / scale + offset, or of exact * scale + offset without `divide`; `offset` may be undefined.
 Tensor statically_quantised(const char* op, const Tensor& exact, const Tensor& scale, const Tensor& offset, bool divide,
                             const QuantType& type);
 
