@@ -210,14 +210,16 @@ bool Finder::are_alike(int a, int b) const {
   return first.walk.empty() ? can_combine(first, second.walk) : second.walk.empty() && can_combine(second, first.walk);
 }
 
-// Clusters that an operand comes from, those first that save most.
+// Clusters that an operand comes from, those first that save most. One without elements saves nothing, and its cluster may be
+// a loop over other places: aten.cat takes it beside parts of any size.
 std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& space) {
   std::vector<std::pair<int, Expr>> scored;
   std::vector<int> found;
   if (kinds_.is(id, TermKind::kConcatenation) || kinds_.reads_elsewhere(id) || contains(apart_, id)) return found;
   for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
     const ir::NodeId def = graph_.value(operand).def;
-    const int cluster = def == ir::kNone ? kNoCluster : cluster_of_[def];
+    const auto* type = std::get_if<ir::TensorType>(&graph_.value(operand).type);
+    const int cluster = def == ir::kNone || (type != nullptr && ir::is_empty(*type)) ? kNoCluster : cluster_of_[def];
     const auto is_it = [&](const auto& row) { return row.first == cluster; };
     if (cluster == kNoCluster || std::any_of(scored.begin(), scored.end(), is_it)) continue;
     scored.emplace_back(

@@ -15,8 +15,6 @@ from tests.python.backend.training_programs import PROGRAMS
 
 # Of Dynamo, where it is not one for the first length and one for all: it guards the remainders of lengths.
 GRAPHS = {"windows": 4, "skipped levels": 4}
-# What torch wraps to save the state of the random numbers runs in Python.
-PARTITIONED = {"checkpointed block"}
 QUICK = 6  # programs of `make test`
 
 
@@ -46,11 +44,26 @@ def test_gradients_of_changing_sizes(name) -> None:
     exact = copy.deepcopy(model).double()
     compiled = compile_ex(model)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", npugraph.DefectWarning if name in PARTITIONED else npugraph.NpugraphWarning)
+        warnings.simplefilter("error", npugraph.NpugraphWarning)
         for n in (5, 6, 9):
             inputs = arguments(n)
             wide = [t.double().requires_grad_(t.requires_grad) if t.is_floating_point() else t for t in inputs]
             assert_near(step(compiled, model, inputs), step(exact, exact, wide))
     graphs = npugraph.artifacts()
-    assert any(graph.partitions for graph in graphs) == (name in PARTITIONED)
+    assert not any(graph.partitions for graph in graphs)
     assert len(graphs) <= 2 * GRAPHS.get(name, 2)  # forward and backward
+
+
+def test_gradients_of_parts_without_elements() -> None:
+    """The gradient of a split joins those of its parts, one of which is computed and empty."""
+
+    def program(x):
+        whole, none = x.split([x.shape[0], 0])
+        return whole, none - none
+
+    compiled = compile_ex(program, dynamic=True)
+    for n in (3, 7, 1):
+        x = torch.randn(n, 2)[:, 0].detach().requires_grad_()
+        gradients = [torch.randn(n), torch.randn(0)]
+        got, want = (torch.autograd.grad(f(x), x, gradients) for f in (compiled, program))
+        torch.testing.assert_close(got, want)

@@ -38,6 +38,18 @@ TEST(Clusters, ReductionsOverRowsJoin) {
             "loop.pow.mean.rsqrt.mul");
 }
 
+// The concatenation copies an element, in a loop that has none for the part.
+TEST(Clusters, ConcatenationsDoNotJoinEmptyParts) {
+  EXPECT_EQ(fused(R"(
+    input %x : f32[1] user "x"
+    input %y : f32[0] user "y"
+    %a : f32[0] = aten.neg(%y)
+    %b : f32[0] = aten.exp(%a)
+    %c : f32[1] = aten.cat([%x, %b])
+    return %c)"),
+            "kernel.unary_neg aten.exp.out aten.cat.out*");
+}
+
 TEST(Clusters, SingleNodesStayAsTheyAre) {
   EXPECT_EQ(fused(std::string(kInputs) + "%a : f32[8, 16] = aten.neg(%x)\nreturn %a"), "kernel.unary_neg");
 }
