@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from npugraph.fx.python_node import attribute
-from npugraph.fx.values import origin_of
+from npugraph.fx.schema import is_view
+from npugraph.fx.values import evaluate, origin_of
 
 
 def put_parts(gm: fx.GraphModule, node: fx.Node, function: Callable[..., Any]) -> None:
@@ -31,7 +32,9 @@ def put_parts(gm: fx.GraphModule, node: fx.Node, function: Callable[..., Any]) -
     made = set(given.values()) - set(inputs)
     for part in made:
         part.meta |= origin_of(node)
-    _replace(gm.graph, node, results)
+    fake = next(n.meta["val"] for n in inputs if isinstance(n.meta.get("val"), FakeTensor))
+    with torch.no_grad(), fake.fake_mode:
+        _replace(gm.graph, node, results)
 
 
 def _module(gm: fx.GraphModule, node: fx.Node) -> Any:
@@ -57,10 +60,28 @@ def _trace(
 def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
     """``results``: a node, or, where items of ``node`` are used, a list of nodes or such lists."""
     if isinstance(results, fx.Node):
+        views = [user for user in node.users if _is_view_of(user, node)]
         node.replace_all_uses_with(results)
+        for view in views:
+            _view_again(view)
     else:
         for item in list(node.users):
             if item.target is not operator.getitem:
                 raise RuntimeError(f"{node.format_node()} is used as a whole by {item.format_node()}")
             _replace(graph, item, results[item.args[1]])
     graph.erase_node(node)
+
+
+def _is_view_of(user: fx.Node, node: fx.Node) -> bool:
+    target = user.target
+    if isinstance(target, torch._ops.OpOverload):
+        return is_view(target) and user.args[0] is node
+    return target is operator.getitem and isinstance(node.meta.get("val"), (list, tuple))
+
+
+def _view_again(view: fx.Node) -> None:
+    """Gives a view, and the views of it, values in the memory that the value of its base has now."""
+    view.meta["val"] = evaluate(view)
+    for user in view.users:
+        if _is_view_of(user, view):
+            _view_again(user)

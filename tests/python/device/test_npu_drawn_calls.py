@@ -23,6 +23,7 @@ from tests.python.device import (
     calls_of_rows,
 )
 from tests.python.device.captured_calls import check_captured
+from tests.python.device.compiled_calls import check_views_compiled
 from tests.python.device.drawn_calls import CALLS, Call, calls
 from tests.python.device.npu_operators import check_alike, check_fake
 
@@ -60,8 +61,13 @@ def in_a_graph(op: Any, call: Call, want: Any) -> None:
     check_captured(op, call, repeats=False)  # rows of no group, and workspaces, hold bytes of any value
 
 
+def views_in_a_graph(op: Any, call: Call, want: Any) -> None:
+    """A graph of the call and of views of its results, for any sizes."""
+    check_views_compiled(op, call)
+
+
 # How results are compared, and in how many calls of each operator in `make test` and in `make long`.
-WAYS = {with_numbers: (6, 500), with_symbols: (2, 30), in_a_graph: (2, 100)}
+WAYS = {with_numbers: (6, 500), with_symbols: (2, 30), in_a_graph: (2, 100), views_in_a_graph: (2, 20)}
 
 
 def check_calls(name: str, way: Callable[[Any, Call, Any], None], examples: int, repeatable: bool) -> None:
