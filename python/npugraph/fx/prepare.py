@@ -13,6 +13,7 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._higher_order_ops.effects import with_effects
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
 from npugraph.fx.calls import add_call, geometry, storage_elements
 from npugraph.fx.schema import is_view
@@ -23,7 +24,8 @@ aten = torch.ops.aten
 
 
 def prepare(gm: fx.GraphModule) -> fx.GraphModule:
-    """Turns operators that were wrapped for their effects or functionalised back into themselves. In place.
+    """Turns operators that were wrapped for their effects or functionalised, or repeated by checkpoints, back into
+    themselves. In place.
 
     Inputs that only order effects, for which calls give
     None, are marked with ``meta["effect_token"]``.
@@ -38,6 +40,9 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
             _refresh_values(gm.graph)
         gm.graph.eliminate_dead_code()
         gm.recompile()
+    if run_and_save_rng_state in targets or run_with_rng_state in targets:
+        with _fake_mode_of(gm) or contextlib.nullcontext():
+            _unwrap_without_draws(gm.graph)
     _copy_whole_storages(gm.graph)
     _keep_offsets(gm.graph)
     return gm
@@ -183,6 +188,39 @@ def _unwrap_effects(graph: fx.Graph) -> None:
             item.replace_all_uses_with(token)
             graph.erase_node(item)
         graph.erase_node(node)
+
+
+def _unwrap_without_draws(graph: fx.Graph) -> None:
+    """Checkpoints repeat operators that may draw random numbers under the generator's state of the first time.
+    Attention without dropout draws none and needs no state."""
+    for node in list(graph.nodes):
+        if node.target not in (run_and_save_rng_state, run_with_rng_state):
+            continue
+        saves = node.target is run_and_save_rng_state
+        call = node.args if saves else node.args[1:]
+        if _may_draw(*call, **node.kwargs):
+            continue
+        like = max((node, *node.users), key=lambda one: len(one.meta))  # torch leaves wrappers without their origin
+        with graph.inserting_before(node):
+            result = add_call(graph, like, *call, **node.kwargs)
+            if not saves:
+                node.replace_all_uses_with(result)
+            for item in list(node.users):
+                item.replace_all_uses_with(_saved_nothing(graph, like) if item.args[1] == 0 else result)
+                graph.erase_node(item)
+        graph.erase_node(node)
+
+
+def _saved_nothing(graph: fx.Graph, like: fx.Node) -> fx.Node:
+    """A state of no generator, of at least 2 elements, as Dynamo expects of sizes."""
+    return add_call(graph, like, aten.full.default, [2], 0, dtype=torch.uint8, device=torch.device("cpu"))
+
+
+def _may_draw(operator: Any, *args: Any, **kwargs: Any) -> bool:
+    """Of an operator that torch calls random, with these arguments."""
+    names = [argument.name for argument in getattr(getattr(operator, "_schema", None), "arguments", ())]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    return "dropout_p" not in names or given.get("dropout_p", 0.0) != 0.0
 
 
 def _refresh_values(graph: fx.Graph) -> None:
