@@ -22,7 +22,7 @@ def _are_of_several_floats(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def _is_counted_in_integers(tensors: Sequence[torch.Tensor]) -> bool:
-    return tensors[0].dtype not in (torch.float32, torch.float64, torch.bool)
+    return not tensors[0].is_floating_point() and tensors[0].dtype != torch.bool
 
 
 _PRODUCTS = (aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.mv, aten.dot, aten.vdot)

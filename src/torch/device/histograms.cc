@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histograms of integers and of floats of 16 bits, which cpu lacks.
+// Histograms of integers, which cpu lacks.
 #include <utility>
 
 #include <ATen/Operators.h>
@@ -38,8 +38,6 @@ Tensor of_integers(const Tensor& self, int64_t bins, const Scalar& min, const Sc
 
 Tensor bins_of(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
   if (at::isIntegralType(self.scalar_type(), /*includeBool=*/false)) return of_integers(self, bins, min, max);
-  if (at::isReducedFloatingType(self.scalar_type()))
-    return op::histc::call(self.to(at::kFloat), bins, min, max).to(self.scalar_type());
   return UnboxedKernel<op::histc>::run(self, bins, min, max);
 }
 
