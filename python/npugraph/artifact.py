@@ -6,7 +6,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import errno
 import functools
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -222,7 +224,11 @@ class Artifact:
         self._run = weakref.ref(run)
 
     def save(self, path: str) -> None:
-        """Writes the Program to ``path`` (mode 0600). ``ValueError`` when it has Python tasks or opaque constants."""
+        """Writes the Program to ``path`` (mode 0600). ``ValueError`` when it has Python tasks or opaque constants,
+        ``FileNotFoundError`` when its folder is not there."""
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
         self._core.save(str(path))
 
     def _stage(self, stage: str | None) -> str:

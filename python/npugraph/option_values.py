@@ -110,13 +110,13 @@ class IntList(Value):
 
 
 class NameList(Value):
-    """A list of any names. ``TypeError`` for anything else."""
+    """A list of any names. ``TypeError`` for anything else, also for an empty name in it."""
 
     def __init__(self, names: str) -> None:
         self.allowed = f"a list of {names}"
 
     def check(self, what: str, given: Any) -> tuple[str, ...]:
-        if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
+        if isinstance(given, (list, tuple)) and all(isinstance(name, str) and name for name in given):
             return tuple(given)
         raise TypeError(self.refusal(what, given))
 

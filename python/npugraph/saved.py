@@ -97,12 +97,14 @@ def bind(program: Any, model: Any, label: str = "", named_by: Any = None) -> Cal
     except ValueError as error:
         raise ValueError(f"{program.name} takes inputs that no argument leads to: {error}") from None
     of_model = sources.model_among(paths)
-    for path, (text, _) in zip(paths, program.inputs(), strict=True):
+    for path in paths:
         if path.argument == of_model:
             try:
                 path.find(model)
             except (AttributeError, KeyError, IndexError, TypeError) as error:
-                raise ValueError(f"the model has no {text}, which {program.name} takes ({error!r})") from None
+                raise ValueError(
+                    f"the model ({type(model).__name__}) has no {path}, which {program.name} takes: {error}"
+                ) from None
     names = [name for name in dict.fromkeys(path.argument for path in paths) if name != of_model]
     numbers = {name: i for i, name in enumerate(names)} | {of_model: -1}
     if named_by is not None:

@@ -30,6 +30,11 @@ class Path:
             value = getattr(value, str(key)) if is_attribute else value[key]
         return value
 
+    def __str__(self) -> str:
+        """As users write it, without the dicts in which modules hold what they have: ``layers.0.weight``."""
+        steps = [key for is_attribute, key in self.steps if not (is_attribute and key in _OF_MODULES)]
+        return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in steps).removeprefix(".")
+
 
 def model_among(paths: Iterable[Path]) -> str | None:
     """The argument that is the model: ``self``, or else the only module among them."""

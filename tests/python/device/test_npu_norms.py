@@ -136,6 +136,9 @@ def test_quantised_results_saturate_and_round_half_to_even() -> None:
     op = torch_npu.npu_add_rms_norm_quant
     y, _, _ = op(ones, 0 * ones, torch.ones(8), scale, None, epsilon=0.0, div_mode=False)
     assert y.tolist() == [[0, 2, 2, -2, 127, 127, -128, -128]]
+    point = torch.ones(8, dtype=torch.int32)  # added before it is rounded
+    y, _, _ = op(ones, 0 * ones, torch.ones(8), scale, point, epsilon=0.0, div_mode=False)
+    assert y.tolist() == [[2, 2, 4, -2, 127, 127, -127, -128]]
 
 
 def add_rms_norm_dynamic_quant(x1, x2, g, *, smooth_scale1=None, smooth_scale2=None, beta=None, output_mask=None):

@@ -62,6 +62,7 @@ def test_what_marks_and_graphs_take():
             None,
             r"takes a list of names of operators, got \['add', 3\] \(list\)",
         ),
+        ({"dcci-disable-on-kernel": [""]}, None, r"takes a list of names of operators, got \[''\] \(list\)"),
         ({"stream-fusion": "1"}, None, r"'stream-fusion' takes 0 or 1, got '1' \(str\)"),
         (None, {"debug-aiv-num": 2}, r"debug_options takes .* together 1:0, 0:1, 1:1, 1:2, got"),
         (None, {"debug-aiv-num": 1.0}, r"'debug-aiv-num' takes 0 or 1 or 2, got 1.0 \(float\)"),
