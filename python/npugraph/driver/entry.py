@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -65,6 +65,7 @@ class Entry:
         self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
         self.owners = Owners()
         self.joint_notes = Notes()
+        self.nested_steps: list[Callable[[Work], None]] = []  # of the target, for graphs that control flow runs
         self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:

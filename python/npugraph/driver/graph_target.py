@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.expand import expand
-from npugraph.fx.importer import Imported, InputInfo, import_graph
+from npugraph.fx.importer import Imported, InputInfo, NestedCompiler, import_graph
 from npugraph.fx.module_paths import module_paths
 from npugraph.fx.pipeline import Notes
 from npugraph.fx.prepare import prepare
@@ -48,8 +49,8 @@ def derive_from_weights(work: Work) -> None:
 
 
 def import_into_core(work: Work) -> None:
-    compile_nested = functools.partial(_compile_nested, work.entry, work.route)
-    work.imported = import_graph(work.gm, work.name, work.inputs, work.lanes, compile_nested)
+    nested = NestedCompiler(functools.partial(_prepare_nested, work), functools.partial(_compile_nested, work))
+    work.imported = import_graph(work.gm, work.name, work.inputs, work.lanes, nested)
 
 
 def compile_core(work: Work) -> None:
@@ -60,28 +61,36 @@ def compile_piece(
     entry: Entry, whole: Artifact, inputs: Mapping[str, InputInfo], piece: fx.GraphModule, piece_name: str
 ) -> Callable[..., Any] | None:
     """Compiles a piece of the graph of ``whole``, which has ``inputs``. None where it has to run as torch made it."""
-    name = f"{whole.name}.{piece_name}"
     infos = [inputs.get(info.source, info) for info in named_inputs(piece)]
+    work = Work(entry, piece, f"{whole.name}.{piece_name}", infos, Route.RECORDED)
     begun = time.perf_counter()
     try:
-        compile_nested = functools.partial(_compile_nested, entry, Route.RECORDED)
-        imported = import_graph(piece, name, infos, compile_nested=compile_nested)
-        phases = [("import", (time.perf_counter() - begun) * 1e3)]
-        core = compile_imported(imported, _options(entry.config, name, Route.RECORDED), phases)
+        import_into_core(work)
+        work.phases.append(("import", (time.perf_counter() - begun) * 1e3))
+        compile_core(work)
     except Exception as error:
-        report_defect(name, error, piece)
+        report_defect(work.name, error, piece)
         return None
-    if imported.objects is not None:
+    if work.imported.objects is not None:
         return None
-    whole.add_piece(core)
-    run = core.callable(boxed=False)
+    whole.add_piece(work.core)
+    run = work.core.callable(boxed=False)
     run.fall_back_on(eagerly(piece))
     return run
 
 
-def _compile_nested(entry: Entry, route: Route, imported: Imported, name: str) -> Artifact:
+def _prepare_nested(work: Work, gm: fx.GraphModule) -> fx.GraphModule:
+    """The steps before the import, for a graph that control flow of another one runs."""
+    nested = dataclasses.replace(work, gm=gm, route=Route.RECORDED)
+    for step in work.entry.nested_steps:
+        step(nested)
+    return nested.gm
+
+
+def _compile_nested(work: Work, imported: Imported, name: str) -> Artifact:
     """Compiles a graph that control flow of another one runs."""
-    options = _options(entry.config, name, route)
+    entry = work.entry
+    options = _options(entry.config, name, work.route)
     options.run = run_options.nested_run_options(entry.config)
     core = compile_imported(imported, options, [])
     paths = module_paths(imported.gm, entry.traced_module)

@@ -35,10 +35,12 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a graph becomes: ``steps`` end with ``Work.imported``, from which ``compile`` makes ``Work.core``."""
+    """What a graph becomes: ``steps`` end with ``Work.imported``, from which ``compile`` makes ``Work.core``. Graphs
+    that control flow of a graph runs take ``nested_steps`` before they are imported with it."""
 
     name: str
     steps: tuple[Step, ...]
+    nested_steps: tuple[Step, ...]
     compile: Callable[[Work], None]
 
 
@@ -49,22 +51,29 @@ FX_STEPS = (
     Step("tensor dumps", fx_steps.add_dumps_after_passes, "Files name the results that the passes left."),
 )
 
+# Until every operator is one that the compiler knows.
+_OPERATORS = (
+    Step("prepare", graph_target.prepare_graph, "The other steps know no effects and no writes in wrappers."),
+    Step("expand", graph_target.expand_operators, "Parts of operators fuse with what is around them."),
+    Step("collectives", graph_target.finish, "Some are parts; waits speak of storages, which no Graph has."),
+)
+
 GRAPH = Target(
     "Graph",
     (
-        Step("prepare", graph_target.prepare_graph, "The other steps know no effects and no writes in wrappers."),
-        Step("expand", graph_target.expand_operators, "Parts of operators fuse with what is around them."),
-        Step("collectives", graph_target.finish, "Some are parts; waits speak of storages, which no Graph has."),
+        *_OPERATORS,
         Step("weights", graph_target.derive_from_weights, "Constants are computed by the operators that remain."),
         Step("sections", fx_steps.mark_streams_and_scopes, "New nodes are in sections, too."),
         Step("import", graph_target.import_into_core, "The FX graph does not change any more."),
     ),
+    _OPERATORS,
     graph_target.compile_core,  # src/compiler/pipeline.cc goes on
 )
 
 
 def compile_graph(work: Work, target: Target = GRAPH) -> Callable[..., Any]:
     """A compiled function: of the inputs for a recorded graph, else of a list of them, which it empties."""
+    work.entry.nested_steps = [step.run for step in target.nested_steps]
     work.observer = work.entry.compiles.observer(work.name, work.route.phase)
     # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
     with _disable_current_modes():

@@ -19,11 +19,8 @@ from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, 
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
-from npugraph.fx.collectives import finish_collectives
 from npugraph.fx.corrections import correct_values
-from npugraph.fx.expand import expand
 from npugraph.fx.nested import flow_of, own_copy
-from npugraph.fx.prepare import prepare
 from npugraph.fx.python_node import Objects, attribute, make_callable
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.stream_marks import is_mark
@@ -53,11 +50,16 @@ class Imported:
     object_inputs: list[tuple[int, str]]  # inputs that no task can carry: position, name
     object_outputs: list[tuple[int, str]]  # the same for outputs
     names_places: bool  # of storages of inputs: calls whose inputs lie elsewhere raise InputElsewhere
-    nested: list[Any] = dataclasses.field(default_factory=list)  # what compile_nested gave
+    nested: list[Any] = dataclasses.field(default_factory=list)  # what NestedCompiler gave
 
 
-# Compiles a graph, of a name, that a call of another one runs: an ``Artifact``.
-CompileNested = Callable[[Imported, str], Any]
+@dataclasses.dataclass(frozen=True)
+class NestedCompiler:
+    """How graphs become Programs that a call of control flow runs: ``prepare`` before the import, in place, and
+    ``compile`` behind it, which gives an ``Artifact`` of this name."""
+
+    prepare: Callable[[fx.GraphModule], fx.GraphModule]
+    compile: Callable[[Imported, str], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +86,12 @@ def import_graph(
     name: str,
     inputs: Sequence[InputInfo],
     lanes: Lanes | None = None,
-    compile_nested: CompileNested | None = None,
+    nested_compiler: NestedCompiler | None = None,
 ) -> Imported:
     """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order, ``lanes`` is what
-    ``mark_sections`` returned. Without ``compile_nested`` control flow runs in Python."""
+    ``mark_sections`` returned. Without ``nested_compiler`` control flow runs in Python."""
     correct_values(gm.graph.nodes)
-    importer = _Importer(gm, name, compile_nested)
+    importer = _Importer(gm, name, nested_compiler)
     importer.note_given(node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder"))
     if lanes is not None:
         importer.core.set_sections([section.as_tuple() for section in lanes.sections])
@@ -101,10 +103,10 @@ def import_graph(
 
 
 class _Importer:
-    def __init__(self, gm: fx.GraphModule, name: str, compile_nested: CompileNested | None) -> None:
+    def __init__(self, gm: fx.GraphModule, name: str, nested_compiler: NestedCompiler | None) -> None:
         self.gm = gm
         self.name = name
-        self.compile_nested = compile_nested
+        self.nested_compiler = nested_compiler
         self.nested: list[Any] = []
         self.outer: _Importer | None = None  # of the graph that runs this one
         self.convert = SymbolicConverter()
@@ -337,7 +339,7 @@ class _Importer:
         """Compiles the graphs that a call of control flow runs. ``exprs`` are the scalars of its task, to which those
         are added that the graphs need besides. What it gives makes a registered callable a task that runs them; None
         where ``node`` is no such call. Raises ``Unsupported``."""
-        flow = flow_of(node) if self.compile_nested is not None else None
+        flow = flow_of(node) if self.nested_compiler is not None else None
         if flow is None:
             return None
 
@@ -364,7 +366,7 @@ class _Importer:
             places = [place(value) for value in part.inputs]
             imported, free = self.import_part(self.constants[part.graph], name)
             places += [place_of_number(self.known(symbol)) for symbol in free]
-            artifact = self.compile_nested(imported, name)
+            artifact = self.nested_compiler.compile(imported, name)
             if artifact.core.writes_inputs():
                 raise Unsupported(f"{part.graph.target} writes its arguments")
             parts.append((artifact.core, places))
@@ -385,10 +387,9 @@ class _Importer:
     def import_part(self, gm: fx.GraphModule, name: str) -> tuple[Imported, list[sympy.Symbol]]:
         """Imports a graph that a call runs, and the symbols of this graph that it takes as inputs behind its own.
         Raises ``Unsupported``."""
-        gm = own_copy(gm)
-        gm = finish_collectives(expand(prepare(gm)), of_gradients=False)
+        gm = self.nested_compiler.prepare(own_copy(gm))
         correct_values(gm.graph.nodes)
-        importer = _Importer(gm, name, self.compile_nested)
+        importer = _Importer(gm, name, self.nested_compiler)
         importer.outer = self
         placeholders = gm.graph.find_nodes(op="placeholder")
         inputs = [InputInfo("user", node.name) for node in placeholders]
