@@ -58,6 +58,7 @@ def test_functional() -> None:
     assert "backend_tests.plus_one" in task_names(artifact)
 
 
+@pytest.mark.feature("7.05")
 def test_writes_to_a_temporary_are_in_place() -> None:
     def fn(x):
         y = x * 2
@@ -70,6 +71,7 @@ def test_writes_to_a_temporary_are_in_place() -> None:
     assert artifact.memory["copied_bytes_per_replay"] == 0
 
 
+@pytest.mark.feature("7.05")
 def test_writes_to_an_input_are_in_place() -> None:
     def fn(x):
         scale_(x, 3.0)
@@ -80,6 +82,7 @@ def test_writes_to_an_input_are_in_place() -> None:
     assert artifact.memory["copied_bytes_per_replay"] == 0
 
 
+@pytest.mark.feature("7.05")
 def test_writes_to_overlapping_views() -> None:
     def of_input(x):
         scale_(x[1:], 3.0)
@@ -97,6 +100,7 @@ def test_writes_to_overlapping_views() -> None:
     check_captured(of_temporary, lambda: (torch.randn(3, 3),))
 
 
+@pytest.mark.feature("7.05")
 def test_lists_of_written_tensors() -> None:
     def fn(x, y):
         z = x.clone()
