@@ -12,15 +12,15 @@ from npugraph import __version__
 # Command -> the module that has its `add_arguments(parser)` and its `run(arguments) -> exit code`, and what it does.
 COMMANDS = {
     "env": (
-        "npugraph.environment",
+        "npugraph.commands.env",
         "print what a bug report has to say about this machine, its packages and its settings",
     ),
     "ladder": (
-        "npugraph.ladder.command",
+        "npugraph.commands.ladder",
         "find the step of the compiler, or the task, at which numbers go wrong",
     ),
     "report": (
-        "npugraph.report.command",
+        "npugraph.commands.report",
         "run a script, and write a page of HTML about each graph that it compiled",
     ),
 }

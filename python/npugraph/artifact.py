@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import fx
 
-from npugraph.fx.pipeline import Notes
+from npugraph.fx.passes.pipeline import Notes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +98,14 @@ class Artifact:
         ``ValueError`` after "lower" and "plan", where there is no graph any more."""
         if stage in self._fx_stages:
             return copy.deepcopy(self._fx_stages[stage])
-        from npugraph.fx.raise_fx import raise_graph
+        from npugraph.fx.translate.raise_fx import raise_graph
 
         return raise_graph(self._core.graph(self._stage(stage)), self._callables, self._streams)
 
     def changes(self) -> Iterator[tuple[str, fx.GraphModule, str]]:
         """Of "import" and each graph pass that changed something: name of the stage, ``to_fx()`` and ``graph()`` of
         it."""
-        from npugraph.fx.raise_fx import raise_graph
+        from npugraph.fx.translate.raise_fx import raise_graph
 
         for stage, graph in self._core.changed_graphs():
             yield stage, raise_graph(graph, self._callables, self._streams), str(graph)

@@ -21,11 +21,11 @@ from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.refusals import for_the_user, noted, refuse_release_with_gradients
 from npugraph.driver.routes import Decompositions, compile_entry
 from npugraph.forget import forget_compiles
-from npugraph.fx.control_deps import unwrap_control_deps
-from npugraph.fx.input_writes import writes_in_order
-from npugraph.fx.scopes import check_scopes
-from npugraph.fx.streams import has_streams, mark_streams
-from npugraph.fx.whole_operators import kept_whole
+from npugraph.fx.dynamo.whole_operators import kept_whole
+from npugraph.fx.streams.control_deps import unwrap_control_deps
+from npugraph.fx.streams.input_writes import writes_in_order
+from npugraph.fx.streams.mark_streams import has_streams, mark_streams
+from npugraph.fx.streams.scopes import check_scopes
 from npugraph.options import CompilerConfig, parse, refuse_beside_config
 
 

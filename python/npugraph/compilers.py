@@ -11,8 +11,8 @@ import torch
 from torch import fx
 
 from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex, refuse_arguments
-from npugraph.fx.input_writes import writes_in_order
-from npugraph.fx.stream_marks import marks
+from npugraph.fx.streams.input_writes import writes_in_order
+from npugraph.fx.streams.stream_marks import marks
 from npugraph.options import CompilerConfig, checked_config
 
 marks()  # keeps them from being dead in what AOTAutograd traces before any of our code runs

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from npugraph.fx.stream_marks import LIMITS
+from npugraph.fx.streams.stream_marks import LIMITS
 
 
 class limit_core_num:

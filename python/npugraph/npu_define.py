@@ -2,8 +2,8 @@
 """Operators ``npu_define::*``: the collectives that graphs of Ascend name, as operators that are done when they return.
 
 A process group is named by ``tag`` and ``ranks``, as in ``c10d_functional``. What stands here is what they are made of,
-which compiled graphs see in their place (npugraph/fx/expand.py); ``allgather`` alone comes apart earlier. Their names
-are Ascend's, their schemas are ours.
+which compiled graphs see in their place (npugraph/fx/decompose/expand.py); ``allgather`` alone comes apart earlier.
+Their names are Ascend's, their schemas are ours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch.distributed import distributed_c10d
 
 import npugraph.collectives  # noqa: F401 (defines operators)
-from npugraph.fx.traceable import REDUCTIONS
+from npugraph.fx.dynamo.traceable import REDUCTIONS
 from npugraph.python_operators import define
 
 _F = torch.ops._c10d_functional

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from npugraph import _C
-from npugraph.fx import sources
+from npugraph.fx.dynamo import sources
 from npugraph.run_options import parse_for_running, run_options
 
 

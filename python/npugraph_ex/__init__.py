@@ -23,7 +23,7 @@ __all__ = [
 __getattr__ = lazy_names(
     "npugraph_ex",
     {
-        "Condition": "npugraph.fx.conditions",
+        "Condition": "npugraph.fx.passes.conditions",
         "compile_fx": "npugraph.compilers",
         "configs": "npugraph_ex.configs",
         "core": "npugraph_ex.core",
@@ -33,8 +33,8 @@ __getattr__ = lazy_names(
         "logger": "npugraph.log",
         "npu_fx_compiler": "npugraph_ex.npu_fx_compiler",
         "patterns": "npugraph_ex.patterns",
-        "register_replacement": "npugraph.fx.replacements",
-        "replacements": "npugraph.fx.replacements",
+        "register_replacement": "npugraph.fx.passes.replacements",
+        "replacements": "npugraph.fx.passes.replacements",
         "scope": "npugraph_ex.scope",
     },
 )

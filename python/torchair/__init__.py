@@ -31,7 +31,7 @@ _find = lazy_names(
         "core": "torchair.core",
         "logger": "npugraph.log",
         "patterns": "torchair.patterns",
-        "register_replacement": "npugraph.fx.replacements",
+        "register_replacement": "npugraph.fx.passes.replacements",
     },
 )
 

@@ -17,7 +17,7 @@ from torch import fx
 from npugraph.deadlock.operators import FINISH
 from npugraph.deadlock.trace_file import Event
 from npugraph.debug.captures import chrome_trace
-from npugraph.fx.stream_marks import LABEL, MAIN, is_mark
+from npugraph.fx.streams.stream_marks import LABEL, MAIN, is_mark
 
 
 def device_trace(artifact: Any, records: Sequence[Any]) -> dict[str, Any]:

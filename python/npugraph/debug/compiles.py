@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import fx
 
 from npugraph.debug.code_log import code_log
-from npugraph.debug.nobody import NOBODY, Nobody
+from npugraph.fx.nobody import NOBODY, Nobody
 from npugraph.log import EVENT, logger
 
 if TYPE_CHECKING:

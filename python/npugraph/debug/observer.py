@@ -12,10 +12,10 @@ from torch import fx
 
 from npugraph.debug.code_log import code_log
 from npugraph.debug.folder import GraphFolder, unharmed
-from npugraph.debug.nobody import Nobody
 from npugraph.debug.output_code import output_code
 from npugraph.debug.pass_diff import nodes_of, table
 from npugraph.debug.python_source import Constants, source_of
+from npugraph.fx.nobody import Nobody
 from npugraph.log import logger
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.fx.graph import _custom_builtins
 
-from npugraph.fx.collectives import is_collective
+from npugraph.fx.decompose.collectives import is_collective
 
 _INDENT = "    "
 _OUR_OPERATORS = ("npugraph", "npugraph_ex")

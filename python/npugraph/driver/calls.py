@@ -15,7 +15,7 @@ from npugraph.driver.entry import Route, Work
 from npugraph.driver.graph_target import compile_piece
 from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
 from npugraph.fx.module_paths import module_paths
-from npugraph.fx.pieces import Pieces, is_apart, is_captured
+from npugraph.fx.translate.pieces import Pieces, is_apart, is_captured
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import fx
 
 from npugraph import _C
 from npugraph.driver.shared_storages import are_shared_as, shared_storages
-from npugraph.fx.streams import are_different
+from npugraph.fx.streams.mark_streams import are_different
 
 _WHY_NOT_TRACED = "do not trace compiled graphs"
 

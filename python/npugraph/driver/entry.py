@@ -14,13 +14,13 @@ from torch import fx
 
 from npugraph.artifact import Owners, registry
 from npugraph.debug.compiles import Compiles
-from npugraph.debug.nobody import NOBODY, Nobody
 from npugraph.driver.shared_storages import shared_storages
-from npugraph.fx.graph_names import class_of_traced_module, name_of
-from npugraph.fx.importer import Imported, InputInfo
-from npugraph.fx.pipeline import Notes
-from npugraph.fx.release_weights import Release
-from npugraph.fx.sections import Lanes
+from npugraph.fx.decompose.release_weights import Release
+from npugraph.fx.dynamo.graph_names import class_of_traced_module, name_of
+from npugraph.fx.nobody import NOBODY, Nobody
+from npugraph.fx.passes.pipeline import Notes
+from npugraph.fx.streams.sections import Lanes
+from npugraph.fx.translate.importer import Imported, InputInfo
 from npugraph.options import CompilerConfig
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.refusals import warn_of_keys
-from npugraph.fx.pipeline import run_passes
-from npugraph.fx.scope_keys import settle_keys
-from npugraph.fx.sections import mark_sections
+from npugraph.fx.passes.pipeline import run_passes
+from npugraph.fx.streams.scope_keys import settle_keys
+from npugraph.fx.streams.sections import mark_sections
 from npugraph.options import CompilerConfig
 
 
@@ -39,6 +39,6 @@ def add_dumps_after_passes(work: Work) -> None:
 
 
 def add_dumps(work: Work) -> None:
-    from npugraph.fx import tensor_dumps  # defines operators that few processes need
+    from npugraph.fx.passes import tensor_dumps  # defines operators that few processes need
 
     tensor_dumps.add_dumps(work.gm, work.config.data_dump_dir.value)

@@ -16,13 +16,13 @@ from npugraph.artifact import Artifact, registry
 from npugraph.defects import report_defect
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
-from npugraph.fx.collectives import finish_collectives
-from npugraph.fx.expand import expand
-from npugraph.fx.importer import Imported, InputInfo, NestedCompiler, import_graph
+from npugraph.fx.decompose.collectives import finish_collectives
+from npugraph.fx.decompose.expand import expand
+from npugraph.fx.decompose.prepare import prepare
+from npugraph.fx.decompose.release_weights import derive
 from npugraph.fx.module_paths import module_paths
-from npugraph.fx.pipeline import Notes
-from npugraph.fx.prepare import prepare
-from npugraph.fx.release_weights import derive
+from npugraph.fx.passes.pipeline import Notes
+from npugraph.fx.translate.importer import Imported, InputInfo, NestedCompiler, import_graph
 from npugraph.options import CompilerConfig, disabled_passes
 
 Phases = list[tuple[str, float]]

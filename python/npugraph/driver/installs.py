@@ -8,7 +8,8 @@ import os
 import torch
 
 from npugraph import counters, serialize
-from npugraph.fx import input_writes, recurrent
+from npugraph.fx.dynamo import recurrent
+from npugraph.fx.streams import input_writes
 
 
 def install() -> None:
@@ -22,7 +23,7 @@ def install() -> None:
 
         graph_breaks.install()
     if torch.distributed.is_available():
-        from npugraph.fx import traceable
+        from npugraph.fx.dynamo import traceable
 
         traceable.install()
         if torch.distributed.is_initialized():

@@ -46,7 +46,7 @@ class Target:
 
 FX_STEPS = (
     Step("sections", fx_steps.mark_streams_and_scopes, "Passes ask whether nodes are of one stream and scope."),
-    Step("passes", fx_steps.run_fx_passes, "They see the operators that users wrote; fx/pipeline.py lists them."),
+    Step("passes", fx_steps.run_fx_passes, "They see operators as users wrote them; fx/passes/pipeline.py lists them."),
     Step("scope keys", fx_steps.settle_scope_keys, "Passes match scopes as users wrote them."),
     Step("tensor dumps", fx_steps.add_dumps_after_passes, "Files name the results that the passes left."),
 )

@@ -14,8 +14,8 @@ from torch import fx
 from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback
 
 from npugraph.error_notes import add_note
-from npugraph.fx.pipeline import CustomPassError
-from npugraph.fx.scopes import ScopeError, strict_scopes
+from npugraph.fx.passes.pipeline import CustomPassError
+from npugraph.fx.streams.scopes import ScopeError, strict_scopes
 from npugraph.options import CompilerConfig
 from npugraph.warning_kinds import NpugraphWarning
 

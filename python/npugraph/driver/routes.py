@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from npugraph.driver.eager_fallbacks import while_places_hold
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.driver.pipeline import compile_graph
-from npugraph.fx.pipeline import has_joint_rules, run_joint_rules
-from npugraph.fx.record import NotRecorded, record
-from npugraph.fx.stream_marks import drop_marks, has_marks, marks
+from npugraph.fx.dynamo.record import NotRecorded, record
+from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
+from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
 from npugraph.log import logger
 
 Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fake tensors of nodes, and what nodes come from."""
+"""The values of nodes, and what nodes come from."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ def evaluate(node: fx.Node) -> Any:
     """What a call gives for the values of its arguments."""
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     return node.target(*args, **kwargs)
+
+
+def attribute(gm: fx.GraphModule, target: str) -> Any:
+    """What a ``get_attr`` node refers to."""
+    value: Any = gm
+    for part in target.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def is_same(one: Any, other: Any) -> bool:

@@ -21,7 +21,7 @@ from torch._C._dynamo import eval_frame
 
 from npugraph import _C, counters, saved, serialize
 from npugraph.artifact import Artifact
-from npugraph.fx import sources
+from npugraph.fx.dynamo import sources
 from npugraph.inference import cache_file, looks, recipe, restricted, source_files
 from npugraph.inference.cache_file import Entry
 from npugraph.inference.conditions import Condition

@@ -22,7 +22,7 @@ from torch._guards import TracingContext, tracing
 
 from npugraph import _C, serialize
 from npugraph.artifact import Artifact, artifacts
-from npugraph.fx.raise_fx import find_operator
+from npugraph.fx.translate.raise_fx import find_operator
 from npugraph.inference import conditions, looks, recipe, source_files
 from npugraph.inference.method import NotCacheable, name_of, source_of_owner
 

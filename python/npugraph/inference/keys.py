@@ -47,7 +47,7 @@ def _settings(config: CompilerConfig) -> list[tuple[str, str]]:
 
 
 def _rules_of_user(config: CompilerConfig) -> list[tuple[str, str]]:
-    replacements = sys.modules.get("npugraph.fx.replacements")  # not imported, it holds none
+    replacements = sys.modules.get("npugraph.fx.passes.replacements")  # not imported, it holds none
     if replacements is None or not config.pattern_fusion_pass.value:
         return []
     rules = [rule for rule in replacements.registry.rules() if rule.source != replacements.BUILT_IN]

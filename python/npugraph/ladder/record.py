@@ -204,7 +204,7 @@ _aot_eager = aot_autograd(fw_compiler=_uncompiled, keep_inference_input_mutation
 def _rules_among(names: Sequence[str]) -> list[Any]:
     if not names:
         return []
-    from npugraph.fx.replacements import registry, replacements
+    from npugraph.fx.passes.replacements import registry, replacements
 
     # Built-in rules are registered when they are first needed; those of operators that are not there cannot be.
     rules = registry.rules() if {rule.name for rule in registry.rules()} >= set(names) else replacements()

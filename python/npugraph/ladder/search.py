@@ -129,7 +129,7 @@ class Ladder:
             return cause
         if step.name != rungs()[1].name:  # the ones before it run the same graph
             return dataclasses.replace(cause, is_code=True)
-        importlib.import_module("npugraph.fx.replacements")  # takes a second, which the copies of this process save
+        importlib.import_module("npugraph.fx.passes.replacements")  # takes a second, once for all copies of it
         all_ = switches()
         self.tell(f"looking among {len(all_)} switches")
         if self._difference(eager, _without(step, all_)) is not None:

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from npugraph.fx.collectives import is_collective
+from npugraph.fx.decompose.collectives import is_collective
 
 MISSING = object()  # a value that nobody knows
 

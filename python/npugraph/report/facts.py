@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import fx
 
@@ -15,11 +15,8 @@ from npugraph.fx.source_lines import source_line
 from npugraph.report.machine import limits
 from npugraph.report.verdict import KINDS, at_least, outside, used, verdict
 
-if TYPE_CHECKING:
-    from npugraph.artifact import Artifact
 
-
-def facts(artifact: Artifact, machine: Mapping[str, float] | None = None) -> dict[str, Any]:
+def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str, Any]:
     """``machine`` is what tasks are compared with, by default this one (``machine.limits``)."""
     before, after = _before(artifact), _graph(artifact, _last_stage(artifact))
     sources = {node["name"]: node["source"] for node in [*after["nodes"], *before["nodes"]]}
@@ -59,7 +56,7 @@ def facts(artifact: Artifact, machine: Mapping[str, float] | None = None) -> dic
 _COMPUTED = ("bf16", "i8")
 
 
-def _tasks(artifact: Artifact, graph: dict[str, Any]) -> list[dict[str, Any]]:
+def _tasks(artifact: Any, graph: dict[str, Any]) -> list[dict[str, Any]]:
     """With the ``modules`` that they come from and the element ``type`` that they compute with."""
     types = {name: _computed(node) for node in graph["nodes"] for name in (node["name"], *node["values"])}
     records = _records(artifact.tasks)
@@ -83,18 +80,18 @@ def _records(items: Sequence[Any]) -> list[dict[str, Any]]:
     return [{name: getattr(item, name) for name in dir(type(item)) if not name.startswith("_")} for item in items]
 
 
-def _given_options(artifact: Artifact) -> dict[str, str]:
+def _given_options(artifact: Any) -> dict[str, str]:
     from npugraph.options import OPTIONS
 
     defaults = {option.name: option.default for option in OPTIONS}
     return {name: repr(value) for name, value in artifact.options.items() if value != defaults.get(name)}
 
 
-def _last_stage(artifact: Artifact) -> str:
+def _last_stage(artifact: Any) -> str:
     return artifact._core.graph_stages()[-1]
 
 
-def _before(artifact: Artifact) -> dict[str, Any]:
+def _before(artifact: Any) -> dict[str, Any]:
     """The graph before the first pass of any kind."""
     if artifact._original is None:
         return _graph(artifact, "import")
@@ -127,7 +124,7 @@ def _fx_node(node: fx.Node) -> dict[str, Any]:
     }
 
 
-def _graph(artifact: Artifact, stage: str) -> dict[str, Any]:
+def _graph(artifact: Any, stage: str) -> dict[str, Any]:
     graph = artifact._core.graph(stage)
     return {
         "nodes": [_node(described) for described in graph.nodes()],

@@ -7,19 +7,16 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npugraph.report.facts import facts
-
-if TYPE_CHECKING:
-    from npugraph.artifact import Artifact
 
 _PARTS = Path(__file__).with_name("html")
 # In the order in which they use each other.
 _SCRIPTS = ("base.js", "head.js", "tasks.js", "streams.js", "memory.js", "graph.js", "fusion.js", "compile.js")
 
 
-def page(artifact: Artifact) -> str:
+def page(artifact: Any) -> str:
     """The text of the page. It asks for no other file, and runs without a network."""
     parts = {
         "TITLE": html.escape(artifact.name),
@@ -30,7 +27,7 @@ def page(artifact: Artifact) -> str:
     return re.sub(r"/\*([A-Z]+)\*/", lambda mark: parts[mark[1]], _part("page.html"))
 
 
-def write(artifact: Artifact, path: str) -> None:
+def write(artifact: Any, path: str) -> None:
     """``ValueError`` when ``path`` cannot be written."""
     text = page(artifact)
     try:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators npugraph_ex::*, which stand in graphs where streams, events and core limits begin and end. They compute nothing:
-// python/npugraph/fx/sections.py reads them, and eager work is done when its call returns anyway. One of them has a task: that
+// python/npugraph/fx/streams/sections.py reads them, and eager work is done when its call returns anyway. One of them has a task: that
 // which records an event for the program around the graph to see.
 #include <string>
 #include <vector>

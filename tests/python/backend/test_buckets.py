@@ -12,7 +12,7 @@ from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import npugraph.collectives  # noqa: F401  (defines the operators)
-from npugraph.fx import buckets
+from npugraph.fx.decompose import buckets
 
 REDUCE = torch.ops.npugraph.all_reduce.default
 

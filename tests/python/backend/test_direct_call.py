@@ -15,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import npugraph
-from npugraph.fx import sources
+from npugraph.fx.dynamo import sources
 from tests.python.backend.checks import assert_same, compile_ex
 
 

@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import npugraph
 import npugraph_ex
-from npugraph.fx.pipeline import PASSES
+from npugraph.fx.passes.pipeline import PASSES
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
 aten = torch.ops.aten

@@ -14,7 +14,7 @@ import torch
 
 import npugraph
 from npugraph.driver import routes
-from npugraph.fx.record import NotRecorded
+from npugraph.fx.dynamo.record import NotRecorded
 from tests.python.backend.checks import assert_same, compile_ex
 
 Make = Callable[[], tuple[Any, ...]]

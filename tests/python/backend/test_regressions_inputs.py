@@ -18,8 +18,8 @@ from torch._subclasses import FakeTensorMode
 
 import npugraph
 from npugraph import _C
-from npugraph.fx.importer import InputInfo, import_graph
-from npugraph.fx.prepare import prepare
+from npugraph.fx.decompose.prepare import prepare
+from npugraph.fx.translate.importer import InputInfo, import_graph
 from tests.python.backend.checks import check, check_captured, compile_ex
 
 

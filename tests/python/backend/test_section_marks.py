@@ -13,9 +13,9 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import npugraph
-from npugraph.fx.importer import InputInfo, import_graph
-from npugraph.fx.raise_fx import raise_graph
-from npugraph.fx.sections import Lanes, Section, mark_sections
+from npugraph.fx.streams.sections import Lanes, Section, mark_sections
+from npugraph.fx.translate.importer import InputInfo, import_graph
+from npugraph.fx.translate.raise_fx import raise_graph
 
 marks = torch.ops.npugraph_ex
 STREAM, LIMITS = ["_user_stream_label"], ["_op_aicore_num", "_op_vectorcore_num"]

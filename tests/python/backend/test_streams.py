@@ -342,7 +342,7 @@ def test_every_mark_and_every_key_in_one_graph() -> None:
 
 
 def marks_of_the_library() -> list[str]:
-    from npugraph.fx.stream_marks import marks
+    from npugraph.fx.streams.stream_marks import marks
 
     return [name for name in marks().values() if hasattr(torch.ops.npugraph_ex, name) and "program" not in name]
 

@@ -10,7 +10,7 @@ from torch._dynamo.utils import counters
 
 import npugraph
 import npugraph_ex
-from npugraph.fx import pieces
+from npugraph.fx.translate import pieces
 
 _errors: list[str] = []
 

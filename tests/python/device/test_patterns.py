@@ -9,7 +9,7 @@ import torch_npu
 
 import npugraph
 import npugraph_ex
-from npugraph.fx.patterns import FAMILIES
+from npugraph.fx.passes.patterns import FAMILIES
 
 H = 64
 

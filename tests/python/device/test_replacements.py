@@ -16,8 +16,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import npugraph
 import npugraph_ex
 import torchair
-from npugraph.fx.patterns import FAMILIES, rules
-from npugraph.fx.replacements import BUILT_IN, Registry, registry
+from npugraph.fx.passes.patterns import FAMILIES, rules
+from npugraph.fx.passes.replacements import BUILT_IN, Registry, registry
 from tests.python.device.documented_replacement import EXAMPLE
 
 aten = torch.ops.aten
@@ -194,12 +194,12 @@ def test_checks_that_say_what_they_ask() -> None:
 def test_built_in_rules_come_in_through_the_public_function(monkeypatch) -> None:
     listed = [rule.name for rule in npugraph_ex.replacements() if rule.source == BUILT_IN]
     assert rules.register_replacement is npugraph_ex.register_replacement
-    importlib.import_module(f"npugraph.fx.patterns.{FAMILIES[0][0]}").register()
+    importlib.import_module(f"npugraph.fx.passes.patterns.{FAMILIES[0][0]}").register()
     assert [rule.name for rule in npugraph_ex.replacements() if rule.source == BUILT_IN] == listed  # no duplicates
     called = []
     monkeypatch.setattr(rules, "register_replacement", lambda search, *_, **__: called.append(search.__qualname__))
     for family, _ in FAMILIES:
-        importlib.import_module(f"npugraph.fx.patterns.{family}").register()
+        importlib.import_module(f"npugraph.fx.passes.patterns.{family}").register()
     assert called == listed
 
 

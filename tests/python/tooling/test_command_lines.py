@@ -15,7 +15,7 @@ import torch
 import npugraph
 from benchmarks import __main__ as benchmarks
 from npugraph import __main__ as tools
-from npugraph import environment
+from npugraph.commands import env
 from npugraph.deadlock.command import align_trace, deadlock_check, filter_operators
 from npugraph.demo import __main__ as demo
 from npugraph.demo import packages
@@ -104,7 +104,7 @@ def test_tools_of_the_core_tell_their_version(tool) -> None:
 
 def test_the_page_about_the_machine(monkeypatch, capsys) -> None:
     for name in os.environ:
-        if name.startswith(environment._VARIABLES):
+        if name.startswith(env._VARIABLES):
             monkeypatch.delenv(name)
     monkeypatch.setenv("TORCH_LOGS", "of two\nlines")
     monkeypatch.setenv("NPUGRAPH_LOG", "info")
@@ -126,9 +126,9 @@ def test_the_page_about_the_machine(monkeypatch, capsys) -> None:
 def test_limits_of_the_control_group_are_on_the_page(version, monkeypatch, tmp_path) -> None:
     """The least of the group's own and of those around it; there may be none."""
     own = tmp_path / "own_groups"
-    monkeypatch.setattr(environment, "_OWN_GROUPS", own)
-    monkeypatch.setattr(environment, "_GROUPS", tmp_path)
-    assert "no quota" in environment.page()
+    monkeypatch.setattr(env, "_OWN_GROUPS", own)
+    monkeypatch.setattr(env, "_GROUPS", tmp_path)
+    assert "no quota" in env.page()
     own.write_text({1: "4:cpu,cpuacct:/a/b\n3:memory:/a/b\n", 2: "0::/a/b\n"}[version])
 
     def limit(group: str, quota: str, memory: str) -> None:
@@ -143,10 +143,10 @@ def test_limits_of_the_control_group_are_on_the_page(version, monkeypatch, tmp_p
             file.write_text(text + "\n")
 
     limit("a/b", *{1: ("-1", str((1 << 63) - 4096)), 2: ("max", "max")}[version])
-    page = environment.page()
+    page = env.page()
     assert "no quota" in page and "a limit of" not in page
     limit("a", "150000", str(3 << 30))
-    page = environment.page()
+    page = env.page()
     assert "a quota of 1.5" in page and "a limit of 3.0 GiB" in page
 
 

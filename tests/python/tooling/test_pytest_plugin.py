@@ -12,7 +12,7 @@ import torch
 
 import npugraph
 import npugraph_ex
-from npugraph.fx.replacements import registry
+from npugraph.fx.passes.replacements import registry
 from npugraph.testing import assert_graph
 
 pytest_plugins = ["pytester"]

@@ -41,6 +41,8 @@ RIGHT = {
     "src/torch/bridge/CMakeLists.txt": "npugraph_layer(torch/bridge DEPS base ir LINK npugraph_libtorch)\n",
     "src/tools/CMakeLists.txt": "npugraph_tool(npugraph-opt npugraph_opt.cc DEPS base passes)\n",
     "python/npugraph/__init__.py": "import torch\n",
+    "python/npugraph/log.py": "from npugraph import _C\n",
+    "python/npugraph/report/page.py": "from npugraph.log import tell\n",
     "python/npugraph_ex/__init__.py": "from npugraph import backend\n",
 }
 
@@ -115,6 +117,16 @@ def test_layers_of_a_right_tree(tmp_path: Path) -> None:
             "import os\nfrom torchair import y\n",
             "python/npugraph_ex/x.py:2: npugraph_ex may not import torchair",
         ),
+        (
+            "python/npugraph/fx/values.py",
+            "def f():\n    from npugraph.report import page\n",
+            "python/npugraph/fx/values.py:2: npugraph.fx may not import npugraph.report",
+        ),
+        (
+            "python/npugraph/log.py",
+            "from npugraph.report.page import write\n",
+            "python/npugraph: imports go in a circle: npugraph.log <- npugraph.report <- npugraph.log",
+        ),
     ],
 )
 def test_layers_name_the_wrong_edge(tmp_path: Path, name: str, text: str, complaint: str) -> None:
@@ -151,28 +163,96 @@ def test_file_size_names_what_is_too_long(tmp_path: Path) -> None:
     assert output.startswith("src/base/b.cc: 801 lines, at most 800 are allowed")
 
 
-def test_the_page_of_features_follows_the_marks(tmp_path) -> None:
-    for name in ("scripts/features_page", "tests/python/features.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text((SCRIPTS.parent / name).read_text())
-    (tmp_path / "docs").mkdir()
-    test = tmp_path / "tests/python/test_some.py"
+TEST = """import pytest
 
-    def row(rows: str) -> str:
-        test.write_text(f"import pytest\n\n\n@pytest.mark.feature({rows})\ndef test_it():\n    pass\n")
-        subprocess.run([sys.executable, tmp_path / "scripts/features_page"], check=True, capture_output=True, text=True)
-        lines = (tmp_path / "docs/features.md").read_text().splitlines()
-        return next(line for line in lines if line.startswith("| 9.09 |"))
 
-    assert row('"1.20"') == "| 9.09 | deadlock check | **none yet** |"
-    assert row('"1.20", "9.09"') == "| 9.09 | deadlock check | `test_some::test_it` |"
-    with pytest.raises(subprocess.CalledProcessError) as caught:
-        row('"77.7"')
-    assert "tests name rows that tests/python/features.py does not have: ['77.7']" in caught.value.stderr
+@pytest.mark.feature({rows})
+def test_it():
+    pass
+
+
+def test_other():
+    pass
+"""
+
+
+def features_page(root: Path, marks: str, rows: dict[str, str], remarks: dict[str, str]) -> str:
+    """What the script writes for a tree with one marked test and one section of rows, or what it complains of."""
+    files = {
+        "scripts/features_page": (SCRIPTS / "features_page").read_text(),
+        "tests/python/features.py": f"SECTIONS = {{'1. Options': {rows!r}}}\nREMARKS = {remarks!r}\n",
+        "tests/python/test_some.py": TEST.format(rows=marks),
+        "docs/features.md": "",
+    }
+    write(root, files)
+    command = [sys.executable, root / "scripts/features_page"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert bool(done.returncode) == bool(done.stderr)
+    return done.stderr or (root / "docs/features.md").read_text()
+
+
+def test_the_page_of_features_follows_the_marks(tmp_path: Path) -> None:
+    rows = {"1.01": "Options have types.", "1.02": "A switch."}
+    page = features_page(tmp_path, '"1.01"', rows, {"1.02": "Partly built. See `test_some::test_other`."})
+    assert "\n## 1. Options\n\n| number | text | proof or reason |\n" in page
+    assert "\n| 1.01 | Options have types. | `test_some::test_it` |\n" in page
+    assert "\n| 1.02 | A switch. | Partly built. See `test_some::test_other`. |\n" in page
+    assert "\n| proven by tests | 1 |\n| partly built | 1 |\n" in page
+    page = features_page(tmp_path, '"1.01", "1.02"', rows, {})
+    assert "\n| 1.02 | A switch. | `test_some::test_it` |\n" in page
+    assert "\n| proven by tests | 2 |\n\n" in page
+
+
+def test_the_page_of_features_names_some_tests_of_a_row(tmp_path: Path) -> None:
+    marked = "".join(f'@pytest.mark.feature("1.01")\ndef test_{number}():\n    pass\n' for number in range(6))
+    write(tmp_path, {"tests/python/test_more.py": marked})
+    page = features_page(tmp_path, '"1.01", "1.02"', {"1.01": "Options.", "1.02": "A switch."}, {})
+    assert "| 1.01 | Options. | `test_more::test_0`, `test_more::test_1`, `test_more::test_2`, " in page
+    assert "`test_more::test_3`, and 3 more |" in page
+
+
+@pytest.mark.parametrize(
+    ("marks", "remarks", "complaint"),
+    [
+        ('"1.01", "77.7"', {}, "test_some::test_it names a row that does not exist: 77.7"),
+        ("", {}, "1.01 has neither a test nor a remark"),
+        ('"1.01"', {"1.01": "Not built yet."}, "1.01 has both tests and a remark"),
+        ('"1.01"', {"77.7": "Not built yet."}, "77.7 has a remark and is no row"),
+        ("", {"1.01": "Later."}, "the remark of 1.01 begins with none of Partly built., Not built yet., "),
+        ("", {"1.01": "Partly built."}, "the remark of 1.01 names no test"),
+        (
+            "",
+            {"1.01": "Not built yet. `test_some::test_gone`"},
+            "names a test that does not exist: test_some::test_gone",
+        ),
+    ],
+)
+def test_the_page_of_features_names_wrong_marks_and_remarks(
+    tmp_path: Path, marks: str, remarks: dict[str, str], complaint: str
+) -> None:
+    text = features_page(tmp_path, marks, {"1.01": "Options have types."}, remarks)
+    assert text.startswith("features_page: ")
+    assert complaint in text
+    assert len(text.splitlines()) == 1
+    assert (tmp_path / "docs/features.md").read_text() == ""
+
+
+def test_features_are_numbered_without_gaps() -> None:
+    """A row that is lost leaves a gap in the numbers of its section."""
+    sections = runpy.run_path(str(SCRIPTS.parent / "tests/python/features.py"))["SECTIONS"]
+    rows = [row.rsplit(".", 1) for section in sections.values() for row in section]
+    found = {chapter: [row for of, row in rows if of == chapter] for chapter, _ in rows}
+    assert list(found) == [*map(str, range(1, 12)), "12b", "12e"]
+    for chapter, numbers in found.items():
+        plain = list(dict.fromkeys(int(number.rstrip("abcd")) for number in numbers))
+        assert plain == list(range(1, len(plain) + 1)), chapter
+        assert len(set(numbers)) == len(numbers), chapter
+    assert [number for number in found["2"] if not number.isdigit()] == ["08a", "08b", "08c", "08d"]
 
 
 def test_the_page_of_features_is_current() -> None:
     script = runpy.run_path(str(SCRIPTS / "features_page"))
+    assert script["complaints"](script["all_tests"]()) == []
     assert script["PAGE"].read_text() == script["page"](), "docs/features.md is not current: run scripts/features_page"
 
 

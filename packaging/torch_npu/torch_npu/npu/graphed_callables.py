@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from torch_npu.npu.graphs import NPUGraph, Pool, graph, graph_pool_handle
+from torch_npu.npu.npu_graph import NPUGraph, Pool, graph, graph_pool_handle
 from torch_npu.npu.streams import Stream
 from torch_npu.npu.utils import device_of, stream, synchronize
 

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captured graphs: what is launched in a stream is recorded once and replayed on the same memory.
+
+As on other devices a capture computes nothing that can be seen: memory outside of the graph and generators are as they
+were. Inputs are updated in place between replays; results stand where the capture put them, until ``reset()``.
+
+Replays draw random numbers from where the generators are then. A state that is read inside of a capture
+(``get_rng_state``) is at each replay the state of that moment, and ``set_rng_state`` puts that one back;
+``manual_seed`` takes the generator's own seed alone, and goes back to where the replay began.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from npugraph._C import device as _device
+from torch_npu import _C
+from torch_npu.npu.graph_handlers import GraphDispatchMode
+from torch_npu.npu.graph_traces import traces
+from torch_npu.npu.memory import empty_cache
+from torch_npu.npu.streams import Stream
+from torch_npu.npu.utils import StreamContext, current_stream, synchronize
+
+Pool = tuple[int, int]
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether a graph is being captured in the calling thread's current stream."""
+    return _device.is_capturing(current_stream())
+
+
+def graph_pool_handle() -> Pool:
+    """A new memory pool, to be given to graphs that are to share one."""
+    return _device.new_pool()
+
+
+def graph_task_group_begin(stream: torch.Stream) -> None:
+    """What is launched in ``stream``, which is being captured, from here to ``graph_task_group_end`` can be replaced
+    later."""
+    _device.begin_task_group(stream)
+
+
+def graph_task_group_end(stream: torch.Stream) -> _C._NPUTaskGroupHandle:
+    """Ends the task group; the handle names it to ``graph_task_update_begin``."""
+    return _device.end_task_group(stream)
+
+
+def graph_task_update_begin(stream: torch.Stream, handle: _C._NPUTaskGroupHandle) -> None:
+    """What is launched in ``stream`` from here to ``graph_task_update_end`` does not run: it replaces the group."""
+    _device.begin_task_update(stream, handle)
+
+
+def graph_task_update_end(stream: torch.Stream) -> None:
+    """Ends the update: replays from now on run what was launched since it began."""
+    _device.end_task_update(stream)
+
+
+class NPUGraph(_C._NPUGraph):
+    """A captured graph.
+
+    With ``auto_dispatch_capture`` on while it is captured, calls of operators that have a handler
+    (``register_npu_graph_handler``) become task groups of ``graph_dispatch_mode``, which ``update`` issues again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.graph_dispatch_mode = GraphDispatchMode()
+        self.auto_dispatch_capture = False
+
+    def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
+        """Begins to record what is launched in the current stream, which is not the default one.
+
+        ``pool`` is that of another graph, or from ``graph_pool_handle()``. While the capture runs, the host may not
+        wait for the device: in any thread ("global"), in the calling one ("thread_local"), or only for the captured
+        streams ("relaxed").
+        """
+        if pool is not None and not _is_pool(pool):
+            raise TypeError(f"NPUGraph: pool is {pool!r}, and must be from graph_pool_handle() or NPUGraph.pool()")
+        super().begin(pool, capture_error_mode)
+
+    def capture_end(self) -> None:
+        """Ends the capture. ``RuntimeError`` where what was recorded cannot be replayed; the graph is empty then."""
+        super().end()
+
+    def replay(self) -> None:
+        """Runs the graph. Where it waits for an ``ExternalEvent`` that has not been recorded it returns, and the rest
+        runs when that is."""
+        super().replay()
+
+    def reset(self) -> None:
+        """Gives the graph's memory back. It can be captured anew."""
+        super().reset()
+        self.graph_dispatch_mode = GraphDispatchMode()
+
+    def pool(self) -> Pool:
+        """The graph's memory pool."""
+        return super().pool()
+
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        """Says before the capture that ``generator``, of npu, draws inside of it. All generators of npu may, also those
+        that were not registered: each replay goes on from the state that they have then."""
+        if not isinstance(generator, torch.Generator):
+            raise TypeError(
+                f"NPUGraph.register_generator_state: generator is a {type(generator).__name__}, and must be a "
+                "torch.Generator of npu"
+            )
+        if generator.device.type != "npu":
+            raise ValueError(
+                f"NPUGraph.register_generator_state: the generator is one of {generator.device}, and must be of npu"
+            )
+        if is_current_stream_capturing():
+            raise RuntimeError(
+                "NPUGraph.register_generator_state: the current stream is being captured; generators are registered "
+                "before that"
+            )
+
+    def update(self, cpu_update_input: Sequence[Mapping[str, Any]]) -> None:
+        """Issues the calls captured by ``graph_dispatch_mode`` again with new arguments, by name: one dict for all of
+        them, or one for each."""
+        self.graph_dispatch_mode.update(cpu_update_input)
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Writes the graph to a file: the text of its Programs, or, where the name ends with ``.json``, a Chrome trace
+        of what was launched, each stream by itself. The file beside it whose name ends with ``.aligned.json`` has that
+        trace with the streams as they wait for each other."""
+        path = Path(debug_path)
+        by_stream, together = traces(super().launched())
+        path.write_text(by_stream if path.suffix == ".json" else super().text())
+        path.with_suffix(".aligned.json").write_text(together)
+
+    def super_kernel_optimize(
+        self, optimize_options: Mapping[str, Any] | None = None, debug_options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Without effect: tasks of the host are not fused into one kernel. ``RuntimeError`` for options that there are
+        not, and for values that they do not take."""
+        from npugraph import options
+
+        for name, given, known in (
+            ("optimize_options", optimize_options, options.SUPER_KERNEL_OPTIMIZE),
+            ("debug_options", debug_options, options.SUPER_KERNEL_DEBUG),
+        ):
+            if given is None:
+                continue
+            try:
+                known.check(f"NPUGraph.super_kernel_optimize: {name}", given)
+            except TypeError as error:
+                raise RuntimeError(str(error)) from None
+
+
+def _is_pool(pool: object) -> bool:
+    return isinstance(pool, tuple) and len(pool) == 2 and all(type(number) is int for number in pool)
+
+
+class graph:
+    """Context manager: captures what runs inside of it into ``npu_graph``, in ``stream`` or a stream of its own on the
+    device that is current when this is made."""
+
+    default_capture_stream: Stream | None = None  # the one that was taken last
+    _capture_streams: ClassVar[dict[int, Stream]] = {}  # by their devices
+
+    def __init__(
+        self,
+        npu_graph: NPUGraph,
+        pool: Pool | None = None,
+        stream: torch.Stream | None = None,
+        auto_dispatch_capture: bool = False,
+        capture_error_mode: str = "global",
+    ):
+        if stream is None:
+            stream = self._default_stream()
+        self.npu_graph = npu_graph
+        self.pool = pool
+        self.capture_stream = stream
+        self.stream_ctx = StreamContext(stream)
+        self.auto_dispatch_capture = auto_dispatch_capture
+        self.capture_error_mode = capture_error_mode
+
+    @classmethod
+    def _default_stream(cls) -> Stream:
+        last, device = cls.default_capture_stream, _device.current()
+        if last is None or last.device_index != device:
+            last = cls._capture_streams.get(device) or Stream()
+        cls.default_capture_stream = cls._capture_streams[device] = last
+        return last
+
+    def __enter__(self) -> None:
+        if is_current_stream_capturing():
+            raise RuntimeError("npu.graph: the current stream is being captured; end that capture before another one")
+        synchronize()
+        gc.collect()
+        empty_cache()
+        self.stream_ctx.__enter__()
+        try:
+            self.npu_graph.capture_begin(pool=self.pool, capture_error_mode=self.capture_error_mode)
+        except BaseException:
+            self.stream_ctx.__exit__(None, None, None)
+            raise
+        self.npu_graph.auto_dispatch_capture = self.auto_dispatch_capture
+        if self.auto_dispatch_capture:
+            self.npu_graph.graph_dispatch_mode.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if self.auto_dispatch_capture:
+            self.npu_graph.graph_dispatch_mode.__exit__(kind, *rest)
+        try:
+            if kind is None:
+                self.npu_graph.capture_end()
+            else:
+                self.npu_graph.abandon()
+        finally:
+            self.stream_ctx.__exit__(kind, *rest)
+
+
+def super_kernel_scope_begin(scope_name: str | None = None) -> None:
+    """Marks in a graph where a scope of fused kernels begins. Nothing is computed."""
+    torch.ops.npu.super_kernel_scope_begin(scope_name)
+
+
+def super_kernel_scope_end(scope_name: str | None = None) -> None:
+    """Marks in a graph where the scope ends. Nothing is computed."""
+    torch.ops.npu.super_kernel_scope_end(scope_name)
+
+
+for _mark in (torch.ops.npu.super_kernel_scope_begin, torch.ops.npu.super_kernel_scope_end):
+    torch.fx.node.has_side_effect(_mark.default)

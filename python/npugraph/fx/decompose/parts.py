@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node of a graph -> the operators that a function calls for the node's arguments."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from npugraph.fx.schema import is_view
+from npugraph.fx.values import attribute, evaluate, origin_of
+
+
+def put_parts(gm: fx.GraphModule, node: fx.Node, function: Callable[..., Any]) -> None:
+    """Puts in the place of a node what ``function`` calls for the node's arguments. Graphs among these are modules."""
+    modules = {n: value for n in node.all_input_nodes if isinstance(value := _module(gm, n), fx.GraphModule)}
+    inputs = [n for n in node.all_input_nodes if n not in modules]
+    parts = _trace(node, inputs, modules, function)
+    given = dict(zip(parts.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    for constant in parts.graph.find_nodes(op="get_attr"):
+        name = f"{node.name}_{constant.target}"
+        gm.register_buffer(name, getattr(parts, constant.target))
+        constant.target = name
+    with gm.graph.inserting_before(node):
+        results = gm.graph.graph_copy(parts.graph, given)
+    made = set(given.values()) - set(inputs)
+    for part in made:
+        part.meta |= origin_of(node)
+    fake = next(n.meta["val"] for n in inputs if isinstance(n.meta.get("val"), FakeTensor))
+    with torch.no_grad(), fake.fake_mode:
+        _replace(gm.graph, node, results)
+
+
+def _module(gm: fx.GraphModule, node: fx.Node) -> Any:
+    return attribute(gm, node.target) if node.op == "get_attr" else None
+
+
+def _trace(
+    node: fx.Node, inputs: Sequence[fx.Node], modules: Mapping[fx.Node, Any], function: Callable[..., Any]
+) -> fx.GraphModule:
+    """What ``function`` calls for a node's arguments, as a graph of ``inputs``."""
+
+    def call(*values: Any) -> Any:
+        known = dict(zip(inputs, values, strict=True)) | modules
+        args, kwargs = fx.map_arg((node.args, node.kwargs), known.__getitem__)
+        return function(*args, **kwargs)
+
+    values = [input.meta["val"] for input in inputs]
+    fake = next(value for value in values if isinstance(value, FakeTensor))
+    with torch.no_grad(), fake.fake_mode:
+        return make_fx(call)(*values)
+
+
+def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
+    """``results``: a node, or, where items of ``node`` are used, a list of nodes or such lists."""
+    if isinstance(results, fx.Node):
+        views = [user for user in node.users if _is_view_of(user, node)]
+        node.replace_all_uses_with(results)
+        for view in views:
+            _view_again(view)
+    else:
+        for item in list(node.users):
+            if item.target is not operator.getitem:
+                raise RuntimeError(f"{node.format_node()} is used as a whole by {item.format_node()}")
+            _replace(graph, item, results[item.args[1]])
+    graph.erase_node(node)
+
+
+def _is_view_of(user: fx.Node, node: fx.Node) -> bool:
+    target = user.target
+    if isinstance(target, torch._ops.OpOverload):
+        return is_view(target) and user.args[0] is node
+    return target is operator.getitem and isinstance(node.meta.get("val"), (list, tuple))
+
+
+def _view_again(view: fx.Node) -> None:
+    """Gives a view, and the views of it, values in the memory that the value of its base has now."""
+    view.meta["val"] = evaluate(view)
+    for user in view.users:
+        if _is_view_of(user, view):
+            _view_again(user)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FX -> FX before import: what torch itself knows how to undo."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
+from torch._higher_order_ops.effects import with_effects
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
+
+from npugraph.fx.calls import add_call, geometry, storage_elements
+from npugraph.fx.decompose.working_copies import write_working_copies
+from npugraph.fx.schema import is_view
+from npugraph.fx.values import evaluate
+
+aten = torch.ops.aten
+
+
+def prepare(gm: fx.GraphModule) -> fx.GraphModule:
+    """Turns operators that were wrapped for their effects or functionalised, or repeated by checkpoints, back into
+    themselves. In place.
+
+    Inputs that only order effects, for which calls give
+    None, are marked with ``meta["effect_token"]``.
+    """
+    targets = {node.target for node in gm.graph.nodes}
+    if with_effects in targets:
+        _unwrap_effects(gm.graph)
+    if auto_functionalized in targets or auto_functionalized_v2 in targets:
+        write_working_copies(gm.graph)
+        _undo_auto_functionalized_graphs(gm)
+        with _fake_mode_of(gm) or contextlib.nullcontext():
+            _refresh_values(gm.graph)
+        gm.graph.eliminate_dead_code()
+        gm.recompile()
+    if run_and_save_rng_state in targets or run_with_rng_state in targets:
+        with _fake_mode_of(gm) or contextlib.nullcontext():
+            _unwrap_without_draws(gm.graph)
+    _copy_whole_storages(gm.graph)
+    _keep_offsets(gm.graph)
+    return gm
+
+
+def _copy_whole_storages(graph: fx.Graph) -> None:
+    """Offsets of ``as_strided`` and its functional forms count from the start of the storage. A task sees its arguments
+    only, so the forms that copy become copies of what they name: of a window, or of the storage around the argument."""
+    for node in list(graph.nodes):
+        if node.target is aten.as_strided_copy.default:
+            with graph.inserting_before(node):
+                window = add_call(graph, node, aten.as_strided.default, *node.args, **node.kwargs)
+                copy = add_call(graph, node, aten.clone.default, window, memory_format=torch.contiguous_format)
+        elif node.target is aten.as_strided_scatter.default and not _starts_its_storage(node.args[0]):
+            with graph.inserting_before(node):
+                copy = _scatter_into_storage(graph, node, *node.args, **node.kwargs)
+        else:
+            continue
+        node.replace_all_uses_with(copy)
+        graph.erase_node(node)
+
+
+def _starts_its_storage(node: fx.Node) -> bool:
+    offset = node.meta["val"].storage_offset()
+    return isinstance(offset, int) and offset == 0
+
+
+def _scatter_into_storage(
+    graph: fx.Graph,
+    node: fx.Node,
+    self: fx.Node,
+    src: fx.Node,
+    size: object,
+    stride: object,
+    storage_offset: object = None,
+) -> fx.Node:
+    sizes, strides, offset = geometry(graph, self)
+    storage = add_call(graph, node, aten.as_strided.default, self, [storage_elements(graph, self)], [1], 0)
+    start = offset if storage_offset is None else storage_offset
+    filled = add_call(graph, node, aten.as_strided_scatter.default, storage, src, size, stride, start)
+    return add_call(graph, node, aten.as_strided.default, filled, sizes, strides, offset)
+
+
+# The result has the strides and the storage offset of the first argument, even where the fake one is said to be at 0.
+_COPIES_WITH_PLACE = {
+    aten.copy.default,
+    aten.slice_scatter.default,
+    aten.select_scatter.default,
+    aten.diagonal_scatter.default,
+    aten.as_strided_scatter.default,
+}
+
+
+def _keep_offsets(graph: fx.Graph) -> None:
+    """Some operators copy their argument with its place in its storage. Where the copy or a view of it is an output,
+    AOTAutograd may take that place for the place in the caller's memory, so it must be there."""
+    output = graph.output_node()
+    moved: dict[fx.Node, fx.Node] = {}
+    for node in output.all_input_nodes:
+        copy = _viewed(node)
+        place = _place_of(copy).meta.get("val")
+        if not isinstance(copy.target, torch._ops.OpOverload):
+            continue
+        if isinstance(place, torch.Tensor) and place.layout is torch.strided and place.storage_offset() != 0:
+            with graph.inserting_before(output):
+                output.replace_input_with(node, _move_to_offset(graph, node, moved))
+
+
+def _place_of(node: fx.Node) -> fx.Node:
+    """The node that has the storage offset of ``node``."""
+    while node.target in _COPIES_WITH_PLACE and 0 not in node.args[0].meta["val"].stride():
+        node = node.args[0]
+    return node
+
+
+def _viewed(node: fx.Node) -> fx.Node:
+    """The node whose memory ``node`` views; itself if it is no view."""
+    while node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)):
+        node = node.args[0]
+    return node
+
+
+def _move_to_offset(graph: fx.Graph, node: fx.Node, moved: dict[fx.Node, fx.Node]) -> fx.Node:
+    """``node`` on memory that begins at its storage offset; what shares memory goes on sharing it."""
+    if node not in moved:
+        if node is _viewed(node):
+            moved[node] = _at_offset(graph, node)
+        else:
+            viewed = _move_to_offset(graph, node.args[0], moved)
+            moved[node] = add_call(graph, node, node.target, viewed, *node.args[1:], **node.kwargs)
+    return moved[node]
+
+
+def _at_offset(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    """A window in a new storage: values and strides of ``node``, and the storage offset that it has in eager mode."""
+    call = functools.partial(add_call, graph, node)
+    place = _place_of(node)
+    sizes, strides, offset = geometry(graph, place)
+    storage = call(aten.new_empty.default, node, [storage_elements(graph, place)])
+    filled = call(aten.as_strided_scatter.default, storage, node, sizes, strides, offset)
+    return call(aten.as_strided.default, filled, sizes, strides, offset)
+
+
+def _fake_mode_of(gm: fx.GraphModule) -> Any:
+    values = [node.meta.get("val") for node in gm.graph.nodes]
+    return detect_fake_mode([value for value in values if isinstance(value, torch.Tensor)])
+
+
+def _undo_auto_functionalized_graphs(gm: fx.GraphModule) -> None:
+    """Of operators that are made of graphs, as torch does it."""
+    if not any(node.target in (auto_functionalized, auto_functionalized_v2) for node in gm.graph.nodes):
+        return
+    from torch._inductor.fx_passes.post_grad import decompose_auto_functionalized
+    from torch._inductor.fx_passes.reinplace import (
+        canonicalize_view_scatter_ops,
+        decompose_generalized_scatter,
+        reinplace_inplaceable_ops_core,
+    )
+    from torch._inductor.virtualized import V
+
+    fake_mode = _fake_mode_of(gm)
+    with V.set_fake_mode(fake_mode), fake_mode or contextlib.nullcontext():
+        canonicalize_view_scatter_ops(gm.graph)
+        reinplace_inplaceable_ops_core(gm.graph)
+        decompose_generalized_scatter(gm.graph)
+        decompose_auto_functionalized(gm.graph)
+
+
+def _unwrap_effects(graph: fx.Graph) -> None:
+    """ATen operators without results are effects by themselves: the graph keeps them, in their order."""
+    for node in list(graph.nodes):
+        if node.target is not with_effects:
+            continue
+        token, operator, *args = node.args
+        if token.op == "placeholder":
+            token.meta["effect_token"] = True
+        if not isinstance(operator, torch._ops.OpOverload) or operator.namespace != "aten" or operator._schema.returns:
+            continue
+        with graph.inserting_before(node):
+            plain = graph.call_function(operator, tuple(args), dict(node.kwargs))
+        plain.meta = {key: value for key, value in node.meta.items() if key != "val"}
+        for item in list(node.users):
+            item.replace_all_uses_with(token)
+            graph.erase_node(item)
+        graph.erase_node(node)
+
+
+def _unwrap_without_draws(graph: fx.Graph) -> None:
+    """Checkpoints repeat operators that may draw random numbers under the generator's state of the first time.
+    Attention without dropout draws none and needs no state."""
+    for node in list(graph.nodes):
+        if node.target not in (run_and_save_rng_state, run_with_rng_state):
+            continue
+        saves = node.target is run_and_save_rng_state
+        call = node.args if saves else node.args[1:]
+        if _may_draw(*call, **node.kwargs):
+            continue
+        like = max((node, *node.users), key=lambda one: len(one.meta))  # torch leaves wrappers without their origin
+        with graph.inserting_before(node):
+            result = add_call(graph, like, *call, **node.kwargs)
+            if not saves:
+                node.replace_all_uses_with(result)
+            for item in list(node.users):
+                item.replace_all_uses_with(_saved_nothing(graph, like) if item.args[1] == 0 else result)
+                graph.erase_node(item)
+        graph.erase_node(node)
+
+
+def _saved_nothing(graph: fx.Graph, like: fx.Node) -> fx.Node:
+    """A state of no generator, of at least 2 elements, as Dynamo expects of sizes."""
+    return add_call(graph, like, aten.full.default, [2], 0, dtype=torch.uint8, device=torch.device("cpu"))
+
+
+def _may_draw(operator: Any, *args: Any, **kwargs: Any) -> bool:
+    """Of an operator that torch calls random, with these arguments."""
+    names = [argument.name for argument in getattr(getattr(operator, "_schema", None), "arguments", ())]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    return "dropout_p" not in names or given.get("dropout_p", 0.0) != 0.0
+
+
+def _refresh_values(graph: fx.Graph) -> None:
+    """The rewrite leaves nodes without a value, views whose value has other memory than that of their base, and values
+    of the functional forms of operators that have no results."""
+    for node in graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload) or node.meta.get("unbacked_bindings"):
+            continue
+        if "val" in node.meta and not is_view(node.target) and node.target._schema.returns:
+            continue
+        node.meta["val"] = evaluate(node)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks of streams, events and core limits -> sections: stretches of one stream, and which of them come before which.
+
+src/ir/graph.h says what sections mean. All streams begin with the graph and are joined at its end: copies back into
+inputs, which functionalisation puts there, come after everything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import fx
+
+from npugraph.fx.streams.input_writes import epilogues as find_epilogues
+from npugraph.fx.streams.input_writes import write_before_records
+from npugraph.fx.streams.scopes import ScopeError, ScopeValueError, at, problem
+from npugraph.fx.streams.stream_marks import LABEL, LIMITS, MAIN, STREAM, has_marks, is_mark, marks, records_for_program
+
+
+@dataclasses.dataclass
+class Section:
+    stream: int
+    after: set[int]
+    limits: tuple[int, int]  # cube, vector; 0: none
+
+    def as_tuple(self) -> tuple[int, list[int], int, int]:
+        return self.stream, sorted(self.after), *self.limits
+
+
+@dataclasses.dataclass
+class Lanes:
+    """The sections of a graph, and by number of stream the attributes of its scopes."""
+
+    sections: list[Section]
+    streams: list[dict[str, str]]
+
+
+def mark_sections(gm: fx.GraphModule) -> Lanes | None:
+    """Gives the nodes of a graph with marks ``meta["section"]``, the number of a section that is returned. None where
+    the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ScopeValueError where a wait
+    has nothing to wait for."""
+    if not has_marks(gm.graph):
+        return None
+    if unpaired := problem(gm.graph):
+        raise ScopeError(unpaired, first_useful_frame=None)
+    write_before_records(gm.graph)
+    return _Sections(gm.graph).assign()
+
+
+@dataclasses.dataclass
+class _Lane:
+    number: int
+    section: int | None = None  # the last one
+    is_open: bool = False
+    waits: set[int] = dataclasses.field(default_factory=set)  # of the section to come
+
+    def position(self) -> set[int]:
+        """The sections that are over when all is that now stands in the lane."""
+        return self.waits | ({self.section} if self.section is not None else set())
+
+
+class _Sections:
+    def __init__(self, graph: fx.Graph) -> None:
+        self.graph = graph
+        self.sections = [Section(0, set(), (0, 0))]
+        self.lanes = {MAIN: _Lane(0, 0, True)}
+        self.scopes: list[dict[str, str]] = []
+        self.attributes: dict[str, dict[str, str]] = {}  # of the scopes of streams, by label
+        self.events: dict[str, set[int]] = {}
+        self.tokens: dict[fx.Node, set[int]] = {}
+        self.awaited = {node for wait in self._nodes("wait") for node in wait.all_input_nodes}
+
+    def _nodes(self, name: str) -> Iterable[fx.Node]:
+        target = getattr(torch.ops.npugraph_ex, name).default
+        return self.graph.find_nodes(op="call_function", target=target)
+
+    def assign(self) -> Lanes | None:
+        epilogues = find_epilogues(self.graph)
+        for node in self.graph.nodes:
+            if is_mark(node):
+                self._read(node)
+            elif node.op == "call_function" and node not in epilogues:
+                self._place(node)
+        is_plain = len(self.lanes) == 1 and all(section.limits == (0, 0) for section in self.sections)
+        if is_plain and not any(map(records_for_program, self.graph.nodes)):
+            return None
+        self._join(epilogues)
+        return Lanes(self.sections, [self.attributes.get(label, {LABEL: label}) for label in self.lanes])
+
+    def _place(self, node: fx.Node) -> None:
+        lane = self._lane(self._current(LABEL) or MAIN)
+        limits = (int(self._current(LIMITS[0]) or 0), int(self._current(LIMITS[1]) or 0))
+        is_point = records_for_program(node)  # nothing moves from one side of it to the other
+        if is_point or not lane.is_open or self.sections[lane.section].limits != limits:
+            self._open(lane, limits)
+        node.meta["section"] = lane.section
+        if is_point or node in self.awaited:
+            self.tokens[node] = lane.position()
+            lane.is_open = False
+
+    def _open(self, lane: _Lane, limits: tuple[int, int]) -> None:
+        self.sections.append(Section(lane.number, lane.waits, limits))
+        lane.section, lane.is_open, lane.waits = len(self.sections) - 1, True, set()
+
+    def _join(self, epilogues: set[fx.Node]) -> None:
+        everything = set().union(*(lane.position() for lane in self.lanes.values()))
+        main = self.lanes[MAIN]
+        main.waits |= everything
+        self._open(main, (0, 0))
+        for node in epilogues:
+            node.meta["section"] = main.section
+
+    def _current(self, key: str) -> str | None:
+        return next((scope[key] for scope in reversed(self.scopes) if key in scope), None)
+
+    def _lane(self, label: str) -> _Lane:
+        return self.lanes.setdefault(label, _Lane(len(self.lanes)))
+
+    def _read(self, node: fx.Node) -> None:
+        read = _READERS.get(marks()[node.target])
+        if read is not None:
+            read(self, node, *node.args, **node.kwargs)
+
+    def _enter(self, node: fx.Node, keys: list[str], values: list[str], need_execute: bool = False) -> None:
+        scope = dict(zip(keys, values, strict=True))
+        self.scopes.append(scope)
+        if LABEL in scope:
+            found = {key: value for key, value in scope.items() if key in STREAM}
+            self.attributes.setdefault(scope[LABEL], {}).update(found)
+
+    def _exit(self, node: fx.Node) -> None:
+        self.scopes.pop()
+
+    def _here(self) -> str:
+        return self._current(LABEL) or MAIN
+
+    def _point(self, label: str) -> set[int]:
+        """The position of a lane, which ends its section."""
+        lane = self._lane(label)
+        lane.is_open = False
+        return lane.position()
+
+    def _await(self, label: str, sections: set[int]) -> None:
+        lane = self._lane(label)
+        lane.waits |= {index for index in sections if self.sections[index].stream != lane.number}
+        lane.is_open = False
+
+    def _record(self, node: fx.Node) -> None:
+        self.tokens[node] = self._point(self._here())
+
+    def _wait(self, node: fx.Node, tensors: list[fx.Node]) -> None:
+        if not tensors:
+            text = f"npugraph_ex.wait{at(node)}: got an empty list; give the tensors to wait for"
+            raise ScopeValueError(text, first_useful_frame=None)
+        for tensor in tensors:
+            self._await(self._here(), self.tokens.get(tensor, set()))
+
+    def _record_event(self, node: fx.Node, tag: str, created_inside: bool = True) -> None:
+        self.events[tag] = self._point(self._here())
+
+    def _wait_event(self, node: fx.Node, tag: str) -> None:
+        self._wait_event_on(node, tag, self._here())
+
+    def _record_event_on(self, node: fx.Node, tag: str, stream: str, created_inside: bool = True) -> None:
+        self.events[tag] = self._point(stream)
+
+    def _wait_event_on(self, node: fx.Node, tag: str, stream: str) -> None:
+        if tag not in self.events:
+            raise ScopeValueError(
+                f"npugraph_ex.{marks()[node.target]}: nothing records the event {tag!r} before the wait{at(node)}; "
+                f"recorded are {', '.join(map(repr, self.events)) or 'none'}",
+                first_useful_frame=None,
+            )
+        self._await(stream, self.events[tag])
+
+    def _wait_stream(self, node: fx.Node, stream: str, other: str) -> None:
+        self._await(stream, self._point(other))
+
+
+_READERS: dict[str, Callable[..., None]] = {
+    "scope_enter": _Sections._enter,
+    "scope_exit": _Sections._exit,
+    "record": _Sections._record,
+    "wait": _Sections._wait,
+    "tagged_event_record": _Sections._record_event,
+    "tagged_event_wait": _Sections._wait_event,
+    "tagged_event_record_on_stream": _Sections._record_event_on,
+    "tagged_event_wait_on_stream": _Sections._wait_event_on,
+    "tagged_stream_wait_stream": _Sections._wait_stream,
+}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph in pieces, between operators that others have written, or that updates of a captured graph issue again.
+
+While a graph of npu is captured such operators launch work of their own, mark task groups, wait for events, or become
+task groups: they must be called, and what they do must stand in the captured graph at its place. So there the graph
+runs as pieces, each compiled for itself, with these operators called between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.passes.split_module import split_module
+
+from npugraph import _C
+from npugraph.fx.streams.stream_marks import records_for_program
+
+# Names of other operators to be called so: those whose calls in a captured graph are issued again with other arguments.
+issued_again: set[str] = set()
+
+_OF_TORCH = (
+    "aten",
+    "prim",
+    "prims",
+    "quantized",
+    "streams",
+    "c10d",
+    "_c10d_functional",
+    "npu",
+    "npugraph",
+    "npugraph_ex",
+    "atb",
+)
+
+# Compiles one piece: a function of its inputs that gives its outputs in a tuple, or None where it runs as it is.
+Compile = Callable[[fx.GraphModule, str], Callable[..., Any] | None]
+
+
+def is_apart(node: fx.Node) -> bool:
+    """Whether a node calls an operator that stands between pieces."""
+    target = node.target
+    if records_for_program(node):
+        return True
+    if not isinstance(target, torch._ops.OpOverload) or not _is_on_npu(node):
+        return False
+    return target.namespace not in _OF_TORCH or target.name() in issued_again
+
+
+def _is_on_npu(node: fx.Node) -> bool:
+    values = (operand.meta.get("val") for operand in node.all_input_nodes)
+    return any(isinstance(value, torch.Tensor) and value.device.type == "npu" for value in values)
+
+
+def is_captured() -> bool:
+    """Whether what the calling thread launches now becomes part of a graph of npu."""
+    return _C.device.is_watching() and _C.device.is_capturing(torch.accelerator.current_stream())
+
+
+class Pieces:
+    """A graph, to be run in pieces. They are made at the first call."""
+
+    def __init__(self, gm: fx.GraphModule, compile_piece: Compile) -> None:
+        self._gm = gm
+        self._compile = compile_piece
+        self._run: Callable[..., Any] | None = None
+
+    def __call__(self, *inputs: Any) -> Any:
+        if self._run is None:
+            self._run = self._made()
+        with torch.no_grad():
+            return self._run(*inputs)
+
+    def _made(self) -> Callable[..., Any]:
+        places = _places(self._gm.graph)
+        for node in self._gm.graph.nodes:
+            node.meta.setdefault("example_value", node.meta.get("val"))  # where sizes stand for split_module
+        split = split_module(self._gm, None, places.__getitem__, keep_original_order=True, keep_original_node_name=True)
+        for name, piece in split.named_children():
+            if any(map(is_apart, piece.graph.nodes)):
+                continue
+            is_single = isinstance(piece.graph.output_node().args[0], fx.Node)
+            run = self._compile(piece, name)
+            if run is not None:
+                setattr(split, name, _Compiled(run, is_single))
+        return torch._dynamo.disable(split.forward)
+
+
+class _Compiled(torch.nn.Module):
+    """A piece; one with a single output gives that, and not a tuple."""
+
+    def __init__(self, run: Callable[..., Any], is_single: bool) -> None:
+        super().__init__()
+        self._run = run
+        self._is_single = is_single
+
+    def forward(self, *inputs: Any) -> Any:
+        results = self._run(*inputs)
+        return results[0] if self._is_single and isinstance(results, (list, tuple)) else results
+
+
+def _places(graph: fx.Graph) -> dict[fx.Node, int]:
+    """The number of the piece of each node; an operator between pieces is one of its own."""
+    places, number = {}, 0
+    for node in graph.nodes:
+        apart = is_apart(node)
+        number += apart
+        places[node] = number
+        number += apart
+    return places
