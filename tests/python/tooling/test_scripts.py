@@ -136,6 +136,11 @@ def test_layers_name_the_wrong_edge(tmp_path: Path, name: str, text: str, compla
     assert len(output.splitlines()) == 1
 
 
+def test_the_picture_of_the_docs_is_that_of_the_layers() -> None:
+    _, picture = run("check_layers", "--picture")
+    assert f"```mermaid\n{picture}```" in (SCRIPTS.parent / "docs/architecture.md").read_text()
+
+
 def test_layers_picture_is_a_graph_of_what_is_not_implied() -> None:
     code, output = run("check_layers", "--picture")
     lines = output.splitlines()
