@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels (matmul/tile.h) of the pixels of a convolution: column c of a panel is a pixel of the result, row k what tap k reads
+// Panels (matmul/tile_shape.h) of the pixels of a convolution: column c of a panel is a pixel of the result, row k what tap k reads
 // for it in the planes of a strip.
 #pragma once
 

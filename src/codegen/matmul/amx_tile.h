@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of matrix products (tile.h) on AMX, whose registers hold 16 rows of 64 bytes each. A step of 4 bytes of 16 rows
+// Tiles of matrix products (tile_shape.h) on AMX, whose registers hold 16 rows of 64 bytes each. A step of 4 bytes of 16 rows
 // and of 16 columns is one instruction.
 //
 // How the registers are divided is a state of the thread: it is set by an AmxScope around the calls of tile functions, and
 // given up with it, so that nothing else sees it and the kernel need not save the registers.
 #pragma once
 
-#include "codegen/matmul/tile.h"
+#include "codegen/matmul/tile_shape.h"
+#include "target/target.h"
 
 namespace npugraph::codegen {
 
@@ -33,7 +34,6 @@ class AmxScope {
   void (*release_)();
 };
 
-inline constexpr int kAmxRows = 32;  // of a tile: two registers
 // Steps of a tile's rows that stay in the first cache while many panels pass it.
 inline constexpr int64_t kAmxSteps = 192;
 // Rows that come next are fetched once, by the tiles of the panels together: so many of them by each.

@@ -136,20 +136,6 @@ class TileEmitter {
 
 }  // namespace
 
-// Sums stay in registers, beside the vectors of a step and one broadcast; so many hide the latency of multiply-add.
-TileShape tile_shape(const target::Target& target, TileKind kind) {
-  TileShape shape{.lanes = target.lanes(DType::kF32), .fma = target.fma};
-  shape.amx = target.amx && kind != TileKind::kF32;
-  shape.rows = shape.amx ? kAmxRows : target.vector_registers >= 32 ? 12 : 6;
-  shape.fetched_rows = shape.rows;
-  return shape;
-}
-
-TileShape narrow(TileShape shape) {
-  shape.vectors = 1;
-  return shape;
-}
-
 llvm::FunctionType* tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipipii"); }
 
 void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {

@@ -24,7 +24,7 @@ using Int4MatvecFunction = void(const void* codes, const void* scales, int64_t s
                                 int64_t group, const float* x, int64_t x_stride, const float* x_sums,
                                 int64_t sums_stride, float* acc, int64_t acc_stride);
 
-// The weights of `groups` groups as f32, in panels of `panel_columns` columns for tiles (matmul/tile.h), panel_stride bytes
+// The weights of `groups` groups as f32, in panels of `panel_columns` columns for tiles (matmul/tile_shape.h), panel_stride bytes
 // from panel to panel; columns that the block lacks are zero.
 using Int4UnpackFunction = void(const void* codes, const void* scales, int64_t scales_stride, int64_t groups,
                                 int64_t group, float* panels, int64_t panel_stride);
