@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Can a captured graph stand still for want of cores? Of its tasks, those that keep their cores until others have come
-(collectives) are looked at: where nothing orders some of them and together they ask for more vector cores than there
-are, each may wait for the rest forever.
+"""Looks for captured graphs that may never end because tasks wait for each other's vector cores.
 
-``device_trace.py`` writes what a capture runs, ``trace_file.py`` reads Chrome traces, ``operators.py`` says which of
-their tasks count and for how many cores, ``order.py`` which come before which, ``conflicts.py`` finds sets of any size,
-``check.py`` is the verdict, and ``command.py`` the command lines.
+Collectives keep their cores until their peers have come. If nothing orders some of them, and together they need more
+vector cores than there are, each may wait for the others forever.
+
+``device_trace.py`` writes the tasks of a capture as a Chrome trace, and ``trace_file.py`` reads such traces.
+``operators.py`` says which tasks count and how many cores they keep. ``order.py`` computes which tasks come before
+which, and ``conflicts.py`` finds sets of any size. ``check.py`` gives the verdict, and ``command.py`` has the command
+lines.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace as it could have run: nothing begins before what it waits for has ended."""
+"""Moves the events of a trace so that none begins before the events that it waits for have ended."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from npugraph.deadlock.trace_file import Event
 
 
 def aligned(events: list[Event], merge_gap: float = 0.0) -> list[Event]:
-    """Times in microseconds. Neighbours on a stream that keep no cores and order nothing become one event where no more
-    than ``merge_gap`` lies between them. Events that wait for each other keep their times."""
+    """The moved events, with times in microseconds. Neighbours on a stream that keep no cores and order nothing become
+    one event if at most ``merge_gap`` lies between them. Events that wait for each other in a circle keep their times.
+    """
     order = Order(events)
     begins = [float(event.get("ts", 0)) for event in events]
     for i in order.sequence:

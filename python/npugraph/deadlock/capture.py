@@ -23,8 +23,9 @@ FOLDER = "npugraph_deadlock_check"
 
 
 def checked(run: Any, artifact: Any) -> Watched:
-    """Calls ``run``, and after a call that captured writes the graph to ``FOLDER`` in the current directory, and prints
-    the verdict. From now on a file there says what runs, for other processes to read should a run never end."""
+    """Wraps ``run``. After a call that captured, it writes the graph to ``FOLDER`` in the current directory and prints
+    the verdict. From this call on, a file there names the running tasks. Other processes can read it if a run never
+    ends."""
     unharmed(_record_running_tasks, Path(FOLDER).resolve() / f"running_{os.getpid()}.txt")
     return Watched(run, artifact, functools.partial(unharmed, _write, artifact, itertools.count()))
 

@@ -19,8 +19,9 @@ CHECKED = "_deadlock_check"
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """``conflicts`` are sets of tasks of which no two are ordered, with the vector cores that they ask for together;
-    ``circle`` are tasks that wait for each other; ``unrecorded`` wait for what the trace does not record."""
+    """``conflicts`` are sets of tasks of which no two are ordered, each with the vector cores that they need together.
+    ``circle`` has the tasks that wait for each other. ``unrecorded`` has the waits for events that the trace does not
+    record."""
 
     total: int
     conflicts: list[tuple[int, list[Event]]]
@@ -70,7 +71,7 @@ def _label(event: Event) -> str:
 
 
 def check(events: list[Event], total: int) -> Verdict:
-    """Of a trace, filtered or not, for a device of ``total`` vector cores."""
+    """Checks a trace, filtered or not, for a device of ``total`` vector cores."""
     order = Order(filtered(events))
     found = [i for i in order.sequence if is_collective(order.events[i])]
     weights = [vector_cores(order.events[i], total) for i in found]
@@ -86,7 +87,8 @@ def check(events: list[Event], total: int) -> Verdict:
 
 
 def check_file(path: Path, total: int, tell: Callable[[str], None]) -> Verdict:
-    """Reads a trace and leaves beside it what was looked at (unless that is what was given) and what was found."""
+    """Checks the trace in a file. Writes the filtered trace (unless the file is one) and the verdict beside it, and
+    tells the lines of the verdict."""
     events = read(path)
     kept = filtered(events)
     if not path.stem.endswith(FILTERED):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of tasks that nothing orders and that ask for more than there is, of any size."""
+"""Sets of tasks, of any size, that nothing orders and that together need more than there is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _STEPS = 200_000
 
 
 def conflicts(weights: Sequence[int], is_ordered: Callable[[int, int], bool], total: int) -> list[tuple[int, ...]]:
-    """All sets of unordered items that weigh more than ``total`` and of which none can be left out, the smallest first,
-    at most ``MOST``. Where there is one it is found, and where none is, none is given."""
+    """Sets of unordered items that weigh more than ``total`` only with all of their items, the smallest sets first, at
+    most ``MOST``. A search that takes too many steps leaves some out. If there is such a set, at least one is found."""
     heaviest = heaviest_unordered(weights, is_ordered)
     if sum(weights[i] for i in heaviest) <= total:
         return []
@@ -30,7 +30,7 @@ def _without_surplus(items: Sequence[int], weights: Sequence[int], total: int) -
 
 
 def _search(weights: Sequence[int], is_ordered: Callable[[int, int], bool], total: int) -> list[tuple[int, ...]]:
-    """By number of items, so that no set has a smaller one in it; gives up after many steps."""
+    """Searches by number of items, so that no set contains a smaller one. Gives up after ``_STEPS`` steps."""
     found: list[tuple[int, ...]] = [(i,) for i in range(len(weights)) if weights[i] > total]
     level = [(i,) for i in range(len(weights)) if 0 < weights[i] <= total]
     steps = 0
@@ -53,11 +53,11 @@ def _search(weights: Sequence[int], is_ordered: Callable[[int, int], bool], tota
 
 
 def heaviest_unordered(weights: Sequence[int], is_ordered: Callable[[int, int], bool]) -> list[int]:
-    """The items of most weight of which no two are ordered.
+    """The heaviest set of items of which no two are ordered.
 
-    By Dilworth's theorem for weights they weigh as much as the least cover by chains, which is the sum of all weights
-    less the largest flow from items to items behind them. Items are taken as they are numbered: ``is_ordered(i, j)``
-    with i < j means that i comes first.
+    By Dilworth's theorem for weights, the set weighs as much as the smallest cover by chains. That is the sum of all
+    weights minus the largest flow from items to items behind them. Items are ordered as they are numbered:
+    ``is_ordered(i, j)`` with i < j means that i comes first.
     """
     n = len(weights)
     source, sink = 2 * n, 2 * n + 1
@@ -79,7 +79,7 @@ def heaviest_unordered(weights: Sequence[int], is_ordered: Callable[[int, int], 
 
 
 def _reached(room: list[dict[int, float]], source: int) -> dict[int, int]:
-    """Each vertex that has room from ``source``, and the one before it."""
+    """Each vertex that can be reached from ``source`` with room left, and the vertex before it."""
     came = {source: source}
     waiting = deque([source])
     while waiting:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A captured graph as a device with streams would run it.
+"""The trace of a captured graph as a device with streams would run it.
 
 A replay on this host orders more than the program does: collectives begin one after the other, and random operators
-keep their order across streams. So the order is that of the graph: events between streams are written down where the
-program has them, as records and waits. Collectives of one group follow each other, in the stream of its communicator.
+keep their order across streams. The trace therefore has the order of the graph. Events between streams appear as
+records and waits where the program has them. Collectives of one group follow each other, because they run in the stream
+of its communicator.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class _Writer:
                 self.by_origin[origin].append(event)
         self.streams = streams
         self.written: list[Event] = []
-        self.now: dict[int, float] = defaultdict(float)  # of each stream: the end of what was written
-        self.communicators: dict[str, tuple[int, int]] = {}  # of groups: the last one's number and stream
+        self.now: dict[int, float] = defaultdict(float)  # by stream: the end of its last event
+        self.communicators: dict[str, tuple[int, int]] = {}  # by group: number and stream of its last collective
 
     def visit(self, node: fx.Node) -> None:
         if is_mark(node):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which events of a trace matter: collectives, which keep their cores until their peers have come, and what orders
-streams.
+"""Finds the events of a trace that matter: collectives, which keep their cores until their peers have come, and events
+that order streams.
 
-Of our own captures (``npugraph.debug.captures``), ``args`` have ``task``, ``waits`` (tasks of other streams) and
-``limits`` in force. Of other traces, ``args`` have ``event_id`` for records and waits, and of kernels ``aiv`` (their
-vector cores), or ``block_num``, ``task_type`` (AIVEC, AICORE, MIX_AIC, MIX_AIV) and ``mix_ratio`` ("1:2": of cube to
-vector cores).
+In our own captures (``npugraph.debug.captures``), ``args`` have ``task``, ``waits`` (tasks of other streams) and the
+``limits`` in force. In other traces, ``args`` of records and waits have ``event_id``. ``args`` of kernels have ``aiv``
+(their vector cores), or ``block_num``, ``task_type`` (AIVEC, AICORE, MIX_AIC, MIX_AIV) and ``mix_ratio`` ("1:2", of
+cube to vector cores).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from npugraph.deadlock.trace_file import Event, TraceError
 
 VECTOR_CORES = 48  # of the device that torch_npu shows
-FINISH = "npugraph.wait"  # of a collective that another task began: on a device the collective itself lasts until then
+FINISH = "npugraph.wait"  # ends a collective that another task began; on a device the collective lasts until then
 
 _EVENT = re.compile(r"(event|mem(ory)?)[ _]?(write[ _]|value[ _])*(record|wait)", re.IGNORECASE)
 
@@ -43,7 +43,7 @@ def _kind(event: Event) -> str | None:
 
 
 def event_id(event: Event) -> Any:
-    """Which event a record or a wait is about. ``TraceError`` where nothing says so."""
+    """The event that a record or a wait is about. Raises ``TraceError`` if nothing says so."""
     arguments = event.get("args", {})
     for key in ("event_id", "event", "eventId"):
         if key in arguments:
@@ -52,7 +52,8 @@ def event_id(event: Event) -> Any:
 
 
 def vector_cores(event: Event, total: int) -> int:
-    """Those that a collective keeps: of our own tasks, what their limit leaves them of ``total``."""
+    """The vector cores that a collective keeps, of ``total``. For our own tasks this is their limit, or ``total``
+    without one. Raises ``TraceError`` if nothing says so."""
     arguments = event.get("args", {})
     if "limits" in arguments:
         return dict(arguments["limits"]).get("vector_core_num", total)
@@ -72,12 +73,13 @@ def vector_cores(event: Event, total: int) -> int:
 
 
 def filtered(events: list[Event]) -> list[Event]:
-    """What the check needs: collectives, records, waits, and tasks that wait for others or are waited for."""
+    """The events that the check needs: collectives, records, waits, and tasks that wait for others or that others wait
+    for, in the order of the trace."""
     awaited = {task for event in events for task in event.get("args", {}).get("waits", ())}
     return [event for event in events if is_collective(event) or orders_streams(event, awaited)]
 
 
 def orders_streams(event: Event, awaited: set[Any]) -> bool:
-    """Whether it stands for an event between streams; ``awaited`` are the tasks that others wait for."""
+    """Whether an event orders streams. ``awaited`` are the tasks that others wait for."""
     arguments = event.get("args", {})
     return _kind(event) is not None or bool(arguments.get("waits")) or arguments.get("task") in awaited

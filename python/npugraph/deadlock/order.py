@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which events of a trace come before which, whatever their times: vector clocks."""
+"""The order of the events of a trace, whatever their times, by vector clocks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from npugraph.deadlock.trace_file import Event
 
 
 class Order:
-    """Events of one stream follow each other; a wait comes after the record of its event, a task after those that it
-    waits for. ``circle`` are events that wait for each other, and never begin; nothing is said of what is in it or
-    comes after it. ``sequence`` has all others in an order that agrees with theirs."""
+    """Events of one stream follow each other. A wait comes after the record of its event, and a task comes after the
+    tasks that it waits for. ``circle`` has the events that wait for each other and so never begin. The order of these,
+    and of events after them, is not known. ``sequence`` has all other events in an order that agrees with these rules.
+    """
 
     def __init__(self, events: list[Event]) -> None:
         self.events = events
-        self.place: list[int] = []  # of each event in its stream, from 1
-        self.clock: list[dict[Any, int]] = [{} for _ in events]  # what comes before: of each stream, how many events
+        self.place: list[int] = []  # by event: its place in its stream, from 1
+        self.clock: list[dict[Any, int]] = [{} for _ in events]  # by event: how many events of each stream come before
         self.unrecorded: list[int] = []  # waits whose event nothing in the trace records
-        self.before = self._edges()  # of each event, some of those that have to end first; the others follow
+        self.before = self._edges()  # by event: events that have to end first; others follow from these
         self.sequence, self.circle = self._spread(self.before)
 
     def precedes(self, a: int, b: int) -> bool:
@@ -52,7 +53,8 @@ class Order:
         return before
 
     def _record_of(self, wait: int, records: list[int], waits: dict[Any, int]) -> list[int]:
-        """The n-th wait of a stream for an event is for its n-th record, or for the last one."""
+        """The record that a wait is for: the n-th wait of a stream for an event is for its n-th record, or for the last
+        one."""
         if not records:
             self.unrecorded.append(wait)
             return []
@@ -67,7 +69,7 @@ class Order:
             for j in edges:
                 after[j].append(i)
         ready = [i for i, count in enumerate(missing) if count == 0]
-        for i in ready:  # grows
+        for i in ready:  # the list grows meanwhile
             for j in before[i]:
                 for stream, count in self.clock[j].items():
                     self.clock[i][stream] = max(self.clock[i].get(stream, 0), count)
@@ -81,7 +83,8 @@ class Order:
 
 
 def _in_circles(before: list[list[int]], left: set[int]) -> list[int]:
-    """Of events that never begin, those that wait for themselves; the others come after them."""
+    """The events of ``left``, which never begin, that other events of it wait for. The events left out only come after
+    these."""
     while True:
         needed = {j for i in left for j in before[i] if j in left}
         if needed == left:

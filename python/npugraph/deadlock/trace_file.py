@@ -11,11 +11,11 @@ Event = dict[str, Any]
 
 
 class TraceError(ValueError):
-    """A file that is no Chrome trace."""
+    """A trace that cannot be read, judged or written."""
 
 
 def read(path: Path) -> list[Event]:
-    """The complete events (phase "X") of a trace, those of each stream ("tid") in the order of their times."""
+    """The complete events (phase "X") of a trace, in the order of their times. Raises ``TraceError``."""
     try:
         content = json.loads(path.read_text())
     except OSError as error:
@@ -34,7 +34,7 @@ def read(path: Path) -> list[Event]:
 
 
 def write(path: Path, events: list[Event], **about: Any) -> None:
-    """``TraceError`` when the file cannot be written."""
+    """Writes a trace. Raises ``TraceError`` if the file cannot be written."""
     write_json(path, {"displayTimeUnit": "ns", "otherData": about, "traceEvents": events})
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiles tell those who look: the files of ``TORCH_COMPILE_DEBUG=1``, tables of what passes did, torch's logs.
+"""Debug output of compiles: the files of ``TORCH_COMPILE_DEBUG=1``, tables of what passes did, and torch's logs.
 
     torch_compile_debug/run_<time>-pid_<pid>[-rank_<rank>]/npugraph_ex/
-        debug.log                                  all that our logger was told, of every level
+        debug.log                                  all messages of our logger, of every level
         model__<n>/                                one graph of Dynamo (compile__<n> of compile_fx)
             dynamo_out_graph.txt                   before AOTAutograd
             forward/, backward/
@@ -10,7 +10,7 @@
                 001_aot_forward_graph_after_<pass>.txt
                                                    after each pass that changed something; .ir beside: our own text
                 output_code.py                     the last graph
-                constants.pt                       tensors that these hold
+                constants.pt                       the tensors that these graphs hold
                 graph_<n>_id_<graph>_rank_<rank>_pid_<pid>_ts_<ns>.json
                                                    the tasks of the n-th capture, a Chrome trace
 

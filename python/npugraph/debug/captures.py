@@ -18,14 +18,15 @@ from npugraph.observe import task_log
 
 
 class Watched:
-    """A compiled function that tells ``write`` the launches of each run that captured. Called as the function is."""
+    """Wraps a compiled function, and is called as the function is. ``write`` gets the launches of each run that
+    captured."""
 
     def __init__(self, run: Any, artifact: Any, write: Callable[[Sequence[Any]], None]) -> None:
         self._run = run
         self._artifact = artifact
         self._write = write
         self._boxed_call = getattr(run, "_boxed_call", False)
-        self._known: set[Any] = set()  # inputs of these sizes were captured
+        self._known: set[Any] = set()  # sizes of inputs that were captured
 
     def __call__(self, *args: Any) -> Any:
         key = _sizes(args[0] if self._boxed_call else args)
@@ -54,7 +55,7 @@ SerializableCallable.register(Watched)
 
 
 def written(run: Any, artifact: Any, folder: GraphFolder) -> Watched:
-    """The function, which leaves a file in ``folder`` whenever it captured."""
+    """Wraps the function so that it writes a file to ``folder`` whenever it has captured."""
 
     def write(captured: Sequence[Any]) -> None:
         folder.capture(time.time_ns()).write_text(json.dumps(chrome_trace(artifact, captured)))
@@ -71,7 +72,8 @@ def _is_number(value: Any) -> bool:
 
 
 def chrome_trace(artifact: Any, records: Sequence[Any]) -> dict[str, Any]:
-    """The launches of one run: a row for each stream, microseconds since the first one."""
+    """The launches of one run as a Chrome trace: a row for each stream, and times in microseconds since the first
+    launch."""
     tasks = artifact.tasks
     start = min(record.begin_ns for record in records)
     process = os.getpid()

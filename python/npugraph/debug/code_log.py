@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inductor's logger of what it generates, which ``TORCH_LOGS="output_code"`` turns on."""
+"""Inductor's logger of generated code, which ``TORCH_LOGS="output_code"`` turns on."""
 
 from __future__ import annotations
 

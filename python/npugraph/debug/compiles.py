@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who looks at the compiles of this process. Where nobody does, nothing that looks is imported."""
+"""Gives the compiles of this process their observers. If nothing is to be observed, the code for it is not imported."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def is_wanted() -> bool:
-    """Whether the process wants files at this moment."""
+    """Whether the process wants debug files at this moment."""
     return os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1"
 
 
 class Compiles:
-    """Of one call of the backend: hands out who looks at each of its graphs."""
+    """One call of the backend. It gives each of its graphs an observer."""
 
     def __init__(self, kind: str, gm: fx.GraphModule) -> None:
         self._folder: ModelFolder | None = None
@@ -39,7 +39,7 @@ class Compiles:
             unharmed(self._write_graph, gm)
 
     def observer(self, name: str, phase: str) -> Nobody:
-        """Of the graph ``name``; ``phase`` is "forward" or "backward"."""
+        """The observer of the graph ``name``. ``phase`` is "forward" or "backward"."""
         logs = logger.is_asked_for(EVENT) or code_log.isEnabledFor(logging.DEBUG)
         if self._folder is None and not logs:
             return NOBODY

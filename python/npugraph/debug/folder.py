@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the files of ``TORCH_COMPILE_DEBUG=1`` lie, and how they are called."""
+"""The folders and names of the files of ``TORCH_COMPILE_DEBUG=1``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def rank() -> int:
 
 
 def run_folder() -> Path:
-    """Of the process: beside it lies what torch itself writes."""
+    """The folder of this process. It lies beside the files that torch itself writes."""
     distributed = torch.distributed
     has_ranks = distributed.is_available() and distributed.is_initialized()
     return Path(get_debug_dir() + (f"-rank_{rank()}" if has_ranks else "")) / "npugraph_ex"
 
 
 class ModelFolder:
-    """Of one call of the backend. ``kind`` is "model", or "compile" for graphs that others got from AOTAutograd."""
+    """The folder of one call of the backend. ``kind`` is "model", or "compile" for graphs that others got from
+    AOTAutograd."""
 
     def __init__(self, kind: str) -> None:
         self.path = run_folder() / f"{kind}__{next(_numbers[kind])}"
@@ -39,7 +40,7 @@ class ModelFolder:
 
 
 class GraphFolder:
-    """Of one graph: ``phase`` is "forward" or "backward"."""
+    """The folder of one graph. ``phase`` is "forward" or "backward"."""
 
     def __init__(self, model: ModelFolder, phase: str) -> None:
         self.path = model.path / phase
@@ -51,18 +52,19 @@ class GraphFolder:
         self._captures = itertools.count()
 
     def step(self, pass_name: str | None) -> Path:
-        """Of the next step, without a suffix."""
+        """The path of the next step's files, without a suffix."""
         after = "" if pass_name is None else f"_after_{pass_name}"
         return self.path / f"{next(self._steps):03}_aot_{self._phase}_graph{after}"
 
     def capture(self, ns: int) -> Path:
-        """Of the next capture, at a time in nanoseconds."""
+        """The path of the next capture's file. ``ns`` is the time of the capture in nanoseconds."""
         number = next(self._captures)
         return self.path / f"graph_{number}_id_{self._id}_rank_{rank()}_pid_{os.getpid()}_ts_{ns}.json"
 
 
 def unharmed(write: Any, *args: Any) -> Any:
-    """What ``write`` gives; a graph that cannot be written is no reason not to run it."""
+    """Returns ``write(*args)``. If that fails, warns and returns None, because a graph that cannot be written can still
+    run."""
     try:
         return write(*args)
     except Exception as error:

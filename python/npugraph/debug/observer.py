@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows one graph through its compile, for those who look."""
+"""Writes debug output about one graph while it is compiled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from npugraph.log import logger
 
 
 class Observer(Nobody):
-    """Writes the files of one graph, and what logs were asked for."""
+    """Writes the files of one graph, and the logs that were asked for."""
 
     def __init__(self, name: str, folder: GraphFolder | None) -> None:
         self._name = name
@@ -73,7 +73,7 @@ class Observer(Nobody):
             self._constants.save()
 
     def _follow_graph_passes(self, artifact: Any) -> fx.GraphModule:
-        """Gives the last graph."""
+        """Writes the graph after each graph pass, and the plan. Returns the last graph."""
         for name, gm, text in artifact.changes():
             self._step(name, gm, text)
         if self._folder is not None:

@@ -38,7 +38,8 @@ def kernel(*inputs):
 def output_code(
     gm: fx.GraphModule, artifact: Any, inputs: Sequence[Any], sources: Sequence[str], constants: Constants
 ) -> str:
-    """``gm`` is what the artifact computes, ``inputs`` are its fake inputs and ``sources`` where Dynamo found them."""
+    """``gm`` is the graph that the artifact computes, ``inputs`` are its fake inputs, and ``sources`` say where Dynamo
+    found them."""
     head = [f"# {artifact.name}, made by npugraph_ex.", "# Inputs:"]
     head += [f"#   {i}  {source}" for i, source in enumerate(sources)]
     head.append("# What runs in its place, in order:")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass did to a graph, as a table of the nodes that went and came."""
+"""Tables of the nodes that a pass removed and added."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _operator(node: fx.Node) -> str:
 
 
 def table(before: Nodes, after: Nodes) -> str:
-    """A line for each operator that has fewer or more nodes: its nodes, by name. Empty where there are none."""
+    """A line for each operator that has fewer or more nodes, with the names of these nodes. Empty if there are none."""
     rows = [
         *_rows("removed", {name: op for name, op in before.items() if after.get(name) != op}),
         *_rows("added", {name: op for name, op in after.items() if before.get(name) != op}),

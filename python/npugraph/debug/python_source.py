@@ -29,7 +29,8 @@ def _attach(module, path, value):
 
 
 class Constants:
-    """Tensors that graphs hold, each once in a file beside their sources; without a folder, of their layout alone."""
+    """The tensors that graphs hold. Each is stored once, in a file beside the sources. Without a folder, sources only
+    give their layout."""
 
     FILE = "constants.pt"
 
@@ -40,7 +41,7 @@ class Constants:
         self._saved = 0
 
     def expression(self, tensor: torch.Tensor) -> str:
-        """Python that gives the tensor."""
+        """A Python expression of the tensor."""
         if self.folder is None:
             return f"torch.empty_strided({layout(tensor)}, dtype={tensor.dtype}, device={str(tensor.device)!r})"
         key = (tensor.data_ptr(), tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride())
@@ -50,7 +51,7 @@ class Constants:
         return f"_constants[{self._names[key]!r}]"
 
     def reading(self) -> str:
-        """Python that reads the file."""
+        """Python statements that read the file."""
         if self.folder is None:
             return ""
         return (
@@ -60,7 +61,7 @@ class Constants:
         )
 
     def save(self) -> None:
-        """Writes the file, where there is more to write than at the last time."""
+        """Writes the file if there are more tensors than at the last time."""
         if self.folder is not None and len(self._tensors) > self._saved:
             torch.save(self._tensors, self.folder / self.FILE)
             self._saved = len(self._tensors)
@@ -71,8 +72,8 @@ def layout(tensor: torch.Tensor) -> str:
 
 
 def source_of(gm: fx.GraphModule, constants: Constants) -> str:
-    """Defines the class ``GraphModule``, whose objects compute what ``gm`` does. Functions of the program that have no
-    name by which a module could import them raise ``NotImplementedError`` there."""
+    """The text of a module with the class ``GraphModule``, whose objects compute what ``gm`` does. Functions of the
+    program that a module cannot import by name raise ``NotImplementedError`` there."""
     writer = _Writer(constants)
     writer.add(gm, "GraphModule")
     return writer.text()

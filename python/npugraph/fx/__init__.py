@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between torch.fx and the C++ graph: preparation, import, and the way back."""
+"""The code between torch.fx graphs and the C++ Graph: tracing, passes, preparation, import, and the way back."""

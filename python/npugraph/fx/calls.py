@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New calls in FX graphs, with their values, and the places of tensors as arguments of such calls."""
+"""Adds calls to FX graphs, evaluates them, and expresses the layout of a tensor as arguments of such calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 def add_call(
     graph: fx.Graph, like: fx.Node, function: Callable[..., object], *args: object, **kwargs: object
 ) -> fx.Node:
-    """A new node with the origin of ``like``, which defines no symbols."""
+    """Adds a call with the metadata of ``like`` and evaluates it. The new node defines no symbols."""
     made = graph.call_function(function, args, kwargs)
     made.meta = {**like.meta, "val": evaluate(made)}
     made.meta.pop("unbacked_bindings", None)
@@ -25,7 +25,7 @@ def add_call(
 
 
 def geometry(graph: fx.Graph, node: fx.Node) -> tuple[list[object], list[object], object]:
-    """Sizes, strides and storage offset of a node's tensor: numbers, and nodes where they are symbolic."""
+    """Returns sizes, strides and storage offset of a node's tensor. A symbolic one is a node that computes it."""
 
     def numbers(query: torch._ops.OpOverload, values: Sequence[int | torch.SymInt]) -> list[object]:
         return [
@@ -40,14 +40,15 @@ def geometry(graph: fx.Graph, node: fx.Node) -> tuple[list[object], list[object]
 
 
 def storage_elements(graph: fx.Graph, node: fx.Node) -> object:
-    """How many elements the storage of a node's tensor has; where that is symbolic, up to the end of the tensor."""
+    """Returns the number of elements of the storage of a node's tensor. If it is symbolic, returns ``end_of``."""
     value = node.meta["val"]
     bytes_ = value.untyped_storage().nbytes()
     return end_of(graph, node) if isinstance(bytes_, torch.SymInt) else bytes_ // value.element_size()
 
 
 def end_of(graph: fx.Graph, node: fx.Node) -> object:
-    """How many elements there are from the start of the storage to the end of a node's tensor."""
+    """Returns the number of elements from the start of the storage up to and including the last element of a node's
+    tensor."""
 
     def compute(function: Callable[..., object], *args: object) -> object:
         if not any(isinstance(arg, fx.Node) for arg in args):

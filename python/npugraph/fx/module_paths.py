@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's modules that nodes came from, as far as torch recorded them."""
+"""The paths of the user's modules that nodes came from, as far as torch recorded them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import re
 
 from torch import fx
 
-# How Dynamo writes the ways to modules: L['self']._modules['blocks']._modules['2'], L['self'].blocks[2].
+# Dynamo writes paths to modules as L['self']._modules['blocks']._modules['2'] or L['self'].blocks[2].
 _ROOT = re.compile(r"^L\['(\w+)'\]")
 _STEP = re.compile(r"\._modules\['([^']+)'\]|\['?([^'\]]+)'?\]")
 
 
 def module_path(node: fx.Node) -> str:
-    """``blocks.2.attn``, the innermost module that the node came from, below the one that is compiled. Empty where
-    torch recorded none."""
+    """The path of the innermost module that the node came from, relative to the compiled module: ``blocks.2.attn``. For
+    the compiled module itself, the name of its class. Empty if torch recorded no module."""
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
         return ""
@@ -24,8 +24,8 @@ def module_path(node: fx.Node) -> str:
 
 
 def module_paths(gm: fx.GraphModule, outermost: str) -> dict[str, str]:
-    """By name of the node. What comes from no module below has the name of the ``outermost`` one, if that is not
-    empty."""
+    """``module_path`` of each node, by the node's name. A node without a path gets ``outermost``, or is left out if
+    that is empty."""
     paths = {node.name: module_path(node) or outermost for node in gm.graph.nodes}
     return {name: path for name, path in paths.items() if path}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the backend and its passes tell those who look at a compile: here, nobody."""
+"""The observer of a compile that does nothing."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torch import fx
 
 
 class Nobody:
-    """Looks at no graph."""
+    """An observer that ignores every call. Other observers override its methods."""
 
-    runs_all_passes = False  # whether FX passes are to run also where none of them has been asked for
+    runs_all_passes = False  # True: all FX passes run, even if nothing else needs them
 
     def begin(self, gm: fx.GraphModule) -> None:
-        """The graph before the passes."""
+        """Called with the graph before the passes."""
 
     def after(self, pass_name: str, gm: fx.GraphModule) -> None:
-        """The graph after an FX pass that changed it."""
+        """Called with the graph after an FX pass that changed it."""
 
     def compiled(self, artifact: Any, gm: fx.GraphModule, sources: Sequence[str], has_python: bool) -> None:
-        """The end: ``gm`` is what was imported, from inputs of these sources; with ``has_python``, functions of the
-        program are part of it."""
+        """Called at the end. ``gm`` is the graph that was imported, and ``sources`` are the sources of its inputs.
+        ``has_python`` says whether parts of the graph run in Python or take Python objects as inputs."""
 
     def watch(self, run: Any, artifact: Any) -> Any:
-        """The function to call in the place of ``run``."""
+        """Returns the function to call in place of ``run``."""
         return run
 
 

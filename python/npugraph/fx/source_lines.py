@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's lines that nodes came from, as far as torch recorded them."""
+"""The user's source lines that nodes came from, as far as torch recorded them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
 
 def source_line(node: fx.Node, *, outermost: bool = False) -> str:
-    """``file.py:12 in forward`` of the user's line that the node came from: the line itself, or the outermost line that
-    led there. Empty where torch recorded none."""
+    """The user's line that the node came from, as ``file.py:12 in forward``: the innermost line of the recorded stack,
+    or with ``outermost`` the outermost one. Empty if torch recorded no stack."""
     trace = node.meta.get("stack_trace")
     return _frame(trace, 0 if outermost else -1) if trace else ""
 
 
 def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:
-    """File, line and function of the user's lines that led to the node, the outermost first."""
+    """The recorded stack of the node as (file, line, function), the outermost frame first."""
     return _FRAME.findall(node.meta.get("stack_trace") or "")
 
 
 def is_users(file: str) -> bool:
-    """Whether the file is neither torch's nor ours."""
+    """Whether the file belongs to none of torch, torch_npu and npugraph."""
     homes = [sys.modules[name].__file__ for name in ("npugraph", "torch", "torch_npu") if name in sys.modules]
     return not any(file.startswith(os.path.dirname(home) + os.sep) for home in homes)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of nodes, and what nodes come from."""
+"""Helpers for the fake values of nodes, and for the metadata that says where nodes came from."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import fx
 
 
 def evaluate(node: fx.Node) -> Any:
-    """What a call gives for the values of its arguments."""
+    """Calls the node's target with the values of its arguments, and returns the result."""
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     return node.target(*args, **kwargs)
 
 
 def attribute(gm: fx.GraphModule, target: str) -> Any:
-    """What a ``get_attr`` node refers to."""
+    """Returns the attribute that a ``get_attr`` node with this target refers to."""
     value: Any = gm
     for part in target.split("."):
         value = getattr(value, part)
@@ -25,7 +25,8 @@ def attribute(gm: fx.GraphModule, target: str) -> Any:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two values, or lists of them, say the same of their tensors. Guards nothing."""
+    """Whether two values, or lists of values, are the same or describe tensors of equal layout, type and device. Adds
+    no guards."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(is_same, one, other))
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
@@ -41,7 +42,7 @@ def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def expressions(sizes: Iterable[int | torch.SymInt]) -> list[Any]:
-    """What can be compared without a guard."""
+    """The sizes as numbers and sympy expressions, which can be compared without guards."""
     return [size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes]
 
 
@@ -49,5 +50,5 @@ _ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")
 
 
 def origin_of(node: fx.Node) -> dict[str, Any]:
-    """The metadata of a node that is true of what is made of it, too."""
+    """The metadata of a node that is also true of nodes made from it."""
     return {key: node.meta[key] for key in _ORIGIN if key in node.meta}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a script in a process of its own, which starts as a copy of this one: torch need not be imported again.
+"""Runs a script in a process that is forked from this one, so that torch need not be imported again.
 
-The threads of a process do not follow into its copy, so this process must have none: it uses torch with one thread.
+The threads of a process do not follow into a fork, so this process must have none: it uses torch with one thread.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 import torch
 
 SEED = 0
-THREADS = torch.get_num_threads()  # of scripts
+THREADS = torch.get_num_threads()  # for scripts
 
 
 def run_script(
     script: str, arguments: list[str], log: Path, prepare: Callable[[], None], finish: Callable[[], None] | None = None
 ) -> int:
-    """Runs ``script`` as Python would, between ``prepare()`` and ``finish()``, under a fixed seed; what it prints goes
-    to ``log``. Returns its exit code, 128 and more where a signal ended it."""
+    """Runs ``script`` as Python would, between ``prepare()`` and ``finish()``, under a fixed seed. Its output goes to
+    ``log``. Returns its exit code, or 128 plus the number of the signal that ended it."""
     torch.set_num_threads(1)
     flush()
     process = os.fork()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When two results count as the same."""
+"""Decides whether two results count as the same."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-# Of the largest magnitude in a tensor. A whole model in another order of sums stays below, most of what is wrong does
-# not.
+# Relative to the largest magnitude in a tensor. A whole model with another order of sums stays below, and most errors
+# do not.
 RTOL = {
     torch.float64: 1e-9,
     torch.float32: 1e-4,
@@ -24,14 +24,14 @@ RTOL = {
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """Two tensors are the same when no element differs by more than ``atol + rtol * max|wanted|``, and NaN and
-    infinities stand in the same places. ``rtol`` None is that of the type in ``RTOL``; whole numbers have none."""
+    """Two tensors are the same if no element differs by more than ``atol + rtol * max|wanted|``, and NaN and infinities
+    stand in the same places. If ``rtol`` is None, ``RTOL`` gives it by type. Whole numbers then have none."""
 
     rtol: float | None = None
     atol: float = 0.0
 
     def difference(self, got: Any, want: Any) -> str | None:
-        """What differs between two trees of values, for people; None: nothing."""
+        """Describes what differs between two trees of values. None if nothing does."""
         got_leaves, want_leaves = pytree.tree_leaves(got), pytree.tree_leaves(want)
         if len(got_leaves) != len(want_leaves):
             return f"{len(got_leaves)} values instead of {len(want_leaves)}"

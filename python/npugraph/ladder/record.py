@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes down what the compiled graphs of a script give, and compares what two runs gave.
+"""Records the results of a script's compiled graphs, and compares the records of two runs.
 
 A folder holds one file per call of a graph and per gradient, and ``calls.jsonl`` with a line for each of them, in
 order.
@@ -30,8 +30,8 @@ RESULTS = "results"
 
 
 class Recorder:
-    """Compiles the graphs of one process as ``step`` says, and records their calls into ``folder``. Of the call
-    ``values_of`` it also saves every value of the graph."""
+    """Compiles the graphs of one process as ``step`` says, and records their calls in ``folder``. For the call with
+    number ``values_of``, it also saves every value of the graph."""
 
     def __init__(self, step: Step, folder: Path, values_of: int | None = None) -> None:
         self.step, self.folder, self.values_of = step, folder, values_of
@@ -42,7 +42,7 @@ class Recorder:
         (folder / "notes.jsonl").touch()
 
     def compile(self, compile_: Any, gm: fx.GraphModule, inputs: Sequence[Any], config: Any, decomps: Any) -> Any:
-        """For ``npugraph.backend.interposer``."""
+        """Compiles a graph and records its calls. It is made for ``npugraph.backend.interposer``."""
         before = npugraph.artifacts()
         run = self._compiled(compile_, gm, inputs, config, decomps)
         made = [artifact for artifact in npugraph.artifacts() if artifact not in before]
@@ -133,7 +133,7 @@ class Difference:
 
 
 class Recorded:
-    """What a ``Recorder`` wrote."""
+    """The records that a ``Recorder`` wrote."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -141,7 +141,7 @@ class Recorded:
 
     @property
     def rules(self) -> dict[str, str]:
-        """The replacement rules that were used, and the user's line where each was used first."""
+        """The replacement rules that were used, each with the user's line of its first use."""
         used: dict[str, str] = {}
         for note in self._lines("notes.jsonl"):
             for rule, source in note["rules"]:
@@ -149,7 +149,7 @@ class Recorded:
         return used
 
     def first_difference(self, other: Recorded, tolerance: Tolerance) -> Difference | None:
-        """Where ``other`` gave something else than this run."""
+        """The first place where ``other`` has another result than this run. None if there is none."""
         for key, entry in self.entries.items():
             found = self._difference(key, entry, other, tolerance)
             if found is not None:
@@ -158,7 +158,7 @@ class Recorded:
         return Difference(len(self.entries), f"{more} more results than there are in eager", "") if more > 0 else None
 
     def first_value(self, other: Recorded, tolerance: Tolerance) -> Difference | None:
-        """The first value of the graph, of those that both runs have, that ``other`` computed differently."""
+        """The first value of the graph that ``other`` computed differently. Only values that both runs have count."""
         own, others = self._values(), other._values()
         known = {name: value for name, _, value in own}
         for name, source, value in others:
@@ -197,7 +197,7 @@ def _uncompiled(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
     return make_boxed_func(gm.forward)
 
 
-# As torch's backend of this name, without the second that importing that one takes.
+# The same as torch's backend of this name, whose import takes a second.
 _aot_eager = aot_autograd(fw_compiler=_uncompiled, keep_inference_input_mutations=True)
 
 
@@ -206,6 +206,6 @@ def _rules_among(names: Sequence[str]) -> list[Any]:
         return []
     from npugraph.fx.passes.replacements import registry, replacements
 
-    # Built-in rules are registered when they are first needed; those of operators that are not there cannot be.
+    # Built-in rules are registered when they are first needed, and cannot be registered without their operators.
     rules = registry.rules() if {rule.name for rule in registry.rules()} >= set(names) else replacements()
     return [rule for rule in rules if rule.name in names]

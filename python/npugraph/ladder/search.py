@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Climbs the ladder, and bisects the step that goes wrong."""
+"""Runs the steps of the ladder, and bisects the one that goes wrong."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class CannotRun(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Cause:
-    """The first step that differs, what makes the difference (None where no switch does), and the first value that
-    does."""
+    """The first step that differs, the switch that makes the difference (None if no switch does), and the first value
+    that differs."""
 
     step: Step
     difference: Difference
@@ -36,11 +36,11 @@ class Cause:
     rule: str | None = None
     rule_source: str = ""
     value: Difference | None = None
-    is_code: bool = False  # not a pass over graphs, but what is made of them
+    is_code: bool = False  # no pass over graphs, but the code that is made of them
 
 
 class Ladder:
-    """Runs of one script. Logs stay in ``logs``; results lie in ``scratch``, which is the caller's to remove."""
+    """Runs of one script. Logs stay in ``logs``. Results lie in ``scratch``, which the caller removes."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Ladder:
         logs.mkdir(parents=True, exist_ok=True)
 
     def climb(self) -> Cause | None:
-        """Runs the steps in order until one differs from eager, and looks for what makes it differ."""
+        """Runs the steps in order until one differs from eager, and looks for the cause. Raises ``CannotRun``."""
         eager, code = self._run(EAGER)
         if code != 0:
             raise CannotRun(f"{self.script} ends with exit code {code} under {EAGER.name}; see {self._log(EAGER)}")
@@ -73,8 +73,8 @@ class Ladder:
         return None
 
     def step_through(self, step: Step, found: Path, looks_for_nan: bool) -> tuple[int, str]:
-        """Runs the script under ``step`` until a task goes wrong, which is saved in ``found`` (``Stepper``). Returns
-        the exit code, ``FOUND`` in that case, and what was looked at, for people."""
+        """Runs the script under ``step`` until a task goes wrong, and saves that task in ``found`` (``Stepper``).
+        Returns the exit code, ``FOUND`` in that case, and a sentence about what was compared."""
         summary = self.scratch / "summary"
 
         def stop(finding: Finding) -> None:
@@ -127,9 +127,9 @@ class Ladder:
         cause = Cause(step, difference)
         if step.front != "npugraph_ex":
             return cause
-        if step.name != rungs()[1].name:  # the ones before it run the same graph
+        if step.name != rungs()[1].name:  # an earlier step was right with the same graph
             return dataclasses.replace(cause, is_code=True)
-        importlib.import_module("npugraph.fx.passes.replacements")  # takes a second, once for all copies of it
+        importlib.import_module("npugraph.fx.passes.replacements")  # takes a second, once for all forks
         all_ = switches()
         self.tell(f"looking among {len(all_)} switches")
         if self._difference(eager, _without(step, all_)) is not None:
@@ -158,8 +158,9 @@ class Ladder:
         return dataclasses.replace(cause, rule=names[first], rule_source=used[names[first]])
 
     def _bisect(self, items: Sequence, differs: Callable[[Sequence], bool]) -> int:
-        """The index of an item with which, all behind it off, the result differs, and without which it does not.
-        ``differs`` is told what is off; it differs with nothing off, and not with everything."""
+        """The index of an item that makes the result differ: it differs with all items behind this one off, and does
+        not with this one off, too. ``differs`` gets the items that are off. The result differs with nothing off, and
+        not with everything off."""
         right, wrong = 0, len(items)  # how many are on
         while wrong - right > 1:
             middle = (right + wrong) // 2
@@ -171,7 +172,7 @@ class Ladder:
 
 
 def save(finding: Finding, folder: Path) -> None:
-    """``task.txt`` for people, ``task.pt`` with the operands."""
+    """Writes ``task.txt`` for people, and ``task.pt`` with the operands."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "task.txt").write_text(describe(finding))
     torch.save(finding.tensors(), folder / "task.pt")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at each task of each run beside what torch computes of the same operands.
+"""Compares each task of each run with what torch computes from the same operands.
 
-The oracle is the graph as it was imported. It runs node by node after each run of the Program, and wherever a task
-wrote a value of the graph, that value is compared and then takes the place of the oracle's, so that each task is judged
-by what it made of its own operands. What the passes have left no name of is judged with the next task that has one.
+The oracle is the graph as it was imported. It runs node by node after each run of the Program. If a task wrote a value
+of the graph, that value is compared, and then replaces the value of the oracle. So each task is judged by what it
+computed from its own operands. A value without a name after the passes is judged with the next task that has one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Operand = tuple[str, torch.Tensor]  # the name of its buffer, and what it held
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """A task that went wrong in the ``run``-th run of an artifact. ``cause`` is the pass from which on graphs compute
-    what the task computed, or what made the task; "" where only a NaN is to be reported."""
+    what the task computed, or else the code of the task; "" if only a NaN is reported."""
 
     artifact: str
     run: int
@@ -45,8 +45,8 @@ class Finding:
     wanted: torch.Tensor | None
 
     def tensors(self) -> dict[str, Any]:
-        """What is saved beside the report, on the host: ``inputs`` and ``results`` by name of their buffers, and
-        ``wanted``."""
+        """The tensors that are saved beside the report, on the host: ``inputs`` and ``results`` by name of their
+        buffers, and ``wanted``."""
         return {
             "inputs": {name: plain(value) for name, value in self.inputs},
             "results": {name: plain(value) for name, value in self.results},
@@ -56,7 +56,7 @@ class Finding:
 
 @dataclasses.dataclass
 class _Run:
-    """What was seen of one run."""
+    """The records of one run."""
 
     number: int
     tasks: int
@@ -67,14 +67,14 @@ class _Run:
 
 
 class Stepper:
-    """Watches all runs of the process while it is entered as a context manager, and tells ``report`` of the first task
-    that goes wrong in each. ``looks_for_nan``: a NaN that no operand of its task had counts as wrong, too."""
+    """Watches all runs of the process while it is entered as a context manager. ``report`` gets the first task that
+    goes wrong in each run. With ``looks_for_nan``, a NaN that no operand of its task had counts as wrong, too."""
 
     def __init__(self, tolerance: Tolerance, report: Callable[[Finding], None], looks_for_nan: bool = True) -> None:
         self.tolerance, self.report, self.looks_for_nan = tolerance, report, looks_for_nan
         self.runs = 0
-        self.written = 0  # values, of which
-        self.compared = 0  # were compared
+        self.written = 0  # values that tasks wrote
+        self.compared = 0  # those of them that were compared
         self._open: dict[tuple[int, str], _Run] = {}
         self._counts: dict[str, int] = defaultdict(int)
         self._known: weakref.WeakValueDictionary[str, Artifact] = weakref.WeakValueDictionary()
@@ -95,7 +95,7 @@ class Stepper:
             self._counts[name] += 1
             self._open[key] = _Run(self._counts[name], len(artifact.tasks), *start)
         run = self._open.get(key)
-        if run is None:  # it had begun before
+        if run is None:  # the run began before the watch
             return
         if not done:
             run.reads[task] = [
@@ -144,16 +144,16 @@ class Stepper:
 
 
 class _Oracle:
-    """A stage of an artifact's graph, and what a run wrote of its values."""
+    """A stage of an artifact's graph, and those of its values that a run wrote."""
 
     def __init__(self, artifact: Artifact, run: _Run, stage: str) -> None:
         self.gm = artifact.to_fx(stage)
         self.run = run
         self.written = self._match(artifact)
-        self.compared = 0  # values, by differences()
+        self.compared = 0  # the number of values that differences() compared
 
     def differences(self, tolerance: Tolerance) -> dict[int, tuple[str, torch.Tensor]]:
-        """What differs, by task: in words, and the oracle's value."""
+        """The differences by task: a text, and the oracle's value."""
         found: dict[int, tuple[str, torch.Tensor]] = {}
 
         def visit(node: fx.Node, value: Any) -> Any:
@@ -176,7 +176,7 @@ class _Oracle:
         return found
 
     def _match(self, artifact: Artifact) -> dict[fx.Node, tuple[int, str, torch.Tensor]]:
-        """The value of the graph that each written operand is."""
+        """Finds the node of the graph whose value each written operand is."""
         of_name = {node.meta["value"]: node for node in self.gm.graph.nodes if "value" in node.meta}
         names = _Names(artifact)
         old_names = _old_names(_values(self.gm), names.values, _outputs(self.gm), names.outputs)
@@ -190,11 +190,11 @@ class _Oracle:
 
 
 class _Names:
-    """Which values of the graph the tasks of an artifact write."""
+    """The names of the graph's values that the tasks of an artifact write."""
 
     def __init__(self, artifact: Artifact) -> None:
-        self.of_origin: dict[str, list[str]] = defaultdict(list)  # in the order of the graph
-        self.memory: dict[str, str] = {}  # of each value, the one whose buffer it has
+        self.of_origin: dict[str, list[str]] = defaultdict(list)  # names in the order of the graph
+        self.memory: dict[str, str] = {}  # by value: the value whose buffer it has
         self.order: dict[str, int] = {}
         gm = artifact.to_fx()
         self.values, self.outputs = _values(gm), _outputs(gm)
@@ -215,8 +215,9 @@ class _Names:
         return self.memory.get(written, name)
 
     def of_operands(self, origins: Sequence[str], operands: Sequence[Operand]) -> Iterator[Operand]:
-        """The operands that a task for ``origins`` wrote, by the names of their values: the last ones that it makes in
-        their memory or, of memory that other tasks know, the last one that it makes at all."""
+        """Names the operands that a task for ``origins`` wrote. An operand in memory of values that the task makes is
+        the last of these. An operand in memory of other tasks' values is the last value that is left, and so on
+        backwards."""
         made = [name for origin in origins for name in self.of_origin[origin]]
         made.sort(key=self.order.__getitem__)
         left = list(made)
@@ -231,13 +232,6 @@ class _Names:
         yield from zip(reversed(left), reversed(elsewhere), strict=False)
 
 
-def _note_before(run: _Run, task: int, operands: Sequence[tuple[str, str, Any, Any]]) -> None:
-    for name, _, _, whole in operands:
-        if whole is not None and name not in run.inputs:
-            run.inputs[name] = whole.detach().clone()
-    run.reads[task] = [(name, copy) for name, access, copy, _ in operands if access != "write" and copy is not None]
-
-
 def _values(gm: fx.GraphModule) -> list[str]:
     return [node.meta["value"] for node in gm.graph.nodes if "value" in node.meta]
 
@@ -250,8 +244,8 @@ def _outputs(gm: fx.GraphModule) -> list[str | None]:
 def _old_names(
     old: Sequence[str], new: Sequence[str], old_outputs: Sequence[str | None], new_outputs: Sequence[str | None]
 ) -> dict[str, str]:
-    """The names in an earlier graph of values that passes made anew: results are the same ones in the same order, and a
-    value that takes the place of ``x`` is named ``x_1``."""
+    """Maps the names of values that passes made anew to their names in an earlier graph. Results are the same ones in
+    the same order. A value that takes the place of ``x`` is named ``x_1``."""
     known, left = set(old), set(old) - set(new)
     found = {name: name.rpartition("_")[0] for name in new if name not in known}
     found = {name: base for name, base in found.items() if base in left}
@@ -260,7 +254,7 @@ def _old_names(
 
 
 def _take_over(value: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """``seen``, in the memory of ``value`` where that has a place for each element."""
+    """``seen``, written to the memory of ``value`` if that has a place for each element."""
     if torch._debug_has_internal_overlap(value) != 0:
         return seen.to(value.device)
     return value.copy_(seen)
@@ -275,7 +269,7 @@ def _cause(artifact: Artifact, run: _Run, task: int, tolerance: Tolerance) -> st
             "nested": "the graphs that it runs",
         }
         return hosts.get(artifact.tasks[task].kind, "the code of the task")
-    right, wrong = 0, len(stages) - 1  # stages whose graph does not, and does, compute what the task did
+    right, wrong = 0, len(stages) - 1  # a stage that does not compute what the task did, and one that does
     while wrong - right > 1:
         middle = (right + wrong) // 2
         if task in _Oracle(artifact, run, stages[middle]).differences(tolerance):

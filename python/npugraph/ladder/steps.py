@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ladder can switch in the compiler, and the ways in which it runs a script."""
+"""The switches of the compiler that the ladder can turn off, and the ways in which it runs a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES = {option.name for option in OPTIONS}
 
 @dataclasses.dataclass(frozen=True)
 class Switch:
-    """Something that can be left out of a compile: the option ``name`` set to ``off``, or a graph pass."""
+    """A part of a compile that can be left out: the option ``name`` set to ``off``, or a graph pass."""
 
     name: str
     off: Any = False
@@ -31,7 +31,7 @@ class Switch:
 
 
 def switches() -> list[Switch]:
-    """In the order in which a graph meets them."""
+    """All switches, in the order in which a graph meets them."""
     on_fx = [
         Switch("post_grad_custom_pre_pass", None),
         Switch("remove_noop_ops"),
@@ -43,8 +43,8 @@ def switches() -> list[Switch]:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One way to run a script. ``front``: what compiles Dynamo's graphs, torch's "eager" and "aot_eager", or
-    "npugraph_ex" with the options of the script, these ``options`` over them and ``off`` taken out."""
+    """One way to run a script. ``front`` is the backend: torch's "eager" or "aot_eager", or "npugraph_ex". The last one
+    gets the options of the script, with ``options`` over them and with ``off`` turned off."""
 
     name: str
     front: str = "npugraph_ex"
@@ -65,6 +65,6 @@ EAGER = Step("eager", "eager")
 
 
 def rungs() -> list[Step]:
-    """Behind eager, from the least to all of what the script asked for."""
+    """The steps after eager, from the least of the compiler to everything that the script asked for."""
     forced = [Step(name, options=((name, True),)) for name in ("force_eager", "force_recapture") if name in _NAMES]
     return [Step("aot_eager", "aot_eager"), *forced, Step("replay")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a graph's nodes, computed by torch one after the other."""
+"""Computes the values of a graph's nodes with torch, one after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.fx.decompose.collectives import is_collective
 
-MISSING = object()  # a value that nobody knows
+MISSING = object()  # stands for a value that is not known
 
 
 def run_nodes(
@@ -22,9 +22,9 @@ def run_nodes(
     visit: Callable[[fx.Node, Any], Any],
     may_run: Callable[[fx.Node], bool],
 ) -> None:
-    """Computes the nodes that follow from ``inputs`` (by placeholder) and that ``may_run`` allows, in order. ``visit``
-    sees the value of each node, or ``MISSING``, and returns the one to go on with. Inputs are written where the graph
-    writes them; the states of random number generators stay."""
+    """Computes in order the nodes that follow from ``inputs`` (by placeholder) and that ``may_run`` allows. ``visit``
+    gets the value of each node, or ``MISSING``, and returns the value to go on with. Inputs are written where the graph
+    writes them. The states of random number generators stay."""
     values: dict[fx.Node, Any] = {}
     with _disable_current_modes(), torch.no_grad(), torch.random.fork_rng(devices=()):
         for node in gm.graph.nodes:
@@ -37,12 +37,12 @@ def run_nodes(
 
 
 def is_local(node: fx.Node) -> bool:
-    """Whether a call asks nothing of other processes."""
+    """Whether a call does not communicate with other processes."""
     return not is_collective(node.target)
 
 
 def is_repeatable(node: fx.Node) -> bool:
-    """Whether a call that was made may be made once more, and then gives the same."""
+    """Whether a call may be repeated and then gives the same result."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return not getattr(target, "is_python_task", False)

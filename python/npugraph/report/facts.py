@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page shows of an artifact, as plain values for JSON."""
+"""The facts about an artifact that a page shows, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from npugraph.report.verdict import KINDS, at_least, outside, used, verdict
 
 
 def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """``machine`` is what tasks are compared with, by default this one (``machine.limits``)."""
+    """Collects the facts. ``machine`` has the limits that tasks are compared with, by default those of this machine
+    (``machine.limits``)."""
     before, after = _before(artifact), _graph(artifact, _last_stage(artifact))
     sources = {node["name"]: node["source"] for node in [*after["nodes"], *before["nodes"]]}
     tasks = _tasks(artifact, after)
@@ -52,12 +53,12 @@ def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str
     }
 
 
-# Types that products compute with; others are as f32.
+# Types that products compute with. All other types count as f32.
 _COMPUTED = ("bf16", "i8")
 
 
 def _tasks(artifact: Any, graph: dict[str, Any]) -> list[dict[str, Any]]:
-    """With the ``modules`` that they come from and the element ``type`` that they compute with."""
+    """The tasks, with the ``modules`` that they come from and the element ``type`` that they compute with."""
     types = {name: _computed(node) for node in graph["nodes"] for name in (node["name"], *node["values"])}
     records = _records(artifact.tasks)
     for record in records:
@@ -76,7 +77,7 @@ def _computed(node: dict[str, Any]) -> str:
 
 
 def _records(items: Sequence[Any]) -> list[dict[str, Any]]:
-    """All fields of records of the extension."""
+    """All fields of records of the extension module."""
     return [{name: getattr(item, name) for name in dir(type(item)) if not name.startswith("_")} for item in items]
 
 
@@ -103,7 +104,7 @@ def _before(artifact: Any) -> dict[str, Any]:
 
 
 def _is_part(node: fx.Node) -> bool:
-    """One of the results of an operator."""
+    """Whether a node is one of several results of an operator."""
     return node.target is operator.getitem
 
 
@@ -145,7 +146,7 @@ def _node(described: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(values: Any) -> Iterator[str]:
-    """The values of the graph in a tree of arguments."""
+    """The names of the graph's values in a tree of arguments."""
     if isinstance(values, _C.Ref):
         yield values.name
     elif isinstance(values, list):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine can do, measured in this process: what a page compares tasks with."""
+"""The limits of the machine, measured in this process. A page compares tasks with them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 
 import torch
 
-# Others use the machine, too: each piece of work is short, so that at least one of many runs undisturbed.
-_SIDE = 512  # of the products
-_LEAST_NS = 50_000_000  # for each kind of work
-_PIECE = 1 << 20  # numbers that are read at a time, of more than caches hold
+# Other processes use the machine, too. Each piece of work is short, so that at least one of many runs undisturbed.
+_SIDE = 512  # rows and columns of the factors of products
+_LEAST_NS = 50_000_000  # the time to measure each kind of work
+_PIECE = 1 << 20  # float32 numbers that are read at a time; together the pieces exceed the caches
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 @functools.cache
 def limits() -> dict[str, float]:
-    """Per nanosecond, on all of torch's threads: ``bytes`` read from memory, and operations of products by element
-    type, ``f32``, ``bf16`` and ``i8``. Measured once per process, in a quarter of a second. ``caches``: the bytes of
-    the largest cache."""
+    """The limits of all of torch's threads, measured once per process, in a quarter of a second. Per nanosecond:
+    ``bytes`` read from memory, and operations of products by element type, ``f32``, ``bf16`` and ``i8``. ``caches`` is
+    the size of the largest cache in bytes."""
     with torch.no_grad():
         caches = _cache_bytes()
         pieces = torch.ones(max(128 << 20, 4 * caches) // (4 * _PIECE), _PIECE)
@@ -32,20 +32,21 @@ def limits() -> dict[str, float]:
         i8 = torch.randint(-9, 9, (_SIDE, _SIDE), dtype=torch.int8)
         work = 2.0 * _SIDE**3
         found["f32"] = work / _best([lambda: f32 @ f32])
-        # A processor without instructions for them computes them as f32, or worse.
+        # A processor without instructions for bf16 and i8 computes them as f32, or slower.
         found["bf16"] = max(work / _best([lambda: bf16 @ bf16]), found["f32"])
         found["i8"] = max(work / _best([lambda: torch._int_mm(i8, i8)]), found["f32"])
     return found
 
 
 def _cache_bytes() -> int:
-    """Of the largest cache that the first processor uses; as many as small machines have where the system says none."""
+    """The size of the largest cache that the first processor uses. If the system does not tell, that of a small
+    machine."""
     sizes = [file.read_text().strip() for file in _CACHES.glob("index*/size")]
     return max((int(size[:-1]) << {"K": 10, "M": 20}[size[-1]] for size in sizes), default=8 << 20)
 
 
 def _best(pieces: Sequence[Callable[[], object]]) -> float:
-    """Nanoseconds of the fastest of equal pieces of work, which take turns."""
+    """Runs equal pieces of work in turn. Returns the nanoseconds of the fastest run."""
     times: list[int] = []
     turns = itertools.cycle(pieces)
     while sum(times) < _LEAST_NS or len(times) < len(pieces):

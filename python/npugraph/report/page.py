@@ -12,7 +12,7 @@ from typing import Any
 from npugraph.report.facts import facts
 
 _PARTS = Path(__file__).with_name("html")
-# In the order in which they use each other.
+# Each script uses those before it.
 _SCRIPTS = ("base.js", "head.js", "tasks.js", "streams.js", "memory.js", "graph.js", "fusion.js", "compile.js")
 
 
@@ -28,7 +28,7 @@ def page(artifact: Any) -> str:
 
 
 def write(artifact: Any, path: str) -> None:
-    """``ValueError`` when ``path`` cannot be written."""
+    """Writes the page. Raises ``ValueError`` if ``path`` cannot be written."""
     text = page(artifact)
     try:
         Path(path).write_text(text, encoding="utf-8")
@@ -41,5 +41,5 @@ def _part(name: str) -> str:
 
 
 def _as_json(value: Any) -> str:
-    """For a script element, which ends at the first "</"."""
+    """JSON for a script element. It has no "<", because the element ends at the first "</"."""
     return json.dumps(value, separators=(",", ":"), default=str).replace("<", "\\u003c")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bounds a run, told from what was recorded of it. Pure functions of the facts of a page."""
+"""Tells what bounds a run from the facts of a page. All functions are pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 Task = Mapping[str, Any]
 
-# A task that comes to less than this part of what the machine can is bound by neither memory nor arithmetic.
+# A task that reaches less than this part of the machine's limits is bound by neither memory nor arithmetic.
 FAR = 0.1
-# What starts a task, and ends it, takes about so long; one that takes no longer and moves little is all start.
+# The start and the end of a task take about this long. A task that takes no longer and reaches little is just that.
 START_NS = 5_000
 
-# What time is spent on, in the order of the page.
+# The kinds of time, in the order of the page.
 KINDS = {
     "memory": "moving bytes",
     "arithmetic": "arithmetic",
@@ -27,8 +27,8 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """``bound`` is a key of KINDS, or "" where nothing was timed. ``parts`` are the nanoseconds of the shortest run,
-    from which the rest of the machine took least, by kind; together they are that run."""
+    """``bound`` is a key of KINDS, or "" if nothing was timed. ``parts`` divides the nanoseconds of the shortest run by
+    kind. The rest of the machine disturbed that run least."""
 
     bound: str
     sentence: str
@@ -36,8 +36,8 @@ class Verdict:
 
 
 def verdict(tasks: Sequence[Task], runs: Sequence[Mapping[str, Any]], machine: Mapping[str, float]) -> Verdict:
-    """``tasks`` and ``runs`` as of an artifact, shortest run first, each task with the element ``type`` that it
-    computes with; ``machine`` as of ``machine.limits``."""
+    """Judges the shortest run. ``tasks`` and ``runs`` are those of an artifact, the shortest run first. Each task has
+    the element ``type`` that it computes with. ``machine`` is the result of ``machine.limits``."""
     if not runs:
         return Verdict("", "No times yet: call it again with the same sizes.", {})
     run = runs[0]
@@ -51,14 +51,14 @@ def verdict(tasks: Sequence[Task], runs: Sequence[Mapping[str, Any]], machine: M
 
 
 def at_least(machine: Mapping[str, float], tasks: Iterable[Task]) -> dict[str, float]:
-    """The limits of a ``machine``, raised to what ``tasks`` came to in their shortest runs: where others use the
-    machine, measuring finds less than it can do."""
+    """Raises the limits of a ``machine`` to what ``tasks`` reached in their shortest runs. While others use the
+    machine, a measurement finds less than it can do."""
     limits = dict(machine)
     for task in tasks:
         time = task["least_nanoseconds"]
         if not time:
             continue
-        if task["bytes_read"] > 2 * machine["caches"]:  # most of which came from memory
+        if task["bytes_read"] > 2 * machine["caches"]:  # so most of them came from memory
             moved = task["bytes_read"] + task["bytes_written"]
             limits["bytes"] = max(limits["bytes"], moved / time)
         limits[task["type"]] = max(limits[task["type"]], task["operations"] / time)
@@ -66,7 +66,7 @@ def at_least(machine: Mapping[str, float], tasks: Iterable[Task]) -> dict[str, f
 
 
 def used(task: Task, machine: Mapping[str, float]) -> tuple[float, float]:
-    """The parts of the machine's memory traffic and of its arithmetic that a task comes to."""
+    """The parts of the machine's memory traffic and of its arithmetic that a task reaches."""
     time = max(task["nanoseconds"], 1)
     moved = task["bytes_read"] + task["bytes_written"]
     return moved / time / machine["bytes"], task["operations"] / time / machine[task["type"]]
@@ -84,16 +84,16 @@ def _bound(task: Task, machine: Mapping[str, float]) -> str:
 
 
 def _parts(tasks: Sequence[Task], run: Mapping[str, Any], bounds: Sequence[str]) -> dict[str, float]:
-    """The run by kind. At each moment the streams that have tasks left share the time: those that run one give theirs
-    to its kind, those that do not to waiting, where their next task waits for one that has not ended, or to the
-    host."""
+    """Divides the time of a run by kind. At each moment, the streams that have tasks left share the time. A stream that
+    runs a task gives its share to the kind of the task. A stream that runs none gives it to waiting, if its next task
+    waits for one that has not ended, else to the host."""
     spans = [(begin, begin + length) for begin, length in run["tasks"]]
     streams: dict[int, list[int]] = {}
     for index in sorted(range(len(tasks)), key=lambda index: spans[index]):
         streams.setdefault(tasks[index]["stream"], []).append(index)
     moments = sorted({0, run["nanoseconds"], *(moment for span in spans for moment in span)})
     parts = dict.fromkeys(KINDS, 0.0)
-    left = dict.fromkeys(streams, 0)  # into the tasks of the stream: the first that has not ended
+    left = dict.fromkeys(streams, 0)  # by stream: the index of its first task that has not ended
     for begin, end in itertools.pairwise(moments):
         for stream, own in streams.items():
             while left[stream] < len(own) and spans[own[left[stream]]][1] <= begin:
@@ -108,7 +108,7 @@ def _parts(tasks: Sequence[Task], run: Mapping[str, Any], bounds: Sequence[str])
 def _kind_at(
     moment: int, index: int, tasks: Sequence[Task], spans: Sequence[tuple[int, int]], bounds: Sequence[str]
 ) -> str:
-    """What a stream does at a moment; ``index`` is the task that it runs, or will run next."""
+    """The key of KINDS for what a stream does at a moment. ``index`` is the task that it runs, or will run next."""
     if spans[index][0] <= moment:
         return bounds[index]
     waits = any(spans[other][1] > moment for other in tasks[index]["waits"])
@@ -168,15 +168,15 @@ _SENTENCES = {"memory": _memory, "arithmetic": _arithmetic, "host": _host, "wait
 
 
 def _sums(own: Iterable[Task]) -> tuple[int, int, int]:
-    """Bytes, operations and nanoseconds."""
+    """The sums of bytes, operations and nanoseconds."""
     own = list(own)
     moved = sum(task["bytes_read"] + task["bytes_written"] for task in own)
     return moved, sum(task["operations"] for task in own), max(sum(task["nanoseconds"] for task in own), 1)
 
 
 def outside(run: Mapping[str, Any]) -> dict[str, int]:
-    """Where a run goes, in nanoseconds: ``before`` its first task, while at least one task ``runs``, ``between`` tasks,
-    and ``after`` the last one. ``tasks`` is their sum, which is more than ``runs`` where streams run side by side."""
+    """Divides the nanoseconds of a run: ``before`` its first task, while at least one task ``runs``, ``between`` tasks,
+    and ``after`` the last one. ``tasks`` is the sum over all tasks. It exceeds ``runs`` if streams run side by side."""
     spans = sorted((begin, begin + length) for begin, length in run["tasks"])
     first, end, runs = spans[0][0], spans[0][0], 0
     for begin, stop in spans:

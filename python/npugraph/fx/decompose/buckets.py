@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduces of gradients in few messages, as DistributedDataParallel sends them."""
+"""Joins all-reduces of gradients into fewer messages, as DistributedDataParallel does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import fx
 
-# DistributedDataParallel's bucket_cap_mb.
+# The default of DistributedDataParallel's bucket_cap_mb.
 _MOST_BYTES = 25 << 20
 
 
 @dataclasses.dataclass
 class _Bucket:
-    """All-reduces that nothing between them keeps apart."""
+    """All-reduces that nothing between them keeps from being joined."""
 
     members: list[fx.Node] = dataclasses.field(default_factory=list)
-    late: list[fx.Node] = dataclasses.field(default_factory=list)  # computed from results of members, in order
+    late: list[fx.Node] = dataclasses.field(default_factory=list)  # nodes computed from results of members, in order
     bytes: int = 0
 
     def reads(self, node: fx.Node) -> bool:
@@ -28,9 +28,9 @@ class _Bucket:
 
 
 def bucket_all_reduces(gm: fx.GraphModule) -> int:
-    """Joins ``npugraph::all_reduce`` nodes of one reduction, group, device and dtype that do not depend on each other
-    where the last of them stands; what was computed from their results moves behind it. In place. Nothing moves past
-    other collectives, writes and random operators. Returns how many nodes went."""
+    """Joins ``npugraph::all_reduce`` nodes of one reduction, group, device and dtype that do not depend on each other,
+    in place. The joint node stands where the last of them stood, and nodes computed from their results move behind it.
+    Nothing moves past other collectives, writes and random operators. Returns the number of nodes that were removed."""
     target = _all_reduce(gm)
     if target is None:
         return 0
@@ -78,7 +78,7 @@ def _key(node: fx.Node) -> tuple[Any, ...]:
 
 
 def _bytes(node: fx.Node) -> int | None:
-    """Of all inputs, where their sizes are known and they have one dtype."""
+    """The bytes of all inputs. None if their sizes are not known or their dtypes differ."""
     values = [operand.meta["val"] for operand in node.args[0]]
     sizes = [value.numel() for value in values]
     if any(value.dtype != values[0].dtype for value in values) or not all(isinstance(size, int) for size in sizes):

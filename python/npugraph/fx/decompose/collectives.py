@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives of torch.distributed in graphs (``_c10d_functional``): each is done when its node is.
+"""Rewrites collectives of torch.distributed in graphs (``_c10d_functional``): each is done when its node has run.
 
-In eager mode a collective returns before its result is written, and torch finds what is under way by the storage of
-the result. Values of a graph have no storages, so here a node stands for the collective and the wait for it
-(npugraph/collectives.py); lowering waits where the result is first needed.
+In eager mode a collective returns before its result is written. torch finds a pending collective by the storage of its
+result. Values of a graph have no storages, so here one node stands for the collective and the wait for it
+(npugraph/collectives.py). Lowering waits where the result is first needed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WAIT = f"{_NAMESPACE}::wait_tensor"
 
 
 def finish_collectives(gm: fx.GraphModule, *, of_gradients: bool) -> fx.GraphModule:
-    """Makes collectives nodes that are done when they have run, and drops the nodes that waited. All-reduces of
-    gradients become few. In place."""
+    """Replaces collectives by nodes that are done when they have run, and removes the nodes that waited. Joins
+    all-reduces of gradients into fewer. In place."""
     found = False
     for node in list(gm.graph.nodes):
         if node._erased or not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != _NAMESPACE:
@@ -75,7 +75,7 @@ def _finish(node: fx.Node) -> None:
             whole.name, item.name = node.name, f"{node.name}_0"
     if target._schema.returns:
         node.replace_all_uses_with(new)
-    else:  # a token, for which the graph only waits
+    else:  # the result is a token that the graph only waits for
         for user in list(node.users):
             user.replace_all_uses_with(node)
             graph.erase_node(user)
@@ -84,8 +84,8 @@ def _finish(node: fx.Node) -> None:
 
 
 def _written(node: fx.Node) -> Any:
-    """The argument that a collective writes and gives back: a tensor, or a list of them. Of transfers, nothing in the
-    place of what is sent."""
+    """The argument that a collective writes and returns: a tensor, or a list of tensors. For transfers, the list has
+    None in place of what is sent."""
     arguments = _arguments(node)
     if kinds := arguments.get("op_list"):
         return [t if kind == "irecv" else None for t, kind in zip(arguments["tensors"], kinds, strict=True)]
@@ -96,7 +96,7 @@ def _written(node: fx.Node) -> Any:
 
 
 def _replace(node: fx.Node, written: Any) -> None:
-    """Of the collective ``node`` users get what it has written, when it is done."""
+    """Erases the collective ``node``. Its users get the tensors that it has written."""
     for user in list(node.users):
         if user.target is operator.getitem and isinstance(written, (list, tuple)):
             _replace(user, written[user.args[1]])
@@ -130,7 +130,7 @@ def _arguments(node: fx.Node) -> dict[str, Any]:
 
 _Rewrite = Callable[[dict[str, Any]], tuple[str, tuple[Any, ...]]]
 
-# Name of the operator, and its arguments in front of the group's.
+# By collective: the name of our operator, and its arguments in front of those of the group.
 _REWRITES: dict[str, _Rewrite] = {
     "all_reduce": lambda a: ("all_reduce", ([a["input"]], a["reduce_op"])),
     "all_reduce_coalesced": lambda a: ("all_reduce", (a["inputs"], a["reduce_op"])),
@@ -152,7 +152,8 @@ _REWRITES: dict[str, _Rewrite] = {
 
 
 class _Finished:
-    """A collective that no task can carry, which runs in Python and waits for its results; named as the collective."""
+    """A call of a collective that no task can carry. It runs in Python, waits for the results, and has the collective's
+    name."""
 
     def __init__(self, collective: torch._ops.OpOverload) -> None:
         self.collective = collective

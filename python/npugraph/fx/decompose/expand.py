@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are made of ATen operators -> these, so that the compiler sees and fuses them.
+"""Operators that are composed of ATen operators -> these ATen operators, so that the compiler sees and fuses them.
 
     y, rstd = npu.npu_rms_norm(x, gamma)    ->    pow, mean, add, rsqrt, mul, mul
 
-What they are made of is said once, by their kernel (src/torch/npu_ops), which is traced here. Operators that read
-values of their arguments, or write arguments, stay whole. The same is done with calls of ATen operators that only npu
-takes (``npu_kernels``).
+Only the kernel of an operator (src/torch/npu_ops) says what it is composed of, and it is traced here. Operators that
+read values of their arguments, or write arguments, stay whole. Calls of ATen operators that only npu accepts
+(``npu_kernels``) are expanded in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from npugraph.python_operators import kernels
 
 
 def expand(gm: fx.GraphModule) -> fx.GraphModule:
-    """Puts the parts of composed operators, and of flex_attention, in their place. In place."""
+    """Replaces composed operators and flex_attention by their parts, in place."""
     if any(map(_is_flex_attention, gm.graph.nodes)):
         from npugraph.fx.decompose.flex_attention import expand_flex_attention
 
@@ -41,7 +41,7 @@ def _is_flex_attention(node: fx.Node) -> bool:
 
 def _is_composed(node: fx.Node) -> bool:
     target = node.target
-    if getattr(target, "namespace", None) == "npu_define":  # made of torch's collectives
+    if getattr(target, "namespace", None) == "npu_define":  # these are composed of torch's collectives
         return True
     if target in npu_kernels.OPERATORS:
         return npu_kernels.is_made_of_others(target, fx.map_arg(node.args, lambda n: n.meta.get("val")))
@@ -57,14 +57,14 @@ def _is_composed(node: fx.Node) -> bool:
 
 @functools.cache
 def _composed() -> dict[str, list[str]]:
-    """Composed operators, and the arguments with which calls of these stay whole."""
+    """The composed operators, each with the arguments that keep a call whole if they are given."""
     return {row.name: row.whole_with for row in _C.device.operators() if row.is_composed}
 
 
 def _run_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     if kernel := kernels.get(op.name()):
         return kernel(*args, **kwargs)
-    with torch._C.DisableTorchFunction():  # modes for functions are given the operator, without the kernel's key
+    with torch._C.DisableTorchFunction():  # a mode would get the operator without the key of its kernel
         if op in npu_kernels.OPERATORS:
             return npu_kernels.call(op, *args, **kwargs)
         return op._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flex_attention -> attention with a mask where its score_mod and mask_mod say no more than that, else what torch says
-that it means: products, the traced score_mod, softmax.
+"""flex_attention -> attention with a mask, if its score_mod and mask_mod can be written as one. Otherwise it becomes
+what torch defines it to be: products, the traced score_mod, softmax.
 
     score_mod: where(q_idx >= kv_idx, score + bias[h], -inf)      added = where(q_idx >= kv_idx, bias[h], -inf)
     flex_attention(q, k, v, score_mod, block_mask, scale)    ->   npugraph.attention(q, k, v, added, scale=scale)
 
-The passes then read masks of positions off the nodes that make them, as of every attention. Blocks of a block mask say
-nothing that its mask_mod does not say.
+The graph passes then recognise masks of positions by the nodes that make them, as for every attention. The blocks of a
+block mask are ignored, because they say nothing that its mask_mod does not say.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ aten = torch.ops.aten
 
 
 def expand_flex_attention(gm: fx.GraphModule) -> fx.GraphModule:
-    """In place."""
+    """Replaces flex_attention and its backward, in place."""
     for node in gm.graph.find_nodes(op="call_function", target=flex_attention):
         wanted = {user.args[1] for user in node.users if user.users}
         put_parts(gm, node, functools.partial(_attention, node.meta["val"], wanted))
@@ -56,7 +56,7 @@ def _attention(
     score_buffers: Sequence[Any],
     mask_buffers: Sequence[Any],
 ) -> tuple[Any, ...]:
-    """Results, those of ``wanted`` at least, that lie as ``like`` says."""
+    """Computes the results, at least those in ``wanted``, with the strides and types of ``like``."""
     of_one_type = query.dtype == key.dtype == value.dtype != torch.float64
     read = _read(score_mod) if wanted <= {0} and of_one_type else None
     if read is None:
@@ -73,7 +73,7 @@ def _attention(
 
 
 def _of_all(tensor: torch.Tensor, batches: Any, groups: int) -> torch.Tensor:
-    """Keys or values of each query."""
+    """Repeats keys or values for all batches and heads of the query."""
     if tensor.size(0) != batches:
         tensor = tensor.expand(batches, *tensor.shape[1:])
     return tensor if groups == 1 else tensor.repeat_interleave(groups, dim=1)
@@ -96,7 +96,7 @@ def _backward(
     score_buffers: Sequence[Any],
     mask_buffers: Sequence[Any],
 ) -> tuple[Any, ...]:
-    # It asks each buffer whether it has a gradient.
+    # sdpa_dense_backward asks each buffer whether it requires a gradient.
     buffers = tuple(
         buffer.detach().requires_grad_(wanted is not None) if isinstance(buffer, torch.Tensor) else buffer
         for buffer, wanted in zip(score_buffers, like[3], strict=True)
@@ -122,7 +122,7 @@ def _backward(
 
 
 def _lying_as(tensor: Any, like: Any) -> Any:
-    """With the strides of ``like``, which later nodes rely on."""
+    """``tensor`` with the strides and the type of ``like``. Later nodes rely on them."""
     if not isinstance(tensor, torch.Tensor) or not isinstance(like, torch.Tensor):
         return tensor
     if all(map(_is_same, tensor.stride(), like.stride())) and tensor.dtype == like.dtype:
@@ -137,7 +137,8 @@ def _is_same(one: Any, other: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Scores:
-    """A score_mod that adds ``biases`` to a score, and -infinity where one of ``seen`` is false: nodes of its graph."""
+    """A score_mod that adds ``biases`` to a score, and -infinity where one of ``seen`` is false. Both are nodes of its
+    graph."""
 
     graph: fx.GraphModule
     seen: Sequence[fx.Node]
@@ -145,7 +146,7 @@ class _Scores:
 
 
 def _read(score_mod: fx.GraphModule) -> _Scores | None:
-    """None where a score_mod does more than that."""
+    """Reads a score_mod. None if it does more than that."""
     score = next(iter(score_mod.graph.nodes))
     of_score = _reached_from(score)
     seen, biases = [], []
@@ -184,7 +185,7 @@ _FILLED = {
 
 
 def _number(node: Any) -> float | None:
-    """The number that a node of a graph fills a tensor with; None where it does not."""
+    """The number that a node of a graph fills a tensor with. None if the node does something else."""
     if not isinstance(node, fx.Node):
         return node if isinstance(node, (int, float)) else None
     if node.target in (aten.ones.default, aten.new_ones.default, aten.ones_like.default):
@@ -201,7 +202,8 @@ def _added(
     score_buffers: Sequence[Any],
     mask_buffers: Sequence[Any],
 ) -> torch.Tensor | None:
-    """What hides keys, of as few dimensions as it depends on: booleans, or what is added to the scores."""
+    """The mask of the attention, of as few dimensions as it depends on: booleans, or numbers that are added to the
+    scores. None if nothing is masked or added."""
     seen = [_over_positions(read.graph, [node], 1, sizes, query, score_buffers) for node in read.seen]
     (shown,) = mask_mod.graph.output_node().all_input_nodes
     if not _number(shown):
@@ -210,12 +212,12 @@ def _added(
     mask = functools.reduce(operator.and_, seen) if seen else None
     if not biases:
         return None if mask is None else _with_rows(mask, sizes)
-    bias = functools.reduce(operator.add, (bias.float() for bias in biases))  # as scores are, whatever queries are
+    bias = functools.reduce(operator.add, (bias.float() for bias in biases))  # scores are float32 for all types
     return _with_rows(bias if mask is None else torch.where(mask, bias, -math.inf), sizes)
 
 
 def _with_rows(mask: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
-    """A mask of [batches or 1, heads or 1, queries, keys], or of the last two alone."""
+    """Expands a mask to [batches or 1, heads or 1, queries, keys], or to the last two dimensions alone."""
     mask = mask.expand(*mask.shape[:2], *sizes[2:])
     return mask[0, 0] if mask.size(0) == 1 and mask.size(1) == 1 else mask
 
@@ -228,8 +230,8 @@ def _over_positions(
     like: torch.Tensor,
     buffers: Sequence[Any],
 ) -> torch.Tensor:
-    """A node of a score_mod or mask_mod for all batches, heads, queries and keys. Dimensions on which it does not
-    depend have size 1. The graph's inputs from ``first`` on are the four indices and the buffers."""
+    """Evaluates a node of a score_mod or mask_mod for all batches, heads, queries and keys. Dimensions on which it does
+    not depend have size 1. The graph's inputs from ``first`` on are the four indices and the buffers."""
     graph = fx.Graph()
     copied: dict[fx.Node, fx.Node] = {}
     graph.graph_copy(gm.graph, copied)

@@ -17,7 +17,8 @@ from npugraph.fx.values import attribute, evaluate, origin_of
 
 
 def put_parts(gm: fx.GraphModule, node: fx.Node, function: Callable[..., Any]) -> None:
-    """Puts in the place of a node what ``function`` calls for the node's arguments. Graphs among these are modules."""
+    """Replaces a node by the operators that ``function`` calls for the node's arguments. Arguments that are graphs are
+    passed as modules."""
     modules = {n: value for n in node.all_input_nodes if isinstance(value := _module(gm, n), fx.GraphModule)}
     inputs = [n for n in node.all_input_nodes if n not in modules]
     parts = _trace(node, inputs, modules, function)
@@ -43,7 +44,7 @@ def _module(gm: fx.GraphModule, node: fx.Node) -> Any:
 def _trace(
     node: fx.Node, inputs: Sequence[fx.Node], modules: Mapping[fx.Node, Any], function: Callable[..., Any]
 ) -> fx.GraphModule:
-    """What ``function`` calls for a node's arguments, as a graph of ``inputs``."""
+    """Traces what ``function`` calls for a node's arguments, as a graph of ``inputs``."""
 
     def call(*values: Any) -> Any:
         known = dict(zip(inputs, values, strict=True)) | modules
@@ -57,7 +58,7 @@ def _trace(
 
 
 def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
-    """``results``: a node, or, where items of ``node`` are used, a list of nodes or such lists."""
+    """Replaces ``node`` by ``results``: a node or, if items of ``node`` are used, a list of nodes or of such lists."""
     if isinstance(results, fx.Node):
         views = [user for user in node.users if _is_view_of(user, node)]
         node.replace_all_uses_with(results)
@@ -79,7 +80,7 @@ def _is_view_of(user: fx.Node, node: fx.Node) -> bool:
 
 
 def _view_again(view: fx.Node) -> None:
-    """Gives a view, and the views of it, values in the memory that the value of its base has now."""
+    """Evaluates a view, and the views of it, again. Their values then lie in the memory of the new base."""
     view.meta["val"] = evaluate(view)
     for user in view.users:
         if _is_view_of(user, view):

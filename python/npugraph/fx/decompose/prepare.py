@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FX -> FX before import: what torch itself knows how to undo."""
+"""FX -> FX before the import: undoes wrappers that torch has put around operators."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ aten = torch.ops.aten
 
 
 def prepare(gm: fx.GraphModule) -> fx.GraphModule:
-    """Turns operators that were wrapped for their effects or functionalised, or repeated by checkpoints, back into
-    themselves. In place.
+    """Replaces operators that were wrapped for their effects, made functional, or wrapped by checkpoints, by the
+    operators themselves. In place.
 
-    Inputs that only order effects, for which calls give
-    None, are marked with ``meta["effect_token"]``.
+    Inputs that only order effects are marked with ``meta["effect_token"]``. Calls pass None for them.
     """
     targets = {node.target for node in gm.graph.nodes}
     if with_effects in targets:
@@ -49,8 +48,9 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
 
 
 def _copy_whole_storages(graph: fx.Graph) -> None:
-    """Offsets of ``as_strided`` and its functional forms count from the start of the storage. A task sees its arguments
-    only, so the forms that copy become copies of what they name: of a window, or of the storage around the argument."""
+    """Replaces the forms of ``as_strided`` that copy. Their offsets count from the start of the storage, but a task
+    sees its arguments only. So they become copies of what they name: of a window, or of the storage around the
+    argument."""
     for node in list(graph.nodes):
         if node.target is aten.as_strided_copy.default:
             with graph.inserting_before(node):
@@ -86,7 +86,7 @@ def _scatter_into_storage(
     return add_call(graph, node, aten.as_strided.default, filled, sizes, strides, offset)
 
 
-# The result has the strides and the storage offset of the first argument, even where the fake one is said to be at 0.
+# Their results have the strides and the storage offset of the first argument, even if the fake result has offset 0.
 _COPIES_WITH_PLACE = {
     aten.copy.default,
     aten.slice_scatter.default,
@@ -97,8 +97,9 @@ _COPIES_WITH_PLACE = {
 
 
 def _keep_offsets(graph: fx.Graph) -> None:
-    """Some operators copy their argument with its place in its storage. Where the copy or a view of it is an output,
-    AOTAutograd may take that place for the place in the caller's memory, so it must be there."""
+    """Moves outputs to the storage offsets that they have in eager mode. Some operators copy their argument with its
+    place in its storage. If the copy or a view of it is an output, AOTAutograd may take that place for the place in the
+    caller's memory, so the output must have it."""
     output = graph.output_node()
     moved: dict[fx.Node, fx.Node] = {}
     for node in output.all_input_nodes:
@@ -112,21 +113,21 @@ def _keep_offsets(graph: fx.Graph) -> None:
 
 
 def _place_of(node: fx.Node) -> fx.Node:
-    """The node that has the storage offset of ``node``."""
+    """The node that ``node`` has its storage offset from."""
     while node.target in _COPIES_WITH_PLACE and 0 not in node.args[0].meta["val"].stride():
         node = node.args[0]
     return node
 
 
 def _viewed(node: fx.Node) -> fx.Node:
-    """The node whose memory ``node`` views; itself if it is no view."""
+    """The node whose memory ``node`` views, or ``node`` itself if it is no view."""
     while node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)):
         node = node.args[0]
     return node
 
 
 def _move_to_offset(graph: fx.Graph, node: fx.Node, moved: dict[fx.Node, fx.Node]) -> fx.Node:
-    """``node`` on memory that begins at its storage offset; what shares memory goes on sharing it."""
+    """Puts ``node`` into memory in which it has its storage offset. Nodes that share memory still share it then."""
     if node not in moved:
         if node is _viewed(node):
             moved[node] = _at_offset(graph, node)
@@ -137,7 +138,7 @@ def _move_to_offset(graph: fx.Graph, node: fx.Node, moved: dict[fx.Node, fx.Node
 
 
 def _at_offset(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    """A window in a new storage: values and strides of ``node``, and the storage offset that it has in eager mode."""
+    """Makes a window in a new storage, with the values and strides of ``node`` and its storage offset in eager mode."""
     call = functools.partial(add_call, graph, node)
     place = _place_of(node)
     sizes, strides, offset = geometry(graph, place)
@@ -152,7 +153,7 @@ def _fake_mode_of(gm: fx.GraphModule) -> Any:
 
 
 def _undo_auto_functionalized_graphs(gm: fx.GraphModule) -> None:
-    """Of operators that are made of graphs, as torch does it."""
+    """Undoes the functional forms of higher-order operators, as torch does it."""
     if not any(node.target in (auto_functionalized, auto_functionalized_v2) for node in gm.graph.nodes):
         return
     from torch._inductor.fx_passes.post_grad import decompose_auto_functionalized
@@ -172,7 +173,8 @@ def _undo_auto_functionalized_graphs(gm: fx.GraphModule) -> None:
 
 
 def _unwrap_effects(graph: fx.Graph) -> None:
-    """ATen operators without results are effects by themselves: the graph keeps them, in their order."""
+    """Marks effect tokens, and unwraps ATen operators without results. These are effects by themselves, so the graph
+    keeps them in their order."""
     for node in list(graph.nodes):
         if node.target is not with_effects:
             continue
@@ -191,8 +193,8 @@ def _unwrap_effects(graph: fx.Graph) -> None:
 
 
 def _unwrap_without_draws(graph: fx.Graph) -> None:
-    """Checkpoints repeat operators that may draw random numbers under the generator's state of the first time.
-    Attention without dropout draws none and needs no state."""
+    """Unwraps operators that checkpoints repeat, if they draw no random numbers. The wrappers give the repetition the
+    generator's state of the first time. Attention without dropout needs no state."""
     for node in list(graph.nodes):
         if node.target not in (run_and_save_rng_state, run_with_rng_state):
             continue
@@ -200,7 +202,7 @@ def _unwrap_without_draws(graph: fx.Graph) -> None:
         call = node.args if saves else node.args[1:]
         if _may_draw(*call, **node.kwargs):
             continue
-        like = max((node, *node.users), key=lambda one: len(one.meta))  # torch leaves wrappers without their origin
+        like = max((node, *node.users), key=lambda one: len(one.meta))  # torch gives wrappers no origin
         with graph.inserting_before(node):
             result = add_call(graph, like, *call, **node.kwargs)
             if not saves:
@@ -212,20 +214,21 @@ def _unwrap_without_draws(graph: fx.Graph) -> None:
 
 
 def _saved_nothing(graph: fx.Graph, like: fx.Node) -> fx.Node:
-    """A state of no generator, of at least 2 elements, as Dynamo expects of sizes."""
+    """Stands for the state of a generator where nothing was drawn. It has 2 elements, because Dynamo expects sizes of
+    at least 2."""
     return add_call(graph, like, aten.full.default, [2], 0, dtype=torch.uint8, device=torch.device("cpu"))
 
 
 def _may_draw(operator: Any, *args: Any, **kwargs: Any) -> bool:
-    """Of an operator that torch calls random, with these arguments."""
+    """Whether an operator that torch calls random may draw numbers with these arguments."""
     names = [argument.name for argument in getattr(getattr(operator, "_schema", None), "arguments", ())]
     given = dict(zip(names, args, strict=False)) | kwargs
     return "dropout_p" not in names or given.get("dropout_p", 0.0) != 0.0
 
 
 def _refresh_values(graph: fx.Graph) -> None:
-    """The rewrite leaves nodes without a value, views whose value has other memory than that of their base, and values
-    of the functional forms of operators that have no results."""
+    """Evaluates the nodes whose values are wrong after the rewrite: nodes without a value, views whose value has other
+    memory than that of their base, and operators without results that have the values of their functional form."""
     for node in graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or node.meta.get("unbacked_bindings"):
             continue

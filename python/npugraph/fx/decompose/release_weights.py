@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of which a graph reads only what it computes from weights alone, such as their casts under autocast.
+"""Frees weights of which a graph reads only what it computes from weights alone, such as their casts under autocast:
+option ``release_original_weights``.
 
-That is computed once, becomes constants of the graph, and the memory of the weights is given back: the option
-``release_original_weights``. Everything else reads weights where they are, so no graph needs a second copy of one.
+These values are computed once and become constants of the graph. Everything else reads weights where they are, so no
+graph needs a second copy of a weight.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from torch import fx
 from npugraph import _C
 from npugraph.fx.schema import is_view
 
-# Attributes of a weight: what graphs derived from it, by how, for graphs of other sizes; whether its memory is gone.
+# Attributes of a weight: the values that graphs derived from it, by expression, for graphs of other sizes; and whether
+# its memory is freed.
 _DERIVED, _RELEASED = "_npugraph_derived", "_npugraph_released"
 
-# Of nodes that are computed from weights alone: which weights.
+# The nodes that are computed from weights alone, each with these weights.
 _Computed = Mapping[fx.Node, frozenset[fx.Node]]
 
 
@@ -30,11 +32,11 @@ class Release:
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each."""
+        """The bytes of each weight."""
         return {name: weight.nbytes for name, weight in self.weights.items()}
 
     def carry_out(self, graph: str) -> None:
-        """Frees their memory. Whoever reads or writes it from now on gets a ``RuntimeError`` that says why."""
+        """Frees the memory of the weights. A later access to a weight raises a ``RuntimeError`` that says why."""
         for name, weight in self.weights.items():
             _C.free_storage(
                 weight,
@@ -46,9 +48,10 @@ class Release:
 
 
 def derive(gm: fx.GraphModule, weights: Mapping[fx.Node, torch.Tensor], names: Mapping[fx.Node, str]) -> Release:
-    """Replaces in ``gm``, a functional graph, what is computed from ``weights`` alone by constants, wherever that
-    leaves whole weights unread and the constants take no more memory than they did. ``weights`` are the placeholders
-    of parameters with their values, ``names`` what people call them. Nothing is freed before ``carry_out``."""
+    """Replaces values that are computed from ``weights`` alone by constants in ``gm``, a functional graph. It does so
+    only if whole weights are unread then, and if the constants take no more memory than these weights. ``weights`` are
+    the placeholders of parameters with their values. ``names`` are the names that people know. Nothing is freed before
+    ``carry_out``."""
     evaluator = _Evaluator(weights)
     computed = _computed_from(gm.graph, weights)
     wanted = _profitable(computed, weights, evaluator)
@@ -79,7 +82,7 @@ def _add_constant(gm: fx.GraphModule, like: fx.Node, value: torch.Tensor) -> fx.
 
 
 def _computed_from(graph: fx.Graph, weights: Iterable[fx.Node]) -> _Computed:
-    """The weights, and the nodes that read nothing else."""
+    """The weights, and the nodes that read nothing else. Each has the set of weights that it is computed from."""
     computed = {node: frozenset([node]) for node in weights}
     for node in graph.nodes:
         sources = [computed.get(operand, frozenset()) for operand in node.all_input_nodes]
@@ -97,10 +100,10 @@ def _is_function_of_operands(node: fx.Node) -> bool:
 
 
 def _profitable(computed: _Computed, weights: Iterable[fx.Node], evaluator: _Evaluator) -> list[fx.Node]:
-    """The nodes to become constants, in order, so that nothing reads the weights any more that they are computed
-    from."""
+    """The nodes that become constants, in order. Nothing else reads the weights that they are computed from. Empty if
+    the constants would take more memory than these weights."""
     wanted = [node for node in computed if _is_fresh(node) and _is_read_by_others(node, computed)]
-    # Who reads a view of a weight reads the weight.
+    # A reader of a view of a weight reads the weight.
     unread = {node for node in weights if node.users and not _is_read_by_others(node, computed)}
     while refused := {node for node in wanted if not computed[node] <= unread}:
         wanted = [node for node in wanted if node not in refused]
@@ -115,7 +118,7 @@ def _is_fresh(node: fx.Node) -> bool:
 
 
 def _is_read_by_others(node: fx.Node, computed: Collection[fx.Node]) -> bool:
-    """Whether something else than ``computed`` reads the node, or a view of it."""
+    """Whether a node outside of ``computed`` reads the node or a view of it."""
     return any(
         user not in computed or (not _is_fresh(user) and _is_read_by_others(user, computed)) for user in node.users
     )
@@ -127,14 +130,15 @@ def _bytes(node: fx.Node) -> int:
 
 
 class _Evaluator:
-    """Values of nodes that are computed from weights alone; what a graph derived from a weight before is there."""
+    """Computes the values of nodes that are computed from weights alone. Values that an earlier graph derived are
+    reused."""
 
     def __init__(self, weights: Mapping[fx.Node, torch.Tensor]) -> None:
         self._weights = weights
         self._keys = {node: f"weight {id(weight)}" for node, weight in weights.items()}
 
     def key(self, node: fx.Node) -> str:
-        """Equal for what is computed in the same way from the same tensors."""
+        """A text that is equal for values that are computed in the same way from the same tensors."""
         if node not in self._keys:
             arguments = fx.map_arg((node.args, node.kwargs), self.key)
             self._keys[node] = f"{node.target}{arguments}"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that were made functional because they write arguments -> themselves, on copies of these.
+"""Functional forms of operators that write arguments -> the operators themselves, on copies of these arguments.
 
     r = auto_functionalized_v2(my.update_, _x_base_index=0, _all_bases=[k])    ->    c = clone(k)
     n = r[1]                                                                          my.update_(c)
 
-The graph passes then take out the copies that nobody can tell from the original (``remove_copies``, and for inputs
-``reinplace_inputs``), so that nothing is looked for here but chains of updates of one tensor.
+The graph passes then remove the copies that nobody can tell from the original (``remove_copies``, and for inputs
+``reinplace_inputs``). So copies are saved here only in chains of updates of one tensor.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ aten = torch.ops.aten
 
 
 def write_working_copies(graph: fx.Graph) -> None:
-    """In place. Operators that are made of graphs are left as they are."""
+    """Rewrites the graph in place. Functional forms of higher-order operators stay."""
     undo = _Undo(graph)
     for node in list(graph.nodes):
         if node.target in (auto_functionalized, auto_functionalized_v2) and isinstance(
@@ -50,7 +50,7 @@ class _Undo:
     def __init__(self, graph: fx.Graph) -> None:
         self.graph = graph
         self.position = {node: i for i, node in enumerate(graph.nodes)}
-        self.copies: set[fx.Node] = set()  # that this class made
+        self.copies: set[fx.Node] = set()  # nodes that this class made
 
     def run(self, node: fx.Node) -> None:
         op = node.args[0]
@@ -71,7 +71,7 @@ class _Undo:
         self.replace(node, [*own, *results])
 
     def make_outs(self, node: fx.Node, kwargs: dict[str, Any]) -> dict[str, fx.Node]:
-        """Arguments that are written and not read."""
+        """Makes the arguments that are written and not read."""
         made = {}
         for name in get_mutable_args(node.args[0])[0]:
             size, stride, dtype, device = (
@@ -88,8 +88,8 @@ class _Undo:
         return self.copy(node, value)
 
     def copy(self, node: fx.Node, base: fx.Node | None) -> fx.Node | None:
-        """A copy that ``node`` may write, of the same strides and at the same place in its storage; the tensor itself
-        where it is one that nobody reads later."""
+        """A copy that ``node`` may write, with the same strides at the same place in its storage. If ``base`` is such a
+        copy and nobody reads it later, ``base`` itself."""
         if base is None or (base in self.copies and not self.is_read_after(node, base)):
             return base
         value = base.meta["val"]
@@ -108,7 +108,7 @@ class _Undo:
 
     def is_read_after(self, node: fx.Node, base: fx.Node) -> bool:
         for user in base.users:
-            position = self.position.get(user, -1)  # what was added stands before
+            position = self.position.get(user, -1)  # added nodes stand before
             if position > self.position[node]:
                 return True
             names_it = isinstance(user.target, torch._ops.OpOverload) and is_view(user.target)
@@ -119,7 +119,7 @@ class _Undo:
     def arguments_of_bases(
         self, node: fx.Node, kwargs: dict[str, Any], bases: Sequence[fx.Node | None]
     ) -> dict[str, Any]:
-        """The written arguments as views of ``bases``. Takes what describes them out of ``kwargs``."""
+        """The written arguments as views of ``bases``. Removes the keywords that describe the views from ``kwargs``."""
         views = read_view_information_from_args(
             *get_mutable_args(node.args[0]), kwargs, list(node.kwargs["_all_bases"])
         )
@@ -142,7 +142,7 @@ class _Undo:
         return add_call(self.graph, node, aten.as_strided.default, base, *place)
 
     def add_call(self, node: fx.Node, kwargs: Mapping[str, Any]) -> fx.Node:
-        """The operator itself. What it returns is what the functional one did, whose symbols stand in the graph."""
+        """Calls the operator itself. Its value is that of the functional form, whose symbols stand in the graph."""
         call = self.graph.call_function(node.args[0], (), dict(kwargs))
         call.meta = {key: value for key, value in node.meta.items() if key != "unbacked_bindings"}
         count = len(node.args[0]._schema.returns)
@@ -155,7 +155,7 @@ class _Undo:
         return call
 
     def own_results(self, node: fx.Node, call: fx.Node, written: Mapping[str, Any]) -> list[Any]:
-        """What the operator returns: the arguments that it says to return, and new tensors."""
+        """The results of the operator: the arguments that its schema says it returns, and new tensors."""
         schema = node.args[0]._schema
         by_alias = {alias: a.name for a in schema.arguments if a.name in written for alias in a.alias_info.before_set}
         own: list[Any] = []

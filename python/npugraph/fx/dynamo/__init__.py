@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Dynamo gives: its graph, traced into the functional graph of its operators, and the sources of its inputs."""
+"""The front end: traces Dynamo's graph into a functional graph of operators, and reads the sources of its inputs."""

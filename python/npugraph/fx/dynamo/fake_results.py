@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake results of operators, computed once for arguments that look the same: layers of a model repeat each other.
+"""A cache of the fake results of operators, keyed by what operators ask of their arguments. It hits often, because the
+layers of a model repeat each other.
 
-torch keeps such results too, but for all of a process and for all kinds of tensors, so it has to ask for more.
+torch has such a cache, too. That one serves a whole process and all kinds of tensors, so its keys have to hold more.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _OF_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, tor
 
 
 class _UnknownError(Exception):
-    """An argument of which results may depend in ways that are not looked at."""
+    """An argument that a key cannot describe: results may depend on more than its look."""
 
 
 @dataclass(frozen=True)
 class _Look:
-    """Where the elements of a tensor lie, and of which type they are: all that operators ask a fake one."""
+    """The layout, type and device of a tensor: all that operators ask of a fake tensor."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -37,16 +38,17 @@ class _Look:
 
 
 class FakeResults:
-    """Of one recording, whose tensors it keeps alive."""
+    """The cache of one recording. It keeps the tensors of the recording alive."""
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self._mode = mode
-        self._looks: dict[_Look, int] = {}  # numbered
-        self._look_of: dict[int, tuple[torch.Tensor, int | None]] = {}  # by id
+        self._looks: dict[_Look, int] = {}  # each with its number in keys
+        self._look_of: dict[int, tuple[torch.Tensor, int | None]] = {}  # by id: tensor, number of its look
         self._results: dict[Hashable, _Look] = {}
 
     def of(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """``func(*args, **kwargs)``, a new tensor each time. ``func`` is functional or a view of its first argument."""
+        """Returns ``func(*args, **kwargs)``, a new tensor at each call. ``func`` must be functional, or a view of its
+        first argument."""
         if not _depends_on_looks(func):
             return func(*args, **kwargs)
         try:
@@ -76,7 +78,7 @@ class FakeResults:
             return (type(value), self._key(value))
         if isinstance(value, Symbolic):
             raise _UnknownError
-        return (type(value), value)  # 1, 1.0 and True are equal
+        return (type(value), value)  # the type, because 1, 1.0 and True are equal
 
     def _number(self, tensor: torch.Tensor) -> int:
         if id(tensor) not in self._look_of:
@@ -101,7 +103,7 @@ class FakeResults:
 
 
 def _look(tensor: torch.Tensor) -> _Look | None:
-    """None where there is more to a tensor, or where a size is symbolic."""
+    """The look of a tensor. None if the look does not describe it completely, or if a size is symbolic."""
     if type(tensor) is not FakeTensor or tensor.constant is not None or tensor.layout is not torch.strided:
         return None
     if tensor.is_conj() or tensor.is_neg():

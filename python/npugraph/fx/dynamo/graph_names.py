@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a graph is called after: what the user compiled."""
+"""Names graphs after the module or function that the user compiled."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch._dynamo.symbolic_convert import InstructionTranslator
 
 from npugraph.fx.source_lines import is_users, source_line
 
-# What Dynamo calls the rest of a function after a graph break.
+# Dynamo's name for the rest of a function after a graph break.
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
 def name_of(gm: fx.GraphModule) -> str:
-    """The class of the module whose method Dynamo is compiling, or the name of the function. Where that is torch's own
-    code around a module of torch.nn, and where nothing is being traced: the class of the outermost module, or else the
-    function, that the nodes come from."""
+    """The class of the module whose method Dynamo is compiling, or the name of the user's function that it is
+    compiling. If Dynamo is compiling torch's own code around a module of torch.nn, or nothing is being traced, the
+    nodes decide: the class of the outermost module that they come from, else their outermost function, else "graph"."""
     root = _root()
     if traced := class_of_traced_module():
         return traced
@@ -31,7 +31,7 @@ def name_of(gm: fx.GraphModule) -> str:
 
 
 def class_of_traced_module() -> str:
-    """The class of the module whose method Dynamo is compiling; empty where it is none."""
+    """The class of the module whose method Dynamo is compiling. Empty if it compiles no method of a module."""
     root = _root()
     module = _owner(root) if root is not None else None
     return type(module).__name__ if module is not None else ""
@@ -45,7 +45,7 @@ def _root() -> InstructionTranslator | None:
 
 
 def _owner(root: InstructionTranslator) -> torch.nn.Module | None:
-    """The module whose method is traced, or the rest of it after a graph break."""
+    """The module whose method is traced. The rest of a method after a graph break counts as that method."""
     for parameter in root.f_code.co_varnames[: root.f_code.co_argcount]:
         this = root.f_locals.get(parameter)
         if isinstance(this, torch.nn.Module) and (parameter == "self" or _is_of(this, root.f_code, parameter)):
@@ -54,7 +54,7 @@ def _owner(root: InstructionTranslator) -> torch.nn.Module | None:
 
 
 def _is_of(module: torch.nn.Module, code: CodeType, parameter: str) -> bool:
-    """Whether ``code`` is of a method of the module, which that method calls ``parameter``."""
+    """Whether ``code`` belongs to a method of ``module`` that calls its first parameter ``parameter``."""
     method = getattr(module, _RESUMED.sub(r"\1", code.co_name), None)
     of_method = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
     return of_method is not None and of_method.co_varnames[:1] == (parameter,)

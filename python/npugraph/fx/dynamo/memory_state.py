@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors share memory, and what each of them holds after writes: what makes a recorded graph functional.
+"""Tracks which tensors of a recording share memory, and which node has their values after writes. This makes the
+recorded graph functional.
 
-A write through one tensor gives its memory a new state. What the written tensor is a view of gets the new values by the
-inverse of the view (``slice`` by ``slice_scatter``); views of that memory are taken again when next read.
+A write through a tensor gives its memory a new state. If the tensor is a view, the inverse of the view
+(``slice_scatter`` for ``slice``) puts the new values into its base. Other views of that memory are computed again when
+they are next read.
 """
 
 from __future__ import annotations
@@ -19,20 +21,20 @@ aten = torch.ops.aten
 
 
 class NotRecorded(Exception):
-    """A graph that only AOTAutograd makes functional; the text says why."""
+    """A graph that only AOTAutograd can make functional. The text says why."""
 
 
 @dataclasses.dataclass(eq=False)
 class Memory:
-    """One storage, as long as the recording lasts."""
+    """One storage during a recording."""
 
-    state: int = 0  # how often it was written
+    state: int = 0  # the number of writes to it
     of_input: bool = False
 
 
 @dataclasses.dataclass(eq=False)
 class View:
-    """How a tensor was taken from another: ``operator(base, *rest)``, of its results number ``item``."""
+    """How a tensor was made from its base: ``operator(base, *rest, **keywords)``, or result ``item`` of that call."""
 
     base: Tracked
     operator: Any
@@ -44,7 +46,7 @@ class View:
 @dataclasses.dataclass(eq=False)
 class Tracked:
     """A tensor of the recording, and the node that has its values in state ``state`` of its memory. The node's value
-    lies as the tensor does, but in memory of its own once something was written."""
+    has the layout of the tensor. Once something was written, it lies in memory of its own."""
 
     tensor: torch.Tensor
     node: fx.Node
@@ -53,8 +55,8 @@ class Tracked:
     view: View | None = None
 
 
-# (operator, its arguments behind the first, node of the base, node of the new values, add) -> node of the new base.
-# ``add`` makes a node of an operator and its arguments.
+# Makes the node of the new base from: the operator of the view, its arguments behind the first, the node of the base,
+# the node of the new values, and ``add``, which makes a node from an operator and its arguments.
 _Inverse = Callable[[Any, tuple[Any, ...], fx.Node, fx.Node, Callable[..., fx.Node]], fx.Node]
 
 
@@ -82,25 +84,25 @@ _INVERSES: dict[Any, _Inverse] = {
 
 
 class MemoryState:
-    """The tensors of one recording. ``add(operator, *args, **kwargs)`` makes a node, with its value, of nodes."""
+    """The tensors of one recording. ``add(operator, *args, **kwargs)`` makes a node from nodes and evaluates it."""
 
     def __init__(self, add: Callable[..., fx.Node]) -> None:
         self._add = add
-        self._tracked: dict[int, Tracked] = {}  # by id of tensors that live as long as this
+        self._tracked: dict[int, Tracked] = {}  # by id of a tensor; all live as long as this object
         self._renamed: list[torch.Tensor] = []
         self._storages: set[int] = set()
-        self.written: dict[int, Tracked] = {}  # first tensors of a memory that a write has changed, by id
+        self.written: dict[int, Tracked] = {}  # by id: the first tensor of each memory that was written
 
     def find(self, tensor: torch.Tensor) -> Tracked | None:
         return self._tracked.get(id(tensor))
 
     def track(self, tensor: torch.Tensor, node: fx.Node, view: View | None = None) -> None:
-        """``tensor`` is new: in memory of its own, or as ``view`` says. ``NotRecorded`` when it lies elsewhere."""
+        """Adds a new tensor, in memory of its own or as ``view`` says. Raises ``NotRecorded`` if it lies elsewhere."""
         storage = tensor.untyped_storage()._cdata
         if view is not None:
             lies_so = storage == view.base.tensor.untyped_storage()._cdata
         else:
-            # Its argument is memory that nobody else knows, by its definition.
+            # By the definition of _unsafe_view, nothing else refers to the memory of its argument.
             lies_so = storage not in self._storages or node.target is aten._unsafe_view.default
         if not lies_so:
             raise NotRecorded(f"{node.target} shares memory in a way of its own")
@@ -109,12 +111,12 @@ class MemoryState:
         self._tracked[id(tensor)] = Tracked(tensor, node, memory, memory.state, view)
 
     def rename(self, tensor: torch.Tensor, same: Tracked) -> None:
-        """``tensor`` is another object for what ``same`` is."""
+        """Adds ``tensor``, which is another object for the tensor of ``same``."""
         self._renamed.append(tensor)
         self._tracked[id(tensor)] = same
 
     def node(self, tracked: Tracked) -> fx.Node:
-        """The node that has the values of now."""
+        """The node that has the current values. Computes the view again if its memory was written since."""
         if tracked.state != tracked.memory.state:
             view = tracked.view
             base = self.node(view.base)
@@ -124,8 +126,9 @@ class MemoryState:
         return tracked.node
 
     def write(self, tracked: Tracked, node: fx.Node) -> None:
-        """From now on the memory of ``tracked`` holds the values of ``node``. ``NotRecorded`` when it is a view of a
-        kind that cannot be undone, or when the new values lie in memory otherwise than the old ones."""
+        """Makes the values of ``node`` the new values of ``tracked`` and of its memory. Raises ``NotRecorded`` for a
+        view without an inverse, for values of another type or size, and for values with other strides than the old
+        ones."""
         _check_type(node.meta["val"], tracked.tensor)
         while tracked.view is not None:
             node = self._put_back(tracked.view, node)

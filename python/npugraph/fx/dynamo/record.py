@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamo's graph -> the functional graph of its ATen operators, without AOTAutograd.
+"""The recorder: Dynamo's graph -> the functional graph of its ATen operators, without AOTAutograd.
 
-For inference AOTAutograd's work comes to running the graph over fake tensors and writing down what is called. Here that
-is done once, over the fake tensors that Dynamo has already made, where AOTAutograd runs the graph twice through a tower
-of wrappers. Taken are the graphs of which both make the same; all others are refused.
+For inference, AOTAutograd in essence runs the graph over fake tensors and writes down the operators that are called. It
+runs the graph twice, through several layers of wrappers. The recorder runs it once, over the fake tensors that Dynamo
+has already made. It takes only graphs for which both give the same result, and refuses all others.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ aten = torch.ops.aten
 _log = getArtifactLogger("torch._functorch._aot_autograd.graph_capture", "aot_graphs")
 
 
-# Take the same tensor on, with nothing computed.
+# Operators that pass on the same tensor and compute nothing.
 _IDENTITIES = {aten.detach.default, aten.alias.default, aten.lift.default}
 
 
 def record(gm: fx.GraphModule) -> fx.GraphModule:
-    """The graph of ATen operators that AOTAutograd makes of Dynamo's graph ``gm`` for inference: functional, with a
-    ``copy_`` into each written input at its end. ``NotRecorded`` when that is not certain; nothing has changed then."""
+    """Returns the graph of ATen operators that AOTAutograd would make of Dynamo's graph ``gm`` for inference:
+    functional, with a ``copy_`` into each written input at its end. Raises ``NotRecorded`` if that is not certain;
+    nothing has changed then."""
     try:
         made = _record(gm)
     except (NotRecorded, TorchDynamoException):
         raise
-    except Exception as error:  # of the user's program, or of something that only AOTAutograd can trace
+    except Exception as error:  # the user's program is wrong, or only AOTAutograd can trace it
         raise NotRecorded(f"{type(error).__name__}: {error}") from error
     _publish(made)
     return made
@@ -110,7 +111,7 @@ def _is_plain(function: Any) -> bool:
 
 @contextlib.contextmanager
 def _as_aot_traces(values: Sequence[Any]) -> Iterator[None]:
-    """The state in which AOTAutograd traces, so that composite operators come apart in the same way."""
+    """Sets the state in which AOTAutograd traces, so that composite operators are decomposed in the same way."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
@@ -142,21 +143,21 @@ def _run(gm: fx.GraphModule, inputs: Sequence[Any], recorder: _Recorder) -> Any:
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes what is called under it into ``graph``."""
+    """A dispatch mode that adds each call of an operator to ``graph``."""
 
     def __init__(self, fake_mode: FakeTensorMode) -> None:
         super().__init__()
         self._results = FakeResults(fake_mode)
         self.root = torch.nn.Module()
         self.graph = fx.Graph()
-        self.origin: dict[str, Any] = {}  # metadata of the nodes to come
+        self.origin: dict[str, Any] = {}  # metadata of the nodes that are added next
         self._memory = MemoryState(self._add)
         self._symbols = SymbolNodes(self.graph)
         self._inputs: list[tuple[fx.Node, Any]] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # Dynamo sees no frame of a backend, so each call need not be hidden from it
+        return False  # Dynamo traces no frames of a backend, so calls need not be hidden from it
 
     def add_input(self, like: fx.Node, value: Any) -> None:
         node = self.graph.placeholder(like.name)
@@ -181,7 +182,8 @@ class _Recorder(TorchDispatchMode):
         self.graph.eliminate_dead_code()
 
     def _output(self, value: Any) -> Any:
-        """Results in memory that the caller sees elsewhere, too, are AOTAutograd's business."""
+        """The node or number of an output. Raises ``NotRecorded`` for outputs that only AOTAutograd handles: those that
+        require gradients or lie in the memory of an input."""
         if not isinstance(value, torch.Tensor):
             if value is None or isinstance(value, (bool, int, float, *Symbolic)):
                 return self._argument(value)
@@ -214,7 +216,8 @@ class _Recorder(TorchDispatchMode):
         return self._write(func, args, kwargs) if func._schema.is_mutable else self._call(func, args, kwargs)
 
     def _lift(self, constant: torch.Tensor) -> torch.Tensor:
-        """A tensor that the program spells out: a constant of the graph, of which the program gets a copy."""
+        """Handles a tensor that the program spells out. It becomes a constant of the graph, and the program gets a
+        copy."""
         result = aten.lift_fresh.default(constant)
         name = f"_tensor_constant{len(list(self.root.buffers()))}"
         self.root.register_buffer(name, constant)
@@ -231,7 +234,7 @@ class _Recorder(TorchDispatchMode):
             return _number(func, result)
         node = self._node(func, args, kwargs)
         base = self._tracked(args[0]) if is_view(func) else None
-        # The values of memory that was written lie elsewhere in the functional graph, and so do views of them.
+        # In the functional graph, the values of written memory lie elsewhere, and so do views of them.
         moved = base is not None and base.node.meta["val"] is not base.tensor
         value = evaluate(node) if moved else result
         node.meta |= self.origin | {"val": value}
@@ -245,7 +248,7 @@ class _Recorder(TorchDispatchMode):
         return result
 
     def _read(self, tensor: torch.Tensor, result: Any) -> Any:
-        """A number that the caller gave in a tensor, as Dynamo passes those of type float."""
+        """Reads a number that the caller passed in a tensor. Dynamo passes floats that way."""
         node = self._node(aten._local_scalar_dense.default, (tensor,), {})
         node.meta |= self.origin | {"val": result}
         self._symbols.bind(result, node)
@@ -263,7 +266,7 @@ class _Recorder(TorchDispatchMode):
         return found
 
     def _argument(self, value: Any) -> Any:
-        """What stands for ``value`` among the arguments of a node."""
+        """Converts ``value`` to an argument of a node."""
         if isinstance(value, torch.Tensor):
             return self._memory.node(self._tracked(value))
         if isinstance(value, Symbolic):
@@ -278,14 +281,15 @@ class _Recorder(TorchDispatchMode):
         return node
 
     def _node(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.Node:
-        """A call without a value yet. Among the arguments may be nodes, and values that have some."""
+        """Adds a call without evaluating it. Its arguments may be nodes, and values that have nodes."""
         name = function._overloadpacket.__name__ if isinstance(function, torch._ops.OpOverload) else None
         keywords = {key: self._argument(value) for key, value in kwargs.items()}
         return self.graph.create_node("call_function", function, self._argument(args), keywords, name)
 
 
 def _number(func: Any, result: Any) -> Any:
-    """A result that is no tensor needs no node: what it is computed from stands in the symbols of sizes."""
+    """Returns a result that is a number. It needs no node, because the symbols of sizes say how to compute it. Raises
+    ``NotRecorded`` for results of other types."""
     if result is None or not isinstance(result, (bool, int, float, *Symbolic)):
         raise NotRecorded(f"{func} gives a {type(result).__name__}")
     return result
@@ -293,7 +297,7 @@ def _number(func: Any, result: Any) -> Any:
 
 @functools.cache
 def _is_composite(func: Any) -> bool:
-    """Whether it is made of other operators alone. In inference mode such operators arrive here whole."""
+    """Whether ``func`` is made of other operators alone. In inference mode such operators arrive here undecomposed."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
@@ -309,8 +313,8 @@ def _check_operator(func: Any) -> None:
 
 @functools.cache
 def _functional_form(func: Any) -> Any:
-    """The operator that gives as a new tensor what ``func`` leaves in its first argument, which is all that it
-    writes."""
+    """The operator that returns as a new tensor what ``func`` writes into its first argument. Raises ``NotRecorded`` if
+    ``func`` writes other arguments, or has no such form."""
     schema = func._schema
     name = schema.name.removeprefix("aten::")
     written = [i for i, arg in enumerate(schema.arguments) if arg.alias_info is not None and arg.alias_info.is_write]
@@ -322,6 +326,6 @@ def _functional_form(func: Any) -> Any:
 
 
 def _publish(gm: fx.GraphModule) -> None:
-    """Shows the graph where AOTAutograd's are shown."""
+    """Logs the graph where AOTAutograd logs its graphs."""
     _log.info("%s", lazy_format_graph_code("Forward graph", gm, include_stride=True, include_device=True, colored=True))
     trace_structured("inference_graph", payload_fn=lambda: gm.print_readable(print_output=False))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of its two forms torch gives a layer of an LSTM in a graph.
+"""Corrects torch's choice between the two forms of an LSTM layer in a graph.
 
-One operator (``mkldnn_rnn_layer``) does the work of all steps, but without what its gradient needs. So torch looks
-whether the input wants a gradient, and forgets weights and states.
+The first form is one operator for all steps (``mkldnn_rnn_layer``), which does not save what its gradient needs. The
+second form has operators for each step. torch takes the second form if the input requires a gradient, but ignores
+weights and states.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch._decomp import decompositions
 
 
 def install() -> None:
-    """Gives layers whose weights or states want gradients the form that has them."""
+    """Makes torch take the form that has gradients also for layers whose weights or states require them."""
     choose = decompositions.select_one_layer_lstm_function
 
     def choose_with_gradients(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Dynamo found the inputs of a graph: the texts of its sources, read as paths from the function's arguments."""
+"""Parses Dynamo's sources, the texts that say where it found the inputs of a graph, into paths from arguments."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ _QUERIES = ("size", "stride")
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """``L['cache'].layers[0].keys``: the argument, attributes (True) and items (False) on the way, and, for a number,
-    what it is of the tensor at the end, such as ``("size", 0)``."""
+    """A source such as ``L['cache'].layers[0].keys``: the argument, and the steps from it. A step is a key with True
+    for an attribute and False for an item. ``query`` is set for a number that belongs to the tensor at the end, such as
+    ``("size", 0)``."""
 
     argument: str
     steps: tuple[tuple[bool, str | int], ...]
     query: tuple[str, int] | None = None
 
     def find(self, value: Any) -> Any:
-        """What is at the end of the path from ``value``. Raises what Python raises where there is no such thing."""
+        """Follows the steps from ``value``. If a step does not exist, Python's own exception is raised."""
         for is_attribute, key in self.steps:
             value = getattr(value, str(key)) if is_attribute else value[key]
         return value
 
     def __str__(self) -> str:
-        """As users write it, without the dicts in which modules hold what they have: ``layers.0.weight``."""
+        """The steps as users write them, without the dicts in which modules hold their members: ``layers.0.weight``."""
         steps = [key for is_attribute, key in self.steps if not (is_attribute and key in _OF_MODULES)]
         return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in steps).removeprefix(".")
 
 
 def model_among(paths: Iterable[Path]) -> str | None:
-    """The argument that is the model: ``self``, or else the only module among them."""
+    """The argument that is the model: ``self``, else the only argument whose paths lead into a module. None if there
+    are several."""
     inside = [path for path in paths if path.steps]
     if any(path.argument == "self" for path in inside):
         return "self"
@@ -46,7 +48,7 @@ def model_among(paths: Iterable[Path]) -> str | None:
 
 
 def named_by(model: Any, arguments: Sequence[str]) -> list[str]:
-    """``arguments``, with the names of the parameters of ``model.forward`` in place of ``argument_0`` and its like."""
+    """``arguments``, with ``argument_0`` and the like replaced by the parameter names of ``model.forward``."""
     if not any(argument.startswith(_BY_POSITION) for argument in arguments):
         return list(arguments)
     parameters = inspect.signature(model.forward).parameters.values()
@@ -60,7 +62,7 @@ def _has_one_value(parameter: inspect.Parameter) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def parse(source: str) -> Path:
-    """The path that ``source`` says. ``ValueError`` for a source of another kind (a call, a global variable)."""
+    """Parses a source. Raises ``ValueError`` for a source of another kind (a call, a global variable)."""
     try:
         return _parse(ast.parse(source, mode="eval").body)
     except (SyntaxError, ValueError):
@@ -88,7 +90,7 @@ def _parse(node: ast.expr) -> Path:
         raise ValueError
     steps.reverse()
     argument = steps.pop(0)[1]
-    # What wraps a module's forward takes its arguments as a tuple and a dict.
+    # A wrapper around a module's forward takes the arguments as a tuple and a dict.
     if argument in ("args", "kwargs") and steps and not steps[0][0]:
         key = steps.pop(0)[1]
         argument = f"{_BY_POSITION}{key}" if isinstance(key, int) else key
@@ -96,7 +98,7 @@ def _parse(node: ast.expr) -> Path:
 
 
 def _owner_of_class(node: ast.expr) -> ast.expr | None:
-    """``dict(type(x).__dict__)``, in which Dynamo finds what ``x`` has of its class -> x."""
+    """``dict(type(x).__dict__)`` -> x. Dynamo finds attributes in this dict that ``x`` has from its class."""
     of_class = _only_argument(node, "dict")
     if isinstance(of_class, ast.Attribute) and of_class.attr == "__dict__":
         return _only_argument(of_class.value, "type")

@@ -17,7 +17,7 @@ Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class SymbolNodes:
-    """The nodes of symbolic scalars, each made once, from the nodes of the symbols in it."""
+    """Makes the nodes of symbolic scalars from the nodes of their symbols. Each expression gets one node."""
 
     def __init__(self, graph: fx.Graph) -> None:
         self._graph = graph
@@ -26,12 +26,13 @@ class SymbolNodes:
         self._values: dict[fx.Node, Any] = {}
 
     def bind(self, value: Any, node: fx.Node) -> None:
-        """``node`` is a placeholder of ``value``."""
+        """Makes ``node`` the node that defines ``value``."""
         self._made.setdefault(value.node.expr, node)
         self._values[node] = value
 
     def __call__(self, value: Any) -> Any:
-        """The node of ``value``, or the number that it is. ``NotRecorded`` when a symbol in it has no node."""
+        """The node of ``value``, or its number if that is known. Raises ``NotRecorded`` if one of its symbols has no
+        node."""
         expr = value.node.expr
         known = value.node.maybe_as_int() if isinstance(value, torch.SymInt) else None
         if known is not None:

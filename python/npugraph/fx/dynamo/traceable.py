@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of torch.distributed that Dynamo has no functional collectives for, in terms of those that it has.
+"""Makes functions of torch.distributed traceable that have no functional collective in Dynamo.
 
-They join Dynamo's table, which names functions of ``torch.distributed._functional_collectives``: broadcast,
-all_to_all, send, recv and those of torch_npu for uneven parts are nodes of graphs then, and no longer break them.
-Their arguments are those of torch.distributed; ``async_op=True`` Dynamo refuses itself.
+Their replacements call the functional collectives that exist. They join Dynamo's table, which names functions of
+``torch.distributed._functional_collectives``. With them, broadcast, all_to_all, send, recv and the functions of
+torch_npu for uneven parts become nodes of graphs and do not break them. The arguments are those of torch.distributed.
+Dynamo itself refuses ``async_op=True``.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _rows(tensor: torch.Tensor, sizes: Sequence[int] | None, group: Any) -> list
 
 
 def exchange(parts: Sequence[torch.Tensor], counts: Sequence[int], group: Any) -> Sequence[torch.Tensor]:
-    """Part i goes to rank i; what came from the ranks, flat, as many elements as ``counts`` says."""
+    """Sends part i to rank i. Returns a flat tensor from each rank, with as many elements as ``counts`` says."""
     flat = torch.cat([part.reshape(-1) for part in parts])
     sent = [math.prod(part.shape) for part in parts]
     received = functional.all_to_all_single(flat, list(counts), sent, group or dist.group.WORLD)
@@ -79,7 +80,7 @@ def exchange(parts: Sequence[torch.Tensor], counts: Sequence[int], group: Any) -
 
 
 def make_traceable(function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
-    """Has Dynamo trace ``replacement``, which takes the same arguments, where a program calls ``function``."""
+    """Makes Dynamo trace ``replacement`` where a program calls ``function``. Both take the same arguments."""
     replacement.__name__ = f"_npugraph_{function.__name__}"
     setattr(functional, replacement.__name__, replacement)
     functional.traceable_collective_remaps[function] = replacement

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that stay whole in graphs, which torch would take apart while it traces."""
+"""Keeps operators whole that torch would decompose while it traces a graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _nearest2d(x: torch.Tensor, size: Sequence[Any] | None, factors: Sequence[fl
     return aten.upsample_nearest2d.default(x, size, *(factors or ()))
 
 
-# What they are made of while we trace; None: of nothing else.
+# The decompositions that hold while we trace. None: the operator is not decomposed.
 _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     aten.upsample_nearest2d.default: None,
     aten.upsample_nearest2d.vec: _nearest2d,
@@ -30,7 +30,7 @@ _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 
 @contextlib.contextmanager
 def kept_whole() -> Iterator[None]:
-    """Tracing under it takes none of them apart."""
+    """Makes tracing follow ``_RULES`` inside the ``with``."""
     before = {op: {key: op.py_kernels.pop(key) for key in _KEYS if key in op.py_kernels} for op in _RULES}
     for op, rule in _RULES.items():
         _set(op, dict.fromkeys(_KEYS, rule) if rule is not None else {})

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes over FX graphs, which users see, switch off and extend."""
+"""The passes over FX graphs. Users can see them, switch them off and extend them."""

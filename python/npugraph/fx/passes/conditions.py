@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What replacement rules ask of a match, each with the words that say so."""
+"""Conditions of replacement rules on a match, each with a text that describes it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch._inductor.pattern_matcher import Match, _TargetArgsExpr
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A check of ``register_replacement``. ``holds`` is asked about a match with the sizes of the graph; ``text`` says
-    what it asks, and ``details`` what was found instead, both for people."""
+    """A check for ``register_replacement``. ``holds`` judges a match with the sizes of the graph. ``text`` says what
+    the check requires, and ``details`` says what was found instead. Both are for people."""
 
     text: str
     holds: Callable[[Match], bool]
@@ -23,7 +23,7 @@ class Condition:
         return self.holds(match)
 
     def refusal(self, match: Match) -> str | None:
-        """None where the condition holds, else what it asks and what it found."""
+        """None if the condition holds, else what it requires and what was found."""
         if self.holds(match):
             return None
         found = self.details(match) if self.details else ""
@@ -36,7 +36,8 @@ def _calls(match: Match) -> list[tuple[_TargetArgsExpr, fx.Node]]:
 
 
 def _other_arguments(match: Match) -> list[str]:
-    """The matcher itself takes calls that have more keyword arguments than the pattern, and would lose these."""
+    """Keyword arguments of the matched calls that the pattern does not have. The matcher itself accepts such calls, and
+    the replacement would lose the arguments."""
     return [
         f"{node.name} has {name}={node.kwargs[name]!r}"
         for pattern, node in _calls(match)
@@ -53,7 +54,8 @@ same_arguments = Condition(
 
 
 def stream_of(node: fx.Node) -> object:
-    """The stretch of a stream in which a node runs, None for the stream on which the graph was called."""
+    """The section of a node, or its stream in a graph without sections. None for the stream on which the graph was
+    called."""
     return node.meta.get("section") or (node.meta.get("custom") or {}).get("stream")
 
 

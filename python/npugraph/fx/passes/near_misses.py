@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a replacement rule nearly matched: all its operators are there, one read by the other as in the pattern, and
-some condition does not hold."""
+"""Finds places where a replacement rule nearly matched: all its operators are there and read each other as in the
+pattern, but some condition does not hold."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from npugraph.fx.source_lines import source_line
 
 @dataclasses.dataclass(frozen=True)
 class NearMiss:
-    """A place where ``rule`` did not match, because ``reason``; ``node`` is the last of its operators there, ``source``
-    the user's line."""
+    """A place where ``rule`` did not match because of ``reason``. ``node`` is the last of its operators there, and
+    ``source`` is the user's line."""
 
     rule: str
     node: str
@@ -29,7 +29,8 @@ class NearMiss:
 
 
 def near_misses(gm: fx.GraphModule, rules: Sequence[Rule]) -> list[NearMiss]:
-    """Of a graph to which the rules have been applied. Of the forms of a rule, the one that came closest."""
+    """The near misses of a graph to which the rules have been applied. If several forms of a rule miss at a node, only
+    the closest one is returned."""
     closest: dict[tuple[str, fx.Node], tuple[int, NearMiss]] = {}
     for rule in rules:
         outputs = _outputs(rule.pattern)
@@ -48,7 +49,7 @@ def _outputs(pattern: PatternExpr) -> list[Any]:
 
 
 def _has_shape(pattern: Any, node: Any) -> bool:
-    """Whether the operators of ``pattern`` stand at ``node``, whatever else they are given."""
+    """Whether the operators of ``pattern`` stand at ``node``, with any other arguments."""
     if not isinstance(pattern, _TargetArgsExpr):
         return True
     if not isinstance(node, fx.Node) or node.target not in pattern.fns:
@@ -60,7 +61,7 @@ def _has_shape(pattern: Any, node: Any) -> bool:
 
 
 def _reason(rule: Rule, outputs: list[Any], node: fx.Node) -> tuple[int, str]:
-    """How far from a match a place is, smaller is closer, and why it is none."""
+    """The distance of a place from a match, smaller is closer, and the reason why it does not match."""
     match = rule.pattern.match(node)
     if not isinstance(match, Match):
         differences = list(_differences(outputs, outputs[0], node))
@@ -70,7 +71,7 @@ def _reason(rule: Rule, outputs: list[Any], node: fx.Node) -> tuple[int, str]:
     for condition in rule.conditions:
         try:
             refusal = condition.refusal(match)
-        except Exception as error:  # of a user's check, which asked something of nodes that it did not expect
+        except Exception as error:  # a user's check met nodes that it did not expect
             refusal = f"{condition.text}: {type(error).__name__}: {error}"
         if refusal is not None:
             return 0, f"does not hold: {refusal}"
@@ -78,7 +79,7 @@ def _reason(rule: Rule, outputs: list[Any], node: fx.Node) -> tuple[int, str]:
 
 
 def _differences(outputs: list[Any], pattern: Any, node: Any) -> Iterator[str]:
-    """What keeps the operators at ``node`` from matching."""
+    """Describes what keeps the operators at ``node`` from matching."""
     if not isinstance(pattern, _TargetArgsExpr):
         return
     users, wanted = len(node.users), pattern.users

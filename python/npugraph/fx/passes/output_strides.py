@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results keep the strides that eager gives them, whatever passes put in the place of what made them.
+"""Makes results keep the strides that they have in eager mode, whatever operators the passes put in.
 
     y = npu_transpose_batchmatmul(x, w)              y = npu_transpose_batchmatmul(x, w)
     return y                                   ->    p = permute(y, [1, 0, 2])
@@ -7,7 +7,7 @@
                                                      q = permute(c, [1, 0, 2])
                                                      return q
 
-The graph passes leave of the copies what is needed.
+The graph passes remove the copies that are not needed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ aten = torch.ops.aten
 
 
 def results(graph: fx.Graph) -> list[Any]:
-    """The values of what the graph returns, in order; None for what is no tensor with strides."""
+    """The values that the graph returns, in order. None for a value that is no tensor with strides."""
     return [_strided(node) for node in _returned(graph)]
 
 
 def keep_strides(graph: fx.Graph, before: list[Any]) -> None:
-    """In place; ``before`` are the ``results`` that the graph had. Strides with gaps or overlaps are left."""
+    """Restores the strides of results in place. ``before`` are the graph's ``results`` before the passes. A result
+    whose strides had gaps or overlaps stays as it is."""
     returned = _returned(graph)
     if len(returned) != len(before):
         return
@@ -59,7 +60,7 @@ def _strided(node: fx.Node) -> Any:
 
 
 def _order(value: torch.Tensor) -> list[int] | None:
-    """Dimensions from the outermost in memory to the innermost, if the tensor has neither gaps nor overlaps."""
+    """Dimensions from the outermost in memory to the innermost. None if the tensor has gaps or overlaps."""
     hints = [stride.node.hint if isinstance(stride, torch.SymInt) else stride for stride in value.stride()]
     if any(hint is None for hint in hints):
         return None

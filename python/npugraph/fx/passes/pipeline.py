@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passes over FX graphs, in order: the half of the compiler that users can see and extend in torch's own form.
+"""The passes over FX graphs, in order. Users can see this half of the compiler and extend it in torch's own form.
 
-They run where somebody looks at the FX graph: where the user has passes of his own, where a replacement rule may match,
-or where dumps are written. For any other graph the graph passes (src/passes) do the same, but for the recovery of
-updates of views, which always runs, and none of torch._inductor is imported. Results keep their strides.
+The passes run only if something needs them: passes of the user, a replacement rule that may match, dumps, or an
+observer. For all other graphs, the graph passes (src/passes) do the same work and torch._inductor is not imported. They
+cannot recover updates of views, so that pass always runs. Results keep their strides.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _RULES = "npugraph.fx.passes.replacements"
 
 @dataclasses.dataclass
 class Notes:
-    """What the passes did, for ``Artifact``."""
+    """A record of what the passes did, for ``Artifact``. Its graphs hold no fake tensors."""
 
-    stages: dict[str, fx.GraphModule] = dataclasses.field(default_factory=dict)  # without fake tensors
-    original: fx.GraphModule | None = None  # the same, of the graph before the first of them
+    stages: dict[str, fx.GraphModule] = dataclasses.field(default_factory=dict)  # by pass: the graph after it
+    original: fx.GraphModule | None = None  # the graph before the passes, if one changed it
     replacements: list[Any] = dataclasses.field(default_factory=list)
     near_misses: list[Any] = dataclasses.field(default_factory=list)
-    streams: list[dict[str, str]] = dataclasses.field(default_factory=list)  # that the passes left: what scopes say
+    streams: list[dict[str, str]] = dataclasses.field(default_factory=list)  # attributes of scopes, by stream
 
 
 @dataclasses.dataclass
@@ -95,16 +95,16 @@ def _check_scopes(run: _Run) -> None:
 
 
 PASSES: tuple[tuple[str, Callable[[_Run], None]], ...] = (
-    # On the graph as the front end made it.
+    # It sees the graph as the front end made it.
     ("post_grad_custom_pre_pass", _custom_pre_pass),
-    # Before patterns, which would have to name what does nothing.
+    # Before the patterns, which need not name no-ops then.
     ("remove_noop_ops", _remove_noop_ops),
     ("recover_view_inplace_pattern", _recover_view_inplace),
     ("pattern_fusion_pass", _replace_patterns),
-    # After patterns, which name view.
+    # After the patterns, which match view.
     ("view_to_reshape", _view_to_reshape),
     ("post_grad_custom_post_pass", _custom_post_pass),
-    # Changes nothing: what the user's passes left.
+    # Changes nothing. Checks what the user's passes left.
     ("check_scopes", _check_scopes),
 )
 
@@ -112,7 +112,7 @@ _CUSTOM = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 
 
 class CustomPassError(RuntimeError):
-    """A pass of the user failed, or left a graph that does not hold together."""
+    """A pass of the user failed, or left an invalid graph."""
 
 
 def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NOBODY) -> Notes:
@@ -123,7 +123,7 @@ def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NO
     run = _Run(gm, config, _candidates(gm, config), notes)
     looks = observer.runs_all_passes or config.dump_tensor_data.value
     if not (run.rules or _has_custom_passes(config) or looks):
-        _recover_view_inplace(run)  # which the graph passes do not know
+        _recover_view_inplace(run)  # the graph passes cannot do this
         return notes
     with _fake_mode_of(run.inputs()):
         first = before = _calls(gm.graph)
@@ -162,7 +162,7 @@ def run_joint_rules(gm: fx.GraphModule, config: CompilerConfig, notes: Notes) ->
     run = _Run(gm, config, rules, notes)
     with _fake_mode_of(run.inputs()):
         first = _calls(gm.graph)
-        remove_noop_ops(gm.graph)  # as in traced patterns
+        remove_noop_ops(gm.graph)  # traced patterns have none either
         made = apply_rules(gm, rules)
         _refresh_values(gm.graph, first, trusted=True)
     gm.graph.lint()
@@ -177,7 +177,7 @@ def _has_custom_passes(config: CompilerConfig) -> bool:
 
 
 def _candidates(gm: fx.GraphModule, config: CompilerConfig) -> list[Any]:
-    """The rules all of whose operators the graph has."""
+    """The rules whose operators all occur in the graph."""
     if not config.pattern_fusion_pass.value:
         return []
     targets = {node.target for node in gm.graph.nodes if node.op == "call_function"}
@@ -204,7 +204,8 @@ def _custom(run: _Run, option: str) -> None:
 
 @contextlib.contextmanager
 def _fake_mode_of(values: list[Any]) -> Iterator[None]:
-    """The mode of the graph's own tensors. That of Dynamo's context may be another, so torch must not look there."""
+    """Enters the fake mode of the graph's own tensors. Dynamo's context may have another one, so torch must not look
+    there."""
     from torch._inductor.virtualized import V
 
     mode = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
@@ -212,12 +213,13 @@ def _fake_mode_of(values: list[Any]) -> Iterator[None]:
         yield
 
 
-# A node and what it calls: its name, target, arguments.
+# A node, its name, its target and its arguments.
 _Call = tuple[fx.Node, str, Any, tuple[Any, ...], dict[str, Any]]
 
 
 def _calls(graph: fx.Graph) -> list[_Call]:
-    """What a graph is, for comparisons: much cheaper than its text, as what nobody changed is the same object."""
+    """The calls of a graph, for comparisons. They are much cheaper to compare than texts, because what nobody changed
+    is the same object."""
     return [_call(node) for node in graph.nodes]
 
 
@@ -226,9 +228,9 @@ def _call(node: fx.Node) -> _Call:
 
 
 def _refresh_values(graph: fx.Graph, calls: list[_Call], trusted: bool) -> None:
-    """Gives nodes their fake tensors that have none. Where passes are not ``trusted`` to have kept what operands are,
-    also nodes that are not among ``calls``, with which the passes began. Then those that read another value than
-    before."""
+    """Evaluates nodes that have no fake tensor, and then nodes that read changed values. ``calls`` are the calls before
+    the passes. If passes are not ``trusted`` to have kept the meaning of operands, nodes that are not among ``calls``
+    are evaluated, too. Turns ``reshape`` back into ``view``."""
     from npugraph.fx.passes.view_to_reshape import resolve_reshape
 
     first = {call[0]: call for call in calls}
@@ -252,8 +254,8 @@ def _refresh_values(graph: fx.Graph, calls: list[_Call], trusted: bool) -> None:
 
 
 def _is_given(node: fx.Node) -> bool:
-    """Whether the value of a node stands for a number that only a run can tell, or, with a graph among the operands,
-    is what the front end says."""
+    """Whether the value of a node must stay as the front end gave it: it stands for a number that only a run can tell,
+    or an operand is a graph."""
     if any("val" not in operand.meta for operand in node.all_input_nodes):
         return True
     return "val" in node.meta and bool(node.meta.get("unbacked_bindings") or isinstance(node.meta["val"], _NUMBERS))

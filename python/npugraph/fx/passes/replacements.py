@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement rules: a pattern in an FX graph and what takes its place, matched by torch's own matcher.
+"""Replacement rules: a pattern in an FX graph and its replacement, matched by torch's own matcher.
 
-One registry holds the built-in rules (npugraph/fx/passes/patterns) and those that users register; both come in through
-``register_replacement``.
+One registry holds the built-in rules (npugraph/fx/passes/patterns) and those that users register. Both are registered
+by ``register_replacement``.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ Check = Callable[[Match], bool]
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A registered rule. ``operators`` are the targets that its pattern calls, all of which a graph has where the rule
-    can match."""
+    """A registered rule. ``operators`` are the targets that its pattern calls. The rule can match only in graphs that
+    have all of them."""
 
     name: str
-    family: str  # rules that are forms of each other have one
+    family: str  # the same for rules that are forms of each other
     source: str  # "file:line" of search_fn, or BUILT_IN
     operators: frozenset[Any]
     matcher: PatternMatcherPass
     conditions: Sequence[Condition]
-    seen: tuple[str, str | None]  # the pattern and what it was traced from, by which torch knows it again
-    is_joint: bool  # traced by other means than for inference: tried in joint graphs of a forward and its backward, too
+    seen: tuple[str, str | None]  # texts of the pattern and its graph, by which torch recognises it
+    is_joint: bool  # not traced for inference: also tried in joint graphs of a forward and its backward
 
     @property
     def pattern(self) -> PatternExpr:
         return entry_of(self.matcher).pattern
 
     def remove(self) -> None:
-        """Graphs that are compiled from now on do not know the rule, and its pattern may be registered anew."""
+        """Removes the rule for graphs that are compiled later. Its pattern may then be registered again."""
         registry.remove(self)
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """One use of a rule: its name, the operators that went, those that came, and the user's line."""
+    """One use of a rule: its name, the operators that it removed and added, and the user's line."""
 
     rule: str
     removed: tuple[str, ...]
@@ -72,15 +72,15 @@ class Replacement:
 
 
 class Registry:
-    """Rules in the order in which they are tried: the built-in ones by family, whichever family a graph asked for
-    first, then those of users as they came. Thread-safe."""
+    """The rules in the order in which they are tried. Built-in rules come first, in the order of their families,
+    whichever family a graph needed first. Rules of users follow in the order of registration. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
 
     def new_matcher(self, name: str) -> PatternMatcherPass:
-        """One that knows the patterns of all rules, so that the same is refused twice."""
+        """A matcher that knows the patterns of all rules, so that it refuses a pattern that is registered already."""
         matcher = PatternMatcherPass(pass_name=name)
         for pattern, graph in (rule.seen for rule in self.rules()):
             matcher.seen_patterns[pattern].append(graph)
@@ -109,9 +109,8 @@ registry = Registry()
 
 
 def replacements() -> list[Rule]:
-    """All replacement rules, in the order in which they are tried: the built-in ones, then those that users registered.
-    Each has a name, a source ("built-in", or the file and line of its ``search_fn``) and the operators of its
-    pattern."""
+    """All replacement rules, in the order in which they are tried: the built-in ones, then those of users. Each has a
+    name, a source ("built-in", or the file and line of its ``search_fn``) and the operators of its pattern."""
     load_all()
     return registry.rules()
 
@@ -128,20 +127,22 @@ def register_replacement(
 ) -> bool:
     """Registers a rule: where a graph computes ``search_fn``, ``replace_fn`` takes its place.
 
-    Both functions are traced with ``example_inputs`` (their sizes do not matter: a possible match is checked with the
-    sizes of the graph). ``extra_check`` is asked about each match and may refuse it; of a list, each check may. A
-    ``npugraph_ex.Condition`` says for ``explain()`` what it asks. ``search_fn_pattern`` is matched instead of what
-    ``search_fn`` traces to. Rules with another ``trace_fn`` than ``fwd_only``, such as torch's ``joint_fwd_bwd``, are
-    for training: they are tried in the joint graph of a forward and its backward, before that is cut in two, and again
-    in each graph. ``scalar_workaround`` names arguments that are numbers, with a value for tracing. Rules are tried in
-    the order of registration, after the built-in ones; a match lies on one stream, and its calls have no other keyword
-    arguments than those of the pattern, unless that is a ``search_fn_pattern``. Returns whether the rule is new: with
-    ``skip_duplicates`` a pattern that is registered already is left out, else it is an error (``RuntimeError``).
+    Both functions are traced with ``example_inputs``. Their sizes do not matter, because a possible match is checked
+    with the sizes of the graph. ``extra_check`` may refuse a match; of a list, each check may. A
+    ``npugraph_ex.Condition`` tells ``explain()`` what it requires. ``search_fn_pattern`` is matched instead of the
+    pattern that ``search_fn`` traces to. ``scalar_workaround`` names arguments that are numbers, each with a value for
+    tracing.
 
-    A match whose results ``replace_fn`` would give another number, type or size stays as it is, with a warning.
+    Rules with another ``trace_fn`` than ``fwd_only``, such as torch's ``joint_fwd_bwd``, are for training. They are
+    tried in the joint graph of a forward and its backward, before that is cut in two, and again in each graph.
 
-    ``TypeError`` when a function or ``example_inputs`` is of the wrong kind, or they do not fit together. The rule's
-    name is that of ``search_fn``; ``npugraph_ex.replacements()`` lists all rules.
+    Rules are tried in the order of registration, after the built-in ones. A match lies on one stream. Its calls have no
+    keyword arguments that the pattern does not have, unless the pattern is a ``search_fn_pattern``. If ``replace_fn``
+    would give results of another number, type or size, the match stays as it is, with a warning.
+
+    Returns whether the rule is new. With ``skip_duplicates`` a pattern that is registered already is skipped, else it
+    is a ``RuntimeError``. Raises ``TypeError`` if a function or ``example_inputs`` is of the wrong kind, or if they do
+    not fit together. The rule's name is that of ``search_fn``; ``npugraph_ex.replacements()`` lists all rules.
     """
     checks = _checks(extra_check)
     for parameter, function in (("search_fn", search_fn), ("replace_fn", replace_fn), *checks):
@@ -167,7 +168,7 @@ def register_replacement(
             search_fn_pattern=search_fn_pattern,
             skip_duplicates=skip_duplicates,
             pattern_name=name,
-            get_decomp_fn=dict,  # graphs hold ATen's operators as they were called
+            get_decomp_fn=dict,  # graphs hold ATen operators undecomposed
         )
     if not is_new:
         return False
@@ -216,7 +217,7 @@ def _expect_arguments(search_fn: Any, replace_fn: Any, inputs: int, scalars: Map
 
 
 def _parameters(function: Any) -> inspect.Signature | None:
-    """None of builtins that do not say what they take."""
+    """The signature of a function. None for builtins that have none."""
     try:
         return inspect.signature(function)
     except ValueError:
@@ -225,7 +226,7 @@ def _parameters(function: Any) -> inspect.Signature | None:
 
 @contextlib.contextmanager
 def _duplicates_named(name: str) -> Iterator[None]:
-    """Around torch's registration: an error about a pattern that is there already says which rule it is about."""
+    """A context around torch's registration. It makes an error about a duplicate pattern name the rule."""
     try:
         yield
     except RuntimeError as error:
@@ -250,7 +251,7 @@ def apply_rules(gm: fx.GraphModule, rules: Sequence[Rule]) -> list[Replacement]:
 
 
 def entry_of(matcher: PatternMatcherPass) -> pattern_matcher.PatternEntry:
-    """What a rule put into its matcher: one entry."""
+    """The one entry that a rule put into its matcher."""
     (entry,) = (entry for entries in matcher.patterns.values() for entry in entries)
     return entry
 
@@ -270,7 +271,7 @@ def operators_of(pattern: Any) -> Iterator[Any]:
 
 
 class _Watch:
-    """Writes down what a rule does, and gives new nodes the origin of the nodes that they replace."""
+    """Records what a rule does, and gives new nodes the origin of the nodes that they replace."""
 
     def __init__(self, gm: fx.GraphModule, rule: Rule, made: list[Replacement]) -> None:
         self.entry = entry_of(rule.matcher)
@@ -310,7 +311,7 @@ class _Watch:
 
 
 def _difference(match: Match) -> str:
-    """How the results of the replacement differ from those that they would replace, in number, type or size."""
+    """Describes how results of the replacement differ in number, type or size from those that they would replace."""
     before = [node and node.meta.get("val") for node in match.output_nodes()]
     (output,) = match.replacement_graph.graph.find_nodes(op="output")
     after = [getattr(one, "meta", {}).get("val") for one in pytree.tree_leaves(output.args[0])]
@@ -324,7 +325,7 @@ def _difference(match: Match) -> str:
 
 
 def _fits(new: torch.Tensor, old: torch.Tensor) -> bool:
-    """Whether they have one type and, as far as is known, one size."""
+    """Whether two tensors have the same type and, as far as is known, the same size."""
     if new.dtype != old.dtype or new.dim() != old.dim():
         return False
     return not any(statically_known_true(a != b) for a, b in zip(new.shape, old.shape, strict=True))
@@ -339,7 +340,8 @@ def _all_hold(conditions: Sequence[Condition], match: Match) -> bool:
 
 
 def _with_decompositions(trace_fn: Callable[..., fx.GraphModule]) -> Callable[..., fx.GraphModule]:
-    """torch tells a tracing function by ``get_decomp_fn`` what to take apart; those of users may not know of it."""
+    """Makes a tracing function accept ``get_decomp_fn``, by which torch tells it what to decompose. Functions of users
+    may not know this parameter."""
     try:
         takes = inspect.signature(trace_fn).parameters
     except (TypeError, ValueError):
@@ -359,7 +361,7 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _home(search_fn: Callable[..., Any]) -> tuple[str, str]:
-    """The family and the source of a rule: built-in ones have a module for each family."""
+    """The family and the source of a rule. Each family of built-in rules is a module."""
     module = getattr(search_fn, "__module__", None) or ""
     if module.startswith(_BUILT_IN_RULES):
         return module.removeprefix(_BUILT_IN_RULES), BUILT_IN

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every tensor of a graph in a file, at every call: option ``dump_tensor_data``.
+"""Writes every tensor of a graph to a file, at every call: option ``dump_tensor_data``.
 
     y = aten.mul(x, 2)    ->    y = aten.mul(x, 2);  npugraph.dump_tensor(y, ".../mul_device_cpu")
 
 Stage "optimized" is the graph after the FX passes, captured with its dumps; "original" is the graph before them, run
-operator by operator. Files: ``<data_dump_dir>/worldsize<n>_global_rank<r>/<node>_device_<d>_<count>.pt``, a tensor of
-cpu each, for ``torch.load``; ``count`` begins with 0 in each process. Tensors that the program itself gives to
-``torch_npu.save_npugraph_tensor`` are left to it.
+operator by operator. Files are called ``<data_dump_dir>/worldsize<n>_global_rank<r>/<node>_device_<d>_<count>.pt``.
+Each holds a tensor of cpu for ``torch.load``. ``count`` starts at 0 in each process. Tensors that the program itself
+passes to ``torch_npu.save_npugraph_tensor`` are not dumped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _counts: collections.Counter[str] = collections.Counter()
 
 @torch.library.impl("npugraph::dump_tensor", "CompositeExplicitAutograd")
 def dump_tensor(tensor: torch.Tensor, path: str) -> None:
-    """Writes the tensor to ``path_<count>.pt``."""
+    """Writes the tensor to ``<path>_<count>.pt``."""
     with _lock:
         count = _counts[path]
         _counts[path] += 1
@@ -43,7 +43,7 @@ def _(tensor: torch.Tensor, path: str) -> None:
 
 
 def folder(directory: str) -> Path:
-    """Where the files of this process go, made if it is not there."""
+    """The folder for the files of this process. Creates it if it does not exist."""
     distributed = torch.distributed
     size, rank = 1, 0
     if distributed.is_available() and distributed.is_initialized():
@@ -54,7 +54,7 @@ def folder(directory: str) -> Path:
 
 
 def add_dumps(gm: fx.GraphModule, directory: str) -> None:
-    """Dumps inputs and all results. In place."""
+    """Adds dumps of inputs and of all results, in place."""
     place = folder(directory)
     last_input = None
     for node in list(gm.graph.nodes):

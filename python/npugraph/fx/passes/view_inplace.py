@@ -21,8 +21,8 @@ _FORMS = {
 
 
 def recover_view_inplace(graph: fx.Graph) -> None:
-    """In place. Taken are views with one reader of inputs with two, the view and the ``copy_``, and of equal shape on
-    the way back."""
+    """Rewrites the graph in place. The view must have one reader, the input must have two (the view and the ``copy_``),
+    and the view back must have the shape of the input."""
     for copy in graph.find_nodes(op="call_function", target=aten.copy_.default):
         found = _chain(copy)
         if found is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``aten.view`` -> ``aten.reshape``, which works on whatever strides the passes before left; and back.
+"""``aten.view`` -> ``aten.reshape``, which works on any strides that earlier passes left; and back.
 
 y = view(x, [6, 4])    ->    y = reshape(x, [6, 4])
 """
@@ -15,18 +15,18 @@ aten = torch.ops.aten
 
 
 def view_to_reshape(graph: fx.Graph) -> None:
-    """After the patterns, which match ``view``. In place."""
+    """Rewrites the graph in place, after the patterns, which match ``view``."""
     for node in graph.find_nodes(op="call_function", target=aten.view.default):
         node.target = aten.reshape.default
 
 
 def resolve_reshape(node: fx.Node) -> None:
-    """What was a ``reshape`` becomes the view that it is, or a copy and a view of that, by the strides that its operand
-    has. ``node`` is a ``view`` again."""
+    """Evaluates a node that was a ``reshape`` and is a ``view`` again. If the strides of its operand allow no view, it
+    becomes a view of a copy."""
     source, shape = node.args
     try:
         node.meta["val"] = evaluate(node)
-    except (RuntimeError, ValueError):  # of C++, of Python
+    except (RuntimeError, ValueError):  # from C++, from Python
         with node.graph.inserting_before(node):
             copy = node.graph.call_function(aten.clone.default, (source,), {"memory_format": torch.contiguous_format})
         copy.meta = {**node.meta, "val": evaluate(copy)}

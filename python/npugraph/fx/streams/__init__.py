@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams, events and scopes of the program: marks in graphs, and the sections that marks become."""
+"""Streams, events and scopes of the program. Graphs carry them as marks, and marks become sections."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders that AOTAutograd writes around waits and records of streams -> these operators alone, in their order.
+"""Unwraps the ``control_deps`` calls by which AOTAutograd orders waits and records of streams.
 
 control_deps((x, w), wait_stream, x); x1 = getitem(_, 1)    ->    streams.wait_stream(1, 0)
 """
@@ -14,10 +14,11 @@ from torch import fx
 
 
 def unwrap_control_deps(gm: fx.GraphModule) -> None:
-    """In place. Values that were passed through are those that were passed in."""
+    """Replaces each call by the operators in it, in their order, in place. Values that it passes through become the
+    values that were passed in."""
     found = [node for node in gm.graph.nodes if _is_control_deps(node.target)]
     for node in found:
-        node.args = ((), *node.args[1:])  # the order of the graph says as much
+        node.args = ((), *node.args[1:])  # the order of the graph says the same
     for node in found:
         _, part, *args = node.args
         inner = getattr(gm, part.target).graph

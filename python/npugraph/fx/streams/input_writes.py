@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that write an input and then record an event that the program around them sees.
+"""Moves writes of inputs in front of events that the program around the graph sees.
 
-A functional graph writes its inputs at its end, after all events, so Dynamo refuses such programs for every backend.
-Here the write is put behind what computes it, on the same stream, and the event comes after it:
+A functional graph writes its inputs at its end, after all events. Dynamo therefore refuses, for every backend, programs
+that write an input and then record such an event. Here the write moves directly behind the node that computes its
+value, on the same stream, and so in front of the event:
 
     y = x + 1                          y = x + 1
     record_program_event(0, 1)   ->    x.copy_(y)
@@ -19,17 +20,17 @@ from torch._dynamo.output_graph import OutputGraph
 
 from npugraph.fx.streams.stream_marks import is_mark, records_for_program
 
-_MARK = "npugraph_writes_in_order"  # of backends
+_MARK = "npugraph_writes_in_order"  # an attribute of backends
 
 
 def writes_in_order(backend: Any) -> Any:
-    """Marks a backend of ``torch.compile``: what it compiles without gradients writes inputs before such events."""
+    """Marks a backend of ``torch.compile`` whose graphs without gradients write inputs before such events."""
     setattr(backend, _MARK, True)
     return backend
 
 
 def install() -> None:
-    """Has Dynamo leave events to backends that are marked."""
+    """Makes Dynamo accept graphs without gradients that record such events, if the backend is marked."""
     refuse = OutputGraph.check_event_record_after_input_mutation
 
     def check(graph: OutputGraph, stream_index: int) -> None:
@@ -60,7 +61,8 @@ def epilogues(graph: fx.Graph) -> set[fx.Node]:
 
 
 def write_before_records(graph: fx.Graph) -> None:
-    """Moves copies into inputs in front of events. In place. An input whose old values are read later stays."""
+    """Moves copies into inputs in front of events, in place. A copy stays if the old values of its input are read
+    later."""
     places = {node: place for place, node in enumerate(graph.nodes)}
     records = [places[node] for node in places if records_for_program(node)]
     if not records:

@@ -6,9 +6,10 @@
     main.wait_stream(side)              scope_exit()
                                         tagged_stream_wait_stream("main", "stream_1")
 
-Dynamo names streams and events by their numbers in a table and puts the stream of each call of a ``with`` into its
-metadata; for other backends there are calls of ``current_stream`` and ``set_stream`` around it, too. An event that was
-there before the graph is recorded for the program to see, too (``record_program_event``).
+Dynamo names streams and events by their numbers in a table. It puts the stream of each call inside a ``with`` into the
+metadata of the call. For other backends it adds calls of ``current_stream`` and ``set_stream`` around the block, too.
+An event that existed before the graph, or that keeps time, is also recorded for the program to see
+(``record_program_event``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ops = torch.ops.streams
 
 
 class StreamNotRestored(ShortenTraceback, RuntimeError):
-    """A graph ends on another stream than that on which it began."""
+    """A graph ends on another stream than the one on which it began."""
 
 
 def has_streams(gm: fx.GraphModule) -> bool:
@@ -40,8 +41,9 @@ def has_streams(gm: fx.GraphModule) -> bool:
 
 
 def mark_streams(gm: fx.GraphModule) -> list[int]:
-    """In place. The numbers of the streams, each another one, that the program and not the graph has made.
-    StreamNotRestored where the graph ends on another stream than that on which it began."""
+    """Replaces streams and events by marks, in place. Returns the numbers of the different streams that the program,
+    and not the graph, has made. Raises ``StreamNotRestored`` if the graph ends on another stream than the one on which
+    it began."""
     rewriter = _Rewriter(gm.graph)
     if (left := rewriter.run()) is not None:
         raise StreamNotRestored(_open_stream(gm, *left), first_useful_frame=inspect.currentframe())
@@ -50,8 +52,8 @@ def mark_streams(gm: fx.GraphModule) -> list[int]:
 
 
 def are_different(streams: Sequence[int]) -> bool:
-    """Whether the streams of these numbers, in the call that begins, are different ones. Dynamo keeps one table for
-    all threads: a number that is not there counts as different."""
+    """Whether these numbers stand for different streams in the call that begins. Dynamo keeps one table for all
+    threads, so a number may be missing from it. A missing number counts as different."""
     found: set[Any] = set()
     for index in streams:
         known = objects.index_to_external_object_weakref.get(index, lambda: None)()
@@ -61,19 +63,20 @@ def are_different(streams: Sequence[int]) -> bool:
 
 class _Rewriter:
     def __init__(self, graph: fx.Graph) -> None:
-        marks()  # keeps them from being dead
+        marks()  # declares their side effects, so that they are not dead code
         self.graph = graph
         self.base: int | None = None  # the stream that set_stream chose
-        self.chosen: fx.Node | None = None  # where it did
-        self.within: int | None = None  # the stream of the `with` in which it did
-        self.asked: dict[fx.Node, int | None] = {}  # calls of current_stream, and the stream chosen then
+        self.chosen: fx.Node | None = None  # the call of set_stream that did so
+        self.within: int | None = None  # the stream of the `with` around that call
+        self.asked: dict[fx.Node, int | None] = {}  # calls of current_stream, each with its stream
         self.entered: int | None = None  # the stream whose scope is open
         self.labels: dict[tuple[int, int], str] = {_identity(0): MAIN}
-        self.numbers = [0]  # of streams with labels
-        self.recorded: set[str] = set()  # events, by now
+        self.numbers = [0]  # numbers of the streams with labels
+        self.recorded: set[str] = set()  # tags of events that the graph has recorded so far
 
     def run(self) -> tuple[str, fx.Node] | None:
-        """The label of the stream on which the graph ends, and what chose it, where it began on another one."""
+        """Rewrites the graph. If the graph ends on another stream than the one on which it began, returns the label of
+        that stream and the call that chose it."""
         for node in self._calls():
             for index in _streams_of(node):
                 self._label(index)
@@ -120,12 +123,12 @@ class _Rewriter:
             return
         with self.graph.inserting_before(node):
             self._enter(self._stream_of(node))
-        # Else AOTAutograd would order streams of gradients itself, which are not streams here.
+        # Otherwise AOTAutograd would order gradients by streams itself. Gradients have no streams here.
         custom = node.meta.get("custom") or {}
         node.meta["custom"] = {key: value for key, value in custom.items() if key != "stream"}
 
     def _stream_of(self, node: fx.Node) -> int | None:
-        """That of the innermost `with`, unless set_stream has chosen another one in there."""
+        """The stream of the innermost `with` around a call, unless set_stream chose another one inside it."""
         entered = _entered(node)
         return self.base if entered in (None, self.within) else entered
 
@@ -137,7 +140,7 @@ class _Rewriter:
         return self.labels[identity]
 
     def _enter(self, index: int | None) -> None:
-        """Makes ``index`` the stream of what follows; None is that on which the graph is called."""
+        """Makes ``index`` the stream of the nodes that follow. None is the stream on which the graph is called."""
         label = MAIN if index is None else self._label(index)
         if label == (MAIN if self.entered is None else self._label(self.entered)):
             return
@@ -154,7 +157,7 @@ class _Rewriter:
         if name == "tagged_event_record_on_stream":
             self.recorded.add(args[0])
         if name == "tagged_event_wait_on_stream" and args[0] not in self.recorded:
-            return None  # what was recorded before the graph is done by now, as is all eager work
+            return None  # an event from before the graph is done, as all eager work is
         return self.graph.call_function(getattr(torch.ops.npugraph_ex, name).default, args)
 
     def _record_event(self, event: int, stream: int) -> None:
@@ -170,7 +173,7 @@ class _Rewriter:
     def _wait_stream(self, stream: int, other: int) -> None:
         self._add("tagged_stream_wait_stream", self._label(stream), self._label(other))
 
-    # What the program waits for comes before all that it launches later.
+    # If the program itself waits, everything that it launches later comes after what it waits for.
 
     def _synchronize_event(self, event: int) -> None:
         for label in self.labels.values():
@@ -252,26 +255,26 @@ def _identity(index: int) -> tuple[int, int]:
 
 
 def _object(index: int) -> Any:
-    """The stream or event of this number. Nobody may hold the current stream any more that Dynamo met."""
+    """The stream or event of this number. The current stream that Dynamo met may be gone; then torch is asked again."""
     if index == objects.CURRENT_STREAM_INDEX and objects.index_to_external_object_weakref[index]() is None:
         return torch.accelerator.current_stream()
     return objects.get_external_object_by_index(index)
 
 
 def _tag(event: int) -> str:
-    """The same for an event that the program gave twice."""
+    """The tag of an event. It is the same for all numbers of one event."""
     found = objects.get_external_object_by_index(event)
     numbers = objects.index_to_external_object_weakref
     return f"event_{min(i for i in numbers if numbers[i]() is found)}"
 
 
 def _is_from_outside(index: int) -> bool:
-    """Whether Dynamo found the stream or event where its source says, rather than made it for the graph."""
+    """Whether the stream or event existed before the graph. Dynamo then has a source for it and did not make it."""
     return "source" in objects.index_to_bytecode_constructor[index].__code__.co_freevars
 
 
 def _keeps_time(event: int) -> bool:
-    """Of an event that the graph makes: whether the program may ask it for its time."""
+    """Whether the program may ask an event that the graph makes for its time."""
     example = objects.get_external_object_by_index(event)
     example.record(_object(objects.CURRENT_STREAM_INDEX))
     try:

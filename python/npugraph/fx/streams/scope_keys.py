@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``scope_enter`` says besides streams and limits: super kernels, and keys that mean nothing.
+"""Reads the keys of ``scope_enter`` that name no streams and limits: super kernels become marks of their own.
 
 scope_enter(["_super_kernel_scope"], ["block"])        scope_enter(...);  super_kernel_scope_begin("block", "")
 y = aten.add(x, 1)                                ->   y = aten.add(x, 1)
@@ -19,8 +19,8 @@ _KEYS = (*STREAM, *LIMITS, SCOPE, OPTIONS)
 
 
 def settle_keys(gm: fx.GraphModule) -> list[str]:
-    """In place; once for each graph, whose scopes pair. What to warn of: keys that nobody reads. ScopeError for
-    options that super kernels do not have."""
+    """Rewrites a graph whose scopes pair, in place. Must be called once for each graph. Returns warnings about keys
+    that nothing reads. Raises ``ScopeError`` for options that super kernels do not have."""
     warnings: list[str] = []
     if not has_marks(gm.graph):
         return warnings
@@ -47,10 +47,10 @@ def _unknown(node: fx.Node, key: str) -> str:
 
 
 def _begin(node: fx.Node, scope: dict[str, str]) -> str | None:
-    """The name of the super kernel scope that begins."""
+    """Adds the mark of a super kernel scope, if the keys name one, and returns the name of the scope."""
     if SCOPE not in scope:
         return None
-    from npugraph.scope import check_super_kernel_options  # defines the marks, for which other graphs need not wait
+    from npugraph.scope import check_super_kernel_options  # defines the marks; other graphs do without them
 
     options = scope.get(OPTIONS, "")
     try:

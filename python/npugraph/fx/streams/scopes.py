@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scopes of the user in a graph: between a mark that begins one and a mark that ends it, in the same graph.
+"""Scopes of the user in a graph. A mark begins a scope, and another mark in the same graph ends it.
 
 npu.super_kernel_scope_begin("a");  y = aten.add(x, 1);  npu.super_kernel_scope_end("a")
 """
@@ -24,11 +24,11 @@ from npugraph.fx.source_lines import frames_of, is_users
 
 
 class ScopeError(ShortenTraceback):
-    """A scope of the program that does not close in its graph, or that cannot become what it asks for."""
+    """A scope of the program does not close in its graph, or asks for something that it cannot become."""
 
 
 class ScopeValueError(ShortenTraceback, ValueError):
-    """A mark of a scope or an event that says what cannot be."""
+    """A wait of the program has nothing to wait for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ _ENDS = {kind.end: kind for kind in _KINDS}
 
 
 def problem(graph: fx.Graph) -> str | None:
-    """The first mark of the graph without its other half, in words, with the user's line."""
+    """Describes the first mark of the graph that has no counterpart, with the user's line. None if all marks pair."""
     open_: list[tuple[_Kind, Any, fx.Node]] = []
     for node in _marks(graph):
         name = _name(node.target)
@@ -69,7 +69,7 @@ def problem(graph: fx.Graph) -> str | None:
 
 
 def check_scopes(gm: fx.GraphModule) -> None:
-    """``ScopeError`` where a graph of Dynamo's breaks a scope; it names what broke the graph."""
+    """Raises ``ScopeError`` if a graph of Dynamo cuts a scope. The error names the cause of the graph break."""
     found = problem(gm.graph)
     if found is None:
         return
@@ -77,8 +77,8 @@ def check_scopes(gm: fx.GraphModule) -> None:
 
 
 def why_open(gm: fx.GraphModule, begins: Iterable[fx.Node]) -> str | None:
-    """What broke a graph of Dynamo's in which the scopes that ``begins`` begin do not end, and what to do about it.
-    None where nothing did."""
+    """Says what broke a graph of Dynamo in which scopes do not end, and what to do about it. The marks ``begins`` begin
+    these scopes. None if nothing broke the graph."""
     reason = getattr(gm, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break:
         why = f", because of a graph break{dynamo_breaks.described(reason)}"
@@ -90,7 +90,7 @@ def why_open(gm: fx.GraphModule, begins: Iterable[fx.Node]) -> str | None:
 
 
 def strict_scopes(graph: fx.Graph) -> set[str]:
-    """The super kernel scopes that may not be cut, by their own options."""
+    """The names of the super kernel scopes whose own options forbid cutting them."""
     wanted = "strict-scope-check=abort"
     return {node.args[0] for node in _marks(graph) if wanted in node.args[1:]}
 
@@ -102,12 +102,12 @@ def _marks(graph: fx.Graph) -> list[fx.Node]:
 
 @functools.cache
 def _name(target: OpOverload | OpOverloadPacket) -> str:
-    """``npu.super_kernel_scope_begin``, of an operator as of one of its overloads."""
+    """The name of an operator, such as ``npu.super_kernel_scope_begin``. Its default overload has the same name."""
     return str(target).removesuffix(".default")
 
 
 def _label(node: fx.Node, kind: _Kind) -> Any:
-    """What has to be equal at both ends. The end of a scope of a stream names none."""
+    """The label that must be equal at both ends of a scope. None for the scope of a stream, whose end names none."""
     if kind.begin == "npugraph_ex.scope_enter":
         return None
     return node.args[0] if node.args else node.kwargs.get("scope_name")
@@ -118,19 +118,20 @@ def _words(kind: _Kind, label: Any) -> str:
 
 
 def at(node: fx.Node) -> str:
-    """The user's line: the innermost one outside of the packages that have the marks."""
+    """The user's line of a mark, as `` at model.py:12 in forward``: the innermost line outside the packages that have
+    the marks. Empty if there is none."""
     own = [frame for frame in frames_of(node) if is_users(frame[0])]
     return " at {}:{} in {}".format(*own[-1]) if own else ""
 
 
 def _running() -> tuple[FrameType, int] | None:
-    """The user's function that runs now, and its line."""
+    """The user's innermost function that is running, and its line."""
     stack = traceback.walk_stack(sys._getframe())
     return next(((frame, line) for frame, line in stack if is_users(frame.f_code.co_filename)), None)
 
 
 def _skipped_block() -> str:
-    """Where the function stands that runs now, uncompiled, and why Dynamo gave up on it."""
+    """Describes the user's function that is running uncompiled, and why Dynamo gave up on it."""
     running = _running()
     if running is None:
         return f" is not compiled, because of a graph break: {dynamo_breaks.last()}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections of a C++ graph -> marks, the way back of ``sections.py``: scopes of streams and limits around the nodes,
+"""Sections of a C++ graph -> marks, the inverse of ``sections.py``: scopes of streams and limits around the nodes, and
 events where a section waits for another one.
 
-An event is recorded behind the last node of its section, which stands in front of all that waits for it and of what
-follows in its stream.
+An event is recorded behind the last node of its section. In the graph, that node stands in front of everything that
+waits for the section and of everything that follows in its stream.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from torch import fx
 from npugraph.fx.streams.stream_marks import LABEL, LIMITS, MAIN, marks
 
 Scope = tuple[tuple[str, ...], tuple[str, ...]]  # keys and values
-_ONLY = [(0, [], 0, 0)]  # what a graph without streams and limits has
+_ONLY = [(0, [], 0, 0)]  # the sections of a graph without streams and limits
 
 
 class SectionMarks:
-    """Writes marks while the nodes are written. ``core`` is the C++ graph, ``streams`` are the attributes of the
-    streams' scopes by number, as ``mark_sections`` gives them."""
+    """Writes marks into ``to`` while the nodes are written. ``core`` is the C++ graph. ``streams`` are the attributes
+    of the streams' scopes by number, as ``mark_sections`` returns them."""
 
     def __init__(self, core: Any, nodes: Sequence[dict[str, Any]], streams: Sequence[Mapping[str, str]], to: fx.Graph):
         self.sections = core.sections()
@@ -30,16 +30,16 @@ class SectionMarks:
         self.to = to
         self.last = {node["section"]: node for node in nodes if not node["is_view"]}
         self.awaited = {other for section in range(len(self.sections)) for other in self._waits_of(section)}
-        self.latest: dict[int, int] = {}  # section of each stream
+        self.latest: dict[int, int] = {}  # by stream: its latest section
         self.opened: set[int] = set()
         self.recorded: set[int] = set()
         self.waits: set[tuple[str, int]] = set()
         self.scopes: list[Scope] = []
-        marks()  # keeps them from being dead
+        marks()  # declares their side effects, so that they are not dead code
 
     def before(self, described: Mapping[str, Any]) -> None:
-        """What stands in front of a node. A view has no task: where its section is over, or to come, it stays where it
-        is."""
+        """Writes the marks in front of a node. A view has no task. If its section is over or has not begun, the view
+        stays in the scopes where it is."""
         if self.sections == _ONLY:
             return
         section = described["section"]
@@ -55,7 +55,7 @@ class SectionMarks:
             self._record(section)
 
     def end(self) -> None:
-        """What stands behind all nodes: the last section joins the streams."""
+        """Writes the marks behind all nodes. They join the streams in the last section."""
         if self.sections == _ONLY:
             return
         for section in range(len(self.sections)):
@@ -72,13 +72,13 @@ class SectionMarks:
                 self._open(earlier)
         self.latest[stream] = section
         for other in self._waits_of(section):
-            self._open(other)  # where no node has
+            self._open(other)  # if no node has opened it
             self._wait(self._label(stream), other)
         if section not in self.last and section in self.awaited:
             self._record(section)
 
     def _waits_of(self, section: int) -> list[int]:
-        """The sections of other streams that it is after."""
+        """The sections of other streams that ``section`` comes after."""
         stream, after, *_ = self.sections[section]
         return [other for other in after if self.sections[other][0] != stream]
 
@@ -122,5 +122,5 @@ class SectionMarks:
         return {LABEL: f"stream_{stream}" if stream else MAIN}
 
     def _add(self, name: str, *args: Any) -> None:
-        # By the names that tracing gives, so that tables of what a pass changed do not list them.
+        # The names are those that tracing gives, so that tables of what a pass changed do not list these nodes.
         self.to.create_node("call_function", getattr(torch.ops.npugraph_ex, name).default, args, name=name)

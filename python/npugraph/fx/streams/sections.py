@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of streams, events and core limits -> sections: stretches of one stream, and which of them come before which.
+"""Marks of streams, events and core limits -> sections: stretches of one stream, each with the sections before it.
 
-src/ir/graph.h says what sections mean. All streams begin with the graph and are joined at its end: copies back into
-inputs, which functionalisation puts there, come after everything.
+src/ir/graph.h defines sections. All streams begin with the graph and join at its end. Functionalisation puts the copies
+back into inputs there, and they come after everything else.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class Section:
 
 @dataclasses.dataclass
 class Lanes:
-    """The sections of a graph, and by number of stream the attributes of its scopes."""
+    """The sections of a graph, and the attributes of each stream's scopes, by number of the stream."""
 
     sections: list[Section]
     streams: list[dict[str, str]]
 
 
 def mark_sections(gm: fx.GraphModule) -> Lanes | None:
-    """Gives the nodes of a graph with marks ``meta["section"]``, the number of a section that is returned. None where
-    the graph has no marks, or they mean nothing. ScopeError where scopes do not pair, ScopeValueError where a wait
-    has nothing to wait for."""
+    """Gives the nodes of a graph with marks ``meta["section"]``, the number of one of the returned sections. Returns
+    None if the graph has no marks, or marks without effect. Raises ``ScopeError`` if scopes do not pair, and
+    ``ScopeValueError`` if a wait has nothing to wait for."""
     if not has_marks(gm.graph):
         return None
     if unpaired := problem(gm.graph):
@@ -52,12 +52,12 @@ def mark_sections(gm: fx.GraphModule) -> Lanes | None:
 @dataclasses.dataclass
 class _Lane:
     number: int
-    section: int | None = None  # the last one
+    section: int | None = None  # the latest one
     is_open: bool = False
-    waits: set[int] = dataclasses.field(default_factory=set)  # of the section to come
+    waits: set[int] = dataclasses.field(default_factory=set)  # sections that the next section waits for
 
     def position(self) -> set[int]:
-        """The sections that are over when all is that now stands in the lane."""
+        """The sections that are over as soon as everything in the lane so far is over."""
         return self.waits | ({self.section} if self.section is not None else set())
 
 
@@ -67,7 +67,7 @@ class _Sections:
         self.sections = [Section(0, set(), (0, 0))]
         self.lanes = {MAIN: _Lane(0, 0, True)}
         self.scopes: list[dict[str, str]] = []
-        self.attributes: dict[str, dict[str, str]] = {}  # of the scopes of streams, by label
+        self.attributes: dict[str, dict[str, str]] = {}  # by label: the attributes of a stream's scopes
         self.events: dict[str, set[int]] = {}
         self.tokens: dict[fx.Node, set[int]] = {}
         self.awaited = {node for wait in self._nodes("wait") for node in wait.all_input_nodes}
@@ -92,7 +92,7 @@ class _Sections:
     def _place(self, node: fx.Node) -> None:
         lane = self._lane(self._current(LABEL) or MAIN)
         limits = (int(self._current(LIMITS[0]) or 0), int(self._current(LIMITS[1]) or 0))
-        is_point = records_for_program(node)  # nothing moves from one side of it to the other
+        is_point = records_for_program(node)  # nothing moves across it
         if is_point or not lane.is_open or self.sections[lane.section].limits != limits:
             self._open(lane, limits)
         node.meta["section"] = lane.section
@@ -137,7 +137,7 @@ class _Sections:
         return self._current(LABEL) or MAIN
 
     def _point(self, label: str) -> set[int]:
-        """The position of a lane, which ends its section."""
+        """Ends the section of a lane and returns the position of the lane."""
         lane = self._lane(label)
         lane.is_open = False
         return lane.position()

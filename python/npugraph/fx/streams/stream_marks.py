@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators ``npugraph_ex::*`` by which graphs say where streams, events and core limits begin and end."""
+"""The operators ``npugraph_ex::*`` that mark streams, events and core limits in graphs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ _LAUNCH = "record_program_event"  # a mark that has a task
 
 @functools.cache
 def marks() -> dict[Any, str]:
-    """Every such operator and its name. None of them is dead code where nobody uses a result."""
+    """All marks, with their names. The first call declares their side effects, so that they are not dead code if
+    nothing uses their results."""
     found = {getattr(torch.ops.npugraph_ex, name).default: name for name in (*_NAMES, _LAUNCH)}
     for mark in found:
         fx.node.has_side_effect(mark)
-    # Fake tensors take an operator without operands for one that makes tensors of a device.
+    # Fake tensors treat an operator without operands as one that makes tensors on a device.
     torch.library.register_fake("npugraph_ex::record", lambda: torch.empty(0))
     torch.library.register_fake(f"npugraph_ex::{_LAUNCH}", lambda event, stream: None)
     return found
@@ -49,14 +50,14 @@ def has_marks(graph: fx.Graph) -> bool:
 
 
 def drop_marks(graph: fx.Graph) -> None:
-    """Leaves everything to one stream."""
+    """Puts everything on one stream: removes all marks but the records that the program sees."""
     for node in reversed(graph.nodes):
         if is_mark(node):
             graph.erase_node(node)
 
 
 def is_mark(node: fx.Node) -> bool:
-    """Whether a node is nothing but a mark."""
+    """Whether a node is a mark that has no task."""
     return node.op == "call_function" and marks().get(node.target, _LAUNCH) != _LAUNCH
 
 

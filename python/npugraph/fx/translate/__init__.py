@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FX graph <-> C++ graph."""
+"""The import of FX graphs into the C++ Graph, and the way back."""

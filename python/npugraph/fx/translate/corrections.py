@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch's fake tensors do not say what the operator really returns on the CPU."""
+"""Corrects the fake tensors of operators that really return something else on the CPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEAVES_QUANTIZED = {
 
 @dataclasses.dataclass(frozen=True)
 class _Norm:
-    """Positions of the arguments of a normalisation: the input, its parameters, and in a backward its saved
+    """Positions of the arguments of a normalisation: the input, its parameters, and for a backward operator its saved
     statistics."""
 
     input: int
@@ -50,7 +50,7 @@ _NORMS = {
 
 
 def correct_values(nodes: Iterable[fx.Node]) -> None:
-    """Corrects ``node.meta["val"]`` where it is wrong, and what was computed from it."""
+    """Corrects wrong values in ``node.meta["val"]``, and the values that were computed from them."""
     changed: set[fx.Node] = set()
     for node in nodes:
         norm = _NORMS.get(node.target)
@@ -88,7 +88,7 @@ def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
 
 
 def _correct_roll(node: fx.Node) -> set[fx.Node]:
-    """It has the strides of the concatenation that it is on the CPU."""
+    """On the CPU, ``roll`` is made of concatenations, so its result has their strides."""
     value, shifts, dims = fx.map_arg((*node.args, [])[:3], lambda n: n.meta["val"])
     if not dims or value.dim() < 4 or value.is_contiguous() or value.numel() == 0:
         return set()
@@ -103,10 +103,11 @@ def _correct_roll(node: fx.Node) -> set[fx.Node]:
 
 
 def _correct_index(node: fx.Node) -> set[fx.Node]:
-    """Its strides follow those of its indices, too, as TensorIterator orders the dimensions of all its operands."""
+    """The strides of ``index`` depend on those of its indices, too: TensorIterator orders the dimensions by all
+    operands."""
     value, indices = fx.map_arg(node.args, lambda n: n.meta["val"])
     positions = [i for i, index in enumerate(indices) if index is not None]
-    masks = (torch.bool, torch.uint8)  # which stand for as many indices as they have dimensions
+    masks = (torch.bool, torch.uint8)  # a mask stands for as many indices as it has dimensions
     if not positions or any(indices[i].dtype in masks for i in positions):
         return set()
     given = torch.broadcast_tensors(*(indices[i] for i in positions))
@@ -129,7 +130,7 @@ def _correct_index(node: fx.Node) -> set[fx.Node]:
 
 
 def _origins(node: fx.Node) -> list[fx.Node]:
-    """The node, and those that it is another name of."""
+    """The node, and the nodes that it is an alias of."""
     origins = [node]
     while origins[-1].target in (aten.detach.default, aten.alias.default):
         origins.append(origins[-1].args[0])
@@ -137,7 +138,7 @@ def _origins(node: fx.Node) -> list[fx.Node]:
 
 
 def _compute_again(node: fx.Node) -> bool:
-    """Whether the value is another one now."""
+    """Evaluates the node again, if that is possible. Returns whether it did."""
     if not callable(node.target) or node.meta.get("unbacked_bindings"):
         return False
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
@@ -150,8 +151,8 @@ def _nodes(node: fx.Node, positions: range) -> list[fx.Node]:
 
 
 def _has_quantized_results(node: fx.Node) -> bool:
-    """Fake tensors claim the dtype of the values that a quantised tensor stands for. To Ascend's operators torch.qint8
-    is the integers alone."""
+    """Whether results are quantised tensors. Fake tensors then have the dtype of the values that these stand for. To
+    Ascend's operators, torch.qint8 means plain integers."""
     if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name in _LEAVES_QUANTIZED:
         return False
     if is_of_ascend(node.target):

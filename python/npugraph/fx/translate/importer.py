@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """FX graph -> C++ graph.
 
-Every node becomes an ATen node, a symbolic scalar, or, where neither is possible, a Python task of exactly that node.
+Each node becomes an ATen node or a symbolic scalar. If neither is possible, it becomes a Python task of exactly that
+node.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class InputInfo:
-    """What the front end knows of one graph input: "user", "parameter", "buffer" or "static", and Dynamo's source."""
+    """The front end's knowledge of one graph input: its kind ("user", "parameter", "buffer" or "static") and Dynamo's
+    source."""
 
     kind: str
     source: str
@@ -41,23 +43,23 @@ class InputInfo:
 
 @dataclasses.dataclass
 class Imported:
-    """A C++ graph, of the FX graph of ``gm``, and what must live as long as it runs."""
+    """The C++ graph of the FX graph ``gm``, and the objects that must live as long as it runs."""
 
     gm: fx.GraphModule
     graph: Any
     partitions: list[Any]
-    callables: dict[int, Callable[..., Any]]  # of Python nodes, registered
+    callables: dict[int, Callable[..., Any]]  # of Python nodes, by the number under which they are registered
     objects: Objects | None  # None when no value of the graph needs them
     object_inputs: list[tuple[int, str]]  # inputs that no task can carry: position, name
     object_outputs: list[tuple[int, str]]  # the same for outputs
-    names_places: bool  # of storages of inputs: calls whose inputs lie elsewhere raise InputElsewhere
-    nested: list[Any] = dataclasses.field(default_factory=list)  # what NestedCompiler gave
+    names_places: bool  # whether it fixes offsets in storages of inputs; calls with other offsets raise InputElsewhere
+    nested: list[Any] = dataclasses.field(default_factory=list)  # artifacts from NestedCompiler
 
 
 @dataclasses.dataclass(frozen=True)
 class NestedCompiler:
-    """How graphs become Programs that a call of control flow runs: ``prepare`` before the import, in place, and
-    ``compile`` behind it, which gives an ``Artifact`` of this name."""
+    """How the graphs that control flow runs become Programs. ``prepare`` changes such a graph in place before the
+    import. ``compile`` makes an ``Artifact`` of the given name from the imported graph."""
 
     prepare: Callable[[fx.GraphModule], fx.GraphModule]
     compile: Callable[[Imported, str], Any]
@@ -65,13 +67,13 @@ class NestedCompiler:
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """A symbol that a node defines: for the core, and as a function of the node's real result."""
+    """A symbol that a node defines: as the core describes it, and as a function of the node's real result."""
 
     core: Any
     read: Callable[[Any], Any]
     only_in_python: bool = False  # the core cannot read it
     symbol: Any = None
-    must_be: sympy.Expr | None = None  # what the program takes the symbol for
+    must_be: sympy.Expr | None = None  # the value that the program assumes for the symbol
 
 
 # Checks of facts that compiling has already established: they have no results and never fail afterwards.
@@ -89,8 +91,8 @@ def import_graph(
     lanes: Lanes | None = None,
     nested_compiler: NestedCompiler | None = None,
 ) -> Imported:
-    """Imports an AOTAutograd graph. ``inputs`` describes its placeholders in order, ``lanes`` is what
-    ``mark_sections`` returned. Without ``nested_compiler`` control flow runs in Python."""
+    """Imports a functional graph of operators. ``inputs`` describes its placeholders in order. ``lanes`` is the result
+    of ``mark_sections``. Without ``nested_compiler`` control flow runs in Python."""
     correct_values(gm.graph.nodes)
     importer = _Importer(gm, name, nested_compiler)
     importer.note_given(node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder"))
@@ -109,7 +111,7 @@ class _Importer:
         self.name = name
         self.nested_compiler = nested_compiler
         self.nested: list[Any] = []
-        self.outer: _Importer | None = None  # of the graph that runs this one
+        self.outer: _Importer | None = None  # the importer of the graph that runs this one
         self.convert = SymbolicConverter()
         self.core = _C.FxImporter(name, self.convert)
         self.partitions: list[Any] = []
@@ -120,9 +122,9 @@ class _Importer:
         self.constants: dict[fx.Node, Any] = {}
         self.stored: set[fx.Node] = set()
         self.scalars: dict[fx.Node, Any] = {}
-        self.given: set[str] = set()  # symbols that inputs are, or have as sizes
-        self.owed: list[Definition] = []  # whose checks have to wait for symbols
-        self.sourced: set[str] = set()  # symbols that an input or a node before defines
+        self.given: set[str] = set()  # symbols that are inputs, or sizes of inputs
+        self.owed: list[Definition] = []  # definitions whose checks wait for other symbols
+        self.sourced: set[str] = set()  # symbols that an input or an earlier node defines
         self.num_inputs = 0
         self.shape_env: Any = None
 
@@ -171,7 +173,7 @@ class _Importer:
             self.stored.add(node)
 
     def input_scalar(self, value: Any) -> Any:
-        """What an input is: an expression of symbols that inputs give, else a symbol of its own."""
+        """The Expr of a scalar input: an expression of symbols that inputs give, else a new symbol."""
         if is_symbolic(value) and {symbol.name for symbol in value.node.expr.free_symbols} - self.given:
             return Expr.symbol(*self.convert.define(value))
         try:
@@ -221,7 +223,7 @@ class _Importer:
         self.add_checks(node)
 
     def add_checks(self, node: fx.Node) -> None:
-        """Of symbols that must have a value which is known from this node on."""
+        """Adds the checks of those symbols whose assumed value is known from this node on."""
         for define in [define for define in self.owed if self.is_known(define.must_be)]:
             self.owed.remove(define)
             wanted = self.convert.evaluated(define.must_be)
@@ -231,7 +233,7 @@ class _Importer:
             self.core.add_check(Expr.make("eq", [define.symbol, wanted]), message, source_line(node))
 
     def unknown_scalar(self, value: Any) -> Definition:
-        """A scalar whose expression the core does not know becomes a symbol of its own, which its node defines."""
+        """Makes a new symbol for a scalar whose expression the core does not know. Its node defines the symbol."""
         name, kind = self.convert.define(value)
         return Definition(_C.SymbolDef(name, kind, 0, -1), lambda result: result)
 
@@ -242,7 +244,7 @@ class _Importer:
             self.shape_env = getattr(getattr(value, "fake_mode", None), "shape_env", None)
 
     def definitions(self, node: fx.Node) -> list[Definition]:
-        """Symbols that the node defines."""
+        """The symbols that the node defines."""
         bindings = node.meta.get("unbacked_bindings")
         has_new_sizes = torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ())
         if not bindings and has_new_sizes and self.outer is not None:
@@ -256,7 +258,7 @@ class _Importer:
         for symbol, path in (resolve_unbacked_bindings(self.shape_env, bindings) or {}).items():
             taken_for = self.shape_env.replace(symbol)
             if self.is_known(taken_for):
-                # A task checks the sizes of what it returns.
+                # Numbers need a check. Sizes of results are checked by the task that returns them.
                 is_number = (_place(path) or (0, 0))[1] < 0
                 found += [self.definition(symbol, path, taken_for)] if is_number else []
             elif isinstance(taken_for, sympy.Symbol):
@@ -267,7 +269,7 @@ class _Importer:
         return found
 
     def is_known(self, expr: sympy.Expr) -> bool:
-        """Whether inputs, and the nodes before, give the value of ``expr``."""
+        """Whether inputs and earlier nodes give the value of ``expr``."""
         return all(symbol.name in self.sourced for symbol in expr.free_symbols)
 
     def definition(self, symbol: Any, path: tuple[Any, ...], must_be: sympy.Expr | None = None) -> Definition:
@@ -281,7 +283,8 @@ class _Importer:
         return Definition(core, read, only_in_python=place is None, symbol=expr, must_be=must_be)
 
     def new_sizes(self, node: fx.Node) -> list[Definition]:
-        """Sizes of a Python node's results that stand for a symbol of which nothing says that the node defines it."""
+        """Sizes of a Python node's results that are symbols without a definition. The node defines them, although
+        nothing says so."""
         found = []
         for i, leaf in enumerate(pytree.tree_leaves(node.meta.get("val"), is_leaf=lambda x: x is None)):
             for dim, size in enumerate(leaf.shape if isinstance(leaf, torch.Tensor) else ()):
@@ -310,7 +313,7 @@ class _Importer:
             nested = self.nest(node, operands, exprs)
         except Unsupported as unsupported:
             reason = f"{reason}, and cannot be a task: {unsupported}"
-        # torch records no value for what is neither a tensor nor a number.
+        # torch records no value for results that are neither tensors nor numbers.
         for keep in (True, False) if node.meta.get("val") is not None or not node.users else (False,):
             run = make_callable(node, operands, scalars, constants, self.objects, stored, keep, readers)
             callable_id = _C.register_callable(run)
@@ -330,16 +333,16 @@ class _Importer:
             self.stored.add(node)
         elif is_symbolic(node.meta.get("val")):
             self.scalars[node] = self.convert(node.meta["val"])
-        if nested is None and node.target is not operator.getitem:  # which belongs to what it reads
+        if nested is None and node.target is not operator.getitem:  # a getitem belongs to the node that it reads
             self.partitions.append(_C.Partition(node.name, operator_name(node), source, "python", reason))
 
     def is_known_otherwise(self, node: fx.Node) -> bool:
         return node in self.scalars or node in self.stored or node in self.constants
 
     def nest(self, node: fx.Node, operands: Sequence[fx.Node], exprs: list[Any]) -> Callable[[int], None] | None:
-        """Compiles the graphs that a call of control flow runs. ``exprs`` are the scalars of its task, to which those
-        are added that the graphs need besides. What it gives makes a registered callable a task that runs them; None
-        where ``node`` is no such call. Raises ``Unsupported``."""
+        """Compiles the graphs that a call of control flow runs. ``exprs`` are the scalars of its task; the scalars that
+        only the graphs need are appended. Returns a function that makes a registered callable a task that runs the
+        graphs, or None if ``node`` is no such call. Raises ``Unsupported``."""
         flow = flow_of(node) if self.nested_compiler is not None else None
         if flow is None:
             return None
@@ -386,8 +389,8 @@ class _Importer:
         )
 
     def import_part(self, gm: fx.GraphModule, name: str) -> tuple[Imported, list[sympy.Symbol]]:
-        """Imports a graph that a call runs, and the symbols of this graph that it takes as inputs behind its own.
-        Raises ``Unsupported``."""
+        """Imports a graph that a call runs. Also returns the symbols of the outer graph that it takes as inputs behind
+        its own. Raises ``Unsupported``."""
         gm = self.nested_compiler.prepare(own_copy(gm))
         correct_values(gm.graph.nodes)
         importer = _Importer(gm, name, self.nested_compiler)
@@ -412,7 +415,8 @@ class _Importer:
         return imported, free
 
     def known(self, symbol: sympy.Symbol) -> Any:
-        """Expr of a symbol that stands for a number before the node that is imported."""
+        """Expr of a symbol whose value is known before the node that is being imported. Raises ``Unsupported`` for
+        other symbols."""
         if self.outer is None and symbol.name not in self.sourced:
             raise Unsupported(f"{symbol} is not known before")
         return self.convert.symbol(symbol)
@@ -420,7 +424,7 @@ class _Importer:
 
 @dataclasses.dataclass(frozen=True)
 class _SizeReader:
-    """Reads the size of one of a node's results."""
+    """Reads one size of one of a node's results."""
 
     result: int
     dim: int
@@ -439,7 +443,7 @@ def _counts_from_storage(value: object) -> bool:
 
 
 def _symbols_among(values: Sequence[Any]) -> set[str]:
-    """Names of the values that are nothing but a symbol."""
+    """The names of those values that are just a symbol."""
     exprs = [value.node.expr for value in values if is_symbolic(value)]
     return {expr.name for expr in exprs if isinstance(expr, sympy.Symbol)}
 
@@ -449,7 +453,8 @@ def _get(path: tuple[Any, ...], result: Any) -> Any:
 
 
 def _place(path: tuple[Any, ...]) -> tuple[int, int] | None:
-    """Where a symbol stands in a node's result: number of the tensor or scalar; dimension, -1 for the value itself."""
+    """The place of a symbol in a node's result: the number of the tensor or scalar, and the dimension, -1 for the value
+    itself. None for a path of another form."""
     result, dim = 0, -1
     for key in path:
         if isinstance(key, pytree.SequenceKey) and key is path[0]:
@@ -464,7 +469,8 @@ def _place(path: tuple[Any, ...]) -> tuple[int, int] | None:
 
 
 def operator_name(node: fx.Node) -> str:
-    """``aten.add.Tensor``, ``aten.mm`` for a default overload, ``cond``; of what wraps one operator that operator."""
+    """The operator that a node calls: ``aten.add.Tensor``, ``aten.mm`` for a default overload, ``cond``. For a
+    higher-order operator that wraps another operator, the name of the wrapped one."""
     target: Any = node.target
     if isinstance(target, torch._ops.HigherOrderOperator):
         target = next((arg for arg in node.args if isinstance(arg, torch._ops.OperatorBase)), target)

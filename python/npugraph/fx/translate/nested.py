@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow of torch (cond, while_loop, scan, map): which graphs a call runs, on what.
+"""Control flow of torch (cond, while_loop, scan, map): which graphs a call runs, with which arguments.
 
-These graphs become Programs of their own, and the call a task that runs them by what only the run knows
-(src/torch/bridge/nested_task.h).
+These graphs become Programs of their own. The call becomes a task that runs them, depending on values that are known
+only at a run (src/torch/bridge/nested_task.h).
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """What a call runs. Of ``carried`` inputs, the first ones, each run but the first takes what the one before
-    returned; the ``sliced`` inputs behind these are slices of tensors."""
+    """The graphs that a call runs. The first ``carried`` inputs take the results of the previous run, except in the
+    first run. The ``sliced`` inputs behind these are slices of tensors. With ``keeps_turns``, the results are those of
+    all runs."""
 
     kind: str
     parts: Sequence[Part]
@@ -70,11 +71,12 @@ _FLOWS: dict[Any, Callable[..., Flow]] = {
 
 
 def flow_of(node: fx.Node) -> Flow | None:
-    """None where the call is none of these, or is said to write its arguments."""
+    """The control flow of a call. None if the call is none of these operators, or if its keywords say that it writes
+    its arguments."""
     read = _FLOWS.get(node.target)
     return None if read is None or node.kwargs else read(*node.args)
 
 
 def own_copy(gm: fx.GraphModule) -> fx.GraphModule:
-    """Of a graph that is to be rewritten, and that others may still run."""
+    """Copies a graph that is to be rewritten, and that others may still run."""
     return fx.GraphModule(gm, copy.deepcopy(gm.graph))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph in pieces, between operators that others have written, or that updates of a captured graph issue again.
+"""Runs a graph in pieces, and calls certain operators between them.
 
-While a graph of npu is captured such operators launch work of their own, mark task groups, wait for events, or become
-task groups: they must be called, and what they do must stand in the captured graph at its place. So there the graph
-runs as pieces, each compiled for itself, with these operators called between them.
+These are operators that others have written, and operators that updates of a captured graph issue again. While a graph
+of npu is captured, they launch work of their own, mark task groups, wait for events, or become task groups. So they
+must be called, and their effects must stand at the right place in the captured graph. During a capture the graph
+therefore runs as pieces, each of which is compiled separately.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch.fx.passes.split_module import split_module
 from npugraph import _C
 from npugraph.fx.streams.stream_marks import records_for_program
 
-# Names of other operators to be called so: those whose calls in a captured graph are issued again with other arguments.
+# Names of operators whose calls in a captured graph are issued again with other arguments. They are called, too.
 issued_again: set[str] = set()
 
 _OF_TORCH = (
@@ -35,7 +36,7 @@ _OF_TORCH = (
     "atb",
 )
 
-# Compiles one piece: a function of its inputs that gives its outputs in a tuple, or None where it runs as it is.
+# Compiles one piece to a function of its inputs that returns its outputs in a tuple. None: the piece runs as it is.
 Compile = Callable[[fx.GraphModule, str], Callable[..., Any] | None]
 
 
@@ -55,12 +56,12 @@ def _is_on_npu(node: fx.Node) -> bool:
 
 
 def is_captured() -> bool:
-    """Whether what the calling thread launches now becomes part of a graph of npu."""
+    """Whether the work that the calling thread launches becomes part of a graph of npu."""
     return _C.device.is_watching() and _C.device.is_capturing(torch.accelerator.current_stream())
 
 
 class Pieces:
-    """A graph, to be run in pieces. They are made at the first call."""
+    """A graph that runs in pieces. They are made at the first call."""
 
     def __init__(self, gm: fx.GraphModule, compile_piece: Compile) -> None:
         self._gm = gm
@@ -76,7 +77,7 @@ class Pieces:
     def _made(self) -> Callable[..., Any]:
         places = _places(self._gm.graph)
         for node in self._gm.graph.nodes:
-            node.meta.setdefault("example_value", node.meta.get("val"))  # where sizes stand for split_module
+            node.meta.setdefault("example_value", node.meta.get("val"))  # split_module looks for sizes there
         split = split_module(self._gm, None, places.__getitem__, keep_original_order=True, keep_original_node_name=True)
         for name, piece in split.named_children():
             if any(map(is_apart, piece.graph.nodes)):
@@ -89,7 +90,7 @@ class Pieces:
 
 
 class _Compiled(torch.nn.Module):
-    """A piece; one with a single output gives that, and not a tuple."""
+    """A compiled piece. With ``is_single`` it returns its output itself and no tuple."""
 
     def __init__(self, run: Callable[..., Any], is_single: bool) -> None:
         super().__init__()
@@ -102,7 +103,7 @@ class _Compiled(torch.nn.Module):
 
 
 def _places(graph: fx.Graph) -> dict[fx.Node, int]:
-    """The number of the piece of each node; an operator between pieces is one of its own."""
+    """The number of each node's piece. An operator between pieces is a piece of its own."""
     places, number = {}, 0
     for node in graph.nodes:
         apart = is_apart(node)

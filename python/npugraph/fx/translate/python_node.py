@@ -18,14 +18,15 @@ from npugraph import _C
 
 
 class Objects(threading.local):
-    """Values of one graph that no task can carry (script objects, contexts), between the Python tasks of one run."""
+    """The values of one graph that no task can carry (script objects, contexts). They pass between the Python tasks of
+    one run."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
 
     @contextlib.contextmanager
     def of_one_run(self) -> Iterator[dict[str, Any]]:
-        """Empty values for a run on this thread, which may be inside another run of the same graph."""
+        """Gives a run on this thread empty values of its own. The run may be inside another run of the same graph."""
         outer, self.values = self.values, {}
         try:
             yield self.values
@@ -47,13 +48,13 @@ class Original:
         return not isinstance(self.node.meta["val"], torch.Tensor)
 
     def arguments(self, flat: Sequence[Any], constants: dict[fx.Node, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments of the call: ``flat`` stands for operands and scalars, in order."""
+        """The positional and keyword arguments of the call. ``flat`` has the values of operands, then of scalars."""
         values = _unflattened(self.operands, self.scalars, iter(flat)) | constants
         return fx.map_arg((self.node.args, self.node.kwargs), values.__getitem__)
 
 
 def original_call(function: Callable[..., Any]) -> Original | None:
-    """Of a callable that ``make_callable`` made, where it can be written down."""
+    """The call behind a callable that ``make_callable`` made. None if it cannot be written down."""
     return getattr(function, "original", None)
 
 
@@ -67,11 +68,12 @@ def make_callable(
     keep_results: bool,
     scalar_results: Sequence[Callable[[Any], Any]],
 ) -> Callable[..., Any]:
-    """A function of the node's tensors and scalars, in the order given here, that returns its flat tensors and then
-    the scalars that it defines.
+    """Makes a function of the node's tensors and scalars, in the order given here. It returns the node's flat tensors
+    and then the scalars that the node defines.
 
-    ``operands`` are nodes with one or several tensors; ``stored`` nodes have values in ``objects``; ``constants`` are
-    attributes of the module. Without ``keep_results`` the result goes to ``objects`` under the node's name.
+    ``operands`` are nodes with one or several tensors. The values of ``stored`` nodes are in ``objects``. ``constants``
+    are attributes of the module and known scalars. Without ``keep_results`` the result goes to ``objects`` under the
+    node's name.
     """
     shapes = [_is_tensor(operand.meta.get("val")) for operand in operands]
     name = node.name
@@ -99,7 +101,7 @@ def _unflattened(
     flat: Iterator[Any],
     shapes: Sequence[bool | list[bool]] | None = None,
 ) -> dict[fx.Node, Any]:
-    """The values of operands, of which some are lists, and scalars."""
+    """The values of operands, some of which are lists, and of scalars, taken from ``flat`` in order."""
     shapes = shapes or [_is_tensor(operand.meta.get("val")) for operand in operands]
     values: dict[fx.Node, Any] = {}
     for operand, shape in zip(operands, shapes, strict=True):
@@ -119,7 +121,7 @@ def _leaves(result: Any) -> list[Any]:
 
 
 def _is_tensor(value: Any) -> bool | list[bool]:
-    """Whether a value is a tensor, for a list one answer per entry."""
+    """Whether a value is a tensor. For a list, one answer for each entry."""
     if isinstance(value, (list, tuple)):
         return [isinstance(item, (torch.Tensor, _C.Opaque)) for item in value]
     return isinstance(value, (torch.Tensor, _C.Opaque))

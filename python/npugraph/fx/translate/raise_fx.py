@@ -50,12 +50,13 @@ _UNARY: dict[str, Callable[..., Any]] = {
 def raise_graph(
     graph: Any, callables: Mapping[int, Callable[..., Any]], streams: Sequence[Mapping[str, str]] = ()
 ) -> fx.GraphModule:
-    """A GraphModule with the graph's nodes under their names. Inputs and outputs are those of the graph, in order.
-    Streams, their order and core limits are marks, as in the graph that was imported. A node's ``meta`` has the name
-    of its value in the graph (``value``), the FX node that it came from (``origin``) and the user's line
+    """Returns a GraphModule with the graph's nodes under their names. Inputs and outputs are those of the graph, in
+    order. Streams, their order and core limits are marks, as in the graph that was imported. A node's ``meta`` has the
+    name of its value in the graph (``value``), the FX node that it came from (``origin``) and the user's line
     (``source``).
 
-    ``callables`` are the functions behind the graph's Python nodes, ``streams`` the attributes of the streams' scopes.
+    ``callables`` are the functions behind the graph's Python nodes. ``streams`` are the attributes of the streams'
+    scopes.
     """
     return _Raiser(graph, callables, streams).module()
 
@@ -108,7 +109,7 @@ class _Raiser:
             self.add_call(described)
 
     def add_original(self, described: dict[str, Any], original: Original) -> None:
-        """A Python node in the words of the program: a call with modules and numbers among its arguments."""
+        """Adds a Python node as the program's own call, with modules and numbers among its arguments."""
         tensors, scalars = (self.argument(value) for _, _, value in described["args"])
         constants = {n: self.module_of(described, n, value) for n, value in original.constants.items()}
         args, kwargs = original.arguments([*(t for t in tensors if t is not None), *scalars], constants)
@@ -192,7 +193,7 @@ class _Raiser:
 
 
 def _is_python(described: dict[str, Any]) -> bool:
-    """Whether there is a Python function that does what the node does."""
+    """Whether a Python function does the work of the node."""
     return described["op"].startswith(("python.", "nested."))
 
 

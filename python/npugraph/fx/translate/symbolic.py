@@ -53,10 +53,11 @@ def _power(base: Any, exponent: Any) -> Any:
     return make("pow", [base, exponent])
 
 
-# By the name of the sympy class, because torch defines several of them dynamically.
+# The keys are names of sympy classes, because torch defines several of these classes dynamically.
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "Add": _fold("add"),
     "Mul": _fold("mul"),
+    # A power of a float is a float: sympy writes the square root of an integer as Pow(x, 1/2) only in float contexts.
     "Pow": _power,
     "PowByNatural": _power,
     "FloatPow": _power,
@@ -102,8 +103,6 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     **{f"OpaqueUnaryFn_{name}": _call(name) for name in ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh")},
 }
 
-# A float raised to a power stays a float; sympy writes a square root as Pow(x, 1/2) over our integers only in float
-# contexts.
 assert f.FloorDiv.__name__ in _OPERATORS
 
 
@@ -123,7 +122,8 @@ class SymbolicConverter:
         if isinstance(value, float):
             return Expr.floating(value)
         expr = value.node.expr
-        # A size that a guard holds at 1, as one that was broadcast, must be seen to be 1. Torch does that for symbols.
+        # A guard may fix a size at 1, as that of a broadcast dimension. torch itself replaces symbols that are fixed at
+        # 1, but not expressions.
         is_new_size = expr not in self._memo and not expr.is_Atom and isinstance(value, torch.SymInt)
         if is_new_size and statically_known_true(value == 1):
             self._memo[expr] = Expr.integer(1)
@@ -137,15 +137,15 @@ class SymbolicConverter:
         return known
 
     def evaluated(self, expr: sympy.Expr) -> Any:
-        """Expr of a sympy expression from its symbols, also where a symbol stands for it."""
+        """Expr of a sympy expression in its own symbols, even if a symbol stands for the whole expression."""
         return self._convert(expr)
 
     def name(self, expr: sympy.Expr, symbol: sympy.Symbol) -> None:
-        """From here ``symbol`` stands for ``expr``."""
+        """Makes ``symbol`` stand for ``expr`` from here on."""
         self._memo[expr] = self.symbol(symbol)
 
     def define(self, value: Any) -> tuple[str, Any]:
-        """Name and kind of a new symbol that from here stands for the expression of ``value``."""
+        """Makes a new symbol that stands for the expression of ``value`` from here on. Returns its name and kind."""
         kind = {torch.SymInt: _C.ScalarKind.int, torch.SymFloat: _C.ScalarKind.float}.get(
             type(value), _C.ScalarKind.bool
         )
@@ -155,7 +155,7 @@ class SymbolicConverter:
         return name, kind
 
     def symbol(self, symbol: sympy.Symbol) -> Any:
-        """Expr of one symbol, which is declared as used."""
+        """Expr of one symbol. Declares the symbol as used."""
         kind = _kind_of(symbol)
         self.symbols[symbol.name] = (kind, symbol)
         return Expr.symbol(symbol.name, kind)
@@ -205,5 +205,5 @@ def is_symbolic(value: Any) -> bool:
 
 
 def is_nested_int(value: torch.SymInt) -> bool:
-    """Whether a symbolic size stands for the ragged size of nested tensors, which is an object and no number."""
+    """Whether a symbolic size stands for the ragged size of nested tensors, which is an object and not a number."""
     return isinstance(value, torch.SymInt) and isinstance(value.node.hint, torch.SymInt)

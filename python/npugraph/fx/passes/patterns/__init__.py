@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in replacement rules, a file for each. They are registered when a graph first has their operators."""
+"""The built-in replacement rules, one file for each family. A family is registered when a graph first has its
+operators."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-# The module of each family of rules and the operators that all of its rules have, in the order in which they are tried.
+# The module of each family, and the operators that all rules of the family have. Families are tried in this order.
 FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("add_rms_norm_dynamic_quant", frozenset({"npu::npu_add_rms_norm", "npu::npu_dynamic_quant"})),
     (
@@ -23,7 +24,7 @@ FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 def load_for(targets: Iterable[Any]) -> None:
-    """Registers the families whose operators are all among ``targets``. All of them are for operators of torch_npu."""
+    """Registers the families whose operators are all among ``targets``. All families need operators of torch_npu."""
     if "torch_npu" not in sys.modules:
         return
     names = {target._schema.name for target in targets if hasattr(target, "_schema")}
@@ -33,7 +34,7 @@ def load_for(targets: Iterable[Any]) -> None:
 
 
 def load_all() -> None:
-    """Registers all families, where torch_npu is."""
+    """Registers all families, if torch_npu is imported."""
     if "torch_npu" in sys.modules:
         for family, _ in FAMILIES:
             load(family)

@@ -4,7 +4,8 @@
     y, _, x = npu_add_rms_norm(x1, x2, gamma)        y32, y, _, x = npu_add_rms_norm_cast(x1, x2, gamma)
     y32 = y.to(torch.float32)                    ->
 
-Also where the conversion is of ``y.view(-1, h)``, h the last size of y; ``aten._to_copy`` or ``npu._npu_dtype_cast``.
+Other rules match the conversion of ``y.view(-1, h)``, where h is the last size of y. The conversion is
+``aten._to_copy`` or ``npu._npu_dtype_cast``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A norm whose result is quantised, and nothing else -> one operator.
+"""A norm whose result is only quantised -> one operator.
 
     y, _, x = npu_add_rms_norm(x1, x2, gamma)        q, _, x, scale, _ = npu_add_rms_norm_dynamic_quant(
     q, scale = npu_dynamic_quant(                ->      x1, x2, gamma, smooth_scale1=s, output_mask=[True, False])
         y, smooth_scales=s)
 
-Also where the sum x is not used.
+A second rule matches graphs that do not use the sum x.
 """
 
 from __future__ import annotations

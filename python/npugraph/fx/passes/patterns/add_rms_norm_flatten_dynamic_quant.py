@@ -5,7 +5,8 @@
     q, s = npu_dynamic_quant(y.flatten(0, 1))    ->      x1, x2, gamma, output_mask=[True, False])
     scale = s.view(-1, 1)                            q = q.flatten(0, 1); scale = s.view(-1, 1)
 
-A pattern object, and no function to trace: sizes may be symbols, whose products graphs write in several ways.
+The pattern is an object and not a traced function, because sizes may be symbols and graphs write products of symbols in
+several ways.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _replace(x1: Any, x2: Any, gamma: Any, **epsilon: float) -> Any:
 
 
 def _views(match: Match) -> tuple[fx.Node, fx.Node]:
-    """The views of what is quantised, and of the scales."""
+    """The view that is quantised, and the view of the scales."""
     rows = call_of(match, npu.npu_dynamic_quant.default).args[0]
     (column,) = (node for node in match.nodes if node.target is aten.view.default and node is not rows)
     return rows, column

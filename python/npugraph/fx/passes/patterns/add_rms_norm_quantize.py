@@ -5,7 +5,7 @@
     q = npu_quantize(y, scales, zero_points,     ->      x1, x2, gamma, scales, zero_points, axis=-1)
                      torch.int8, -1, True)
 
-Also where the sum x is not used.
+A second rule matches graphs that do not use the sum x.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from npugraph.fx.passes.conditions import Condition
 from npugraph.fx.passes.patterns.rules import add_with_epsilon, examples, npu, some_results, value_of
 
 _ALIGNMENT = 32  # bytes
-_INT8 = (1, 12)  # codes of int8 and qint8, for both of which npu_quantize gives a tensor of int8
+_INT8 = (1, 12)  # codes of int8 and qint8; npu_quantize gives a tensor of int8 for both
 
 
 def _search(x1: Any, x2: Any, gamma: Any, scales: Any, zero_points: Any, dtype: int, **epsilon: float) -> Any:

@@ -8,7 +8,7 @@
     y = bmm(expand(t, [b, m, k]), x2)
     z = transpose(y, 0, 1)
 
-Each also with views that change nothing between the operators.
+Other rules match both forms with views between the operators that change nothing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _is_blocked(match: Match) -> bool:
 
 
 def _is_below(match: Match) -> bool:
-    """Of symbolic sizes this makes guards."""
+    """Whether the summed size is within the limit. Adds guards if sizes are symbolic."""
     x1, _ = _operands(match)
     batches, _, inner = x1.shape
     size = inner * batches if len(_transposes(match)) == 2 else inner
@@ -107,7 +107,7 @@ _CONDITIONS = [
 
 _AS_IS, _TRANSPOSED = [0, 1, 2], [1, 0, 2]
 
-# In the order in which they are tried.
+# The forms are tried in this order.
 _FORMS = (
     (
         "transpose_expand_view_bmm_view_transpose",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the built-in rules are made of."""
+"""Helpers for the built-in rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npugraph.fx.passes.replacements import register_replacement
 
 npu = torch.ops.npu
 
-# A value that stands for any epsilon while a rule is traced: no call has it by chance.
+# The value that stands for any epsilon while a rule is traced. No call has it by chance.
 EPSILON = 2e-6
 
 
@@ -37,8 +37,8 @@ def add(
     pattern: PatternExpr | None = None,
     numbers: dict[str, float | int] | None = None,
 ) -> None:
-    """Registers a built-in rule, unless a user has registered its pattern. ``pattern`` and ``numbers`` are
-    ``search_fn_pattern`` and ``scalar_workaround``."""
+    """Registers a built-in rule, unless a user has registered its pattern. ``pattern`` and ``numbers`` are the
+    arguments ``search_fn_pattern`` and ``scalar_workaround`` of ``register_replacement``."""
     register_replacement(
         _named(name, search),
         replace,
@@ -58,7 +58,8 @@ def add_with_epsilon(
     conditions: Sequence[Condition] = (),
     numbers: dict[str, float | int] | None = None,
 ) -> None:
-    """Registers two rules, of functions that take an ``epsilon`` as keyword: with the default, and with any other."""
+    """Registers two rules for functions that take a keyword ``epsilon``: one with its default and one with any other
+    value."""
     names = [p.name for p in inspect.signature(search).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     plain = [of_positional(function, names) for function in (search, replace)]
     add(name, *plain, inputs, conditions, numbers=numbers)
@@ -67,7 +68,7 @@ def add_with_epsilon(
 
 
 def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function under another name, which is that of its rule."""
+    """Gives the function another name, which becomes that of its rule."""
 
     @functools.wraps(function)
     def call(*args: Any, **arguments: Any) -> Any:
@@ -78,7 +79,7 @@ def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def of_positional(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-    """The function with positional arguments of these names alone, as tracing wants it."""
+    """Wraps the function so that it takes only positional arguments of these names, as tracing wants it."""
 
     def call(*args: Any) -> Any:
         return function(**dict(zip(names, args, strict=True)))
@@ -90,7 +91,7 @@ def of_positional(function: Callable[..., Any], names: Sequence[str]) -> Callabl
 
 
 def some_results(function: Callable[..., Any], *indices: int) -> Callable[..., Any]:
-    """The function with only some of its results."""
+    """Wraps the function so that it returns only some of its results."""
 
     @functools.wraps(function)
     def call(**arguments: Any) -> Any:
@@ -101,7 +102,7 @@ def some_results(function: Callable[..., Any], *indices: int) -> Callable[..., A
 
 
 def value_of(argument: Any) -> Any:
-    """The fake tensor of an argument, or the number that it is."""
+    """The fake tensor of an argument, or the argument itself if it is a number."""
     return argument.meta["val"] if isinstance(argument, fx.Node) else argument
 
 
