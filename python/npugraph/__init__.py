@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """npugraph: graph mode for PyTorch in C++. ``torch.compile(model, backend="npugraph_ex")``.
 
-What ``__all__`` lists is the public API: its names and fields keep their meaning, later versions add (docs/api.md).
-Everything else, submodules included, may change.
+The names in ``__all__`` are the public API (docs/api): they and their fields keep their meaning, and later versions
+only add. Everything else, submodules included, may change.
 """
 
 import importlib
 
 import torch  # noqa: F401  (loads the libraries that the extension links)
 
-from npugraph import _C, operators  # noqa: F401  (operators: what graphs name)
+from npugraph import _C, operators  # noqa: F401  (operators: defines npugraph::attention, which graphs call)
 from npugraph.artifact import Artifact, Instance, artifacts
 from npugraph.observe import poison_freed_memory, pools, task_log, trace
 from npugraph.saved import SavedProgram, load
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # The backend imports torch._dynamo, which costs most of a second: only those who use it pay.
+    # The backend imports torch._dynamo, which takes most of a second, so it is imported when it is first used.
     if name == "reset":
         from npugraph.backend import reset
 

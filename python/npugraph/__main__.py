@@ -9,7 +9,8 @@ import sys
 
 from npugraph import __version__
 
-# Command -> the module that has its `add_arguments(parser)` and its `run(arguments) -> exit code`, and what it does.
+# From each command to its module and its help text. The module has `add_arguments(parser)` and
+# `run(arguments) -> exit code`.
 COMMANDS = {
     "env": (
         "npugraph.commands.env",
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, (module, help_) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_, description=help_)
         _add_version(subparser)
-        if name in given[:1]:  # the others are not imported
+        if name in given[:1]:  # the modules of other commands are not imported
             importlib.import_module(module).add_arguments(subparser)
     parsed = parser.parse_args(given)
     return importlib.import_module(COMMANDS[parsed.command][0]).run(parsed)

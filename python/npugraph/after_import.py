@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a function once a module has been imported, which this process may never do.
+"""Calls a function once a module has been imported. The process may never import it.
 
 after_import("torch._dynamo", install)
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def after_import(name: str, then: Callable[[ModuleType], None]) -> None:
-    """Calls ``then(module)`` now if the module is imported, else as soon as it has been."""
+    """Calls ``then(module)`` at once if the module is imported already, else as soon as it has been imported."""
     if name in sys.modules:
         then(sys.modules[name])
     else:
@@ -25,7 +25,8 @@ def after_import(name: str, then: Callable[[ModuleType], None]) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module as the other finders do. It stays until that has run: who asks for a spec may not import."""
+    """Finds one module by means of the other finders. It stays installed until the module has run, because a caller
+    that asks for a spec may not import the module."""
 
     def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
         self.name = name
@@ -53,7 +54,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads as ``loader`` does, which stays as it is: others load modules by it, too."""
+    """Loads as ``loader`` does. ``loader`` itself is not changed, because others load modules with it, too."""
 
     def __init__(self, loader: Any, finder: _Finder) -> None:
         self._loader = loader
@@ -63,7 +64,7 @@ class _Loader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module sees the loader that it would have without this one."""
+        """Runs the module, which sees the loader that it would have without this one."""
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader

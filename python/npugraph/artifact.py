@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one compile made, and the list of all that are alive."""
+"""The artifacts of compiles, and the list of all artifacts that are alive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from npugraph.fx.passes.pipeline import Notes
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """A Program bound to sizes. ``key`` is text for people, ``symbols`` maps symbol to value, the rest are counts."""
+    """A Program that is bound to sizes. ``key`` names the sizes for people, ``symbols`` maps each symbol to its value,
+    and the other fields are counts."""
 
     key: str
     symbols: dict[str, int | float | bool]
@@ -31,8 +32,8 @@ class Instance:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A timed run: ``nanoseconds`` from the call of the Program to its results, and for each task when it began, since
-    the run began, and how long it took."""
+    """A timed run. ``nanoseconds`` is the time from the call of the Program to its results. ``tasks`` has a pair for
+    each task: when it began, in nanoseconds since the begin of the run, and how many nanoseconds it took."""
 
     nanoseconds: int
     tasks: list[tuple[int, int]]
@@ -41,15 +42,15 @@ class Run:
 class Artifact:
     """One compiled graph. All fields are stable API.
 
-    An artifact lives as long as its compiled function: ``torch._dynamo.reset()`` ends it. When the model whose
-    parameters it last ran with is deleted, its memory returns and it leaves ``npugraph.artifacts()``, until another
-    model of the same code runs it.
+    An artifact lives as long as its compiled function; ``torch._dynamo.reset()`` ends both. When the model whose
+    parameters it last ran with is deleted, the artifact frees its memory and leaves ``npugraph.artifacts()``, until
+    another model of the same code runs it.
     """
 
-    modules: dict[str, str]  # "blocks.2.attn" that a FX node, by its name, came from
-    asleep = False  # its model is gone
-    is_kept = False  # by somebody who asks after the model is gone
-    needs_python = False  # around its Program, at each call
+    modules: dict[str, str]  # from the name of an FX node to the module that it came from, such as "blocks.2.attn"
+    asleep = False  # whether its model is gone
+    is_kept = False  # whether it keeps its memory after its model is gone, see Registry.keep
+    needs_python = False  # whether each call runs Python code around its Program
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Artifact:
     ) -> None:
         self._core = core
         self._pieces: list[Any] = []
-        self.nested = list(nested)  # the artifacts of the graphs that control flow of this one runs
+        self.nested = list(nested)  # the artifacts of the graphs that control flow of this graph runs
         self._fx_stages = notes.stages
         self._original = notes.original
         self.replacements = notes.replacements
@@ -77,25 +78,28 @@ class Artifact:
 
     @property
     def name(self) -> str:
-        """Name of the artifact, unique in the process unless given as an option."""
+        """The name of the artifact. It is unique in the process unless it was given as an option."""
         return self._core.name
 
     @property
     def stages(self) -> list[str]:
-        """What ``graph()`` takes: FX passes that changed something, "import", graph passes, "lower" and "plan"."""
+        """The stages that ``graph()`` takes: the FX passes that changed something, "import", the graph passes, "lower"
+        and "plan"."""
         return [*self._fx_stages, *self._core.stages()]
 
     def graph(self, stage: str | None = None) -> str:
-        """Text of the graph after a stage, by default the last pass; after an FX pass Python code, after "lower" and
-        "plan" text of the Program. ``ValueError`` for an unknown one lists the stages."""
+        """Returns the text of the graph after a stage, by default after the last graph pass. After an FX pass the text
+        is Python code, after "lower" and "plan" it is the text of the Program. Raises ``ValueError``, which lists the
+        stages, for an unknown stage."""
         if stage in self._fx_stages:
             return self._fx_stages[stage].print_readable(print_output=False)
         return self._core.text(self._stage(stage))
 
     def to_fx(self, stage: str | None = None) -> fx.GraphModule:
-        """A GraphModule of the graph after a stage, by default the last pass, that takes the graph's inputs in order
-        and can be read and run. Streams, what they wait for and core limits are the operators ``npugraph_ex::*``.
-        ``ValueError`` after "lower" and "plan", where there is no graph any more."""
+        """Returns the graph after a stage, by default after the last graph pass, as a GraphModule that takes the
+        graph's inputs in order and can be read and run. Streams, their waits and core limits are the operators
+        ``npugraph_ex::*``. Raises ``ValueError`` for an unknown stage, and for "lower" and "plan", after which there is
+        no graph any more."""
         if stage in self._fx_stages:
             return copy.deepcopy(self._fx_stages[stage])
         from npugraph.fx.translate.raise_fx import raise_graph
@@ -103,89 +107,112 @@ class Artifact:
         return raise_graph(self._core.graph(self._stage(stage)), self._callables, self._streams)
 
     def changes(self) -> Iterator[tuple[str, fx.GraphModule, str]]:
-        """Of "import" and each graph pass that changed something: name of the stage, ``to_fx()`` and ``graph()`` of
-        it."""
+        """Yields for "import" and for each graph pass that changed something: the name of the stage, its ``to_fx()``
+        and its ``graph()``."""
         from npugraph.fx.translate.raise_fx import raise_graph
 
         for stage, graph in self._core.changed_graphs():
             yield stage, raise_graph(graph, self._callables, self._streams), str(graph)
 
     def program(self) -> str:
-        """Text of the planned Program."""
+        """Returns the text of the planned Program."""
         return self._core.program_text()
 
     @property
     def tasks(self) -> list[Any]:
-        """Tasks in program order: name, kind, stream, waits (tasks of other streams that it waits for), limits (pairs
-        of "cube_core_num" or "vector_core_num" and a number of workers), origin (FX node), source (user's line), reason
-        (why it is not generated code), bytes_read, bytes_written and bytes_copied, those written that were only moved
-        (of the latest Instance), nanoseconds, least_nanoseconds and most_nanoseconds (the median of ``runs`` and their
-        extremes; 0 before there is one), begin_nanoseconds (since the first task began, in the run of middle length),
-        saved_bytes (that fusion neither stores nor loads), operations (of arithmetic: two for each multiply-add, one
-        for each other element that is computed). Bytes and operations are those of the sizes of the latest call, and 0
-        before."""
+        """The tasks in program order. Bytes and operations are those of the sizes of the latest call, and 0 before the
+        first call. Fields of a task:
+
+        - name, kind and stream
+        - waits: the tasks of other streams that it waits for
+        - limits: pairs of "cube_core_num" or "vector_core_num" and a number of workers
+        - origin: the FX nodes that it computes; source: the user's line
+        - reason: why it is not generated code
+        - bytes_read, bytes_written, and bytes_copied: the part of bytes_written that was only moved
+        - saved_bytes: bytes that it neither stores nor loads because of fusion
+        - operations: arithmetic operations, two for each multiply-add, one for each other element that is computed
+        - nanoseconds, least_nanoseconds and most_nanoseconds: median and extremes in ``runs``, 0 before the first run
+        - begin_nanoseconds: the time since the first task began, in the run of middle length
+        """
         return self._core.tasks()
 
     @property
     def buffers(self) -> list[Any]:
-        """Memory that tasks write, of the sizes of the latest call (none before): name, kind ("arena", "heap",
-        "output", "workspace"), bytes, offset (in the arena, or -1), first_task and last_task that touch it (the number
-        of tasks: until the call returns)."""
+        """The memory that tasks write, for the sizes of the latest call; empty before the first call. Fields: name,
+        kind ("arena", "heap", "output", "workspace"), bytes, offset (in the arena in bytes, or -1), and the first_task
+        and last_task that touch it. last_task is the number of tasks if the memory lives until the call returns."""
         return self._core.buffers()
 
     @property
     def remarks(self) -> list[Any]:
-        """What graph passes did or could not do, where that is not plain: pass_name, node, message."""
+        """Remarks of graph passes about what they did or could not do, where that is not obvious: pass_name, node,
+        message."""
         return self._core.remarks()
 
     @property
     def left_apart(self) -> list[Any]:
-        """Operators that could have been one loop and are not: producer, consumer, reason, origin and source (of the
-        consumer), bytes that are loaded again (of the sizes of the latest call, 0 as long as they are unknown)."""
+        """Pairs of operators that could have been one loop and are not: producer, consumer, reason, origin and source
+        of the consumer, and bytes that are loaded again (for the sizes of the latest call; 0 as long as they are
+        unknown)."""
         return self._core.left_apart()
 
     @property
     def partitions(self) -> list[Any]:
-        """What was not captured as an ATen task: node, target, source, runs_as, reason."""
+        """The nodes that run in Python between captured tasks: node, target, source, runs_as, reason."""
         return self._core.partitions()
 
     @property
     def instances(self) -> list[Instance]:
-        """Captured Instances, most recent first."""
+        """The captured Instances, the most recent one first."""
         return [Instance(*entry) for entry in self._core.instances()]
 
     @property
     def runs(self) -> list[Run]:
-        """Of the Instance that was timed last, its first ten runs but the very first one, which warms caches, from the
-        shortest to the longest."""
+        """The timed runs of the Instance that was timed last, from the shortest to the longest. Its second to its tenth
+        run are timed. Its first run is not, because it warms the caches."""
         return [Run(*run) for run in self._core.runs()]
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts since the compile: compiles, captures, capture_ns (of making Instances), replays (every run, also one
-        that captured), eager_runs (of ``force_eager``, and beyond ``capture_limit``, which are neither captures nor
-        replays), refreshes (runs that began with telling tasks other numbers), ``recaptures.<reason>``
-        (mutated_input_change and parameter_change, other memory than in the call before, make no Instance and are no
-        captures), ``pass.<name>``, cache_hits, cache_misses (of Instances); and of the kernels of its tasks, those that
-        LLVM made for this compile (kernel_builds, in kernel_build_ns summed over threads), those that an earlier
-        process left on disk (kernel_loads) and those that were there already (kernel_hits)."""
+        """Counts since the compile:
+
+        - compiles, captures, and capture_ns: nanoseconds that it took to make Instances
+        - replays: every run, also a run that captured, but no eager run
+        - eager_runs: runs with ``force_eager`` and beyond ``capture_limit``; they are neither captures nor replays
+        - refreshes: runs that first told tasks other numbers
+        - ``recaptures.<reason>``: the reasons mutated_input_change and parameter_change mean other memory than in the
+          call before; they make no Instance and are no captures
+        - ``pass.<name>``: rewrites of a graph pass
+        - cache_hits, cache_misses: calls that found an Instance for their sizes, or did not
+        - kernel_builds: kernels of its tasks that LLVM made for this compile, in kernel_build_ns summed over threads
+        - kernel_loads: kernels that an earlier process left on disk
+        - kernel_hits: kernels that were in the process already
+        """
         return self._core.counters()
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes: arena_bytes (with the workspaces of our own tasks), lower_bound_bytes (maximum of live arena bytes, no
-        plan can be smaller), live_bytes (the same without workspaces), heap_bytes, scratch_bytes (workspaces of tasks
-        whose sizes depend on data), derived_constant_bytes, copied_bytes_per_replay (of the last replay, staging
-        too), bound_bytes_per_call, released_weight_bytes (option ``release_original_weights``)."""
+        """Memory in bytes:
+
+        - arena_bytes: the arena, with the workspaces of npugraph's own tasks
+        - lower_bound_bytes: the most bytes of the arena that are alive at once; no plan can be smaller
+        - live_bytes: the same without workspaces
+        - heap_bytes
+        - scratch_bytes: workspaces of tasks whose sizes depend on data
+        - derived_constant_bytes
+        - copied_bytes_per_replay: bytes that the last replay copied, also for staging
+        - bound_bytes_per_call
+        - released_weight_bytes: see the option ``release_original_weights``
+        """
         return self._core.memory() | {"released_weight_bytes": sum(self.released_weights.values())}
 
     @property
     def phases(self) -> list[tuple[str, float]]:
-        """Phases of the compile in order, with milliseconds."""
+        """The phases of the compile in order, with milliseconds."""
         return self._core.phases()
 
     def explain(self) -> str:
-        """A page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
+        """Returns a page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
         return (
             self._core.explain(self._runs_in_pieces())
             + _pieces_text(self._pieces)
@@ -194,38 +221,38 @@ class Artifact:
         )
 
     def report(self, path: str) -> None:
-        """Writes a page of HTML that needs nothing beside it: the graph before and after, what fused and what nearly
-        did, memory, streams and time by task. Times are there from the second call with the same sizes on.
-        ``ValueError`` when the file cannot be written."""
+        """Writes a page of HTML that needs no other file. It shows the graph before and after the passes, what fused
+        and what nearly did, memory, streams and the time of each task. Times are there from the second call with the
+        same sizes on. Raises ``ValueError`` if the file cannot be written."""
         from npugraph.report.page import write
 
         write(self, path)
 
     def refresh(self) -> None:
-        """Forgets captures and everything derived from tensors, so that the next call sees writes that torch does not
-        count (through ``.data``)."""
+        """Forgets captures and everything derived from tensors. The next call therefore sees writes that torch does not
+        count, such as writes through ``.data``."""
         self._core.refresh()
         run = self._run()
         if run is not None:
             run.forget()
 
     def add_piece(self, core: Any) -> None:
-        """Notes what a piece of the graph compiled to, which runs in the place of the whole where a graph of npu is
-        captured."""
+        """Notes the compiled form of a piece of the graph. Pieces run in place of the whole graph while a graph of npu
+        is captured."""
         self._pieces.append(core)
 
     @property
     def core(self) -> Any:
-        """The same in C++."""
+        """The C++ half of the artifact."""
         return self._core
 
     def runs_as(self, run: Any) -> None:
-        """Names the function that ``refresh()`` is to tell."""
+        """Sets the function whose bound inputs ``refresh()`` forgets, too. The artifact does not keep it alive."""
         self._run = weakref.ref(run)
 
     def save(self, path: str) -> None:
-        """Writes the Program to ``path`` (mode 0600). ``ValueError`` when it has Python tasks or opaque constants,
-        ``FileNotFoundError`` when its folder is not there."""
+        """Writes the Program to ``path`` (mode 0600). Raises ``ValueError`` if it has Python tasks or opaque constants,
+        ``FileNotFoundError`` if the folder does not exist."""
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
@@ -235,7 +262,7 @@ class Artifact:
         return self._core.graph_stages()[-1] if stage is None else stage
 
     def _runs_in_pieces(self) -> int:
-        """Of the whole graph, inside of captured graphs."""
+        """Returns how often the whole graph ran inside of captured graphs."""
         return max(map(_runs, self._pieces), default=0)
 
     def __repr__(self) -> str:
@@ -284,7 +311,7 @@ def _released_text(released: dict[str, int]) -> str:
 
 
 class Owners:
-    """Puts the artifacts of one compile to sleep when the last of the tensors of the model that they ran with dies."""
+    """Puts the artifacts of one compile to sleep when the last tensor of the model that they ran with dies."""
 
     def __init__(self) -> None:
         self._artifacts: list[weakref.ref[Artifact]] = []
@@ -295,7 +322,7 @@ class Owners:
         self._artifacts.append(weakref.ref(artifact))
 
     def watch(self, run: Any, indexes: Sequence[int]) -> None:
-        """Looks at the arguments ``indexes`` of ``run`` whenever a call brings another tensor as the first of them."""
+        """Looks at the arguments ``indexes`` of ``run`` whenever a call has another tensor as the first of them."""
         ref = weakref.ref(run)
 
         def watch() -> None:
@@ -338,7 +365,8 @@ class Registry:
 
     @contextlib.contextmanager
     def keep(self) -> Iterator[list[Artifact]]:
-        """Keeps what is compiled inside, in order, with its memory and after its model is gone."""
+        """Yields a list to which artifacts compiled inside of the block are added, in order. They keep their memory
+        after their model is gone."""
         self._kept = kept = []
         try:
             yield kept
@@ -364,7 +392,8 @@ class Registry:
         return f"{wish}_{count}"
 
     def clear(self) -> None:
-        """Forgets all, and takes the memory of those that something still holds: they capture again when called."""
+        """Forgets all artifacts. Artifacts that something still holds free their memory, and capture again when they
+        are called."""
         for artifact in self.all():
             artifact.refresh()
         with self._lock:
@@ -376,5 +405,5 @@ registry = Registry()
 
 
 def artifacts() -> list[Artifact]:
-    """What this process compiled and still holds, in order of compilation."""
+    """Returns the artifacts that this process compiled and still holds, in order of compilation."""
     return registry.all()

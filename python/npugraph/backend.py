@@ -38,24 +38,27 @@ def npugraph_ex(
 ) -> Callable[..., Any]:
     """Compiles Dynamo's graph into captured, replayable Programs: ``torch.compile(fn, backend="npugraph_ex")``.
 
-    With gradients off one Program is made, with gradients on a forward and a backward one. Raises ``ValueError`` for
-    an unknown option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value of
-    the wrong type, ``RuntimeError`` for what super kernels cannot be told.
+    With gradients off it makes one Program, with gradients on a forward and a backward Program. Raises ``ValueError``
+    for an unknown option (the message lists the known ones) or a value that is not allowed, ``TypeError`` for a value
+    of the wrong type, ``RuntimeError`` for settings that super kernels do not have.
     """
     return compile_dynamo_graph(gm, example_inputs, checked(options, mode))
 
 
 def checked(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
-    """The options of a user of ``torch.compile``."""
+    """Returns the options that a user gave to ``torch.compile``, checked. Errors come without the frames of
+    torch.compile."""
     return for_the_user(lambda: parse(options, mode))
 
 
 def refuse_arguments(mode: str | None, options: Mapping[str, Any] | None) -> None:
-    """``ValueError`` for what ``torch.compile`` was given beside a backend that has its options already."""
+    """Raises ``ValueError`` for a mode or options of ``torch.compile`` beside a backend that has its options
+    already."""
     for_the_user(lambda: refuse_beside_config(mode, options))
 
 
-# Of a tool that runs a program under other options than its own: called with what compiles a graph, and its arguments.
+# A tool that runs a program under other options than its own sets this function. It is called with the function that
+# compiles a graph, and with the arguments of that function.
 interposer: Callable[..., Callable[..., Any]] | None = None
 
 
@@ -65,7 +68,7 @@ def compile_dynamo_graph(
     config: CompilerConfig,
     decompositions: Decompositions | None = None,
 ) -> Callable[..., Any]:
-    """Compiles what Dynamo gives a backend. ``decompositions`` is handed to AOTAutograd."""
+    """Compiles the graph that Dynamo gives to a backend. AOTAutograd gets ``decompositions``."""
     with noted(npugraph_ex):
         if interposer is not None:
             return interposer(_compile_dynamo_graph, gm, example_inputs, config, decompositions)
@@ -90,7 +93,7 @@ def _compile_dynamo_graph(
 
 def compile_operators(gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
     """Compiles a graph of ATen operators into a function of its inputs. Streams and events become lanes, as in a graph
-    of Dynamo's, while Dynamo knows them."""
+    of Dynamo, as long as Dynamo still knows them."""
     _C.ensure_counters()
     own = fx.GraphModule(gm, copy.deepcopy(gm.graph))
     unwrap_control_deps(own)
@@ -103,7 +106,8 @@ def compile_operators(gm: fx.GraphModule, config: CompilerConfig) -> Callable[..
 
 @contextlib.contextmanager
 def _garbage_left_alone() -> Iterator[None]:
-    """A compile makes many objects that stay, so collections of garbage in it find little: a tenth of its time."""
+    """Turns off Python's garbage collector during a compile. A compile makes many objects that stay, so collections
+    find little, and take a tenth of its time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators ``npugraph::all_reduce`` and others: collectives that are done when they return.
 
-Compiled graphs have them in place of torch's functional collectives, which return earlier. What stands here is their
-meaning; compiled graphs run them in C++ (src/torch/bridge/collective_task.cc), where the wait moves to the first use
-of a result. ``group`` is the name of a process group and ``ranks`` who is in it, by which another process finds it.
+Compiled graphs have them in place of torch's functional collectives, which return earlier. The functions here define
+their meaning. Compiled graphs run them in C++ (src/torch/bridge/collective_task.cc), where the wait moves to the first
+use of a result. ``group`` is the name of a process group. ``ranks`` are its members, by which another process finds
+the group.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
-import torch.distributed._functional_collectives  # defines what wait_tensor and others mean for fake tensors
+import torch.distributed._functional_collectives  # defines wait_tensor and others for fake tensors
 from torch.distributed import distributed_c10d
 
 from npugraph.python_operators import define
@@ -31,7 +32,7 @@ def all_reduce(inputs: Sequence[torch.Tensor], reduce_op: str, group: str, ranks
 
 @_define("all_gather(Tensor[] inputs, str group, int[] ranks) -> Tensor[]")
 def all_gather(inputs: Sequence[torch.Tensor], group: str, ranks: Sequence[int]) -> list[torch.Tensor]:
-    """Along dimension 0."""
+    """Gathers along dimension 0."""
     return [_F.wait_tensor(_F.all_gather_into_tensor(x, len(ranks), group)) for x in inputs]
 
 
@@ -39,7 +40,7 @@ def all_gather(inputs: Sequence[torch.Tensor], group: str, ranks: Sequence[int])
 def reduce_scatter(
     inputs: Sequence[torch.Tensor], reduce_op: str, group: str, ranks: Sequence[int]
 ) -> list[torch.Tensor]:
-    """Along dimension 0."""
+    """Scatters along dimension 0."""
     return [_F.wait_tensor(_F.reduce_scatter_tensor(x, reduce_op, len(ranks), group)) for x in inputs]
 
 
@@ -71,7 +72,7 @@ def send(input: torch.Tensor, destination: int, tag: int, group: str, ranks: Seq
 
 @_define("receive(Tensor like, int source, int tag, str group, int[] ranks) -> Tensor")
 def receive(like: torch.Tensor, source: int, tag: int, group: str, ranks: Sequence[int]) -> torch.Tensor:
-    """A tensor of the sizes and type of ``like``; ``source`` is a rank of the world."""
+    """Returns a tensor of the sizes and type of ``like``. ``source`` is a rank of the world."""
     result = torch.empty_like(like, memory_format=torch.contiguous_format)
     dist.recv(result, source, distributed_c10d._resolve_process_group(group), tag)
     return result
@@ -86,7 +87,8 @@ def transfer(
     group: str,
     ranks: Sequence[int],
 ) -> None:
-    """At once. Peers are ranks of the world, and they and tags first those of what is received."""
+    """Receives and sends all tensors at once. Peers are ranks of the world. The first peers and tags are those of the
+    received tensors, the others those of the sent tensors."""
     process_group = distributed_c10d._resolve_process_group(group)
     begin = [dist.irecv] * len(received) + [dist.isend] * len(sent)
     works = [
@@ -111,7 +113,7 @@ def broadcast_(tensor: torch.Tensor, source: int, group: str, ranks: Sequence[in
 
 @_define("all_gather_into(Tensor input, Tensor(a!) out, str group, int[] ranks) -> ()")
 def all_gather_into(input: torch.Tensor, out: torch.Tensor, group: str, ranks: Sequence[int]) -> None:
-    """Along dimension 0."""
+    """Gathers along dimension 0."""
     _F.wait_tensor(_F.all_gather_into_tensor_out(input, len(ranks), group, out=out))
 
 
@@ -119,10 +121,10 @@ def all_gather_into(input: torch.Tensor, out: torch.Tensor, group: str, ranks: S
 def reduce_scatter_into(
     input: torch.Tensor, reduce_op: str, out: torch.Tensor, group: str, ranks: Sequence[int]
 ) -> None:
-    """Along dimension 0."""
+    """Scatters along dimension 0."""
     _F.wait_tensor(_F.reduce_scatter_tensor_out(input, reduce_op, len(ranks), group, out=out))
 
 
 def ranks_of(group: str) -> list[int]:
-    """Who is in the process group of this name, as ranks of the world."""
+    """Returns the members of the process group of this name, as ranks of the world."""
     return dist.get_process_group_ranks(distributed_c10d._resolve_process_group(group))

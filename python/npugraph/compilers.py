@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend for those who call it themselves: with a configuration object, or from a backend of their own."""
+"""The backend for callers that configure it with an object, or that call it from a backend of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npugraph.fx.streams.input_writes import writes_in_order
 from npugraph.fx.streams.stream_marks import marks
 from npugraph.options import CompilerConfig, checked_config
 
-marks()  # keeps them from being dead in what AOTAutograd traces before any of our code runs
+marks()  # so that they are not dead code in graphs that AOTAutograd traces before any code of npugraph runs
 
 
 def get_npu_backend(
@@ -23,10 +23,11 @@ def get_npu_backend(
     compiler_config: CompilerConfig | None = None,
     custom_decompositions: Mapping[torch._ops.OpOverload, Callable[..., Any]] = MappingProxyType({}),
 ) -> Callable[..., Any]:
-    """A backend for ``torch.compile(model, backend=...)`` with these options.
+    """Returns a backend for ``torch.compile(model, backend=...)`` with these options.
 
-    ``custom_decompositions`` maps operators to functions that compute the same of other operators; they take their
-    place before any pass sees the graph. ``TypeError`` for another kind of configuration.
+    ``custom_decompositions`` maps operators to functions that compute the same by means of other operators. The
+    functions replace the operators before any pass sees the graph. Raises ``TypeError`` for another kind of
+    configuration, ``ValueError`` for options that contradict each other.
     """
     config = checked_config(compiler_config)
     decompositions = dict(custom_decompositions or {})
@@ -46,7 +47,8 @@ def get_npu_backend(
 
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:
-    """``compile_fx`` with these options, as ``fw_compiler`` of ``torch._functorch.aot_autograd``."""
+    """Returns ``compile_fx`` with these options, in the form of a ``fw_compiler`` of
+    ``torch._functorch.aot_autograd``."""
     config = checked_config(compiler_config)
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -59,8 +61,10 @@ def compile_fx(
     gm: fx.GraphModule, example_inputs: Sequence[Any] | None = None, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
     """Compiles a graph of ATen operators, as AOTAutograd makes them, for backends that call
-    ``aot_module_simplified(fw_compiler=...)``. Streams, events and limits of cores are lanes, as for
-    ``torch.compile(backend="npugraph_ex")``. Placeholders carry their fake tensors in ``meta["val"]``. Written inputs
-    are updated in place only where AOTAutograd was told ``keep_inference_input_mutations=True``. Returns a function of
-    the graph's inputs."""
+    ``aot_module_simplified(fw_compiler=...)``, and returns a function of the graph's inputs.
+
+    Streams, events and core limits act as in ``torch.compile(backend="npugraph_ex")``. Placeholders carry their fake
+    tensors in ``meta["val"]``. Written inputs are updated in place only if AOTAutograd was called with
+    ``keep_inference_input_mutations=True``.
+    """
     return compile_operators(gm, checked(options))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``npugraph_ex.scope.limit_core_num``: how many workers may run what stands in a ``with``."""
+"""``npugraph_ex.scope.limit_core_num`` limits how many workers run the tasks of a ``with`` block."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from npugraph.fx.streams.stream_marks import LIMITS
 
 
 class limit_core_num:
-    """Within it tasks of compiled graphs use at most so many workers: ``op_aicore_num`` products, convolutions and
-    attention, ``op_vectorcore_num`` all others. It holds for streams that are entered inside, too; limits nest, and the
-    innermost one counts. In eager code the limits of ``stream``, by default npu's current one, are set and restored,
-    and compiled functions that are called inside follow these.
+    """Inside of this context, tasks of compiled graphs use at most so many workers: ``op_aicore_num`` for products,
+    convolutions and attention, ``op_vectorcore_num`` for all other tasks. The limits also hold for streams that are
+    entered inside. Limits nest, and the innermost one counts. In eager code it sets the limits of ``stream``, by
+    default npu's current stream, and restores them at the end. Compiled functions that are called inside follow these.
 
-    Raises TypeError for numbers that are not integers, ValueError for those below 1 and, with ``torch_npu`` there, for
-    more cores than a device has (``torch.npu.get_device_properties``); in eager code also for more than
-    ``torch.npu.set_device_limit`` left.
+    Raises TypeError for numbers that are not integers. Raises ValueError for numbers below 1, with ``torch_npu`` for
+    more cores than a device has (``torch.npu.get_device_properties``), and in eager code for more cores than
+    ``torch.npu.set_device_limit`` allows.
     """
 
     def __init__(self, op_aicore_num: int, op_vectorcore_num: int, stream: Any = None) -> None:
@@ -40,7 +40,7 @@ class limit_core_num:
             torch.ops.npugraph_ex.scope_exit()
         elif self.before is not None:
             torch.npu.reset_stream_limit(self.stream)
-            if torch.npu.get_stream_limit(self.stream) != self.before:  # it had limits of its own
+            if torch.npu.get_stream_limit(self.stream) != self.before:  # the stream had limits of its own
                 torch.npu.set_stream_limit(self.stream, *self.before.values())
 
     def _set_eagerly(self) -> None:
@@ -54,7 +54,7 @@ class limit_core_num:
 
 
 def _cores() -> tuple[int | None, int | None]:
-    """How many cube and vector cores a device of npu has; without torch_npu nobody says."""
+    """Returns how many cube and vector cores an npu device has, or None for both without torch_npu."""
     if not hasattr(torch, "npu"):
         return None, None
     properties = torch.npu.get_device_properties()

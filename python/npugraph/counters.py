@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the process counted, in the dictionary where torch keeps such counts."""
+"""The counters of the process, in the dictionary where torch keeps such counters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _KEY = "npugraph_ex"
 
 
 class ProcessCounts(collections.Counter):
-    """What the process counted since the object was made, or else beyond ``before``, read anew whenever somebody looks;
-    zeros are left out."""
+    """The counts of the process beyond ``before``, by default since the object was made. Every access reads the
+    counters anew. Zeros are left out."""
 
     def __init__(self, before: Mapping[str, int] | None = None) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class ProcessCounts(collections.Counter):
             gained = value - self._before.get(name, 0)
             if gained > 0:
                 super().__setitem__(name, gained)
-            else:  # captured graphs may have been dropped
+            else:  # a count falls when captured graphs are dropped
                 super().pop(name, None)
 
     def clear(self) -> None:
@@ -53,8 +53,8 @@ for _name in (*_READS, "get", "items", "keys", "values"):
 
 
 def install() -> None:
-    """Makes ``torch._dynamo.utils.counters["npugraph_ex"]`` tell what has been counted since it was last cleared. Where
-    torch._dynamo is not imported it will tell what has been counted in all, when somebody imports it."""
+    """Makes ``torch._dynamo.utils.counters["npugraph_ex"]`` show the counts since it was last cleared. If torch._dynamo
+    is imported later, the entry is made then and shows all counts of the process."""
     global _waits
     home = sys.modules.get(_HOME)
     if home is not None:
@@ -64,7 +64,7 @@ def install() -> None:
         after_import(_HOME, _install_all)
 
 
-_waits = False  # for the import of torch._dynamo, which a process with graphs from files alone does not need
+_waits = False  # for the import of torch._dynamo; a process that only loads graphs from files does not import it
 
 
 def _install_all(home: ModuleType) -> None:
@@ -73,7 +73,7 @@ def _install_all(home: ModuleType) -> None:
 
 
 def forget() -> None:
-    """Counts from zero at the next compile or call."""
+    """Makes the counts start from zero at the next compile or call."""
     home = sys.modules.get(_HOME)
     if home is not None:
         home.counters.pop(_KEY, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people are told, and what they need to report, when a compile fails through a fault of ours."""
+"""The warning about a compile that failed because of a defect of npugraph, and the file that a report needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npugraph.warning_kinds import DefectWarning
 
 
 def report_defect(name: str, error: Exception, gm: fx.GraphModule) -> None:
-    """Counts a compile that failed and warns of it in two lines; traceback and graph are in the file that they name."""
+    """Counts a failed compile and warns of it in two lines. They name a file with the traceback and the graph."""
     _C.count("fallbacks")
     what = str(error) if isinstance(error, _C.ReportedDefect) else _in_file(error, gm)
     warnings.warn(
@@ -25,10 +25,10 @@ def report_defect(name: str, error: Exception, gm: fx.GraphModule) -> None:
 
 
 def _in_file(error: Exception, gm: fx.GraphModule) -> str:
-    """The first line of the error's text, and the name of a file with all that is known."""
+    """Returns the first line of the error's text and the name of a file that holds all that is known."""
     try:
         graph = gm.print_readable(print_output=False)
-    except Exception:  # of a target that no code names
+    except Exception:  # the graph has a target that code cannot name
         graph = str(gm.graph)
     text = "".join(traceback.format_exception(error)) + "\n" + graph
     return _C.report_text(str(error), "All of it", text)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line that Ascend's tools print below an error, as a note of the exception: its type, text and traceback stay."""
+"""Adds the line that Ascend's tools print below an error, as a note of the exception. Type, text and traceback of the
+exception stay as they are."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import time
 import torch
 
 _START = "[ERROR] "
-_GRAPH = "03"  # the module, of those that Ascend numbers
-# The first that fits; kind and text of Ascend's error codes.
+_GRAPH = "03"  # Ascend's number of the module
+# Number and text of Ascend's error codes by type of the exception; the first type that fits counts.
 _KINDS: tuple[tuple[type[BaseException], str, str], ...] = (
     (torch.OutOfMemoryError, "006", "memory error"),
     (MemoryError, "006", "memory error"),
@@ -24,17 +25,17 @@ _KINDS: tuple[tuple[type[BaseException], str, str], ...] = (
     (BaseException, "005", "internal error"),
 )
 _OF_OPERANDS = ("001", "invalid parameter")
-_DEFECT = "internal error: "  # begins the message of a defect of ours
+_DEFECT = "internal error: "  # the message of a defect of npugraph begins with it
 
 
 def add_note(error: BaseException, where: str = "", place: str = "") -> None:
-    """Adds the line to an error that has none yet. ``where`` is the name of the graph that ran or was compiled;
-    ``place``, a line of its own above, names the operator and the user's line."""
+    """Adds the line to an error that does not have it yet. ``where`` is the name of the graph that ran or was compiled.
+    ``place`` names the operator and the user's line, and is a note of its own above the line."""
     if any(text.startswith(_START) for text in getattr(error, "__notes__", ())):
         return
-    cause = getattr(error, "inner_exception", error)  # of torch's BackendCompilerFailed
+    cause = getattr(error, "inner_exception", error)  # torch's BackendCompilerFailed has one
     number, text = next((number, text) for kind, number, text in _KINDS if isinstance(cause, kind))
-    if type(cause) is RuntimeError and not str(cause).startswith(_DEFECT):  # of an operator that refuses its operands
+    if type(cause) is RuntimeError and not str(cause).startswith(_DEFECT):  # an operator refused its operands
         number, text = _OF_OPERANDS
     if place:
         error.add_note(place)
@@ -44,7 +45,7 @@ def add_note(error: BaseException, where: str = "", place: str = "") -> None:
 
 
 def _device() -> int:
-    """The current npu device; -1 where the process has none."""
+    """Returns the index of the current npu device, or -1 if the process has none."""
     return torch.npu.current_device() if "torch_npu" in sys.modules else -1
 
 

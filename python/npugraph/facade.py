@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that give names of others their own: ``npugraph_ex`` and ``torchair``."""
+"""Support for packages that offer names of other modules as their own: ``npugraph_ex`` and ``torchair``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names are in other modules, ``homes``, imported when they are first asked
-    for: most import torch._dynamo or torch._inductor, which costs a second. Submodules are homes of their own name."""
+    """Returns the ``__getattr__`` of a package whose names are in other modules. ``homes`` maps each name to its
+    module; a submodule is the home of its own name. A module is imported when a name of it is first read, because most
+    of them import torch._dynamo or torch._inductor, which takes a second."""
 
     def find(name: str) -> Any:
         home = homes.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch keeps of compiles whose compiled code is gone. ``torch._dynamo.reset()`` leaves it behind."""
+"""Frees what torch keeps of compiles whose code is gone. ``torch._dynamo.reset()`` leaves it behind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 def forget_compiles() -> None:
     """Frees the guards of compiled code that is gone, with the fake tensors and stack traces that they hold, and the
-    results of fake operators. Call it after ``torch._dynamo.reset()``."""
-    # A finalizer of each object that a guard knows by its identity holds the guards, and classes and functions stay as
-    # long as the process does. Of code that is gone it would do nothing.
+    cached results of fake operators. Call it after ``torch._dynamo.reset()``."""
+    # If a guard knows an object by its identity, a finalizer of the object holds the guards. Finalizers of classes and
+    # functions live as long as the process. A finalizer of code that is gone would do nothing.
     registry: dict[weakref.finalize, object] = weakref.finalize._registry  # type: ignore[attr-defined]
     for finalizer in list(registry):
         call = finalizer.peek()

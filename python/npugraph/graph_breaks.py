@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators at which graphs break because the environment says so: ``BREAK_GRAPH_OP_LIST=SLICE,NN.LINEAR``.
+"""Breaks graphs at the operators that the environment names: ``BREAK_GRAPH_OP_LIST=SLICE,NN.LINEAR``.
 
-``SLICE`` reads and ``SETITEM`` writes parts of tensors with brackets; ``NN.X`` calls a module of that class of
-torch.nn, in any case. What stands before and after such a place is compiled, and it runs in eager mode.
+``SLICE`` stands for reads and ``SETITEM`` for writes of parts of tensors in brackets. ``NN.X`` stands for calls of
+modules of the class X of torch.nn. Upper and lower case are the same. The code before and after such an operator is
+compiled, and the operator itself runs in eager mode.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ VARIABLE = "BREAK_GRAPH_OP_LIST"
 
 @functools.cache
 def install() -> None:
-    """Reads the environment, once. ``ValueError`` for what names no operator."""
+    """Reads the environment once. Raises ``ValueError`` for an entry that names no operator."""
     for token in os.environ.get(VARIABLE, "").replace(",", " ").split():
         _break_at(token.upper())
 
@@ -48,7 +49,7 @@ def _modules() -> dict[str, type[torch.nn.Module]]:
 
 
 def _break_in(variable: type, method: str, token: str, is_meant: Callable[..., bool]) -> None:
-    """Breaks where Dynamo traces such calls by ``method``."""
+    """Breaks the graph where Dynamo traces a call by ``method`` for which ``is_meant`` returns True."""
     traced = getattr(variable, method)
 
     @functools.wraps(traced)

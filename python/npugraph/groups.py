@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process groups of Programs that another process has saved."""
+"""Finds the process groups of Programs that another process has saved."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 
 def name_here(name: str, ranks: Sequence[int]) -> str:
-    """The name in this process of a group that was called ``name`` and had ``ranks``: the group of that name if it has
-    these ranks, another one that has, or else a new one, which all its ranks have to ask for. ``ValueError`` where
-    there can be none."""
+    """Returns the name in this process of a group that was called ``name`` and had ``ranks``. This is the group of that
+    name if it has these ranks, or else another group that has them, or else a new group. All ranks of a new group have
+    to ask for it. Raises ``ValueError`` if this process can have no such group."""
     import torch.distributed as dist
     from torch.distributed import distributed_c10d
 

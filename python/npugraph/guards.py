@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guards of modules that cost a few loads for each module that nobody has changed.
+"""Makes guards of modules cost only a few loads for each module that nobody has changed.
 
 Before each call Dynamo checks every attribute of every module that the function has read. In a language model these
-are thousands of places in memory, and once the weights of a step have displaced them from the caches the check takes
-a millisecond. A ``dict`` of Python counts its changes, so the attributes of a module whose dicts have the counts of
-the last successful check need not be looked at again. Dynamo knows how to do that
-(``config.use_recursive_dict_tags_for_guards``) but then does not see when a module is given another class or a
-function another default or another value in a closure. Here all of that is seen.
+are thousands of places in memory, and once the weights of a step have displaced them from the caches, the check takes
+a millisecond. A ``dict`` of Python counts its changes. If the dicts of a module have the counts of the last successful
+check, its attributes need no other check. Dynamo can do that (``config.use_recursive_dict_tags_for_guards``), but it
+then does not see that a module gets another class, or that a function gets another default or another value in a
+closure. The guards of this module see all of these changes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from torch._guards import Guard, TracingContext
 
 from npugraph import _C
 
-FEWEST_MODULES = 16  # fewer are checked one by one as quickly
+FEWEST_MODULES = 16  # the check of fewer modules one by one is as fast
 
-# An argument of the compiled function, or of a function that wraps it; not the module itself.
+# The name of an argument of the compiled function, or of a function that wraps it, but not of the module itself.
 _ARGUMENT = re.compile(r"(?!self\b)\w+(\['\w+'\]|\[\d+\])?")
 
 
 def arguments_only(entries: Sequence[GuardFilterEntry]) -> list[bool]:
-    """For ``torch.compile(..., options={"guard_filter_fn": npugraph.guards.arguments_only})``: which guards to keep.
+    """Returns which guards to keep, for
+    ``torch.compile(..., options={"guard_filter_fn": npugraph.guards.arguments_only})``.
 
-    Kept are those of the arguments themselves (types, dtypes, sizes, strides, values of numbers) and of torch's state.
-    Devices, dtypes, sizes and strides of parameters, buffers and the tensors of caches are checked in C++ in any case.
-    What is given up: a later change of anything else, such as an attribute of the model or of a cache, the number of
-    its layers, a hook, a global variable or a default, is not seen; ``torch._dynamo.reset()`` makes it seen.
+    It keeps the guards of the arguments themselves (types, dtypes, sizes, strides, values of numbers) and of torch's
+    state. C++ code checks devices, dtypes, sizes and strides of parameters, buffers and the tensors of caches in any
+    case. Later changes of anything else are not seen until ``torch._dynamo.reset()``. Examples are an attribute of the
+    model or of a cache, the number of its layers, a hook, a global variable, and a default.
     """
     return [not entry.name or (not entry.is_global and _is_argument(entry.name)) for entry in entries]
 
@@ -45,20 +46,20 @@ def _is_argument(name: str) -> bool:
 
 
 def install() -> None:
-    """Lets the guards of what Dynamo is compiling compare the counts of dicts first. Does nothing outside of Dynamo,
-    and where the user has chosen Dynamo's own form of it."""
+    """Makes the guards of Dynamo's current compile compare the counts of dicts first. Does nothing outside of Dynamo,
+    or if the user has chosen Dynamo's own form of this check."""
     context = TracingContext.try_get()
     if context is not None and not config.use_recursive_dict_tags_for_guards:
         context.guards_context.dynamo_guards.add(Guard(GlobalStateSource(), compare_dict_counts_first))
 
 
 def compare_dict_counts_first(builder: GuardBuilder, _: Guard) -> None:
-    """Not a condition itself: it has the finished guards of ``builder`` organised."""
+    """Has the finished guards of ``builder`` organised. It is installed as a guard, but is no condition itself."""
     manager = builder.guard_manager
     finalize = manager.finalize
 
     def finalize_organised() -> None:
-        del manager.finalize  # shows the method of its class again
+        del manager.finalize  # makes the method of the class visible again
         modules = [value for value in builder.guard_tree_values.values() if isinstance(value, torch.nn.Module)]
         if len(modules) >= FEWEST_MODULES:
             with config.patch(assume_dunder_attributes_remain_unchanged=False):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger of the whole package: ``logger.setLevel(logging.DEBUG)`` shows what each step does, also which nodes each
-pass added and removed, ``logger.setLevel(EVENT)`` how long the phases of compiles took."""
+"""The logger of the whole package. ``logger.setLevel(logging.DEBUG)`` shows what each step does, also which nodes each
+pass added and removed. ``logger.setLevel(EVENT)`` shows how long the phases of compiles took."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ logging.addLevelName(EVENT, "EVENT")
 
 
 class Logger(logging.Logger):
-    """A logger of which a file may be told everything, whatever its level and that of others says."""
+    """A logger that can also write all messages to a file, whatever its own level and those of other loggers are."""
 
     file: logging.FileHandler | None = None
 
     def write_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Messages of all levels are appended to the file ``path``, until it is another one, or None."""
+        """Appends messages of all levels to the file ``path`` until the next call. None ends this."""
         wanted = None if path is None else os.path.abspath(path)
         if self.file is not None and self.file.baseFilename == wanted:
             return
@@ -29,11 +29,12 @@ class Logger(logging.Logger):
             self.file.setFormatter(logging.Formatter("[%(levelname)s] %(message)s"))
 
     def is_asked_for(self, level: int) -> bool:
-        """Whether somebody wants such records of this logger, and not of all loggers: by a level of its own."""
+        """Whether somebody asked this logger, and not all loggers, for such records: by its own level or by a file."""
         return self.file is not None or (self.level != logging.NOTSET and self.isEnabledFor(level))
 
     def event(self, message: str, *args: Any) -> None:
-        """Logs with level EVENT, for those who asked: it is above WARNING, which is shown unasked."""
+        """Logs with level EVENT, but only if somebody asked for it. EVENT is above WARNING, and records of WARNING and
+        above are shown unasked."""
         if self.is_asked_for(EVENT):
             self._log(EVENT, message, args)
 
@@ -49,5 +50,5 @@ class Logger(logging.Logger):
 
 
 logger: Logger = logging.getLogger("npugraph")  # type: ignore[assignment]
-# The C++ half may have made it before.
+# The C++ half may have made the logger before, with the class of logging.
 logger.__class__ = Logger

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators ``npu_define::*``: the collectives that graphs of Ascend name, as operators that are done when they return.
+"""Operators ``npu_define::*``: the collectives in graphs of Ascend, as operators that are done when they return.
 
-A process group is named by ``tag`` and ``ranks``, as in ``c10d_functional``. What stands here is what they are made of,
-which compiled graphs see in their place (npugraph/fx/decompose/expand.py); ``allgather`` alone comes apart earlier.
-Their names are Ascend's, their schemas are ours.
+``tag`` and ``ranks`` name a process group, as in ``c10d_functional``. The functions here compute each operator by means
+of other operators, which take its place in compiled graphs (npugraph/fx/decompose/expand.py). Only ``allgather`` is
+decomposed earlier. The names are Ascend's, the schemas are npugraph's own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _group_of(tag: str, ranks: Sequence[int]) -> str:
 
 
 def _exchange(parts: Sequence[torch.Tensor], counts: Sequence[int], group: str) -> list[torch.Tensor]:
-    """Part i goes to rank i; what came from the ranks, flat, as many elements as ``counts`` says."""
+    """Sends part i to rank i. Returns the flat tensors that came from the ranks, ``counts[i]`` elements from rank i."""
     flat = torch.cat([part.reshape(-1) for part in parts])
     sent = [math.prod(part.shape) for part in parts]
     return list(_F.wait_tensor(_F.all_to_all_single(flat, list(counts), sent, group)).split(list(counts)))
@@ -49,7 +49,7 @@ def _rows(input: torch.Tensor, sizes: Sequence[int] | None, ranks: Sequence[int]
 
 @_define(f"allgather(Tensor input, {_GROUP}) -> Tensor[]", key="CompositeImplicitAutograd")
 def allgather(input: torch.Tensor, tag: str, ranks: Sequence[int], group_size: int) -> list[torch.Tensor]:
-    """The tensor of each rank."""
+    """Returns the tensor of each rank."""
     shape = [group_size, *input.shape]
     return list(torch.ops.npu_define._allgather_in_tensor_shape(shape, input, tag, ranks, group_size).unbind(0))
 
@@ -58,7 +58,7 @@ def allgather(input: torch.Tensor, tag: str, ranks: Sequence[int], group_size: i
 def allgather_in_tensor(
     output: torch.Tensor, input: torch.Tensor, tag: str, ranks: Sequence[int], group_size: int
 ) -> torch.Tensor:
-    """The tensors of all ranks, one after the other, in the shape of ``output``, which is not written."""
+    """Returns the tensors of all ranks, one after the other, in the shape of ``output``. ``output`` is not written."""
     return _gather(input, tag, ranks).view(output.shape)
 
 
@@ -73,7 +73,7 @@ def _allgather_in_tensor_shape(
 def allgather_in_tensor_uneven(
     input: torch.Tensor, output_split_sizes: Sequence[int], tag: str, ranks: Sequence[int], group_size: int
 ) -> torch.Tensor:
-    """Along dimension 0; rank i has ``output_split_sizes[i]`` rows."""
+    """Gathers along dimension 0. Rank i has ``output_split_sizes[i]`` rows."""
     width = math.prod(input.shape[1:])
     counts = [rows * width for rows in output_split_sizes]
     received = _exchange([input] * len(ranks), counts, _group_of(tag, ranks))
@@ -98,7 +98,7 @@ def all_to_all_single_npu(
     ranks: Sequence[int],
     group_size: int,
 ) -> torch.Tensor:
-    """Along dimension 0, in equal parts where no sizes are given."""
+    """Exchanges parts along dimension 0. The parts are equal if no sizes are given."""
     received, sent = _rows(input, output_split_sizes, ranks), _rows(input, input_split_sizes, ranks)
     return _F.wait_tensor(_F.all_to_all_single(input, received, sent, _group_of(tag, ranks)))
 
@@ -114,7 +114,8 @@ def reduce_scatter_tensor_uneven(
     ranks: Sequence[int],
     group_size: int,
 ) -> torch.Tensor:
-    """Along dimension 0; rank i gets ``input_split_sizes[i]`` rows. Reductions are sum, avg, product, min and max."""
+    """Scatters along dimension 0. Rank i gets ``input_split_sizes[i]`` rows; the parts are equal if no sizes are given.
+    Reductions are sum, avg, product, min and max. Raises ``ValueError`` for any other."""
     if reduce_op not in REDUCTIONS:
         raise ValueError(
             f"npu_define.reduce_scatter_tensor_uneven: there is no reduction {reduce_op!r}; allowed are "
@@ -134,11 +135,12 @@ def _send(input: torch.Tensor, dst: int, p2p_tag: int, tag: str, ranks: Sequence
 
 @_define(f"_recv(Tensor like, int src, int p2p_tag, {_GROUP}) -> Tensor")
 def _recv(like: torch.Tensor, src: int, p2p_tag: int, tag: str, ranks: Sequence[int], group_size: int) -> torch.Tensor:
-    """A tensor of the sizes and type of ``like``; ``src`` is a rank of the world."""
+    """Returns a tensor of the sizes and type of ``like``. ``src`` is a rank of the world."""
     return _own.receive(like, src, p2p_tag, _group_of(tag, ranks), ranks)
 
 
-# Nothing is sent while a graph is traced, and what is sent there stays though nobody reads a result.
+# Fake operators send nothing while a graph is traced. Transfers have side effects, so that they stay in the graph even
+# if nobody reads a result.
 torch.library.register_fake("npugraph::send", lambda *_: None)
 torch.library.register_fake(
     "npugraph::receive", lambda like, *_: torch.empty_like(like, memory_format=torch.contiguous_format)

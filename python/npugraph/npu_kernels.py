@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of ATen operators that npu makes of others, where cpu has no kernel or refuses the call.
+"""Calls of ATen operators that npu computes by means of other operators, because cpu has no kernel or refuses the call.
 
-What they are made of is said by npu's kernel (src/torch/device), which takes fake tensors in these calls.
+The kernel of npu (src/torch/device) decides which operators these are. It takes fake tensors in such calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _is_counted_in_integers(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 _PRODUCTS = (aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.mv, aten.dot, aten.vdot)
-# Operators, and which calls of them with tensors of npu are made of others.
+# From each operator to a test of its tensors: whether npu computes a call with tensors of npu by means of others.
 OPERATORS: dict[Any, Callable[[Sequence[torch.Tensor]], bool]] = {
     **{op.default: _are_of_several_floats for op in _PRODUCTS},
     aten.histc.default: _is_counted_in_integers,
@@ -35,7 +35,7 @@ OPERATORS: dict[Any, Callable[[Sequence[torch.Tensor]], bool]] = {
 
 
 def is_made_of_others(operator: Any, args: Sequence[Any]) -> bool:
-    """Whether npu makes ``operator(*args)`` of other operators."""
+    """Whether npu computes ``operator(*args)`` by means of other operators."""
     rule = OPERATORS.get(operator)
     if rule is None:
         return False
@@ -44,5 +44,5 @@ def is_made_of_others(operator: Any, args: Sequence[Any]) -> bool:
 
 
 def call(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """``operator(*args, **kwargs)`` by npu's kernel, under the modes that are active."""
+    """Calls the kernel of npu for ``operator(*args, **kwargs)``, under the modes that are active."""
     return operator._op_dk(torch._C.DispatchKey.PrivateUse1, *args, **kwargs)

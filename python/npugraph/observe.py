@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process can see of its runs: task log, memory pools, Chrome trace."""
+"""Task log, memory pools and Chrome trace: the views that a process has of its runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ from npugraph import _C
 
 @contextlib.contextmanager
 def task_log() -> Iterator[list[Any]]:
-    """Records every launch of a task inside the ``with``, also one that fails; the list is filled when it ends.
+    """Records every launch of a task inside the ``with``, also a launch that fails. The list is filled at the end.
 
-    Each record: sequence, artifact, instance, task, name, kind, mode ("eager", "capture", "replay"), stream, workers
-    (thread ids, 0 is the caller), begin_ns and end_ns (monotonic), limits (pairs "cube_core_num", "vector_core_num" and
-    workers, where a limit is in force) and waits (tasks of other streams whose events it waited for). Streams are
-    numbered in the order of their first use, from 0, the one on which the graph is called; of tasks there, stream_id is
-    that of the ``torch.npu`` stream of the call. device is the index of the npu. Both are None on cpu. Reserved and
-    empty: scopes.
+    Fields of a record:
+
+    - sequence, artifact, instance, task, name, kind
+    - mode: "eager", "capture" or "replay"
+    - stream: streams are numbered in the order of their first use; 0 is the stream on which the graph is called
+    - stream_id: for tasks on stream 0, the id of the ``torch.npu`` stream of the call; None on cpu
+    - device: the index of the npu; None on cpu
+    - workers: thread ids, 0 is the caller
+    - begin_ns, end_ns: nanoseconds of a monotonic clock
+    - limits: pairs of "cube_core_num" or "vector_core_num" and a number of workers, for limits in force
+    - waits: the tasks of other streams whose events it waited for
+    - scopes: reserved and empty
     """
     records: list[Any] = []
     _C.task_log_start()
@@ -30,19 +36,20 @@ def task_log() -> Iterator[list[Any]]:
 
 
 def pools() -> list[Any]:
-    """Memory pools: name, owners (artifacts), live_bytes, peak_bytes, history (ns, what, bytes)."""
+    """Returns the memory pools: name, owners (artifacts), live_bytes, peak_bytes, history (ns, what, bytes)."""
     return _C.pools()
 
 
 def poison_freed_memory(on: bool = True) -> None:
-    """Fills arena memory with a pattern when its content dies, so that a use after death shows. Slow; for debugging."""
+    """Fills arena memory with a pattern when its content is dead, so that later uses show. This is slow; it is for
+    debugging."""
     _C.set_poison(on)
 
 
 @contextlib.contextmanager
 def trace(path: str) -> Iterator[None]:
     """Writes a Chrome trace (``chrome://tracing``, Perfetto) of the compile phases, passes and tasks inside the
-    ``with``. ``ValueError`` before anything runs when ``path`` cannot be written."""
+    ``with``. Raises ``ValueError`` before anything runs if ``path`` cannot be written."""
     try:
         with open(path, "ab"):
             pass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator ``npugraph::attention``, which passes put in place of attention with a mask of positions.
 
-What stands here is its meaning, and what runs where no code can be generated. It is for inference: no gradients flow
-through it.
+The function here defines its meaning, and runs where no code can be generated. The operator is for inference: no
+gradients flow through it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ def attention(
     empty_is_nan: bool = False,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """Attention of [batch, heads, rows, size]: query i sees the keys from i + p - ``before`` to i + p + ``after``.
+    """Computes attention of [batch, heads, rows, size]. Query i sees the keys from i + p - ``before`` to
+    i + p + ``after``, inclusive; a bound that is None does not limit.
 
-    p is ``position``, or as many keys as there are more of them than queries (``at_end``), or 0. ``mask`` hides more:
-    where it is false, or by what it adds to the scores. A query that sees none of the keys gives zeros, or NaN.
+    p is the number of keys minus the number of queries with ``at_end``, or else ``position``, or else 0. ``mask`` hides
+    more keys: where it is false, or by the numbers that it adds to the scores. A query that sees no key gives zeros, or
+    NaN with ``empty_is_nan``.
     """
     queries, keys = query.shape[-2], key.shape[-2]
-    if 0 in (*query.shape[:-1], keys):  # for which torch's kernel divides by 0
+    if 0 in (*query.shape[:-1], keys):  # torch's kernel would divide by 0
         return query.new_zeros((*query.shape[:-1], value.shape[-1]))
     places = torch.arange(queries)[:, None] + (keys - queries if at_end else 0 if position is None else position.item())
     seen = torch.ones(queries, keys, dtype=torch.bool)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kinds of values options take."""
+"""The kinds of values that options take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Setting:
-    """A value that was checked, read as ``.value``. ``given``: by the user, and not a default."""
+    """A checked value, read as ``.value``. ``given`` says whether the user set it; otherwise it is a default."""
 
     def __init__(self, value: Any, given: bool = False) -> None:
         self.value = value
@@ -21,7 +21,7 @@ class Setting:
 
 
 class Value:
-    """What an option takes. ``allowed`` says it in words."""
+    """The values that an option takes. ``allowed`` describes them in words."""
 
     allowed: str
 
@@ -34,7 +34,7 @@ class Value:
 
 
 class Choice(Value):
-    """One of some values. ``ValueError`` for others, also for 1 in the place of True."""
+    """One of several values. Raises ``ValueError`` for other values, also for 1 in place of True."""
 
     def __init__(self, *values: Any) -> None:
         self.values = values
@@ -47,7 +47,7 @@ class Choice(Value):
 
 
 class IntRange(Value):
-    """An int within bounds, both inclusive. ``ValueError`` for anything else, also for True."""
+    """An int within bounds, both inclusive. Raises ``ValueError`` for anything else, also for True."""
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
@@ -60,7 +60,7 @@ class IntRange(Value):
 
 
 class PoolHandle(Value):
-    """What ``torch.npu.graph_pool_handle()`` makes. ``TypeError`` for anything else."""
+    """A handle that ``torch.npu.graph_pool_handle()`` returned. Raises ``TypeError`` for anything else."""
 
     allowed = "a graph pool handle, that is a tuple of two ints of which one is 0"
 
@@ -72,7 +72,7 @@ class PoolHandle(Value):
 
 
 class Text(Value):
-    """Any str. ``TypeError`` for anything else."""
+    """Any str. Raises ``TypeError`` for anything else."""
 
     allowed = "a str"
 
@@ -83,7 +83,8 @@ class Text(Value):
 
 
 class TextList(Value):
-    """A list of some names. ``TypeError`` for what is no list, ``ValueError`` for an unknown name."""
+    """A list of known names. Raises ``TypeError`` for anything but a list or tuple, ``ValueError`` for an unknown
+    name."""
 
     def __init__(self, known: Callable[[], Sequence[str]], names: str) -> None:
         self.known = known
@@ -99,7 +100,7 @@ class TextList(Value):
 
 
 class IntList(Value):
-    """A list of ints. ``TypeError`` for anything else."""
+    """A list of ints. Raises ``TypeError`` for anything else."""
 
     allowed = "a list of ints"
 
@@ -110,7 +111,7 @@ class IntList(Value):
 
 
 class NameList(Value):
-    """A list of any names. ``TypeError`` for anything else, also for an empty name in it."""
+    """A list of any names. Raises ``TypeError`` for anything else, also for an empty name in the list."""
 
     def __init__(self, names: str) -> None:
         self.allowed = f"a list of {names}"
@@ -122,9 +123,9 @@ class NameList(Value):
 
 
 class Settings(Value):
-    """A dict of some names. ``RuntimeError``, as from the graph that takes it, for what is no dict, an unknown name or
-    a value that it does not take. ``combinations`` of values, where given, are all there are; a name that is missing
-    counts as 0."""
+    """A dict from known names to values. Raises ``RuntimeError``, as ``NPUGraph.super_kernel_optimize`` does, for
+    anything but a dict, for an unknown name and for a value that is not allowed. If ``combinations`` are given, only
+    these combinations of values are allowed, and a missing name counts as 0."""
 
     def __init__(self, values: Mapping[str, Value], combinations: Sequence[tuple[Any, ...]] = ()) -> None:
         self.values = values
@@ -149,7 +150,7 @@ class Settings(Value):
 
 
 class Directory(Value):
-    """A directory that is there. ``FileNotFoundError`` for another path, ``TypeError`` for what is no path."""
+    """An existing directory. Raises ``FileNotFoundError`` for another path, ``TypeError`` for anything but a path."""
 
     allowed = "an existing directory"
 
@@ -162,7 +163,7 @@ class Directory(Value):
 
 
 class AnyCallable(Value):
-    """A function of ``arguments`` positional arguments. ``TypeError`` for anything else."""
+    """A function of ``arguments`` positional arguments. Raises ``TypeError`` for anything else."""
 
     def __init__(self, allowed: str, arguments: int) -> None:
         self.allowed = allowed
@@ -178,7 +179,7 @@ class AnyCallable(Value):
             inspect.signature(given).bind(*[None] * self.arguments)
         except TypeError:
             return False
-        except ValueError:  # of a function in C nobody knows what it takes
+        except ValueError:  # a C function does not say which arguments it takes
             return True
         return True
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the backend: one table, from which validation, error texts, configuration objects and the page
-docs/options.md derive."""
+"""The options of the backend, in one table. Validation, error texts, configuration objects and the page docs/options.md
+derive from it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ BACKEND = "npugraph_ex"
 
 
 def pass_names() -> list[str]:
-    """Names of the graph passes, for ``disable_passes``."""
+    """Returns the names of the graph passes, for ``disable_passes``."""
     from npugraph import _C
 
     return _C.pass_names()
 
 
 class Option:
-    """A row of the table: a name, the values that it takes, its default, and a sentence for people. ``unset``, where it
-    is not as if the default had been given: what is done then. ``needs``: options without which, as they are by
-    default, it has no effect."""
+    """A row of the table: a name, a default, the values that the option takes, and a sentence for people. ``unset``
+    says what happens if the option is not set, where that differs from its default. ``needs`` names other options; the
+    option has no effect as long as one of them has its default."""
 
     def __init__(
         self, name: str, default: Any, value: Value, help: str, *, unset: str = "", needs: Sequence[str] = ()
@@ -53,7 +53,7 @@ class Option:
         self.needs = tuple(needs)
 
     def check(self, given: Any) -> Any:
-        """Returns the value to use. An error, of the kind that ``value`` names, says what was given and is allowed."""
+        """Returns the value to use. Raises the error of ``value``, which says what was given and what is allowed."""
         if given is None and self.default is None:
             return None
         return self.value.check(f"option {self.name!r} of backend {BACKEND!r}", given)
@@ -64,7 +64,7 @@ _COUNT = IntRange(1, 2**31 - 1)
 _PASS = AnyCallable("a function (gm, example_inputs, config) -> None", 3)
 _KERNELS = NameList("names of operators")
 
-# What a super kernel may be told: also what NPUGraph.super_kernel_optimize takes.
+# The settings of super kernels, which NPUGraph.super_kernel_optimize takes, too.
 SUPER_KERNEL_OPTIMIZE = Settings(
     {
         "strict-scope-check": Choice("bypass", "abort"),
@@ -81,69 +81,79 @@ SUPER_KERNEL_DEBUG = Settings(
 )
 
 OPTIONS: tuple[Option, ...] = (
-    Option("mode", BACKEND, Choice(BACKEND), "The mode of this backend, the only one."),
-    Option("name", "", Text(), "Name of the artifact; by default after the compiled module or function."),
+    Option("mode", BACKEND, Choice(BACKEND), "The only mode of this backend."),
+    Option("name", "", Text(), "Name of the artifact. The default is made from the compiled module or function."),
     Option(
         "force_eager", False, _SWITCH, "Run all passes, but bind tasks before every run, and keep no captured Instance."
     ),
-    Option("remove_noop_ops", True, _SWITCH, "Take out operators that return their input as it is."),
+    Option("remove_noop_ops", True, _SWITCH, "Remove operators that return their input unchanged."),
     Option(
         "remove_cat_ops",
         True,
         _SWITCH,
-        "Compute parts of concatenations where they stand in these; a part that cannot be is copied.",
+        "Compute the parts of a concatenation directly in its result. A part for which this is impossible is copied.",
     ),
-    Option("inplace_pass", True, _SWITCH, "Turn operators on dying intermediates into their in-place forms."),
     Option(
-        "input_inplace_pass", True, _SWITCH, "Turn updates of inputs into in-place operators, without the copy back."
+        "inplace_pass",
+        True,
+        _SWITCH,
+        "Turn operators into their in-place forms if nothing reads their intermediate operand later.",
+    ),
+    Option(
+        "input_inplace_pass",
+        True,
+        _SWITCH,
+        "Turn updates of inputs into in-place operators, so that nothing is copied back.",
     ),
     Option(
         "pattern_fusion_pass",
         True,
         _SWITCH,
-        "Apply replacement rules: the built-in ones and those that you registered.",
+        "Apply replacement rules: the built-in rules and the rules that you registered.",
     ),
     Option(
         "post_grad_custom_pre_pass",
         None,
         _PASS,
-        "Your own FX pass before all others. It changes `gm` in place; `config` is the CompilerConfig.",
+        "Your own FX pass, which runs before all others. It changes `gm` in place; `config` is the CompilerConfig.",
     ),
-    Option("post_grad_custom_post_pass", None, _PASS, "Your own FX pass after all others."),
-    Option("disable_passes", (), TextList(pass_names, "names of graph passes"), "Graph passes to leave out, by name."),
+    Option("post_grad_custom_post_pass", None, _PASS, "Your own FX pass, which runs after all others."),
+    Option("disable_passes", (), TextList(pass_names, "names of graph passes"), "Names of graph passes to leave out."),
     Option(
         "generate_code",
         True,
         _SWITCH,
-        "Run what can be generated as fused, generated code; else, node by node, as torch's operators.",
+        "Run operators as fused, generated code where npugraph can generate it. All other operators run one at a time, "
+        "as torch's operators or precompiled kernels, and with False all operators do.",
     ),
     Option(
         "release_original_weights",
         False,
         _SWITCH,
-        "Compute once what is computed from weights alone (casts of autocast), and free the weights that the graph "
-        "does not read then. Takes away: eager calls, other graphs of these weights, state_dict(), "
-        "load_state_dict(), later changes of the weights, training.",
+        "Compute once the parts of the graph that depend on weights alone (casts of autocast), and free the weights "
+        "that the graph then no longer reads. These uses of a freed weight fail: eager calls, other graphs of these "
+        "weights, state_dict(), load_state_dict(), later changes of the weights, training.",
     ),
     Option(
         "dump_tensor_data",
         False,
         _SWITCH,
-        "Write every tensor of the graph to a file at every call: inputs and results of operators, but for those that "
-        "the program gives to save_npugraph_tensor itself.",
+        "Write every tensor of the graph to a file at every call: inputs and results of operators, except the tensors "
+        "that the program itself gives to save_npugraph_tensor.",
     ),
     Option(
         "data_dump_stage",
         "optimized",
         Choice("optimized", "original"),
-        "Which graph dump_tensor_data writes: captured after the FX passes, or before them, run operator by operator.",
+        "The graph whose tensors dump_tensor_data writes. 'optimized': the graph after the FX passes, which is "
+        "captured. 'original': the graph before the FX passes, which runs operator by operator.",
         needs=["dump_tensor_data"],
     ),
     Option(
         "data_dump_dir",
         "./",
         Directory(),
-        "Where dump_tensor_data makes its directory.",
+        "The directory in which dump_tensor_data makes its own directory.",
         needs=["dump_tensor_data"],
     ),
     Option(
@@ -151,130 +161,133 @@ OPTIONS: tuple[Option, ...] = (
         False,
         _SWITCH,
         "After each capture, look for collectives on several streams that may wait for each other's vector cores "
-        "forever, print the verdict, and write the graph and what was found to npugraph_deadlock_check.",
+        "forever. Print the verdict, and write the graph and the findings to npugraph_deadlock_check.",
     ),
     Option(
         "static_kernel_compile",
         False,
         _SWITCH,
-        "Make code of their own for the sizes of each capture, where sizes are symbols; kept on disk, for other "
-        "processes.",
+        "If sizes are symbols, generate static kernels: separate code for the sizes of each capture. The code is kept "
+        "on disk for other processes.",
     ),
     Option(
         "disable_static_kernel_compile_cache",
         False,
         _SWITCH,
-        "Neither read that code from disk nor keep it there.",
+        "Do not read static kernels from disk, and do not keep them there.",
         needs=["static_kernel_compile"],
     ),
     Option(
         "_vllm_aclnn_static_kernel_sym_index",
         0,
         IntRange(0, 2**31 - 1),
-        "Which symbol of the inputs, in the order of the Program, decides whether there is such code.",
+        "Index of the symbol whose value decides whether a capture gets static kernels. It counts the symbols of the "
+        "inputs in the order of the Program.",
         needs=["static_kernel_compile", "_vllm_aclnn_static_kernel_sym_range"],
     ),
     Option(
         "_vllm_aclnn_static_kernel_sym_range",
         None,
         IntList(),
-        "The values of that symbol for which there is; by default all.",
+        "Values of that symbol that get static kernels. None means all values, an empty list means no value.",
         needs=["static_kernel_compile"],
     ),
     Option(
         "super_kernel_optimize",
         False,
         _SWITCH,
-        "Make one task of adjacent ones between `torch.npu.super_kernel_scope_begin` and `_end`, or in "
-        "`npugraph_ex.scope.super_kernel`.",
+        "Merge adjacent tasks between `torch.npu.super_kernel_scope_begin` and `_end`, or in "
+        "`npugraph_ex.scope.super_kernel`, into one task: a super kernel.",
     ),
     Option(
         "super_kernel_optimize_options",
         None,
         SUPER_KERNEL_OPTIMIZE,
-        "With strict-scope-check abort, operators that cannot be part of such a task are an error; else they stay by "
-        "themselves. The others say how cores of an NPU wait and cache, and change nothing on the host.",
+        "With strict-scope-check 'abort', operators that cannot be part of a super kernel are an error; otherwise they "
+        "stay tasks of their own. The other settings say how the cores of an NPU wait and cache, and change nothing on "
+        "the host.",
         needs=["super_kernel_optimize"],
     ),
     Option(
         "super_kernel_debug_options",
         None,
         SUPER_KERNEL_DEBUG,
-        "So many threads, both numbers together, run such a task at most; by default all.",
+        "The sum of both numbers is the most threads that run a super kernel. By default all threads may run it.",
         needs=["super_kernel_optimize"],
     ),
     Option(
         "use_graph_pool",
         None,
         PoolHandle(),
-        "Graphs that are given the same handle share the memory in which they compute, also with other compiled "
+        "Graphs with the same handle share the memory of their intermediate results, also graphs of different compiled "
         "functions.",
     ),
     Option(
         "reuse_graph_pool_in_same_fx",
         True,
         _SWITCH,
-        "Whether the sizes of one graph share the memory in which it computes. With clone_output=False they share that "
-        "of their results too.",
-        unset="only the memory of results is not shared",
+        "True: captures of one graph for different sizes share the memory of their intermediate results and, with "
+        "clone_output=False, the memory of their results. False: they share neither.",
+        unset="they share the memory of intermediate results only",
     ),
     Option(
         "clone_input",
         True,
         _SWITCH,
-        "True: copy inputs into memory of the graph at every call, but parameters and inputs that are written or "
-        "returned. False: read them where those of the first call are; **the inputs of later calls are copied over the "
-        "tensors of the first one**. Graphs of training read them where they are.",
+        "True: copy inputs into memory of the graph at every call, except parameters and inputs that the graph writes "
+        "or returns. False: read inputs where the inputs of the first call are; **the inputs of later calls are copied "
+        "over the tensors of the first call**. Graphs of training read inputs where they are.",
         unset="inputs are read where they are, and nothing is copied",
     ),
     Option(
         "clone_output",
         False,
         _SWITCH,
-        "True: results are the caller's. False: they stay in memory of the graph, and **the next call overwrites "
-        "them**. Those of training graphs are always the caller's.",
-        unset="results are the caller's, without a copy",
+        "True: results belong to the caller. False: results stay in memory of the graph, and **the next call "
+        "overwrites them**. Results of training graphs always belong to the caller.",
+        unset="results belong to the caller, without a copy",
     ),
     Option(
         "capture_limit",
         64,
         IntRange(1, 2**63 - 1),
-        "Captured graphs of one compiled graph. One more drops them all, with a warning, and from then on it runs "
-        "without.",
-        unset="max_instances of them are kept, and the least recently used goes",
+        "The most captured graphs of one compiled graph. If a call needs one more, all of them are dropped with a "
+        "warning, and the compiled graph runs without captures from then on.",
+        unset="max_instances captured graphs are kept, and the least recently used one is dropped first",
     ),
     Option("force_recapture", False, _SWITCH, "Capture again before every run."),
     Option(
         "capture_error_mode",
         "global",
         Choice("global", "thread_local", "relaxed"),
-        "Who may neither wait for the npu (synchronize, item(), copies to the host) nor take raw memory of it "
-        "(caching_allocator_alloc, empty_cache) while a call captures a graph: any thread, the one that captures, or "
-        "nobody.",
-        unset="nobody is refused: captured operators have run, and neither does harm",
+        "The threads that may neither wait for the npu (synchronize, item(), copies to the host) nor take raw memory "
+        "of it (caching_allocator_alloc, empty_cache) while a call captures a graph. 'global': all threads. "
+        "'thread_local': the thread that captures. 'relaxed': no thread.",
+        unset="no thread is refused; both are harmless because captured operators have run",
     ),
     Option(
         "frozen_parameter",
         False,
         _SWITCH,
-        "Take the addresses of parameters for fixed: what was there at the first call is read, also after `p.data` "
-        "has become another tensor, until artifact.refresh().",
+        "Assume that the addresses of parameters are fixed. The graph reads the memory of the first call until "
+        "artifact.refresh(), also after `p.data` has become another tensor.",
     ),
     Option("verify", False, _SWITCH, "Verify the graph after every pass."),
-    Option("max_instances", 64, _COUNT, "Captured Instances kept per graph."),
-    Option("max_concurrent", 4, _COUNT, "Calls of one graph at the same time; more wait."),
+    Option("max_instances", 64, _COUNT, "The most captured Instances that one graph keeps."),
+    Option("max_concurrent", 4, _COUNT, "The most calls of one graph at the same time. Further calls wait."),
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}
-_PUBLIC = [name for name in _BY_NAME if not name.startswith("_")]  # what messages list
+_PUBLIC = [name for name in _BY_NAME if not name.startswith("_")]  # the names that messages list
 
-ANY = object()  # every value but what is done by default
+ANY = object()  # every value that makes a difference to an option that nobody set
 
 
 @dataclasses.dataclass(frozen=True)
 class Combination:
-    """A row of what does not go together: ``option`` at ``value`` has no effect ``beside`` other options at theirs, and
-    ``reason`` says why to people. Where it ``contradicts`` them, there is no sense in which both could be meant."""
+    """Options that do not go together: ``option`` with the value ``value`` has no effect if the options in ``beside``
+    have their values there. ``reason`` explains this to people. With ``contradicts`` they cannot both be meant, so that
+    it is an error."""
 
     option: str
     beside: Mapping[str, Any]
@@ -285,7 +298,7 @@ class Combination:
 
 # The graph passes that an option switches, by name.
 _SWITCHED = {
-    "remove_noop_ops": ("remove_noops", "merge_copies", "remove_copies"),  # and an FX pass
+    "remove_noop_ops": ("remove_noops", "merge_copies", "remove_copies"),  # it switches an FX pass, too
     "remove_cat_ops": ("sink_cat", "recompute_parts"),
     "inplace_pass": ("reinplace_intermediates",),
     "input_inplace_pass": ("reinplace_inputs",),
@@ -294,7 +307,7 @@ _SWITCHED = {
 _EAGER = {"force_eager": True}
 _ORIGINAL = {"dump_tensor_data": True, "data_dump_stage": "original"}
 
-# What clone_input and clone_output ask for, runs without captures give by themselves, so these stand in no row.
+# Runs without captures do by themselves what clone_input and clone_output ask for, so these two have no row.
 COMBINATIONS: tuple[Combination, ...] = (
     *(
         Combination(name, _EAGER, "nothing is captured")
@@ -330,11 +343,12 @@ COMBINATIONS: tuple[Combination, ...] = (
 
 
 class CompilerConfig:
-    """The options of one backend: ``config.force_eager = True`` sets, ``config.force_eager.value`` reads.
+    """The options of one backend. ``config.force_eager = True`` sets an option, ``config.force_eager.value`` reads it.
 
-    Setting checks: ``ValueError`` for an unknown name (the message lists the known ones) or a value that is not
-    allowed, ``TypeError`` for a container or function of the wrong kind, ``FileNotFoundError`` for a directory that is
-    not there, ``RuntimeError`` for what super kernels cannot be told. docs/options.md describes each option.
+    Setting checks the value. It raises ``ValueError`` for an unknown name (the message lists the known ones) or a value
+    that is not allowed, ``TypeError`` for a container or function of the wrong kind, ``FileNotFoundError`` for a
+    directory that does not exist, ``RuntimeError`` for settings that super kernels do not have. docs/options.md
+    describes each option.
     """
 
     def __init__(self) -> None:
@@ -361,34 +375,35 @@ class CompilerConfig:
         return f"CompilerConfig({', '.join(changed)})"
 
     def is_default(self, name: str) -> bool:
-        """Whether an option does what it does when nobody sets it."""
+        """Whether an option acts as if nobody had set it."""
         option, setting = _BY_NAME[name], self._settings[name]
         return setting.value == option.default and not (option.unset and setting.given)
 
     def has(self, name: str, value: Any) -> bool:
-        """Whether an option has this value, ANY or, of a list, all of these elements."""
+        """Whether an option has this value. ANY stands for every value that makes a difference to an option that nobody
+        set, and a tuple for every list that has its elements."""
         if value is ANY:
             return not self.is_default(name)
         held = self._settings[name].value
         return set(value) <= set(held) if isinstance(value, tuple) else held == value
 
     def asked(self, name: str) -> Any:
-        """The value that the user gave to an option; None where he gave none."""
+        """Returns the value that the user gave to an option, or None if the user gave none."""
         setting = self._settings[name]
         return setting.value if setting.given else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Name to value, in the order of the table."""
+        """Returns the values of all options by name, in the order of the table."""
         return {name: setting.value for name, setting in self._settings.items()}
 
 
 def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
-    """Checks what the user gave to ``torch.compile``.
+    """Checks the options that the user gave to ``torch.compile``, and returns them.
 
     Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed, for
     options that contradict each other and for ``mode``; ``TypeError`` for a container or function of the wrong kind and
-    for ``options`` that are no dict; ``FileNotFoundError`` for a directory that is not there; ``RuntimeError`` for what
-    super kernels cannot be told.
+    for ``options`` that are no dict; ``FileNotFoundError`` for a directory that does not exist; ``RuntimeError`` for
+    settings that super kernels do not have.
     """
     _refuse_mode(mode, "options={...}")
     if options is not None and not isinstance(options, Mapping):
@@ -401,8 +416,8 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> Compile
 
 
 def checked_config(config: CompilerConfig | None, name: str = "compiler_config") -> CompilerConfig:
-    """``config``, or one of defaults for None. ``TypeError`` for another kind, ``ValueError`` for options that
-    contradict each other."""
+    """Returns ``config``, or the defaults for None. Raises ``TypeError`` for an object of another kind, ``ValueError``
+    for options that contradict each other."""
     if config is None:
         return parse(None)
     if not isinstance(config, CompilerConfig):
@@ -412,7 +427,7 @@ def checked_config(config: CompilerConfig | None, name: str = "compiler_config")
 
 
 def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None) -> None:
-    """``ValueError`` for arguments of ``torch.compile`` to a backend that was made with a configuration."""
+    """Raises ``ValueError`` for arguments of ``torch.compile`` to a backend that was made with a configuration."""
     _refuse_mode(mode, "the compiler_config of get_npu_backend")
     if options:
         raise ValueError(
@@ -430,8 +445,8 @@ def _refuse_mode(mode: str | None, settings: str) -> None:
 
 
 def check_combinations(config: CompilerConfig) -> None:
-    """``ValueError`` for options that contradict each other; one ``NpugraphWarning`` that names all that have no effect
-    beside the others."""
+    """Raises ``ValueError`` for options that contradict each other. Gives one ``NpugraphWarning`` that names all
+    options that have no effect beside the others."""
     idle = []
     for row in COMBINATIONS:
         if not (config.asked(row.option) is not None and config.has(row.option, row.value)):
@@ -461,7 +476,7 @@ def _shown(config: CompilerConfig, names: Iterable[str]) -> str:
 
 
 def disabled_passes(config: CompilerConfig) -> Sequence[str]:
-    """All graph passes that the options switch off, by name."""
+    """Returns the names of all graph passes that the options switch off."""
     off = [name for switch, names in _SWITCHED.items() if not getattr(config, switch).value for name in names]
     return [*config.disable_passes.value, *off]
 

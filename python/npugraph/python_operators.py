@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-kernels: dict[str, Callable[..., Any]] = {}  # by name of the operator, with its namespace
+kernels: dict[str, Callable[..., Any]] = {}  # by the name of the operator, with its namespace
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def define(namespace: str, schema: str, key: str = "CompositeExplicitAutograd") -> Decorator:
-    """The function that is decorated is the kernel of ``namespace::schema``."""
+    """Defines the operator ``namespace::schema``. The decorated function becomes its kernel for ``key``."""
     name, arguments = schema.split("(", 1)
     name = f"{namespace}::{name}"
     torch.library.define(name, f"({arguments}")

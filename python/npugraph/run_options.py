@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that say how a Program is run, whether it was just compiled, is loaded, or is in a cache."""
+"""The options that say how a Program is run, no matter whether it was just compiled, loaded, or found in a cache."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NAMES = (
 
 
 def nested_run_options(config: CompilerConfig) -> Any:
-    """The same of a graph that a task of another one runs: what that one says of its inputs, results and memory is not
-    about those of its tasks."""
+    """Returns the run options of a graph that a task of another graph runs. The options of the other graph about
+    inputs, results and memory do not apply to it."""
     options = _C.RunOptions()
     options.capture = not config.force_eager.value
     options.max_instances = config.max_instances.value
@@ -30,9 +30,9 @@ def nested_run_options(config: CompilerConfig) -> Any:
 
 
 def run_options(config: CompilerConfig, kind: str = "inference") -> Any:
-    """What ``config`` says of running, as ``_C.RunOptions``. ``kind`` is "inference", "forward" or "backward"."""
+    """Returns the run options of ``config`` as ``_C.RunOptions``. ``kind`` is "inference", "forward" or "backward"."""
     options = nested_run_options(config)
-    options.label = f"npu_fx_compiler {kind}"  # of calls, in traces of torch's profiler
+    options.label = f"npu_fx_compiler {kind}"  # the label of calls in traces of torch's profiler
     values = config._vllm_aclnn_static_kernel_sym_range.value
     options.static_kernels = config.static_kernel_compile.value and values != ()
     options.static_kernels_on_disk = not config.disable_static_kernel_compile_cache.value
@@ -43,8 +43,8 @@ def run_options(config: CompilerConfig, kind: str = "inference") -> Any:
 
 
 def _capture_rules(config: CompilerConfig, *, is_training: bool) -> Any:
-    """The options of captures and of memory. What a training graph returns and takes, autograd keeps between calls, so
-    it must stay as it is."""
+    """Returns the options of captures and of memory. Autograd keeps inputs and results of training graphs between
+    calls. They must stay as they are, so the options ``clone_*`` do not apply to training graphs."""
     rules = _C.CaptureRules()
     for name in _OF_MEMORY:
         if not (is_training and name.startswith("clone_")):
@@ -57,14 +57,14 @@ def _capture_rules(config: CompilerConfig, *, is_training: bool) -> Any:
 
 
 def given(config: CompilerConfig) -> dict[str, Any]:
-    """The options of running that the user set, as ``parse_for_running`` takes them."""
+    """Returns the run options that the user set, in the form that ``parse_for_running`` takes."""
     values = {name: config.asked(name) for name in NAMES}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def parse_for_running(options: Mapping[str, Any] | None) -> CompilerConfig:
-    """Checks options of a Program that was compiled before: ``parse``, and ``ValueError`` for an option that would have
-    to act in its compile."""
+    """Checks options for a Program that was compiled before. Raises the errors of ``parse``, and ``ValueError`` for an
+    option that acts only in a compile."""
     config = parse(options)
     for option in OPTIONS:
         if option.name not in NAMES and option.name != "mode" and config.asked(option.name) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that ``Artifact.save`` wrote."""
+"""Loads Programs that ``Artifact.save`` wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npugraph.run_options import parse_for_running, run_options
 
 
 class SavedProgram:
-    """A function: it takes the list of the Program's inputs, in order, and returns the tuple of its outputs."""
+    """A function of the list of the Program's inputs, in order. It returns the tuple of the Program's outputs."""
 
     def __init__(self, program: Any) -> None:
         self._name = program.name
@@ -23,16 +23,18 @@ class SavedProgram:
 
     @property
     def name(self) -> str:
-        """Name of the artifact that was saved."""
+        """The name of the artifact that was saved."""
         return self._name
 
     @property
     def inputs(self) -> list[str]:
-        """The inputs in order, for people: name, type and sizes, and which are of the model or written."""
+        """The inputs in order, described for people: name, type, sizes, and whether the input belongs to the model or
+        is written."""
         return list(self._inputs)
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Runs the Program. ``TypeError`` for anything but a sequence, ``ValueError`` for another number of inputs."""
+        """Runs the Program. Raises ``TypeError`` for anything but a sequence of inputs, ``ValueError`` for another
+        number of inputs."""
         if isinstance(inputs, (torch.Tensor, str)) or not isinstance(inputs, Sequence):
             raise TypeError(
                 f"{self._name} takes one list with its inputs, got {type(inputs).__name__};{self._wanted()}"
@@ -40,7 +42,7 @@ class SavedProgram:
         if len(inputs) != len(self._inputs):
             count = f"{len(self._inputs)} input{'s' * (len(self._inputs) != 1)}"
             raise ValueError(f"{self._name} takes {count}, got {len(inputs)};{self._wanted()}")
-        return self._run(list(inputs))  # which empties the list that it is given
+        return self._run(list(inputs))  # a copy, because the call empties the list that it gets
 
     def _wanted(self) -> str:
         return " they are:" + "".join(f"\n  input {i} {text}" for i, text in enumerate(self._inputs))
@@ -52,32 +54,33 @@ class SavedProgram:
 def load(
     path: str, model: Any = None, *, options: Mapping[str, Any] | None = None
 ) -> SavedProgram | Callable[..., tuple[Any, ...]]:
-    """Loads what ``Artifact.save`` wrote.
+    """Loads a Program that ``Artifact.save`` wrote. Returns a function whose result is the tuple of the graph's
+    outputs. Dynamo takes no part in its calls.
 
-    Without ``model``, a function of the list of the Program's inputs. With the model that was compiled, or another one
-    of the same classes and sizes, a function of the other arguments of the compiled function, by position or by name:
-    it finds parameters, buffers, numbers and the tensors of caches itself, also when they are replaced, and checks
-    devices, dtypes, sizes and strides, all in C++. Neither uses Dynamo. Results are the tuple of the graph's outputs.
+    Without ``model``, the function takes the list of the Program's inputs. ``model`` is the model that was compiled, or
+    another one of the same classes and sizes. With it, the function takes the other arguments of the compiled function,
+    by position or by name. It finds parameters, buffers, numbers and the tensors of caches itself, also after they were
+    replaced, and checks devices, dtypes, sizes and strides, all in C++.
 
-    ``options`` are those of the backend that say how a graph is run: a file has none of them, and takes the others from
-    its compile.
+    ``options`` are the options of the backend that say how a graph is run. A file has none of these; it has the other
+    options from its compile.
 
-    Collectives find their process groups by ranks; a group that this process lacks is made, for which all its ranks
-    have to load the Program.
+    Collectives find their process groups by ranks. A group that this process lacks is made; all its ranks then have to
+    load the Program.
 
-    ``FileNotFoundError`` or another ``OSError`` when the file cannot be opened.
-    ``ValueError`` when the file is no Program, is damaged, or was made with another torch or for other schemas of its
-    operators, when ``model`` lacks an input of the Program, when this process is in none of its groups, or for an
-    option that is unknown or acts when a graph is compiled.
+    Raises ``FileNotFoundError`` or another ``OSError`` if the file cannot be opened.
+    Raises ``ValueError`` if the file is no Program, is damaged, or was made with another torch or for other schemas of
+    its operators, if ``model`` lacks an input of the Program, if this process is in none of its groups, and for an
+    option that is unknown or acts only in a compile.
     """
     program = read(str(path), run_options(parse_for_running(options)))
     return SavedProgram(program) if model is None else bind(program, model, named_by=model)
 
 
 def read(path: str, options: Any) -> Any:
-    """The Program in a file, as ``_C.LoadedProgram``, with the process groups of this process, to be run with these
-    ``_C.RunOptions``. ``OSError`` and ``ValueError`` as of ``load``."""
-    with open(path, "rb"):  # Python says best why a file cannot be opened
+    """Returns the Program in a file as a ``_C.LoadedProgram`` with process groups of this process, to be run with the
+    ``_C.RunOptions`` in ``options``. Raises ``OSError`` and ``ValueError`` as ``load`` does."""
+    with open(path, "rb"):  # Python's own error says best why a file cannot be opened
         pass
     return _C.LoadedProgram(path, _group_name, options)
 
@@ -89,9 +92,10 @@ def _group_name(name: str, ranks: Sequence[int]) -> str:
 
 
 def bind(program: Any, model: Any, label: str = "", named_by: Any = None) -> Callable[..., tuple[Any, ...]]:
-    """A function of the arguments in which the inputs of a Program of ``_C`` are. ``label`` is that of its calls in
-    traces of torch's profiler, beside those of the Program's own runs. Arguments that are known by position alone take
-    the names of the parameters of ``named_by.forward``. ``ValueError`` as of ``load``."""
+    """Returns a function of the arguments that contain the inputs of ``program``, a Program of ``_C``. Its calls have
+    the label ``label`` in traces of torch's profiler, beside the labels of the Program's own runs. Arguments that are
+    known by position alone take the names of the parameters of ``named_by.forward``. Raises ``ValueError`` as ``load``
+    does."""
     try:
         paths = [sources.parse(source) for _, source in program.inputs()]
     except ValueError as error:

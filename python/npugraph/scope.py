@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scopes in compiled code: what runs inside of one is treated in a special way."""
+"""Scopes in compiled code, which change how the code inside of them runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import torch
 
-# Marks of the graph, which compute nothing. Those of torch.npu, which take a name alone, mean the same.
+# These operators mark places of the graph and compute nothing. The marks of torch.npu mean the same, but take only a
+# name.
 for _mark in ("super_kernel_scope_begin", "super_kernel_scope_end"):
     torch.library.define(f"npugraph_ex::{_mark}", "(str? scope_name=None, str options='') -> ()")
     torch.library.impl(f"npugraph_ex::{_mark}", "CompositeExplicitAutograd", lambda scope_name=None, options="": None)
@@ -19,21 +20,21 @@ _OPTIONS = ("", "strict-scope-check=bypass", "strict-scope-check=abort")
 
 
 def check_super_kernel_options(who: str, options: str) -> None:
-    """RuntimeError in the name of ``who`` for options that super kernels do not have."""
+    """Raises RuntimeError in the name of ``who`` for options that super kernels do not have."""
     if options not in _OPTIONS:
         raise RuntimeError(f"{who} takes options {' or '.join(_OPTIONS[1:])}, got {options!r}")
 
 
 class super_kernel:
-    """With the option ``super_kernel_optimize``, adjacent tasks of the block become one task::
+    """Makes adjacent tasks of a block one task, if the option ``super_kernel_optimize`` is on::
 
         with npugraph_ex.scope.super_kernel("block"):
             y = torch.relu(x @ w) + b
 
-    Blocks of one name that follow each other are one scope; a block of the name None, inside of another one, keeps its
-    tasks out. Operators that are not generated code stay tasks of their own. ``options`` is
-    ``"strict-scope-check=abort"``, which makes an error of that, or ``"strict-scope-check=bypass"``, as it is without.
-    ``RuntimeError``, as from the marks of torch.npu, for a name that is no str or empty, and for other options.
+    Blocks of the same name that follow each other are one scope. A block of the name None inside of another block keeps
+    its tasks out of that one. Operators that are not generated code stay tasks of their own. With the ``options``
+    ``"strict-scope-check=abort"`` they are an error; ``"strict-scope-check=bypass"`` is the default behaviour.
+    Raises ``RuntimeError``, as the marks of torch.npu do, for a name that is empty or no str, and for other options.
     """
 
     def __init__(self, scope: str | None, options: str = "") -> None:
@@ -54,9 +55,9 @@ class super_kernel:
 
 @contextlib.contextmanager
 def deterministic(level: int) -> Iterator[None]:
-    """How far results must repeat, as ``torch.npu.set_deterministic_level`` says, until the block ends. Graphs of
-    compiled functions break where it begins and ends: with ``fullgraph=True`` they cannot hold one. Raises ValueError
-    for another level, RuntimeError without torch_npu."""
+    """Sets how far results must repeat until the block ends, as ``torch.npu.set_deterministic_level`` does. Graphs of
+    compiled functions break where the block begins and ends, so a function that is compiled with ``fullgraph=True``
+    cannot contain one. Raises ValueError for an unknown level, RuntimeError without torch_npu."""
     before = _set_level(level)
     try:
         yield
@@ -66,7 +67,7 @@ def deterministic(level: int) -> Iterator[None]:
 
 @torch.compiler.disable
 def _set_level(level: int) -> int:
-    """What it was."""
+    """Sets the level and returns the level before. Raises RuntimeError without torch_npu."""
     if not hasattr(torch, "npu"):
         raise RuntimeError("npugraph_ex.scope.deterministic is for the npu device, and torch_npu is not installed")
     before = torch.npu.get_deterministic_level()

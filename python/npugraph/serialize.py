@@ -15,7 +15,7 @@ from npugraph.saved import read
 
 
 def program_of(artifact: Artifact) -> bytes:
-    """What ``Artifact.save`` writes. ``ValueError`` where it cannot."""
+    """Returns the bytes that ``Artifact.save`` writes. Raises ``ValueError`` if it cannot write them."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
         artifact.save(str(path))
@@ -23,14 +23,14 @@ def program_of(artifact: Artifact) -> bytes:
 
 
 def serialize(compiled: Any) -> bytes:
-    """A line of JSON with the options of running, and the saved Program of a compiled function. ``ValueError`` when it
-    cannot be saved, see ``Artifact.save``."""
+    """Returns a line of JSON with the run options of a compiled function, followed by its saved Program. Raises
+    ``ValueError`` if it cannot be saved, see ``Artifact.save``."""
     return json.dumps(compiled.options).encode() + b"\n" + program_of(compiled.owner)
 
 
 def load(program: bytes, options: Any) -> Any:
-    """The Program that ``program_of`` gave, as ``_C.LoadedProgram``, to be run with these ``_C.RunOptions``.
-    ``ValueError`` as of ``npugraph.load``."""
+    """Loads the bytes that ``program_of`` returned as a ``_C.LoadedProgram``, to be run with the ``_C.RunOptions`` in
+    ``options``. Raises ``ValueError`` as ``npugraph.load`` does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
         path.touch(mode=0o600)
@@ -39,14 +39,14 @@ def load(program: bytes, options: Any) -> Any:
 
 
 def deserialize(data: bytes) -> Any:
-    """The function that ``serialize`` took. ``ValueError`` as of ``npugraph.load``."""
+    """Returns the function whose bytes ``serialize`` returned. Raises ``ValueError`` as ``npugraph.load`` does."""
     line, _, program = data.partition(b"\n")
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(line).items()}
     return load(program, run_options(parse_for_running(options))).callable(boxed=False)
 
 
 def install() -> None:
-    """Makes compiled functions what ``aot_compile`` takes."""
+    """Makes compiled functions serializable, as ``aot_compile`` requires."""
     from torch._dynamo.aot_compile_types import SerializableCallable
 
     _C.Callable.serialize_compile_artifacts = staticmethod(serialize)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests of models: what their graphs may cost. The pytest plugin gives it as the fixture ``assert_graph``."""
+"""Budgets of graphs, for tests of models. The pytest plugin offers ``assert_graph`` as a fixture."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ def assert_graph(
     dynamic: bool | None = None,
 ) -> list[Artifact]:
     """Compiles ``model``, calls it twice with ``inputs`` (positional arguments) under ``no_grad``, and returns the
-    artifacts. ``AssertionError`` says which budget is exceeded and what made it so, ``TypeError`` which argument is of
-    the wrong kind.
+    artifacts. Raises ``AssertionError``, which says which budget is exceeded and for which reason, and ``TypeError``
+    for an argument of the wrong kind.
 
-    Budgets, each of all graphs together and left alone when None: ``copied_bytes`` that copies may move in one run,
-    ``captures`` that both runs may need, ``tasks_at_most``, ``graphs`` (1: no graph breaks). ``fused`` are names that
-    must be there: of a replacement rule that was used, of an operator that a rule or a pass made ("npu_add_rms_norm",
-    "npugraph.attention"), or of a task ("loop.mul.relu.add"). ``options`` and ``dynamic`` are those of torch.compile.
+    Each budget counts all graphs together; None means no budget. ``copied_bytes`` are the bytes that copies may move in
+    one run, ``captures`` the captures that both runs may need, ``tasks_at_most`` and ``graphs`` the most tasks and
+    graphs (``graphs=1``: no graph breaks). ``fused`` are names that must be present: of a replacement rule that was
+    used, of an operator that a rule or a pass made ("npu_add_rms_norm", "npugraph.attention"), or of a task
+    ("loop.mul.relu.add"). ``options`` and ``dynamic`` are those of torch.compile.
 
-    Resets Dynamo first, so that what earlier tests compiled plays no part.
+    It resets Dynamo first, so that graphs of earlier tests play no part.
     """
     __tracebackhide__ = True
     if isinstance(inputs, (torch.Tensor, str)) or not isinstance(inputs, Sequence):
@@ -122,8 +123,8 @@ def _missing(name: str, artifacts: Sequence[Artifact]) -> list[str]:
 
 
 def _fused(artifact: Artifact) -> list[str]:
-    """What stands in the place of several operators of the program: rules and what they made, operators of ours, tasks
-    of generated code."""
+    """Returns the names that stand for several operators of the program: rules and the operators that they made,
+    operators of npugraph, and tasks of generated code."""
     names = [name for use in artifact.replacements for name in (use.rule, *use.added)]
     imported, last = (_operators(artifact, stage) for stage in ("import", None))
     names += [name for name in last if name not in imported and not name.startswith("aten.")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Categories of our warnings."""
+"""Categories of the warnings of npugraph."""
 
 
 class NpugraphWarning(UserWarning):
@@ -7,4 +7,4 @@ class NpugraphWarning(UserWarning):
 
 
 class DefectWarning(NpugraphWarning):
-    """A graph could not be compiled because of a defect of ours, and runs as torch made it. Please report it."""
+    """A graph could not be compiled because of a defect of npugraph. It runs operator by operator. Please report it."""

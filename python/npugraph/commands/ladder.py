@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line of the ladder. Exit codes: 0 nothing goes wrong, 1 something does, 2 the script cannot be judged."""
+"""The command line of the ladder. Its exit code is 0 if nothing goes wrong, 1 if something goes wrong, and 2 if the
+script cannot be judged."""
 
 from __future__ import annotations
 

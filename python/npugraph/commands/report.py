@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line of the report. Exit codes: that of the script, 2 where there is nothing to report."""
+"""The command line of the report. Its exit code is that of the script, or 2 if there is nothing to report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_breaks() -> None:
-    """What no page shows: what runs in eager mode, because Dynamo could not trace it."""
+    """Prints what no page shows: the code that runs in eager mode because Dynamo could not trace it."""
     from npugraph.fx.dynamo_breaks import all_described
 
     found = all_described()
@@ -50,7 +50,7 @@ def _print_breaks() -> None:
 
 
 def _run_script(script: str, arguments: list[str]) -> int:
-    """As Python would, up to what it prints of an error."""
+    """Runs the script as Python would, except for the text that is printed of an error. Returns its exit code."""
     argv, path = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [script, *arguments], str(Path(script).resolve().parent)
     try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line of the demo; see the package's docstring. Exit codes: 0 same tokens as eager, or not compared; 1 an
-error of Python; 2 arguments that it does not take; 3 other tokens than eager; 4 a package is missing."""
+"""The command line of the demo, which the package's docstring describes. Exit codes: 0 if the tokens are those of eager
+mode or were not compared, 1 for an error of Python, 2 for arguments that it does not take, 3 for other tokens than in
+eager mode, 4 for a missing package, 130 after an interrupt."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from npugraph.gguf.reading import read_once
 
 QUESTION = "Why is the sky blue?"
 BACKEND = "npugraph_ex"
-# Said again, a token counts as this much less likely: a model of this size does not come to an end otherwise.
+# A token that was said before counts as less likely by this factor. Otherwise a model of this size does not come to an
+# end.
 PENALTY = 1.2
 
 USAGE, DIFFERENT, MISSING, INTERRUPTED = 2, 3, 4, 130  # exit codes
@@ -56,7 +58,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def split_line(line: str) -> list[str]:
-    """The words of a line. Quotes hold words together where they stand around them, and are text elsewhere."""
+    """Returns the words of a line. Quotes around words hold these together; elsewhere quotes are text."""
     words = re.findall(r"""(?<!\S)(?:"([^"]*)"|'([^']*)')(?!\S)|(\S+)""", line)
     return [next(filter(None, parts), "") for parts in words]
 
@@ -103,12 +105,12 @@ class Chat:
         return generate.static_cache(self.model, self.prompt.shape[1] + self.limit)
 
     def tokens(self, forward: generate.Forward, cache: Any) -> Iterator[int]:
-        """One answer, with a cache that it empties first."""
+        """Yields the tokens of one answer. Empties the cache first."""
         cache.reset()
         return generate.greedy(forward, cache, self.prompt, self.limit, self.stop, self.penalty)
 
     def answer(self, forward: generate.Forward, printer: TokenPrinter | None = None) -> generate.Timed:
-        """One answer; with a ``printer``, shown as it comes."""
+        """Computes one answer. A ``printer`` shows it as it comes."""
         timed = generate.Timed()
         for token in timed.record(self.tokens(forward, self.cache)):
             if printer:
@@ -118,7 +120,8 @@ class Chat:
         return timed
 
     def answer_in_turns(self) -> tuple[generate.Timed, generate.Timed]:
-        """Compiled and eager, under the same load of the machine."""
+        """Computes one answer compiled and one in eager mode, in turns, so that both see the same load of the
+        machine."""
         compiled, eager = generate.Timed(), generate.Timed()
         generate.in_turns(
             compiled.record(self.tokens(self.compiled, self.cache)),
@@ -156,8 +159,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def compare_with_eager(chat: Chat, shown: generate.Timed) -> tuple[bool, generate.Timed, dict[str, str]]:
-    """Answers again, compiled and without the compiler in turns: whether the ``shown`` tokens are eager's, the times of
-    the compiled side, and rows for the summary."""
+    """Answers again, compiled and in eager mode in turns. Returns whether the ``shown`` tokens are those of eager mode,
+    the times of the compiled side, and rows for the summary."""
     with Progress(stages=1) as progress, progress.stage("answering again, in turns with eager mode"):
         compiled, eager = chat.answer_in_turns()
     same, sentence = summary.same_tokens(shown, eager)

@@ -16,7 +16,8 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def static_cache(model: torch.nn.Module, length: int, batch: int = 1) -> Any:
-    """A cache of fixed size for ``length`` positions, allocated now: a compiled step updates it in place."""
+    """Returns a cache of fixed size for ``length`` positions. It is allocated at once, because a compiled step updates
+    it in place."""
     from transformers import StaticCache
 
     config = model.config
@@ -29,14 +30,15 @@ def static_cache(model: torch.nn.Module, length: int, batch: int = 1) -> Any:
 @torch.no_grad()
 def next_token(forward: Forward, cache: Any, input_ids: torch.Tensor, change: Change | None = None) -> torch.Tensor:
     """Appends ``input_ids`` [batch, length] to ``cache`` and returns the most likely next tokens [batch, 1], after
-    ``change`` was made to their logits [batch, 1, words]."""
+    applying ``change`` to their logits [batch, 1, words]."""
     output = forward(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
     logits = output.logits[:, -1:]
     return (logits if change is None else change(logits)).argmax(-1)
 
 
 def less_likely(tokens: Collection[int], penalty: float) -> Change:
-    """A change of logits that makes ``tokens`` less likely, by the rule of transformers' ``repetition_penalty``."""
+    """Returns a change of logits that makes ``tokens`` less likely, by the rule of transformers'
+    ``repetition_penalty``."""
     seen = torch.tensor(sorted(set(tokens)), dtype=torch.int64)
 
     def change(logits: torch.Tensor) -> torch.Tensor:
@@ -58,7 +60,7 @@ def greedy(
     """Yields at most ``limit`` tokens that follow ``prompt`` [1, length]; ends before a token in ``stop``.
 
     ``forward`` is a causal language model of transformers or its compiled form; ``cache`` must be empty. A ``penalty``
-    above 1 keeps it from saying again what it has said.
+    above 1 makes tokens less likely that it has said before.
     """
     given, said = prompt, []
     for _ in range(limit):
@@ -73,13 +75,13 @@ def greedy(
 
 @dataclass
 class Timed:
-    """Tokens of one generation, and at each of them the seconds that the generation itself has taken so far."""
+    """The tokens of one generation, and for each token the seconds that the generation itself had taken until then."""
 
     tokens: list[int] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
 
     def record(self, stream: Iterator[int]) -> Iterator[int]:
-        """Passes ``stream`` through. What happens between its tokens does not count."""
+        """Passes ``stream`` through. Time that passes between its tokens does not count."""
         taken = 0.0
         while True:
             start = time.perf_counter()
@@ -97,15 +99,15 @@ class Timed:
 
     @property
     def tokens_per_second(self) -> float:
-        """Rate of the decode steps, the first token (prompt processing) left out; nan below two tokens."""
+        """The rate of the decode steps, without the first token (prompt processing); nan below two tokens."""
         if len(self.times) < 2:
             return float("nan")
         return (len(self.times) - 1) / (self.times[-1] - self.times[0])
 
 
 def in_turns(*streams: Iterator[int], turn: int = 8) -> None:
-    """Runs all to their ends, ``turn`` tokens of each at a time: what others do to the machine meanwhile, they do to
-    each."""
+    """Runs all streams to their ends, ``turn`` tokens of each at a time, so that other load of the machine affects all
+    of them alike."""
     left = list(streams)
     while left:
         left = [stream for stream in left if len(list(itertools.islice(stream, turn))) == turn]

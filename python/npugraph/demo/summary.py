@@ -18,7 +18,7 @@ MEMORY_FIELDS = {
 
 
 def same_tokens(compiled: Timed, eager: Timed) -> tuple[bool, str]:
-    """Whether both runs gave the same tokens, and a sentence that says so or where they part."""
+    """Returns whether both runs gave the same tokens, and a sentence that says so or says where they part."""
     if compiled.tokens == eager.tokens:
         return True, f"yes, all {len(eager.tokens)}"
     pairs = zip(compiled.tokens, eager.tokens, strict=False)
@@ -28,7 +28,8 @@ def same_tokens(compiled: Timed, eager: Timed) -> tuple[bool, str]:
 
 
 def compile_phases(artifacts: Iterable[Any]) -> dict[str, float]:
-    """Seconds that this process spent in each phase of torch.compile so far, those of ``artifacts`` summed by name."""
+    """Returns the seconds that this process has spent in each phase of torch.compile. The phases of ``artifacts`` are
+    summed by name."""
     from torch._dynamo.utils import compilation_time_metrics as metrics
 
     def total(name: str) -> float:
@@ -45,7 +46,7 @@ def compile_phases(artifacts: Iterable[Any]) -> dict[str, float]:
 
 
 def artifact_memory(artifacts: Iterable[Any]) -> dict[str, int]:
-    """Bytes by kind, summed over ``artifacts``."""
+    """Returns the bytes by kind, summed over ``artifacts``."""
     totals = dict.fromkeys(MEMORY_FIELDS.values(), 0)
     for artifact in artifacts:
         for key, label in MEMORY_FIELDS.items():
@@ -54,12 +55,12 @@ def artifact_memory(artifacts: Iterable[Any]) -> dict[str, int]:
 
 
 def peak_memory_bytes() -> int:
-    """The largest resident size that this process had."""
+    """Returns the largest resident size that this process has had, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def table(rows: Mapping[str, str]) -> str:
-    """Two aligned columns."""
+    """Returns the rows as two aligned columns."""
     width = max(map(len, rows))
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows.items())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo shows while it works: a progress bar over named stages, and text that grows token by token."""
+"""The display of the demo while it works: a progress bar over named stages, and text that grows token by token."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Progress:
 
 
 class TokenPrinter:
-    """Prints text as its tokens come, holding back the bytes of an unfinished character."""
+    """Prints text as its tokens come, but holds back the bytes of an unfinished character."""
 
     def __init__(self, tokenizer: Any, file: TextIO | None = None) -> None:
         self.tokenizer = tokenizer

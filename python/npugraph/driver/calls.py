@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a compiled graph to the function that is called: its artifact, and what stands around its Program."""
+"""From a compiled graph to the function that is called: its artifact, and the wrappers around its Program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from npugraph.fx.translate.pieces import Pieces, is_apart, is_captured
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """What wrappers ask. A ``positional`` function takes the graph's inputs one by one, any other a list."""
+    """The facts that wrappers need. A ``positional`` function takes the graph's inputs one by one, any other one takes
+    a list of them."""
 
     work: Work
     artifact: Artifact
@@ -28,7 +29,7 @@ class Call:
 
 
 def compiled_function(work: Work) -> Callable[..., Any]:
-    """``work.core`` as a function, whose artifact is alive as long as it is."""
+    """Returns ``work.core`` as a function. Its artifact lives as long as the function."""
     refuse_cut_scopes(work.core, work.config, work.gm)
     work.released.carry_out(work.name)
     artifact = _artifact(work)
@@ -60,7 +61,7 @@ def _artifact(work: Work) -> Artifact:
 
 
 def _program(call: Call) -> Any:
-    """The function of C++, which runs the Program."""
+    """Returns the C++ function that runs the Program."""
     work, artifact = call.work, call.artifact
     run = work.core.callable(boxed=not call.positional)
     run.owner = artifact
@@ -77,10 +78,10 @@ def _program(call: Call) -> Any:
 
 
 def _watch_model(run: Any, work: Work) -> None:
-    """Puts the artifacts to sleep when the model is gone that ``run`` last ran with."""
+    """Puts the artifacts to sleep when the model that ``run`` last ran with is gone."""
     objects = dict(work.imported.object_inputs)
     kinds = [info.kind for i, info in enumerate(work.inputs) if i not in objects]
-    # A cache with static addresses may outlive the model, so what is not a parameter counts only where none is.
+    # A cache with static addresses may outlive the model, so static inputs count only if there is no parameter.
     of_model = _positions(kinds, "parameter") or _positions(kinds, "static")
     if of_model:
         work.entry.owners.watch(run, of_model)
@@ -91,7 +92,8 @@ def _positions(kinds: Sequence[str], kind: str) -> list[int]:
 
 
 def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
-    """Graphs with operators that others have written run in pieces while a graph of npu is captured."""
+    """Makes a graph run in pieces while a graph of npu is captured, if it has operators that must be called between
+    pieces, such as operators of other libraries."""
     work = call.work
     if not any(map(is_apart, work.gm.graph.nodes)):
         return run
@@ -124,8 +126,8 @@ def _checked_for_deadlocks(run: Any, call: Call) -> Callable[..., Any]:
 
 
 def _with_objects(run: Any, call: Call) -> Callable[..., Any]:
-    """Takes inputs that no task can carry out of the list, for Python tasks to find, and puts such outputs into the
-    result."""
+    """Takes inputs that no task can carry out of the list of inputs and keeps them where Python tasks find them. Puts
+    outputs of this kind into the result."""
     imported = call.work.imported
     if imported.objects is None:
         return run
@@ -149,11 +151,11 @@ def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
 
 # From the innermost to the outermost.
 WRAPPERS: tuple[Callable[[Any, Call], Callable[..., Any]], ...] = (
-    # Nearest to the Program, whose place the pieces take.
+    # It is nearest to the Program, because the pieces take the place of the Program.
     _in_pieces_where_captured,
-    # Both look at calls of the Program, or of its pieces.
+    # These two observe the calls of the Program or of its pieces.
     _observed,
     _checked_for_deadlocks,
-    # What they look at has no objects in it.
+    # It comes last, so that the observed calls have no objects in their inputs.
     _with_objects,
 )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls whose inputs or streams are not as the compile saw them. Dynamo does not guard on that; these calls run the
-graph operator by operator and are counted under a reason."""
+"""Handles calls whose inputs or streams are not as the compile saw them. Dynamo does not guard on that. These calls run
+the graph operator by operator and are counted under a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _WHY_NOT_TRACED = "do not trace compiled graphs"
 
 
 def eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
-    """A function of a reason, which it counts, and the inputs of the graph, which it runs as it was written."""
+    """Returns a function of a reason and the inputs of the graph. It counts the reason and runs the graph as it was
+    written."""
     eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs or streams are not as they were before")
     eager = labelled("fx_run_eagerly", eager)
 
@@ -31,7 +32,7 @@ def eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
 
 
 def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with a range in traces of torch's profiler where one is on."""
+    """Returns the function with a range in traces of torch's profiler, if a profiler is on."""
 
     def call(*args: Any) -> Any:
         with torch.profiler.record_function(label) if torch.autograd._profiler_enabled() else contextlib.nullcontext():
@@ -41,8 +42,9 @@ def labelled(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def while_streams_differ(run: Callable[..., Any], gm: fx.GraphModule, streams: Sequence[int]) -> Callable[..., Any]:
-    """``run``, whose work on two of the streams may overlap, or the graph as it was written for a call in which they
-    are one stream: a function that names a stream was called on it."""
+    """Returns ``run``, whose work on two of the streams may overlap, for calls in which all streams are different. A
+    call in which two are the same stream runs the graph as it was written. This happens when a function that names a
+    stream is called on that stream."""
     if len(streams) < 2:
         return run
     eager = eagerly(gm)
@@ -54,8 +56,9 @@ def while_streams_differ(run: Callable[..., Any], gm: fx.GraphModule, streams: S
 
 
 def while_places_hold(run: Callable[..., Any], gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """``run``, which was compiled for ``inputs`` as they lie in memory, or the graph as it was written for a call whose
-    inputs share storages in another way, overlap although none did, or lie elsewhere in a storage."""
+    """Returns ``run``, which was compiled for ``inputs`` as they lie in memory. A call runs the graph as it was written
+    if its inputs share storages in another way, overlap although none of ``inputs`` did, or lie elsewhere in a
+    storage."""
     eager, shared = eagerly(gm), shared_storages(inputs)
 
     def call(*args: Any) -> Any:
@@ -65,7 +68,7 @@ def while_places_hold(run: Callable[..., Any], gm: fx.GraphModule, inputs: Seque
                 return run(*args)
             except _C.InputsOverlap:  # nothing has run
                 pass
-            except _C.InputElsewhere:  # nor here
+            except _C.InputElsewhere:  # nothing has run either
                 reason = "shifted_inputs"
         return eager(reason, *args)
 

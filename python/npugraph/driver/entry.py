@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of the backend, and the graphs of operators that become of its one graph."""
+"""One call of the backend, and the graphs of operators that are made from its graph."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from npugraph.options import CompilerConfig
 
 
 class Route(enum.Enum):
-    """Which front end made a graph of operators, which says what its compiled function takes."""
+    """The front end that made a graph of operators. It determines what the compiled function takes."""
 
-    RECORDED = enum.auto()  # npugraph's recorder, for inference: the inputs one by one
-    INFERENCE = enum.auto()  # AOTAutograd, as the others: one list, which the call empties
+    RECORDED = enum.auto()  # npugraph's recorder, for inference: the function takes the inputs one by one
+    INFERENCE = enum.auto()  # AOTAutograd, also for the next two: it takes one list, which the call empties
     FORWARD = enum.auto()
     BACKWARD = enum.auto()
 
@@ -50,7 +50,7 @@ class Route(enum.Enum):
 
 
 class Entry:
-    """One call of the backend. ``kind`` is "model" for a graph of Dynamo's, "compile" for one of operators."""
+    """One call of the backend. ``kind`` is "model" for a graph of Dynamo, "compile" for a graph of operators."""
 
     def __init__(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig, kind: str = "model"
@@ -62,29 +62,29 @@ class Entry:
         self.placeholders = gm.graph.find_nodes(op="placeholder")
         self.name = config.name.value or registry.unique_name(name_of(gm))
         self.traced_module = class_of_traced_module()
-        self.depends_on_places = False  # of inputs in memory: relative to each other, or in their storages
+        self.depends_on_places = False  # on where inputs lie in memory, relative to each other or in their storages
         self.owners = Owners()
         self.joint_notes = Notes()
-        self.nested_steps: list[Callable[[Work], None]] = []  # of the target, for graphs that control flow runs
+        self.nested_steps: list[Callable[[Work], None]] = []  # the target's steps for graphs that control flow runs
         self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:
-        """Kinds and sources of a forward graph's placeholders. AOTAutograd may put effect tokens in front and, for
-        aliased inputs, replace some by their base: then the sources are the placeholders' own names."""
+        """Returns kinds and sources of the placeholders of a forward graph. AOTAutograd may put effect tokens in front
+        of them and may replace aliased inputs by their base. In these cases the sources are the placeholders' names."""
         if len(gm.graph.find_nodes(op="placeholder")) != len(self.placeholders):
             return named_inputs(gm)
         return [_describe(node) for node in self.placeholders]
 
 
 def named_inputs(gm: fx.GraphModule) -> list[InputInfo]:
-    """The placeholders of a graph of which nobody knows more than their names."""
+    """Describes the placeholders of a graph of which only their names are known."""
     return [InputInfo("user", node.name) for node in gm.graph.find_nodes(op="placeholder")]
 
 
 @dataclasses.dataclass
 class Work:
-    """A graph of operators on its way to a compiled function. The steps of ``pipeline`` change ``gm`` and fill in the
-    fields without a value."""
+    """A graph of operators on its way to a compiled function. The steps of ``pipeline`` change ``gm`` and set the
+    fields that have no value yet."""
 
     entry: Entry
     gm: fx.GraphModule
@@ -96,7 +96,7 @@ class Work:
     lanes: Lanes | None = None
     released: Release = dataclasses.field(default_factory=Release)
     imported: Imported | None = None
-    core: Any = None  # of C++
+    core: Any = None  # the C++ artifact
     phases: list[tuple[str, float]] = dataclasses.field(default_factory=list)  # of the front end, in milliseconds
 
     @property
@@ -110,12 +110,12 @@ def _describe(node: fx.Node) -> InputInfo:
     text = name() if callable(name) else (name or node.name)
     if isinstance(node.meta.get("example_value"), torch.nn.Parameter):
         return InputInfo("parameter", text)
-    # Dynamo marks the tensors whose address it takes for fixed: those of modules, and caches with static addresses.
+    # Dynamo marks tensors whose addresses it assumes to be fixed: tensors of modules, and caches with static addresses.
     is_static = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
     return InputInfo("static" if is_static else "user", text)
 
 
 def _weights_by_position(inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
-    """The parameters whose memory no other input has."""
+    """Returns the parameters that share their memory with no other input, by position."""
     shared = {place.index for place in shared_storages(inputs)}
     return {i: t for i, t in enumerate(inputs) if isinstance(t, torch.nn.Parameter) and i not in shared}

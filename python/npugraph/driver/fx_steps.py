@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps on FX graphs for every target."""
+"""The steps on FX graphs that all targets have in common."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from npugraph.options import CompilerConfig
 
 
 def mark_streams_and_scopes(work: Work) -> None:
-    """A backward graph runs on one stream: the program says nothing about its order."""
+    """Marks the sections of the graph. A backward graph runs on one stream, because the program says nothing about its
+    order."""
     work.lanes = None if work.route is Route.BACKWARD else mark_sections(work.gm)
 
 
 def run_fx_passes(work: Work) -> None:
     work.notes = run_passes(work.gm, work.config, work.observer)
-    if work.route is Route.FORWARD:  # which was cut out of a joint graph
+    if work.route is Route.FORWARD:  # it was cut out of a joint graph
         joint = work.entry.joint_notes
         work.notes.stages = joint.stages | work.notes.stages
         work.notes.replacements[:0] = joint.replacements
@@ -29,7 +30,7 @@ def settle_scope_keys(work: Work) -> None:
 
 
 def dumps_original(config: CompilerConfig) -> bool:
-    """Whether the graph before the passes is to run, with dumps of its tensors."""
+    """Whether to run the graph as it is before the passes, with dumps of its tensors."""
     return config.dump_tensor_data.value and config.data_dump_stage.value == "original"
 
 

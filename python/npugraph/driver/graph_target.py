@@ -60,7 +60,8 @@ def compile_core(work: Work) -> None:
 def compile_piece(
     entry: Entry, whole: Artifact, inputs: Mapping[str, InputInfo], piece: fx.GraphModule, piece_name: str
 ) -> Callable[..., Any] | None:
-    """Compiles a piece of the graph of ``whole``, which has ``inputs``. None where it has to run as torch made it."""
+    """Compiles a piece of the graph of ``whole``, whose inputs are ``inputs`` by name. Returns None if the piece has to
+    run operator by operator."""
     infos = [inputs.get(info.source, info) for info in named_inputs(piece)]
     work = Work(entry, piece, f"{whole.name}.{piece_name}", infos, Route.RECORDED)
     begun = time.perf_counter()
@@ -80,7 +81,7 @@ def compile_piece(
 
 
 def _prepare_nested(work: Work, gm: fx.GraphModule) -> fx.GraphModule:
-    """The steps before the import, for a graph that control flow of another one runs."""
+    """Runs the steps before the import for a graph that control flow of another graph runs."""
     nested = dataclasses.replace(work, gm=gm, route=Route.RECORDED)
     for step in work.entry.nested_steps:
         step(nested)
@@ -88,7 +89,7 @@ def _prepare_nested(work: Work, gm: fx.GraphModule) -> fx.GraphModule:
 
 
 def _compile_nested(work: Work, imported: Imported, name: str) -> Artifact:
-    """Compiles a graph that control flow of another one runs."""
+    """Compiles a graph that control flow of another graph runs."""
     entry = work.entry
     options = _options(entry.config, name, work.route)
     options.run = run_options.nested_run_options(entry.config)
@@ -101,7 +102,7 @@ def _compile_nested(work: Work, imported: Imported, name: str) -> Artifact:
 
 
 def compile_imported(imported: Imported, options: Any, phases: Phases) -> Any:
-    """The artifact of C++. ``phases`` are those of the front end."""
+    """Returns the C++ artifact. ``phases`` are the phases of the front end."""
     try:
         return _C.Artifact.compile(imported.graph, options, imported.partitions, phases)
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that importing the backend changes in torch, in one place."""
+"""All changes that importing the backend makes in torch, in one place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npugraph.fx.streams import input_writes
 
 
 def install() -> None:
-    """Once per process."""
+    """Makes the changes, once per process."""
     input_writes.install()
     recurrent.install()
     counters.install()

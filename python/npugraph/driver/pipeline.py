@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps from a graph of ATen operators to a compiled function, in order, each with its reason.
 
-``routes`` makes such graphs of Dynamo's graph. Users see and extend the FX steps; the steps behind them belong to the
-target. An FX step raises what the user has to mend. What goes wrong in the target is a defect of ours: a warning says
-so, and the graph runs operator by operator.
+``routes`` makes such graphs from Dynamo's graph. Users can see and extend the FX steps; the steps after them belong to
+the target. An error of an FX step is for the user to mend, so it is raised. An error in the target is a defect of
+npugraph: a warning says so, and the graph runs operator by operator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from npugraph.driver.entry import Route, Work
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """``run`` changes a ``Work`` in place."""
+    """One step. ``run`` changes a ``Work`` in place. ``why_here`` gives the reason for its place in the order."""
 
     name: str
     run: Callable[[Work], None]
@@ -35,8 +35,9 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a graph becomes: ``steps`` end with ``Work.imported``, from which ``compile`` makes ``Work.core``. Graphs
-    that control flow of a graph runs take ``nested_steps`` before they are imported with it."""
+    """A form that graphs are compiled to. ``steps`` end with ``Work.imported``, from which ``compile`` makes
+    ``Work.core``. Graphs that control flow of the graph runs go through ``nested_steps`` before they are imported with
+    it."""
 
     name: str
     steps: tuple[Step, ...]
@@ -51,7 +52,7 @@ FX_STEPS = (
     Step("tensor dumps", fx_steps.add_dumps_after_passes, "Files name the results that the passes left."),
 )
 
-# Until every operator is one that the compiler knows.
+# After these steps the compiler knows every operator of the graph.
 _OPERATORS = (
     Step("prepare", graph_target.prepare_graph, "The other steps know no effects and no writes in wrappers."),
     Step("expand", graph_target.expand_operators, "Parts of operators fuse with what is around them."),
@@ -67,15 +68,16 @@ GRAPH = Target(
         Step("import", graph_target.import_into_core, "The FX graph does not change any more."),
     ),
     _OPERATORS,
-    graph_target.compile_core,  # src/compiler/pipeline.cc goes on
+    graph_target.compile_core,  # continues in src/compiler/pipeline.cc
 )
 
 
 def compile_graph(work: Work, target: Target = GRAPH) -> Callable[..., Any]:
-    """A compiled function: of the inputs for a recorded graph, else of a list of them, which it empties."""
+    """Returns a compiled function. For a recorded graph it takes the inputs one by one, otherwise a list of them, which
+    it empties."""
     work.entry.nested_steps = [step.run for step in target.nested_steps]
     work.observer = work.entry.compiles.observer(work.name, work.route.phase)
-    # Constants are real tensors, so the front end's fake tensors must not catch what is done with them.
+    # Constants are real tensors, so the front end's fake tensor mode must not intercept operators on them.
     with _disable_current_modes():
         if fx_steps.dumps_original(work.config):
             fx_steps.add_dumps(work)
@@ -86,7 +88,7 @@ def compile_graph(work: Work, target: Target = GRAPH) -> Callable[..., Any]:
             _run("import", target.steps, work)
             target.compile(work)
         except TorchDynamoException:
-            raise  # asks the front end to start again
+            raise  # it asks the front end to start again
         except Exception as error:
             report_defect(work.name, error, work.gm)
             return _operator_by_operator(work, work.gm.forward)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users are told: errors that reach them without the frames of torch.compile, and warnings of a compile."""
+"""Messages for users: errors that reach them without the frames of torch.compile, and warnings of a compile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _KINDS = {TypeError: OptionTypeError, FileNotFoundError: OptionPathError, Runtim
 
 
 def for_the_user(check: Callable[[], Any]) -> Any:
-    """What ``check`` gives. What it raises becomes an error of the same kind that torch.compile leaves alone."""
+    """Returns what ``check`` returns. An error of ``check`` becomes an error of the same kind that torch.compile leaves
+    alone."""
     try:
         return check()
     except (TypeError, ValueError, FileNotFoundError, RuntimeError) as error:
@@ -52,8 +53,8 @@ def for_the_user(check: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def noted(backend: Callable[..., Any]) -> Iterator[None]:
-    """Adds the line of Ascend's tools to errors of a compile. Those of the user's passes are raised as Dynamo raises
-    them, which would drop the line."""
+    """Adds the line of Ascend's tools to errors of a compile. Errors of the user's passes are wrapped here in the way
+    of Dynamo, because Dynamo itself would drop the line."""
     try:
         yield
     except ShortenTraceback as error:
@@ -75,7 +76,7 @@ def refuse_release_with_gradients(config: CompilerConfig) -> None:
 
 
 def refuse_cut_scopes(core: Any, config: CompilerConfig, gm: fx.GraphModule) -> None:
-    """``ScopeError`` where a super kernel scope that has to be one task is not."""
+    """Raises ``ScopeError`` if a super kernel scope that has to be one task is not one task."""
     if not config.super_kernel_optimize.value:
         return
     all_strict = (config.super_kernel_optimize_options.value or {}).get("strict-scope-check") == "abort"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From Dynamo's graph to graphs of ATen operators, and what each of these is compiled as.
+"""From Dynamo's graph to graphs of ATen operators, which are then compiled.
 
-For inference our own recorder is tried first; it takes a sixth of the time. What it refuses goes through AOTAutograd.
+For inference, npugraph's own recorder is tried first, because it takes a sixth of the time of AOTAutograd. Graphs that
+it refuses go through AOTAutograd.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]
 
 
 def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions) -> Callable[..., Any]:
-    """A function of the inputs of Dynamo's graph."""
+    """Compiles Dynamo's graph and returns a function of its inputs."""
     try:
         if decompositions:
             raise NotRecorded("decompositions")
@@ -41,7 +42,7 @@ def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: D
 def _through_aot_autograd(
     entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions
 ) -> Callable[..., Any]:
-    marks()  # keeps them from being dead
+    marks()  # so that they are not dead code
     compilers = _Compilers(entry)
     compiled = aot_autograd(
         fw_compiler=compilers.forward,
@@ -55,7 +56,7 @@ def _through_aot_autograd(
 
 
 class _Compilers:
-    """What AOTAutograd calls."""
+    """The functions that AOTAutograd calls."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
@@ -64,7 +65,7 @@ class _Compilers:
         return self._compile(gm, Route.INFERENCE)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        # The backward graph does not reuse what was saved for it, so that it may run again (retain_graph=True).
+        # The backward graph must not reuse the memory of what was saved for it: it may run again (retain_graph=True).
         torch._guards.TracingContext.get().fw_metadata.bw_donated_idxs = []
         return self._compile(gm, Route.FORWARD)
 
@@ -80,8 +81,8 @@ class _Compilers:
         return call
 
     def partition(self, joint: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
-        """Cuts a joint graph in two, after the rules for such graphs. What is computed anew in the backward graph
-        cannot stand between marks of streams: then there are none."""
+        """Applies the rules for joint graphs, and then cuts the graph in two. Operators that the backward graph
+        computes again cannot be between marks of streams, so a graph with such operators loses its marks."""
         from torch._functorch.partitioners import default_partition, has_recomputable_ops
 
         if has_joint_rules(self._entry.config):

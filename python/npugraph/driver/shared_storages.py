@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of one storage. AOTAutograd compiles those that are written as windows at fixed places in one base."""
+"""Inputs that share a storage. AOTAutograd compiles the written ones among them as windows at fixed places in one
+base."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ import torch
 
 
 class Place(NamedTuple):
-    """Where an input lies in a storage that several inputs share."""
+    """The place of an input in a storage that several inputs share."""
 
-    index: int  # of the input
-    leader: int  # of the first input in this storage
+    index: int  # index of the input
+    leader: int  # index of the first input in this storage
     offset: int  # of the input in the storage, in elements
     nbytes: int  # of the storage
 
 
 def shared_storages(inputs: Sequence[Any]) -> list[Place]:
-    """The places of all inputs that share a storage with another one."""
+    """Returns the places of all inputs that share a storage with another input."""
     first: dict[int, int] = {}
     shared: dict[int, Place] = {}
     for index, tensor in enumerate(inputs):
@@ -33,7 +34,7 @@ def shared_storages(inputs: Sequence[Any]) -> list[Place]:
 
 
 def are_shared_as(inputs: Sequence[Any], shared: Sequence[Place]) -> bool:
-    """Whether these inputs share storages as those did of which ``shared_storages`` gave ``shared``."""
+    """Whether these inputs share storages as other inputs did, for which ``shared_storages`` returned ``shared``."""
     return all(
         _place(inputs, place.index, place.leader) == place
         and inputs[place.index].untyped_storage()._cdata == inputs[place.leader].untyped_storage()._cdata

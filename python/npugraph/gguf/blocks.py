@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of GGUF files: what they are, and the numbers in them."""
+"""The formats of blocks in GGUF files, and how to decode the numbers in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 @dataclass(frozen=True)
 class Format:
-    """``elements`` numbers in ``bytes`` bytes; ``decode`` makes f32 [n, elements] of blocks [n, bytes]."""
+    """A block has ``elements`` numbers in ``bytes`` bytes. ``decode`` turns uint8 [n, bytes] into f32 [n, elements]."""
 
     elements: int
     bytes: int
@@ -23,7 +23,7 @@ def _half(blocks: torch.Tensor, at: int) -> torch.Tensor:
 
 
 def _nibbles(codes: torch.Tensor) -> torch.Tensor:
-    """The low halves of the bytes, then the high ones."""
+    """Returns the low halves of the bytes, followed by the high halves."""
     return torch.cat([codes & 15, codes >> 4], dim=-1)
 
 
@@ -66,7 +66,8 @@ FORMATS = {
 
 
 def row_elements(blocks: torch.Tensor, kind: str) -> int:
-    """How many numbers a row of ``blocks`` [rows, bytes] (uint8) holds. ``ValueError`` where they are none."""
+    """Returns how many numbers a row of ``blocks`` [rows, bytes] (uint8) holds. Raises ``ValueError`` for an unknown
+    kind, and if ``blocks`` are no blocks of this kind."""
     if kind not in FORMATS:
         raise ValueError(f"unknown type of blocks {kind!r}; known are {', '.join(FORMATS)}")
     size = FORMATS[kind].bytes
@@ -78,6 +79,7 @@ def row_elements(blocks: torch.Tensor, kind: str) -> int:
 
 
 def dequantise(blocks: torch.Tensor, kind: str) -> torch.Tensor:
-    """The numbers in ``blocks`` [rows, bytes] as f32 [rows, elements]."""
+    """Returns the numbers in ``blocks`` [rows, bytes] as f32 [rows, elements]. Raises ``ValueError`` as
+    ``row_elements`` does."""
     columns = row_elements(blocks, kind)
     return FORMATS[kind].decode(blocks.reshape(-1, FORMATS[kind].bytes)).reshape(blocks.shape[0], columns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a GGUF file to a model of transformers."""
+"""Loads a GGUF file as a model of transformers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from npugraph.gguf.reading import read_once
 
 
 def load(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32, int8: bool = False) -> nn.Module:
-    """The causal language model in the GGUF file ``path``, in eval mode, without gradients.
+    """Returns the causal language model in the GGUF file ``path``, in eval mode, without gradients.
 
-    Linear layers and embeddings keep the blocks of the file where it has them in Q4_0, Q4_1, Q8_0, Q4_K or Q6_K; all
-    other weights are dequantised to ``dtype``, which is also that of the activations. With ``int8`` the linear layers
-    round their activations to 8 bits first. ``ValueError`` for a file that lacks weights of its model, or whose
-    architecture stores weights that transformers does not take row by row.
+    Linear layers and embeddings keep the blocks of the file if these are of type Q4_0, Q4_1, Q8_0, Q4_K or Q6_K. All
+    other weights are dequantised to ``dtype``, which is also the type of the activations. With ``int8`` the linear
+    layers round their activations to 8 bits first. Raises ``ValueError`` for a file that lacks weights of its model, or
+    whose architecture stores weights that transformers does not take row by row.
     """
     with read_once():
         return _load(Path(path), dtype, int8)
@@ -71,7 +71,7 @@ class _Filler:
         module = self.model.get_submodule(path)
         kind = tensor.tensor_type.name.lower()
         if attribute == "weight" and kind in FORMATS and isinstance(module, (nn.Linear, nn.Embedding)):
-            # Rows may have another order in transformers; their blocks stay as they are.
+            # The rows may be in another order in transformers; the blocks in a row stay as they are.
             blocks = processor.process(weights=tensor.data, name=tensor.name).weights
             if blocks.shape != tensor.data.shape:
                 raise ValueError(f"{tensor.name} of this architecture cannot keep its blocks")
@@ -88,7 +88,7 @@ class _Filler:
         self.model.set_submodule(path, quantised)
 
     def tie(self) -> None:
-        """The head of a model that shares the weights of its embedding."""
+        """Sets the head of a model whose head and embedding share their weights."""
         if not getattr(self.model.config, "tie_word_embeddings", False):
             return
         embedding = self.model.get_input_embeddings()

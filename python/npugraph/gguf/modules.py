@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with weights in blocks."""
+"""Layers whose weights are blocks of GGUF files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class QuantisedLinear(nn.Module):
 
 
 class QuantisedEmbedding(nn.Module):
-    """``nn.Embedding`` over ``blocks`` [num_embeddings, bytes], which gives rows of ``dtype``."""
+    """``nn.Embedding`` over ``blocks`` [num_embeddings, bytes]. It returns rows of ``dtype``."""
 
     def __init__(self, blocks: nn.Parameter, kind: str, dtype: torch.dtype) -> None:
         super().__init__()

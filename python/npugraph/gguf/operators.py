@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators ``npugraph::gguf_linear`` and ``npugraph::gguf_embedding``.
 
-What stands here is their meaning, by dequantisation: what runs in eager mode and what generated code is tested against.
-They are for inference: no gradients flow through them.
+The functions here define their meaning by dequantisation. They run in eager mode, and generated code is tested against
+them. The operators are for inference: no gradients flow through them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ torch.library.define(
 
 
 def round_to_int8(x: torch.Tensor) -> torch.Tensor:
-    """``x`` in f32 with its last dimension rounded to 8 bits: every ``GROUP`` elements share the scale max|x| / 127."""
+    """Returns ``x`` in f32, rounded to 8 bits along its last dimension: every ``GROUP`` elements share the scale
+    max|x| / 127."""
     groups = x.float().unflatten(-1, (-1, GROUP))
     largest = groups.abs().amax(-1, keepdim=True)
     inverse = torch.where(largest > 0, 127 / largest, 0)
@@ -35,7 +36,7 @@ def _check(x: torch.Tensor, blocks: torch.Tensor, kind: str) -> None:
 
 @torch.library.impl("npugraph::gguf_linear", "CompositeExplicitAutograd")
 def gguf_linear(x: torch.Tensor, blocks: torch.Tensor, type: str, int8: bool = False) -> torch.Tensor:
-    """``x @ w.T`` in f32 for the weights ``w`` in ``blocks``, rounded to the type of ``x``."""
+    """Returns ``x @ w.T`` for the weights ``w`` in ``blocks``, computed in f32 and rounded to the type of ``x``."""
     _check(x, blocks, type)
     factor = round_to_int8(x) if int8 else x.float()
     return torch.nn.functional.linear(factor, dequantise(blocks, type)).to(x.dtype)
@@ -49,7 +50,7 @@ def _(x: torch.Tensor, blocks: torch.Tensor, type: str, int8: bool = False) -> t
 
 @torch.library.impl("npugraph::gguf_embedding", "CompositeExplicitAutograd")
 def gguf_embedding(blocks: torch.Tensor, indices: torch.Tensor, type: str, dtype: torch.dtype) -> torch.Tensor:
-    """The rows ``indices`` of the weights in ``blocks``; ``IndexError`` for one that is not there."""
+    """Returns the rows ``indices`` of the weights in ``blocks``. Raises ``IndexError`` for an index out of range."""
     if indices.numel() > 0 and not 0 <= int(indices.min()) <= int(indices.max()) < blocks.shape[0]:
         raise IndexError("index out of range in self")
     rows = dequantise(blocks[indices.flatten()], type).to(dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packages gguf and transformers do again for each question to a file, done once."""
+"""Does work once that the packages gguf and transformers repeat each time they read from a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from unittest import mock
 
 import numpy as np
 
-_ENTERED = threading.RLock()  # by one thread, which may nest
+_ENTERED = threading.RLock()  # held by the one thread that is inside; it may enter again
 
 
 @contextlib.contextmanager
 def read_once() -> Iterator[None]:
-    """While entered, each GGUF file is parsed once, whoever asks for it, and each architecture's table of names is made
-    once. Of several that are nested the outermost one remembers."""
+    """Inside of this context, each GGUF file is parsed once, whoever reads it, and the table of names of each
+    architecture is made once. If contexts are nested, the outermost one remembers."""
     import gguf
 
     with (
@@ -30,9 +30,10 @@ def read_once() -> Iterator[None]:
 
 
 def _reader(base: Any) -> Any:
-    """The parser ``base`` on a plain array: it takes a million slices, which cost several times more of a memmap."""
+    """Returns the parser ``base`` on a plain array. It takes a million slices, and slices of a memmap cost several
+    times more."""
     if not isinstance(base, type):
-        return base  # of an outer one
+        return base  # an outer context has replaced it already
 
     class Reader(base):
         @property

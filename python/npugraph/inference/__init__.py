@@ -31,15 +31,15 @@ def cache_compile(
     config: CompilerConfig | None = None,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> CachedFunction:
-    """``torch.compile(func, backend="npugraph_ex", fullgraph=True)`` whose graphs later processes load instead of
-    compiling: a method of an ``nn.Module``, for inference: calls with gradients on run without them. Options come as
-    ``options`` or as ``config``.
+    """Compiles ``func``, a method of an ``nn.Module``, as ``torch.compile(func, backend="npugraph_ex",
+    fullgraph=True)`` does, and keeps its graphs in a file, from which later processes load them instead of compiling.
+    It is for inference: calls with gradients on run without them. Options come as ``options`` or as ``config``.
 
-    Files are in ``cache_dir``, else in ``TORCHAIR_CACHE_HOME``, else in ``./.torchair_cache``; each method has its own,
-    and so has each rank. A graph is used where all that Dynamo looked at is as it was: arguments, settings of torch,
-    the model's structure, and the text of its source files. Anything else is compiled and joins the file, with a
-    ``UserWarning``. ``ValueError`` when ``func`` is not the method of a module; a call raises ``AssertionError`` when
-    it draws random numbers.
+    Files are in ``cache_dir``, or else in ``TORCHAIR_CACHE_HOME``, or else in ``./.torchair_cache``. Each method has a
+    file of its own, and so has each rank. A graph is used if everything that Dynamo looked at is as it was: arguments,
+    settings of torch, the model's structure, and the text of its source files. Otherwise a new graph is compiled and
+    joins the file, with a ``UserWarning``. Raises ``ValueError`` if ``func`` is not the method of a module. A call
+    raises ``AssertionError`` if the method draws random numbers.
     """
     if not inspect.ismethod(func) or not isinstance(func.__self__, torch.nn.Module):
         raise ValueError(

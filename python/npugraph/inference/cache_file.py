@@ -29,12 +29,12 @@ _HEADER = struct.Struct("<8sIIQQ32s")
 
 
 class Unusable(Exception):
-    """A file that is not to be used, and why."""
+    """A file must not be used. The message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One compiled graph: what is known of it, as JSON, and its Program."""
+    """One compiled graph: its description as JSON, and its Program."""
 
     record: dict[str, Any]
     program: bytes
@@ -42,15 +42,15 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """``meta`` is about the whole file."""
+    """The content of a file. ``meta`` describes the file as a whole."""
 
     meta: dict[str, Any]
     entries: tuple[Entry, ...]
 
 
 def read(path: Path) -> Content:
-    """What a file has. ``FileNotFoundError``, and ``Unusable`` for a file that is damaged, of another version, a link,
-    of another user, or writable by others."""
+    """Returns the content of a file. Raises ``FileNotFoundError``, and ``Unusable`` for a file that is damaged, of
+    another version, a link, of another user, or writable by others."""
     data = _read_trusted(path)
     if len(data) < _HEADER.size or data[:8] != MAGIC:
         raise Unusable("it is no cache of npugraph")
@@ -98,7 +98,7 @@ def _read_trusted(path: Path) -> bytes:
 
 
 def write(path: Path, meta: dict[str, Any], entries: Sequence[Entry]) -> None:
-    """Replaces the file at once, with mode 0600. ``OSError``."""
+    """Replaces the file atomically, with mode 0600. Raises ``OSError``."""
     records = [entry.record | {"program_bytes": len(entry.program)} for entry in entries]
     description = json.dumps({"meta": meta, "entries": records}, ensure_ascii=False, separators=(",", ":")).encode()
     parts = b"".join(
@@ -126,7 +126,7 @@ def make_folder(folder: Path) -> None:
 
 
 def set_aside(path: Path) -> Path | None:
-    """Renames a file that is not to be used. None where that is not allowed."""
+    """Renames a file that must not be used, and returns its new path, or None if that is not allowed."""
     kept = path.with_name(f"{path.name}.broken")
     try:
         os.replace(path, kept)
@@ -137,8 +137,8 @@ def set_aside(path: Path) -> Path | None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Only one process at a time is inside, as far as the file system knows locks. Where nothing may be written there
-    is nothing to protect."""
+    """Lets only one process at a time inside, if the file system supports locks. A folder that cannot be written needs
+    no protection, and no lock is taken there."""
     try:
         make_folder(path.parent)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

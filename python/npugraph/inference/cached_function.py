@@ -32,7 +32,7 @@ from npugraph.log import logger
 from npugraph.options import CompilerConfig
 from npugraph.run_options import run_options
 
-# What a file must have been made with.
+# A file is used only if it was made with these.
 _MADE_WITH = {
     "npugraph": _C.version,
     "build": _C.build_id().hex(),
@@ -43,7 +43,7 @@ _MOST_GRAPHS = 16
 
 
 class CachedGraph:
-    """A compiled graph for ``method``, and when it may be used."""
+    """A compiled graph for ``method``, and the conditions of its use."""
 
     def __init__(self, method: types.MethodType, record: Mapping[str, Any], program: Any) -> None:
         found = [Condition(*fields) for fields in record["conditions"]]
@@ -68,12 +68,12 @@ class CachedGraph:
         return state == self._state and self._of_call.holds(arguments, self._variables) and self.lasts(arguments)
 
     def difference(self, arguments: Mapping[str, Any]) -> str:
-        """Why the graph is not for a call, where ``accepts`` says so."""
+        """Returns why the graph does not fit a call that ``accepts`` refuses."""
         return difference(self._conditions, arguments, self._variables)
 
     def lasts(self, arguments: Mapping[str, Any], *, again: bool = False) -> bool:
-        """Whether all that is not of one call is as it was at the compile; ``again`` looks even where nothing tells of
-        a change."""
+        """Whether everything that does not belong to a single call is as it was at the compile. ``again`` tests it even
+        if there is no sign of a change."""
         if self._seen is not None and not again and self._seen.is_unchanged():
             return True
         seen = Seen()
@@ -84,7 +84,7 @@ class CachedGraph:
         return holds
 
     def keep(self, artifact: Artifact) -> None:
-        """Keeps what the graph was compiled as, so that ``npugraph.artifacts()`` lists it."""
+        """Keeps the artifact of the graph alive, so that ``npugraph.artifacts()`` lists it."""
         self._artifact = artifact
         artifact.runs_as(self._run)
 
@@ -98,7 +98,7 @@ class CachedGraph:
 
 
 def _check_model(owner: str, program: Any) -> None:
-    """Weights are those of the method's module, not of a module that it is given."""
+    """Raises ``NotCacheable`` if weights belong to a module that is an argument, and not to the method's module."""
     model = sources.model_among(sources.parse(source) for _, source in program.inputs())
     if model is not None and sources.parse(f"{owner}.x").argument != model:
         raise NotCacheable(f"weights are of the argument {model}")
@@ -109,7 +109,8 @@ Place = tuple[str, str | int | None]
 
 
 def _place(name: str, program: Any) -> Place:
-    """Where the argument of a bound Program is among the arguments of the function."""
+    """Returns where an argument of a bound Program is among the arguments of the function. Raises ``NotCacheable`` if
+    it is not there."""
     for _, source in program.inputs():
         found = _ROOT.match(source)
         root, key = found.groups() if found else ("", None)
@@ -129,14 +130,14 @@ def _follow(place: Place, arguments: Mapping[str, Any]) -> Any:
 
 @dataclasses.dataclass
 class Known:
-    """A graph of this process, and its entry in the file, if it is to have one."""
+    """A graph of this process, and its entry in the file."""
 
     graph: CachedGraph
     entry: Entry
 
 
 def _needs_compile(config: CompilerConfig) -> str:
-    """Why graphs with these options are compiled by the process that runs them; empty where they need not be."""
+    """Returns why each process has to compile graphs with these options itself, or an empty text if it need not."""
     if config.release_original_weights.value:
         return "option 'release_original_weights' puts what it computes from the weights of this process into the graph"
     for name in ("deadlock_check", "dump_tensor_data"):
@@ -146,8 +147,8 @@ def _needs_compile(config: CompilerConfig) -> str:
 
 
 class CachedFunction:
-    """What ``cache_compile`` returns: a function like ``method``, which runs without gradients. ``path`` is its file.
-    Thread-safe."""
+    """The result of ``cache_compile``: a function like ``method`` that runs without gradients. ``path`` returns its
+    file. Thread-safe."""
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class CachedFunction:
         self._path = path
         self._lock = threading.RLock()
         self._known: tuple[Known, ...] = ()
-        self._file: tuple[int, ...] = ()  # what was read last
+        self._file: tuple[int, ...] = ()  # the version of the file that was read or written last
         self._uncached: Callable[..., Any] | None = None
 
     @property
@@ -177,7 +178,7 @@ class CachedFunction:
         return self._path()
 
     def refresh(self) -> None:
-        """Forgets captures and where parameters are, as ``Artifact.refresh`` does."""
+        """Forgets captures and the addresses of parameters, as ``Artifact.refresh`` does."""
         for known in self._known:
             known.graph.refresh()
 
@@ -203,14 +204,14 @@ class CachedFunction:
         except (TypeError, ValueError, RuntimeError):
             if graph.lasts(arguments, again=True):
                 raise
-        return self._call(*args, **kwargs)  # the model's tensors are others now, which the Program refused
+        return self._call(*args, **kwargs)  # the Program refused the call, because the model has other tensors now
 
     def _find(self, arguments: Mapping[str, Any]) -> CachedGraph | None:
         state = looks.of_torch_state()
         return next((known.graph for known in self._known if known.graph.accepts(arguments, state)), None)
 
     def _load_or_compile(self, args: Any, kwargs: Any, arguments: Mapping[str, Any]) -> CachedGraph | None:
-        """A graph for these arguments; None where it was compiled without being cached."""
+        """Returns a graph for these arguments, or None if the method was compiled without being cached."""
         path = self.path
         _C.ensure_counters()
         with self._lock, cache_file.locked(path):
@@ -264,7 +265,7 @@ class CachedFunction:
         self._known = (*self._known, Known(graph, entry))
 
     def _compile(self, path: Path, args: Any, kwargs: Any, arguments: Mapping[str, Any]) -> CachedGraph | None:
-        # Both import torch._dynamo, which takes longer than all else that a process does for a graph from a file.
+        # Both import torch._dynamo, which takes longer than everything that a process does for a graph from a file.
         from npugraph.compilers import get_npu_backend
         from npugraph.inference.capture import capture
 
@@ -308,7 +309,8 @@ class CachedFunction:
 
 
 counters.install()
-# Nothing of it is for Dynamo, which is not imported here to be told so: the function has graphs of its own.
+# Dynamo must not trace the function, which has graphs of its own. These lines tell Dynamo so without importing
+# torch._dynamo.
 CachedFunction.__call__._torchdynamo_disable = True
 CachedFunction.__call__._torchdynamo_disable_msg = "npugraph: a cached function has graphs of its own"
 _skip = eval_frame._FrameAction.SKIP

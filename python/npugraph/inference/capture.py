@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A method -> its graph, compiled, with what other processes need to use it: conditions, recipe, sources."""
+"""Compiles the graph of a method, with what other processes need to use it: conditions, recipe, sources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Backend = Callable[[fx.GraphModule, Any], Any]
 
 @dataclasses.dataclass
 class Captured:
-    """A compiled graph, and the record of it that goes into a file."""
+    """A compiled graph, and its record for the file."""
 
     artifact: Artifact
     record: dict[str, Any]
@@ -44,8 +44,9 @@ _GLOBAL = re.compile(r"\bG\['(\w+)'\]")
 def capture(
     method: types.MethodType, args: Any, kwargs: Any, arguments: Mapping[str, Any], dynamic: bool, backend: Backend
 ) -> Captured:
-    """Compiles ``method`` for arguments like these (``arguments``: ``arguments_of`` them); nothing is run.
-    ``NotCacheable`` says why others could not use it; what Dynamo and the backend raise passes through."""
+    """Compiles ``method`` for arguments like these without running it. ``arguments`` is what ``arguments_of`` returns
+    for them. Raises ``NotCacheable``, which says why other processes could not use the graph, and ``AssertionError`` if
+    the method draws random numbers. Errors of Dynamo and the backend pass through."""
     with _as_torch_compile_traces(dynamic):
         traced = convert_frame.fullgraph_capture(method, args, kwargs)
         output, graph = traced.graph_capture_output, traced.backend_input
@@ -67,8 +68,8 @@ def capture(
 
 
 def _is_plain(metadata: Any) -> bool:
-    """Whether what AOTAutograd made takes the inputs of Dynamo's graph and gives its outputs, with nothing around
-    it."""
+    """Whether the graph of AOTAutograd takes the inputs of Dynamo's graph and returns its outputs, so that nothing has
+    to run around it."""
     return metadata is not None and not (
         metadata.tokens
         or metadata.num_outputs_aliased
@@ -90,8 +91,8 @@ def _as_torch_compile_traces(dynamic: bool) -> Iterator[None]:
 
 
 def _without_inputs(gm: fx.GraphModule) -> list[str]:
-    """Takes out of the graph's outputs those that are inputs in another guise (``to`` the same device). Returns
-    where each output is now, as a text of recipes."""
+    """Removes outputs of the graph that are inputs in another guise (for example ``to`` the same device). Returns for
+    each output where it is now, as a text for recipes."""
     inputs = {}
     for node in gm.graph.find_nodes(op="placeholder"):
         if isinstance(node.meta.get("example_value"), torch.Tensor):
@@ -111,7 +112,7 @@ def _without_inputs(gm: fx.GraphModule) -> list[str]:
 
 
 def _window(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Which memory a fake tensor is, and as what."""
+    """Returns which memory a fake tensor covers, and how it is read: type, lazy bits, sizes, strides and offset."""
     place = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
     return tensor.untyped_storage()._cdata, tensor.dtype, tensor.is_conj(), tensor.is_neg(), *map(str, place)
 
@@ -140,7 +141,7 @@ def _record(
         "result": result,
         "graph": graph.graph_module.print_readable(print_output=False),
     }
-    return Captured(artifact, json.loads(json.dumps(record)), program)  # as if it came from a file
+    return Captured(artifact, json.loads(json.dumps(record)), program)  # the record is as if it came from a file
 
 
 def _modules(names: set[str], variables: Mapping[str, Any], method: types.MethodType) -> dict[str, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under which conditions a cached graph may take the place of its function: Dynamo's guards, as data that any
+"""The conditions under which a cached graph may take the place of its function: Dynamo's guards, as data that any
 process can test."""
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class NotTestable(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """``kind`` of ``source`` is ``wanted``. ``detail`` is a key, an attribute, or another source."""
+    """The condition that the property ``kind`` of the value at ``source`` is ``wanted``. ``detail`` is a key, an
+    attribute, or another source."""
 
     kind: str
     source: str
@@ -31,8 +32,8 @@ class Condition:
     detail: Json = None
 
     def is_of_call(self, owner: str) -> bool:
-        """Whether to test it at every call: it is about arguments other than ``owner`` (a source) and what the function
-        closes over, or about what no dict of Python counts."""
+        """Whether to test it at every call. That is so if it is about arguments other than ``owner`` (a source) and
+        other than a closed-over ``func``, or about values whose changes no dict of Python counts."""
         text = f"{self.source} {self.detail}"
         return "L[" in text.replace(owner, "").replace("L['func']", "") or _UNCOUNTED.search(text) is not None
 
@@ -85,7 +86,7 @@ _KINDS = {
     "TYPE_MATCH": "type",
     **dict.fromkeys(("CLASS_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "MODULE_MATCH"), "name"),
     **dict.fromkeys(("ID_MATCH", "BOOL_MATCH", "NONE_MATCH", "CONSTANT_MATCH", "EQUALS_MATCH"), "constant"),
-    "CLOSURE_MATCH": "function",  # what it closes over has guards of its own
+    "CLOSURE_MATCH": "function",  # the values that it closes over have guards of their own
     "SEQUENCE_LENGTH": "length",
     "EMPTY_NN_MODULE_HOOKS_DICT": "count",
     "DICT_KEYS_MATCH": "keys",
@@ -94,22 +95,22 @@ _KINDS = {
     "NOT_PRESENT_IN_GENERIC_DICT": "in attributes",
     **dict.fromkeys(("DICT_CONTAINS", "DICT_NOT_CONTAINS", "SET_CONTAINS", "SET_NOT_CONTAINS"), "contains"),
 }
-# Of process groups: who is in them is what counts, and a graph names them by that.
+# Guards of process groups. Only the ranks of a group count, because a graph names a group by its ranks.
 _OF_GROUPS = {"ID_MATCH", "TYPE_MATCH", "FAKE_SCRIPT_TYPE_MATCH", "OPAQUE_OBJ_GUARD_FN_MATCH"}
 _NAME_OF_GROUP = ".group_name"
-# Of torch's own state, which is looked at in one piece, and of what is no condition.
+# Guards of torch's own state, which looks.of_torch_state describes as a whole, and guards that are no conditions.
 _OF_STATE = {"GRAD_MODE", "DETERMINISTIC_ALGORITHMS", "GLOBAL_STATE", "TORCH_FUNCTION_STATE", "DEFAULT_DEVICE"}
 _OF_STATE |= {"FUNCTORCH_STACK_MATCH", "AUTOGRAD_SAVED_TENSORS_HOOKS", "DUAL_LEVEL", "SHAPE_ENV"}
 _OF_STATE |= {"compare_dict_counts_first", "FSDP_TRAINING_STATE", "NOT_NONE_MATCH"}
 
 
-# Variables that methods of named tuples have for themselves.
+# Sources of global variables in the namespace that Python makes for the methods of a named tuple.
 _OF_GENERATED = "G['___unnamed_scope_"
 
 
 def of_guards(output: Any, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> list[Condition]:
-    """The conditions that Dynamo's ``output`` was compiled under, each of which holds. ``NotTestable`` names the first
-    that no other process could test."""
+    """Returns the conditions under which Dynamo's ``output`` was compiled. All of them hold now. Raises
+    ``NotTestable``, which names the first condition that no other process could test."""
     described = _described_tensors(output.shape_env)
     found: dict[Condition | str, Condition] = {}
     for guard in sorted(output.guards, key=lambda guard: guard.sort_key()):
@@ -159,7 +160,7 @@ def _of_guard(guard: Any, described: Mapping[str, Any], arguments: Any, variable
 
 
 def _described_tensors(shape_env: Any) -> dict[str, tuple[Json, Json]]:
-    """By source, sizes and strides as far as they are fixed."""
+    """Returns sizes and strides by source. Those that are not fixed are None."""
     found = {}
     for fake in shape_env.tracked_fakes or ():
         if isinstance(fake.fake, torch.Tensor):
@@ -185,7 +186,8 @@ def _size_guards(shape_env: Any) -> list[str]:
 
 
 def predicate(condition: Condition) -> Callable[[Any], bool]:
-    """Whether a value that is at the condition's source is as wanted. What it raises means no."""
+    """Returns a test of the value at the condition's source. If the test raises an error, the condition does not
+    hold."""
     wanted, detail = condition.wanted, condition.detail
     if condition.kind == "tensor":
         return looks.tensor_test(wanted)

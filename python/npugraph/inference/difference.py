@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a cached graph is not for a call, in words."""
+"""Says in words why a cached graph does not fit a call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _WORDS = {
 
 
 def difference(conditions: Iterable[Condition], arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    """The first condition that does not hold: what it looks at, how that is, and how it was at the compile. Where all
-    hold it is torch's settings that differ. Raises nothing: a call goes on after it."""
+    """Describes the first condition that does not hold: what it looks at, how that is, and how it was at the compile.
+    If all conditions hold, torch's settings differ. Raises nothing, because the call goes on afterwards."""
     try:
         failed = next((c for c in conditions if not Tree([c]).holds(arguments, variables)), None)
         return _STATE if failed is None else _described(failed, arguments, variables)
-    except Exception as error:  # of the user's own properties and methods, too
+    except Exception as error:  # the user's own properties and methods may raise anything
         return f"a condition cannot be looked at: {type(error).__name__}: {error}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the cache of a function is."""
+"""The path of the cache of a function."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path_of(
     folder: str | os.PathLike[str] | None,
     ranks: tuple[int | None, int | None, int | None],
 ) -> Path:
-    """``<root>/<class>_<dynamic or static>_aclgraphcache_<md5>/[<ranks>/]<function>/compiled_module``."""
+    """Returns ``<root>/<class>_<dynamic or static>_aclgraphcache_<md5>/[<ranks>/]<function>/compiled_module``."""
     model = method.__self__
     root = Path(folder or os.environ.get("TORCHAIR_CACHE_HOME") or ".torchair_cache").absolute()
     key = hashlib.md5(
@@ -39,15 +39,15 @@ def path_of(
 
 
 def _settings(config: CompilerConfig) -> list[tuple[str, str]]:
-    """Options that are not as they are by default, and the replacement rules of the user. The handle of a pool is a
-    number of one process, and says nothing of the graph."""
+    """Returns the options that differ from their defaults, and the replacement rules of the user. The handle of a pool
+    is left out: it is a number of one process and says nothing about the graph."""
     options = config.as_dict().items()
     chosen = [(name, value) for name, value in options if not config.is_default(name) and name != "use_graph_pool"]
     return [(name, _text(value)) for name, value in chosen] + _rules_of_user(config)
 
 
 def _rules_of_user(config: CompilerConfig) -> list[tuple[str, str]]:
-    replacements = sys.modules.get("npugraph.fx.passes.replacements")  # not imported, it holds none
+    replacements = sys.modules.get("npugraph.fx.passes.replacements")  # it holds no rules if it is not imported
     if replacements is None or not config.pattern_fusion_pass.value:
         return []
     rules = [rule for rule in replacements.registry.rules() if rule.source != replacements.BUILT_IN]
@@ -66,8 +66,9 @@ def _functions(decompositions: Mapping[Any, Callable[..., Any]]) -> list[tuple[s
 
 
 def _text(value: Any, inside: frozenset[int] = frozenset()) -> str:
-    """What an option is. A function is its source, the file of that, and what it closes over; an object that is called
-    is its class and its attributes. ``inside`` are the objects that this one is part of."""
+    """Returns a text that stands for the value of an option. A function is described by its source, the digest of its
+    file, its defaults, and the values that it closes over. A callable object is described by its class and its
+    attributes. ``inside`` has the ids of the objects that contain this one."""
     if id(value) in inside:
         return "itself"
     if isinstance(value, type):
@@ -97,7 +98,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _source(value: Any) -> str:
-    """Of a function or class."""
+    """Returns the source of a function or class, with the digest of its file."""
     try:
         return f"{inspect.getsource(value)} in {_digest(inspect.getsourcefile(value) or '')}"
     except (OSError, TypeError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What conditions look at, as plain data that every process writes in the same way."""
+"""Describes the values that conditions look at, as plain data that is the same in every process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 class NotPlain(ValueError):
-    """A value that no plain data stands for."""
+    """A value that plain data cannot describe."""
 
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
@@ -21,7 +21,7 @@ _CONTAINERS = (tuple, list, set, frozenset)
 
 
 def of_constant(value: Any) -> Any:
-    """Class and content of a constant. ``NotPlain`` for anything else."""
+    """Returns class and content of a constant. Raises ``NotPlain`` for anything else."""
     if type(value) in (*_SCALARS, *_TORCH):
         return [type(value).__name__, repr(value)]
     if isinstance(value, enum.Enum):
@@ -39,8 +39,9 @@ def of_class(value: type) -> str:
 
 
 def of_named(value: Any, depth: int = 2) -> Any:
-    """A module, class, operator or function by its name, a function also by its line and, for ``depth`` functions
-    inside of each other, by what it closes over."""
+    """Describes a module, class, operator or function by its name. A function is also described by its line and by the
+    values that it closes over, down to ``depth`` functions inside of each other. Raises ``NotPlain`` for anything
+    else."""
     if isinstance(value, types.ModuleType):
         return ["module", value.__name__]
     if isinstance(value, type):
@@ -68,7 +69,7 @@ _NATIVE = (
 
 
 def of_code(code: types.CodeType) -> list[Any]:
-    """The name of a function and its line; what stands there is looked at by file."""
+    """Returns the name of a function and its line. Changes of its text are noticed by the digest of its file."""
     return [code.co_name, code.co_firstlineno]
 
 
@@ -89,14 +90,14 @@ def is_group(value: Any) -> bool:
 
 
 def of_group(value: Any) -> list[int]:
-    """Who is in a process group. ``NotPlain`` for anything else."""
+    """Returns the ranks of a process group. Raises ``NotPlain`` for anything else."""
     if not is_group(value):
         raise NotPlain(f"{type(value).__name__} {str(value)[:60]}")
     return torch.distributed.get_process_group_ranks(value)
 
 
 def of_tensor(tensor: torch.Tensor, sizes: Any, strides: Any) -> dict[str, Any]:
-    """All but sizes and strides as they are; those that are None may be any."""
+    """Describes a tensor, with the given sizes and strides. Sizes and strides that are None may be any."""
     return {
         "class": of_class(type(tensor)),
         "dtype": str(tensor.dtype),
@@ -110,10 +111,10 @@ def of_tensor(tensor: torch.Tensor, sizes: Any, strides: Any) -> dict[str, Any]:
 
 
 def tensor_test(wanted: dict[str, Any]) -> Callable[[Any], bool]:
-    """Whether a value is a tensor as ``of_tensor`` described one."""
+    """Returns a test whether a value is a tensor that fits ``wanted``, a description by ``of_tensor``."""
     sizes, strides = wanted["sizes"], wanted["strides"]
     plain = {key: wanted[key] for key in wanted if key not in ("sizes", "strides")}
-    known: dict[Any, bool] = {}  # by what is quick to ask for
+    known: dict[Any, bool] = {}  # results by properties that are quick to read
 
     def test(tensor: Any) -> bool:
         if not isinstance(tensor, torch.Tensor):
@@ -132,13 +133,13 @@ def tensor_test(wanted: dict[str, Any]) -> Callable[[Any], bool]:
 
 
 def match(found: Any, wanted: list[Any]) -> bool:
-    """Whether sizes or strides are as wanted; those that are None may be any."""
+    """Whether sizes or strides are as wanted. Wanted ones that are None may be any."""
     pairs = zip(found, wanted, strict=False)
     return len(found) == len(wanted) and all(want is None or have == want for have, want in pairs)
 
 
 def of_torch_state() -> list[Any]:
-    """Settings of torch that say what operators do."""
+    """Returns the settings of torch that change what operators do."""
     devices = ["cpu", torch._C._get_privateuse1_backend_name()]
     return [
         torch.is_grad_enabled(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cached method: what its arguments and variables are called, and why it may have no cache."""
+"""The names of a cached method's arguments and variables, and the error for a method that cannot be cached."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class NotCacheable(Exception):
 
 
 class Variables(dict):  # type: ignore[type-arg]
-    """Global names that Dynamo's sources speak of: modules by the names that Dynamo gave them, builtins, and for all
-    other names the variables of the function's module."""
+    """The global names in Dynamo's sources: modules by the names that Dynamo gave them, builtins, and for all other
+    names the variables of the function's module."""
 
     def __init__(self, function: Any, modules: Mapping[str, str]) -> None:
         super().__init__((name, importlib.import_module(module)) for name, module in modules.items())
@@ -28,7 +28,8 @@ class Variables(dict):  # type: ignore[type-arg]
 
 
 def arguments_of(method: types.MethodType, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
-    """What Dynamo calls L: arguments by name, and what the function closes over. ``TypeError`` as of a call."""
+    """Returns what Dynamo calls L: the arguments by name, and the variables that the function closes over. Raises
+    ``TypeError`` as a call does."""
     bound = signature.bind(method.__self__, *args, **kwargs)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
@@ -39,7 +40,7 @@ def arguments_of(method: types.MethodType, signature: inspect.Signature, args: A
 
 
 def source_of_owner(method: types.MethodType) -> str:
-    """Where the module is among the arguments of its method."""
+    """Returns the source of the module among the arguments of its method."""
     first = next(iter(inspect.signature(method.__func__, follow_wrapped=False).parameters.values()))
     return f"L[{first.name!r}]" + "[0]" * (first.kind is inspect.Parameter.VAR_POSITIONAL)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions arranged by the paths to what they look at, so that each step of many paths is taken once."""
+"""Arranges conditions by the paths to the values that they look at, so that a step of many paths is taken once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npugraph.inference import restricted
 from npugraph.inference.conditions import Condition, predicate
 from npugraph.inference.steps import Step, steps_of, value_of
 
-# What following a path raises where it leads nowhere.
+# The errors of following a path that leads nowhere.
 WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError, RuntimeError)
 
 
@@ -25,11 +25,11 @@ class _Node:
 
 
 class Tree:
-    """Tests all of ``conditions``."""
+    """Tests all ``conditions`` at once."""
 
     def __init__(self, conditions: Iterable[Condition]) -> None:
         self.roots: dict[Step, _Node] = {}
-        self.pairs: list[tuple[str, str]] = []  # the same object
+        self.pairs: list[tuple[str, str]] = []  # sources that must lead to the same object
         self.others: list[tuple[str, Callable[[Any], bool]]] = []
         expressions = []
         for condition in conditions:
@@ -59,7 +59,7 @@ class Tree:
         node.predicates.append(test)
 
     def holds(self, arguments: Mapping[str, Any], variables: Mapping[str, Any], seen: Seen | None = None) -> bool:
-        """Whether all hold. ``seen`` gets to know what was looked through."""
+        """Whether all conditions hold. ``seen`` records the objects that the test looked through."""
         roots = {(True, "L"): arguments, (True, "G"): variables}
         try:
             return (
@@ -85,7 +85,7 @@ def _test(node: _Node, value: Any, seen: Seen | None) -> bool:
 
 
 class Seen:
-    """What a test looked through, to know whether it would say the same again."""
+    """The objects that a test looked through. They show whether the test would have the same result again."""
 
     def __init__(self) -> None:
         self._dicts: dict[int, dict[Any, Any]] = {}
@@ -111,7 +111,7 @@ class Seen:
     def finish(self) -> None:
         try:
             self._versions = [dict_version(kept) for kept in self._dicts.values()]
-        except RuntimeError:  # a Python that does not count
+        except RuntimeError:  # this version of Python does not count changes of dicts
             self._complete = False
 
     def is_unchanged(self) -> bool:

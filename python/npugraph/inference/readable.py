@@ -13,10 +13,10 @@ from npugraph.inference.cache_file import Entry
 def readable_cache(
     cache_bin: str | os.PathLike[str], print_output: bool = True, file: str | os.PathLike[str] | None = None
 ) -> str:
-    """The text of a ``compiled_module``: what it was made with, and of each graph the conditions of its use, what
-    becomes of its outputs, its Python code, and its Program. Printed unless ``print_output`` is False, and
-    written to ``file`` where one is given. ``FileNotFoundError`` without such a file, ``ValueError`` for one that
-    is not to be trusted, also for symbolic links, as which ``file`` is refused, too."""
+    """Returns the text of a ``compiled_module``. It says what the file was made with, and shows for each graph the
+    conditions of its use, what becomes of its outputs, its Python code, and its Program. The text is printed unless
+    ``print_output`` is False, and written to ``file`` if one is given. Raises ``FileNotFoundError`` if there is no
+    such cache, ``ValueError`` for a cache that is not to be trusted, and for symbolic links, also as ``file``."""
     path = Path(cache_bin)
     try:
         content = cache_file.read(path)
@@ -53,7 +53,7 @@ def _detail(detail: object) -> str:
 
 
 def _program_text(program: bytes) -> str:
-    """The text form that is inside of a saved Program (src/program/file_format.h)."""
+    """Returns the text form inside of a saved Program (src/program/file_format.h)."""
     metadata_bytes, text_bytes = (int.from_bytes(program[at : at + 8], "little") for at in (16, 24))
     begin = 64 + metadata_bytes
     return program[begin : begin + text_bytes].decode(errors="replace")

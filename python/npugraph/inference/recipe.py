@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the result of a function comes about from the outputs of its graph, and what the function does to objects
-besides.
+"""Describes how a function makes its result from the outputs of its graph, and which objects it changes besides.
 
-Dynamo says it in bytecode of one version of Python. Here that bytecode is walked with texts in the place of values,
-and becomes the text of a Python function of ``L`` (arguments by name), ``G`` (modules and global variables) and
-``out`` (the graph's outputs), which every version of Python reads (``restricted``).
+Dynamo describes this in bytecode of one version of Python. This module walks the bytecode with texts in the place of
+values. The walk gives the text of a Python function of ``L`` (arguments by name), ``G`` (modules and global variables)
+and ``out`` (the graph's outputs), which every version of Python can read (``restricted``).
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from npugraph.inference import restricted
 
 
 class NotDescribed(Exception):
-    """Bytecode that does more than recipes can say."""
+    """The bytecode does something that recipes cannot describe."""
 
 
 def new(kind: type) -> Any:
-    """An object of a class, of which nothing has been set yet."""
+    """Returns an object of a class, without any attribute set."""
     if not isinstance(kind, type):
         raise restricted.Refused(f"{kind!r} is no class")
     return kind.__new__(kind)
 
 
 def construct(kind: type, *args: Any) -> Any:
-    """A named tuple, a data class or a container."""
+    """Returns a named tuple, an object of a data class, or a container."""
     plain = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, (tuple, list, dict, set)))
     if not plain:
         raise restricted.Refused(f"{kind!r} is no class of results")
@@ -44,7 +43,7 @@ def construct(kind: type, *args: Any) -> Any:
 
 
 def find_class(module: str, name: str) -> type:
-    """The class of this qualified name, in a module that is there."""
+    """Returns the class of this qualified name in an imported module."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -54,14 +53,14 @@ def find_class(module: str, name: str) -> type:
 
 
 def make_tuple(kind: type, items: Any) -> Any:
-    """A named tuple."""
+    """Returns a named tuple of these items."""
     if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
         raise restricted.Refused(f"{kind!r} is no class of named tuples")
     return kind._make(items)
 
 
 def set_attribute(owner: Any, name: str, value: Any) -> None:
-    """Sets an attribute, as Dynamo does, where it is not what it shall be: each setting counts as a change."""
+    """Sets an attribute, as Dynamo does, unless it has the value already: each setting counts as a change."""
     attributes = getattr(owner, "__dict__", {})
     if name not in attributes or attributes[name] is not value:
         torch._dynamo.utils.object_setattr_ignore_descriptor(owner, name, value)
@@ -94,26 +93,26 @@ _MUTATORS = {"clear", "append", "extend", "insert", "update", "add", "__setitem_
 
 @dataclasses.dataclass(frozen=True)
 class _Value:
-    """A value of the bytecode: the text that stands for it, and what else is known."""
+    """A value of the bytecode: the text that stands for it, and what else is known of it."""
 
     text: str
-    items: tuple[Any, ...] | None = None  # of a tuple, or pairs of a dict
-    owner: _Value | None = None  # of an attribute
-    name: str = ""  # of an attribute or a global variable
-    fresh: bool = False  # made here, so that changes matter only where it is used
+    items: tuple[Any, ...] | None = None  # the items of a tuple, or the pairs of a dict
+    owner: _Value | None = None  # the object that an attribute belongs to
+    name: str = ""  # the name of an attribute or a global variable
+    fresh: bool = False  # whether the recipe made it, so that changes of it matter only if it is used
 
 
 @dataclasses.dataclass(frozen=True)
 class _Line:
     text: str
     uses: frozenset[str]
-    makes: str = ""  # a variable; alive where that is used
-    changes: str = ""  # a fresh object; alive where that is used
+    makes: str = ""  # a variable; the line is kept if the variable is used
+    changes: str = ""  # a fresh object; the line is kept if the object is used
 
 
 def describe(bytecode: CodeType, graph: str, variables: Mapping[str, Any], outputs: Sequence[str]) -> str:
-    """The recipe. ``graph`` is the global name of the graph's function, ``outputs`` are the texts of what it returned.
-    ``NotDescribed`` names what it cannot say."""
+    """Returns the recipe. ``graph`` is the global name of the graph's function, ``outputs`` are the texts of the values
+    that it returned. Raises ``NotDescribed``, which names what a recipe cannot describe."""
     walker = _Walker(bytecode, graph, variables)
     walker.walk()
     text = walker.text(f"out = ({''.join(f'{output}, ' for output in outputs)})")
@@ -157,7 +156,7 @@ class _Walker:
     def text(self, first: str) -> str:
         assert self.result is not None
         alive = _variables(self.result.text)
-        while True:  # what changes an object may come after what uses it
+        while True:  # a line that changes an object may come after a line that uses it
             kept = [line for line in self.lines if self.is_alive(line, alive)]
             wanted = alive.union(*(line.uses for line in kept))
             if wanted == alive:
@@ -170,7 +169,7 @@ class _Walker:
         target = line.makes or line.changes
         return not target or target in alive
 
-    # What texts become.
+    # Lines of the recipe, and the stack.
 
     def make(self, text: str, **known: Any) -> _Value:
         variable = f"v{self.count}"
@@ -357,7 +356,7 @@ class _Walker:
         return self.make(f"{function.text}({_texts(args)})")
 
     def real(self, value: _Value) -> Any:
-        """What a path from a global variable leads to now."""
+        """Returns the object to which a path from a global variable leads now."""
         if value.owner is not None:
             return getattr(self.real(value.owner), value.name, None)
         return self.variables.get(value.name, getattr(builtins, value.name, None))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python text that may come from a file: paths to values, comparisons of sizes, and the steps that make a result.
-Nothing else compiles, so that text from a file can look at what it is given and call a few named functions, and
-no more."""
+"""Compiles Python text that may come from a file: paths to values, comparisons of sizes, and the steps that make a
+result. It refuses everything else. Text from a file can therefore only use the values that it is given and call a few
+named functions and methods."""
 
 from __future__ import annotations
 
@@ -31,27 +31,28 @@ _METHODS = {
 
 
 class Refused(ValueError):
-    """Text of another form."""
+    """The text has a form that is not allowed."""
 
 
 @functools.lru_cache(maxsize=8192)
 def expression(text: str) -> CodeType:
-    """Code of an expression of L (the arguments) and G (modules and global variables), for ``evaluate``."""
+    """Compiles an expression of L (the arguments) and G (modules and global variables), for ``evaluate``. Raises
+    ``Refused`` for another form."""
     return compile(_checked(text, "eval", frozenset()), "<cache>", "eval")
 
 
 def evaluate(text: str, arguments: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
-    """The value of an expression. ``Refused`` for another form, and whatever the expression raises."""
-    return eval(expression(text), _scope({}), {"L": arguments, "G": variables})  # a checked form
+    """Returns the value of an expression. Raises ``Refused`` for another form, and whatever the expression raises."""
+    return eval(expression(text), _scope({}), {"L": arguments, "G": variables})  # the form of the text was checked
 
 
 def function(text: str, helpers: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """The function that ``text`` defines, which may call ``helpers``."""
+    """Returns the function that ``text`` defines. It may call ``helpers``. Raises ``Refused`` for another form."""
     tree = _checked(text, "exec", frozenset(helpers))
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
         raise Refused("text that is not one function")
     scope = _scope(helpers)
-    exec(compile(tree, "<cache>", "exec"), scope)  # a checked form
+    exec(compile(tree, "<cache>", "exec"), scope)  # the form of the text was checked
     return scope[tree.body[0].name]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a graph was traced from, so that an edit of them is noticed."""
+"""Digests of the files that a graph was traced from, by which an edit of a file is noticed."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from typing import Any
 
 import torch
 
-# Come with the versions that a file of a cache names.
+# Files in these folders belong to the versions that a cache file names.
 _VERSIONED = (os.path.realpath(Path(torch.__file__).parent), os.path.realpath(Path(__file__).parent.parent))
 _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"])
-# Methods that Python writes for data classes and named tuples, from what their files say.
+# File names of methods that Python generates for data classes and named tuples from the text of their files.
 _GENERATED = re.compile(r"<string>|<attrs generated .*>")
 
 
 class NoSource(ValueError):
-    """Code that is in no file, or in one that was written after this process began."""
+    """The code is in no file, or in a file that was written after this process began."""
 
 
 def _process_start() -> float:
-    """Seconds since the epoch."""
+    """Returns when this process began, in seconds since the epoch."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # starttime, proc(5)
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
 
 
 _STARTED = _process_start()
-_CLOCK_TICK = 0.02  # the start is known to a hundredth of a second; importing begins later than that
+_CLOCK_TICK = 0.02  # in seconds; the start is known to a hundredth of a second, and importing begins later than that
 
 
 def digests(traced: Iterable[CodeType]) -> dict[str, str]:
-    """SHA-256 of each file that the code is from, of those that come neither with torch nor with Python.
-    ``NoSource`` where the code that this process runs may be another than that in the file."""
+    """Returns the SHA-256 of each file that the code is from, except files that come with torch, npugraph or Python.
+    Raises ``NoSource`` if this process may run other code than the file holds."""
     files = sorted({code.co_filename for code in traced if not _is_generated(code)})
     return {file: _digest(file) for file in files if not _is_versioned(file)}
 
@@ -51,7 +51,8 @@ Place = list[Any]  # file, qualified name and first line of a function
 
 
 def places(traced: Iterable[CodeType]) -> list[Place]:
-    """Where the functions are that another process finds by their names, so that it notices one put in their place."""
+    """Returns the places of the functions that another process can find by name. It then notices if another function
+    has taken the place of one."""
     found = {(code.co_filename, code.co_qualname, code.co_firstlineno) for code in traced}
     modules = _modules_by_file()
     return [list(place) for place in sorted(found) if not _is_versioned(place[0]) and _is_there(list(place), modules)]
@@ -71,7 +72,7 @@ def _is_there(place: Place, modules: Mapping[str, ModuleType]) -> bool:
     found: Any = modules.get(file)
     for part in name.split("."):
         found = inspect.getattr_static(found, part, None)
-    for _ in range(8):  # decorators around it
+    for _ in range(8):  # looks inside of decorators
         code = getattr(found, "__code__", None)
         if code is not None and (code.co_filename, code.co_firstlineno) == (file, line):
             return True

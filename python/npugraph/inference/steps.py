@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of Dynamo as steps from the arguments (L) or the global variables (G) to a value."""
+"""Turns Dynamo's sources into steps from the arguments (L) or the global variables (G) to a value."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 
 from npugraph.inference import restricted
 
-Step = tuple[bool, str | int]  # is an attribute; its name, or the key of an item
+Step = tuple[bool, str | int]  # whether the step is an attribute; the name of the attribute or the key of an item
 
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\[('(?:[^'\\]|\\.)*'|-?\d+)\]")
 
 
 @functools.lru_cache(maxsize=65536)
 def steps_of(source: str) -> tuple[Step, ...] | None:
-    """``L['x'].keys[0]`` as steps, the first of which is "L" or "G". None for a source of another form."""
+    """Returns a source such as ``L['x'].keys[0]`` as steps, the first of which is "L" or "G". Returns None for a source
+    of another form."""
     steps: list[Step] = [(True, source[:1])]
     at = 1
     while at < len(source):
