@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m npugraph env``: what a bug report has to say about the machine, on one page of text."""
+"""``python -m npugraph env`` prints the facts that a bug report needs about the machine, on one page of text."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import torch
 from npugraph import _C
 
 _PACKAGES = ("torch_npu", "numpy", "transformers", "diffusers", "peft", "torchao", "vllm", "vllm-ascend", "triton")
-# Of variables, names that begin so change what a program does.
+# Environment variables whose names begin with these change what a program does.
 _VARIABLES = ("NPUGRAPH_", "TNG_", "TORCH", "PYTORCH_", "ASCEND_", "OMP_", "MKL_", "KMP_", "GOMP_", "LD_PRELOAD")
 _OWN_GROUPS = Path("/proc/self/cgroup")  # lines "number:controllers:path"; those of version 2 name no controllers
 _GROUPS = Path("/sys/fs/cgroup")
-_NO_LIMIT = 1 << 60  # version 1 says a number near that of all addresses
+_NO_LIMIT = 1 << 60  # without a limit, version 1 gives a number near the size of the address space
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It takes none."""
+    """Adds nothing, because the command has no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ def page() -> str:
 
 
 def _rows() -> Iterator[tuple[str, str]]:
-    yield "npugraph", f"{_C.version}, at {Path(__file__).parent}"
+    yield "npugraph", f"{_C.version}, at {Path(__file__).parent.parent}"
     yield "torch", f"{torch.__version__}, {torch.version.git_version[:10]}, at {Path(torch.__file__).parent}"
     yield "python", f"{platform.python_version()}, {sys.executable}"
     for name in _PACKAGES:
@@ -59,7 +59,7 @@ def _rows() -> Iterator[tuple[str, str]]:
 
 
 def _version(package: str) -> str:
-    """Empty where it is not installed."""
+    """Returns the version of a package, or an empty text if it is not installed."""
     try:
         found = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:
@@ -75,7 +75,7 @@ def _backends() -> list[str]:
 
 
 def _field(file: str, name: str) -> str:
-    """What stands behind the first "name:" of a file of the kernel."""
+    """Returns the text after the first "name:" in a file of the kernel."""
     lines = _text(Path(file)).splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
 
@@ -101,7 +101,7 @@ def _memory() -> str:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Directories of the control groups that limit this process: its own, and all that this is in."""
+    """Yields the directories of the control groups that limit this process: its own group, and all groups around it."""
     for line in _text(_OWN_GROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
@@ -115,7 +115,7 @@ def _words(file: Path) -> list[str]:
 
 
 def _text(file: Path) -> str:
-    """Nothing where there is no such file."""
+    """Returns the text of a file, or an empty text if there is no such file."""
     try:
         return file.read_text()
     except OSError:
