@@ -7,8 +7,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
+import enum
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from npugraph.option_values import (
@@ -37,26 +38,50 @@ def pass_names() -> list[str]:
     return _C.pass_names()
 
 
-class Option:
-    """A row of the table: a name, a default, the values that the option takes, and a sentence for people. ``unset``
-    says what happens if the option is not set, where that differs from its default. ``needs`` names other options; the
-    option has no effect as long as one of them has its default."""
+class Phase(enum.Enum):
+    """The time at which an option acts."""
 
-    def __init__(
-        self, name: str, default: Any, value: Value, help: str, *, unset: str = "", needs: Sequence[str] = ()
-    ) -> None:
-        self.name = name
-        self.default = default
-        self.value = value
-        self.help = help
-        self.unset = unset
-        self.needs = tuple(needs)
+    GRAPH = "graph"  # in Python, on FX graphs and around compiled functions
+    COMPILE = "compile"  # in the compiler: a field of _C.CompileRequest
+    RUN = "run"  # at calls, also of a Program from a file: a field of _C.RunRequest
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """A row of the table: a name, a default, the values that the option takes, and a sentence for people.
+
+    ``unset`` says what happens if the option is not set, where that differs from its default. ``needs`` names other
+    options; the option has no effect as long as one of them has its default. ``field`` is the path of the field that
+    the option sets in the request of its ``phase``, and ``to_field`` makes the field's value. ``passes`` names graph
+    passes that do not run if the option is False. Graphs of training ignore an option without ``in_training``.
+    """
+
+    name: str
+    default: Any
+    value: Value
+    help: str
+    _: dataclasses.KW_ONLY
+    unset: str = ""
+    needs: Sequence[str] = ()
+    phase: Phase = Phase.GRAPH
+    field: str = ""
+    to_field: Callable[[Any], Any] = lambda value: value
+    passes: Sequence[str] = ()
+    in_training: bool = True
 
     def check(self, given: Any) -> Any:
         """Returns the value to use. Raises the error of ``value``, which says what was given and what is allowed."""
         if given is None and self.default is None:
             return None
         return self.value.check(f"option {self.name!r} of backend {BACKEND!r}", given)
+
+
+def _negated(value: bool) -> bool:
+    return not value
+
+
+def _sum_of_values(settings: Mapping[str, int]) -> int:
+    return sum(settings.values())
 
 
 _SWITCH = Choice(True, False)
@@ -84,26 +109,45 @@ OPTIONS: tuple[Option, ...] = (
     Option("mode", BACKEND, Choice(BACKEND), "The only mode of this backend."),
     Option("name", "", Text(), "Name of the artifact. The default is made from the compiled module or function."),
     Option(
-        "force_eager", False, _SWITCH, "Run all passes, but bind tasks before every run, and keep no captured Instance."
+        "force_eager",
+        False,
+        _SWITCH,
+        "Run all passes, but bind tasks before every run, and keep no captured Instance.",
+        phase=Phase.RUN,
+        field="calls.capture",
+        to_field=_negated,
     ),
-    Option("remove_noop_ops", True, _SWITCH, "Remove operators that return their input unchanged."),
+    Option(
+        "remove_noop_ops",
+        True,
+        _SWITCH,
+        "Remove operators that return their input unchanged.",
+        passes=("remove_noops", "merge_copies", "remove_copies"),
+    ),
     Option(
         "remove_cat_ops",
         True,
         _SWITCH,
         "Compute the parts of a concatenation directly in its result. A part for which this is impossible is copied.",
+        phase=Phase.COMPILE,
+        field="place_parts",
+        passes=("sink_cat", "recompute_parts"),
     ),
     Option(
         "inplace_pass",
         True,
         _SWITCH,
         "Turn operators into their in-place forms if nothing reads their intermediate operand later.",
+        phase=Phase.COMPILE,
+        passes=("reinplace_intermediates",),
     ),
     Option(
         "input_inplace_pass",
         True,
         _SWITCH,
         "Turn updates of inputs into in-place operators, so that nothing is copied back.",
+        phase=Phase.COMPILE,
+        passes=("reinplace_inputs",),
     ),
     Option(
         "pattern_fusion_pass",
@@ -118,13 +162,21 @@ OPTIONS: tuple[Option, ...] = (
         "Your own FX pass, which runs before all others. It changes `gm` in place; `config` is the CompilerConfig.",
     ),
     Option("post_grad_custom_post_pass", None, _PASS, "Your own FX pass, which runs after all others."),
-    Option("disable_passes", (), TextList(pass_names, "names of graph passes"), "Names of graph passes to leave out."),
+    Option(
+        "disable_passes",
+        (),
+        TextList(pass_names, "names of graph passes"),
+        "Names of graph passes to leave out.",
+        phase=Phase.COMPILE,
+    ),
     Option(
         "generate_code",
         True,
         _SWITCH,
         "Run operators as fused, generated code where npugraph can generate it. All other operators run one at a time, "
         "as torch's operators or precompiled kernels, and with False all operators do.",
+        phase=Phase.COMPILE,
+        field="generate",
     ),
     Option(
         "release_original_weights",
@@ -169,6 +221,8 @@ OPTIONS: tuple[Option, ...] = (
         _SWITCH,
         "If sizes are symbols, generate static kernels: separate code for the sizes of each capture. The code is kept "
         "on disk for other processes.",
+        phase=Phase.RUN,
+        field="static_kernels.enabled",
     ),
     Option(
         "disable_static_kernel_compile_cache",
@@ -176,6 +230,9 @@ OPTIONS: tuple[Option, ...] = (
         _SWITCH,
         "Do not read static kernels from disk, and do not keep them there.",
         needs=["static_kernel_compile"],
+        phase=Phase.RUN,
+        field="static_kernels.on_disk",
+        to_field=_negated,
     ),
     Option(
         "_vllm_aclnn_static_kernel_sym_index",
@@ -184,6 +241,8 @@ OPTIONS: tuple[Option, ...] = (
         "Index of the symbol whose value decides whether a capture gets static kernels. It counts the symbols of the "
         "inputs in the order of the Program.",
         needs=["static_kernel_compile", "_vllm_aclnn_static_kernel_sym_range"],
+        phase=Phase.RUN,
+        field="static_kernels.symbol",
     ),
     Option(
         "_vllm_aclnn_static_kernel_sym_range",
@@ -191,6 +250,8 @@ OPTIONS: tuple[Option, ...] = (
         IntList(),
         "Values of that symbol that get static kernels. None means all values, an empty list means no value.",
         needs=["static_kernel_compile"],
+        phase=Phase.RUN,
+        field="static_kernels.values",
     ),
     Option(
         "super_kernel_optimize",
@@ -198,6 +259,8 @@ OPTIONS: tuple[Option, ...] = (
         _SWITCH,
         "Merge adjacent tasks between `torch.npu.super_kernel_scope_begin` and `_end`, or in "
         "`npugraph_ex.scope.super_kernel`, into one task: a super kernel.",
+        phase=Phase.COMPILE,
+        field="super_kernels.enabled",
     ),
     Option(
         "super_kernel_optimize_options",
@@ -214,6 +277,9 @@ OPTIONS: tuple[Option, ...] = (
         SUPER_KERNEL_DEBUG,
         "The sum of both numbers is the most threads that run a super kernel. By default all threads may run it.",
         needs=["super_kernel_optimize"],
+        phase=Phase.COMPILE,
+        field="super_kernels.workers",
+        to_field=_sum_of_values,
     ),
     Option(
         "use_graph_pool",
@@ -221,6 +287,8 @@ OPTIONS: tuple[Option, ...] = (
         PoolHandle(),
         "Graphs with the same handle share the memory of their intermediate results, also graphs of different compiled "
         "functions.",
+        phase=Phase.RUN,
+        field="calls.rules.use_graph_pool",
     ),
     Option(
         "reuse_graph_pool_in_same_fx",
@@ -229,6 +297,8 @@ OPTIONS: tuple[Option, ...] = (
         "True: captures of one graph for different sizes share the memory of their intermediate results and, with "
         "clone_output=False, the memory of their results. False: they share neither.",
         unset="they share the memory of intermediate results only",
+        phase=Phase.RUN,
+        field="calls.rules.reuse_graph_pool_in_same_fx",
     ),
     Option(
         "clone_input",
@@ -238,6 +308,9 @@ OPTIONS: tuple[Option, ...] = (
         "or returns. False: read inputs where the inputs of the first call are; **the inputs of later calls are copied "
         "over the tensors of the first call**. Graphs of training read inputs where they are.",
         unset="inputs are read where they are, and nothing is copied",
+        phase=Phase.RUN,
+        field="calls.rules.clone_input",
+        in_training=False,
     ),
     Option(
         "clone_output",
@@ -246,6 +319,9 @@ OPTIONS: tuple[Option, ...] = (
         "True: results belong to the caller. False: results stay in memory of the graph, and **the next call "
         "overwrites them**. Results of training graphs always belong to the caller.",
         unset="results belong to the caller, without a copy",
+        phase=Phase.RUN,
+        field="calls.rules.clone_output",
+        in_training=False,
     ),
     Option(
         "capture_limit",
@@ -254,8 +330,17 @@ OPTIONS: tuple[Option, ...] = (
         "The most captured graphs of one compiled graph. If a call needs one more, all of them are dropped with a "
         "warning, and the compiled graph runs without captures from then on.",
         unset="max_instances captured graphs are kept, and the least recently used one is dropped first",
+        phase=Phase.RUN,
+        field="calls.rules.capture_limit",
     ),
-    Option("force_recapture", False, _SWITCH, "Capture again before every run."),
+    Option(
+        "force_recapture",
+        False,
+        _SWITCH,
+        "Capture again before every run.",
+        phase=Phase.RUN,
+        field="calls.rules.force_recapture",
+    ),
     Option(
         "capture_error_mode",
         "global",
@@ -264,6 +349,8 @@ OPTIONS: tuple[Option, ...] = (
         "of it (caching_allocator_alloc, empty_cache) while a call captures a graph. 'global': all threads. "
         "'thread_local': the thread that captures. 'relaxed': no thread.",
         unset="no thread is refused; both are harmless because captured operators have run",
+        phase=Phase.RUN,
+        field="calls.rules.capture_error_mode",
     ),
     Option(
         "frozen_parameter",
@@ -271,10 +358,26 @@ OPTIONS: tuple[Option, ...] = (
         _SWITCH,
         "Assume that the addresses of parameters are fixed. The graph reads the memory of the first call until "
         "artifact.refresh(), also after `p.data` has become another tensor.",
+        phase=Phase.RUN,
+        field="calls.rules.frozen_parameter",
     ),
-    Option("verify", False, _SWITCH, "Verify the graph after every pass."),
-    Option("max_instances", 64, _COUNT, "The most captured Instances that one graph keeps."),
-    Option("max_concurrent", 4, _COUNT, "The most calls of one graph at the same time. Further calls wait."),
+    Option("verify", False, _SWITCH, "Verify the graph after every pass.", phase=Phase.COMPILE, field="verify"),
+    Option(
+        "max_instances",
+        64,
+        _COUNT,
+        "The most captured Instances that one graph keeps.",
+        phase=Phase.RUN,
+        field="calls.max_instances",
+    ),
+    Option(
+        "max_concurrent",
+        4,
+        _COUNT,
+        "The most calls of one graph at the same time. Further calls wait.",
+        phase=Phase.RUN,
+        field="calls.max_concurrent",
+    ),
 )
 
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -295,14 +398,6 @@ class Combination:
     value: Any = ANY
     contradicts: bool = False
 
-
-# The graph passes that an option switches, by name.
-_SWITCHED = {
-    "remove_noop_ops": ("remove_noops", "merge_copies", "remove_copies"),  # it switches an FX pass, too
-    "remove_cat_ops": ("sink_cat", "recompute_parts"),
-    "inplace_pass": ("reinplace_intermediates",),
-    "input_inplace_pass": ("reinplace_inputs",),
-}
 
 _EAGER = {"force_eager": True}
 _ORIGINAL = {"dump_tensor_data": True, "data_dump_stage": "original"}
@@ -335,9 +430,15 @@ COMBINATIONS: tuple[Combination, ...] = (
         for name in ("static_kernel_compile", "super_kernel_optimize")
     ),
     *(
-        Combination(name, {"disable_passes": passes}, "those are all that it switches on", value=True, contradicts=True)
-        for name, passes in _SWITCHED.items()
-        if name != "remove_noop_ops"
+        Combination(
+            option.name,
+            {"disable_passes": option.passes},
+            "those are all that it switches on",
+            value=True,
+            contradicts=True,
+        )
+        for option in OPTIONS
+        if option.passes and option.name != "remove_noop_ops"  # which switches an FX pass, too
     ),
 )
 
@@ -477,7 +578,7 @@ def _shown(config: CompilerConfig, names: Iterable[str]) -> str:
 
 def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     """Returns the names of all graph passes that the options switch off."""
-    off = [name for switch, names in _SWITCHED.items() if not getattr(config, switch).value for name in names]
+    off = [name for option in OPTIONS if not getattr(config, option.name).value for name in option.passes]
     return [*config.disable_passes.value, *off]
 
 

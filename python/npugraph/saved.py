@@ -10,7 +10,7 @@ import torch
 
 from npugraph import _C
 from npugraph.fx.dynamo import sources
-from npugraph.run_options import parse_for_running, run_options
+from npugraph.request import parse_for_running, run_request
 
 
 class SavedProgram:
@@ -73,13 +73,13 @@ def load(
     its operators, if ``model`` lacks an input of the Program, if this process is in none of its groups, and for an
     option that is unknown or acts only in a compile.
     """
-    program = read(str(path), run_options(parse_for_running(options)))
+    program = read(str(path), run_request(parse_for_running(options)))
     return SavedProgram(program) if model is None else bind(program, model, named_by=model)
 
 
 def read(path: str, options: Any) -> Any:
     """Returns the Program in a file as a ``_C.LoadedProgram`` with process groups of this process, to be run with the
-    ``_C.RunOptions`` in ``options``. Raises ``OSError`` and ``ValueError`` as ``load`` does."""
+    ``_C.RunRequest`` in ``options``. Raises ``OSError`` and ``ValueError`` as ``load`` does."""
     with open(path, "rb"):  # Python's own error says best why a file cannot be opened
         pass
     return _C.LoadedProgram(path, _group_name, options)

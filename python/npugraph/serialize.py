@@ -10,7 +10,7 @@ from typing import Any
 
 from npugraph import _C
 from npugraph.artifact import Artifact
-from npugraph.run_options import parse_for_running, run_options
+from npugraph.request import parse_for_running, run_request
 from npugraph.saved import read
 
 
@@ -29,7 +29,7 @@ def serialize(compiled: Any) -> bytes:
 
 
 def load(program: bytes, options: Any) -> Any:
-    """Loads the bytes that ``program_of`` returned as a ``_C.LoadedProgram``, to be run with the ``_C.RunOptions`` in
+    """Loads the bytes that ``program_of`` returned as a ``_C.LoadedProgram``, to be run with the ``_C.RunRequest`` in
     ``options``. Raises ``ValueError`` as ``npugraph.load`` does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
@@ -42,7 +42,7 @@ def deserialize(data: bytes) -> Any:
     """Returns the function whose bytes ``serialize`` returned. Raises ``ValueError`` as ``npugraph.load`` does."""
     line, _, program = data.partition(b"\n")
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(line).items()}
-    return load(program, run_options(parse_for_running(options))).callable(boxed=False)
+    return load(program, run_request(parse_for_running(options))).callable(boxed=False)
 
 
 def install() -> None:

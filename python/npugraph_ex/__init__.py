@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""npugraph_ex: Ascend's names for the backend of this name. All of it is npugraph's; nothing is computed here.
+"""npugraph_ex: Ascend's names for the backend of the same name. All of it is part of npugraph; nothing is computed
+here.
 
 ``torch.compile(model, backend="npugraph_ex", options={...})``; docs/options.md describes the options.
 """

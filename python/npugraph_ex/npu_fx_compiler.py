@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where scripts of Ascend import the backend from."""
+"""The backend, in the module from which scripts of Ascend import it."""
 
 from npugraph.compilers import compile_fx, get_compiler, get_npu_backend
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchair: Ascend's names for what npugraph does. One registry of replacement rules for it and npugraph_ex."""
+"""torchair: Ascend's names for functions of npugraph. It shares its registry of replacement rules with npugraph_ex."""
 
 from npugraph.facade import lazy_names
 

@@ -24,9 +24,9 @@ constexpr const char* kPlan = "plan";
 
 }  // namespace
 
-Artifact::Artifact(ir::Graph graph, CompileOptions options, CompileHost host, runtime::Host& runtime_host,
+Artifact::Artifact(ir::Graph graph, CompileRequest request, CompileHost host, runtime::Host& runtime_host,
                    std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases)
-    : options_(std::move(options)),
+    : request_(std::move(request)),
       host_(std::move(host)),
       imported_(std::move(graph)),
       phases_(std::move(front_end_phases)),
@@ -46,23 +46,14 @@ Artifact::Artifact(ir::Graph graph, CompileOptions options, CompileHost host, ru
 }
 
 void Artifact::compile_and_build(runtime::Host& runtime_host) {
-  CompileResult result = compile(imported_, options_, host_);
-  passes_ = std::move(result.passes);
-  remarks_ = std::move(result.remarks);
-  notes_ = std::move(result.notes);
-  left_apart_ = std::move(result.left_apart);
-  refused_ = std::move(result.refused);
-  scopes_ = std::move(result.scopes);
-  kernel_builds_ = result.kernel_builds;
-  kernel_build_ns_ = result.kernel_build_ns;
-  kernel_loads_ = result.kernel_loads;
-  phases_.insert(phases_.end(), result.phases.begin(), result.phases.end());
-  program_ = std::make_shared<const program::Program>(std::move(result.program));
-  const auto take = [generated = std::move(result.generated), program = program_](const program::Task& task) {
+  result_ = compile(imported_, request_, host_);
+  phases_.insert(phases_.end(), result_.phases.begin(), result_.phases.end());
+  program_ = std::make_shared<const program::Program>(std::move(result_.program));
+  const auto take = [generated = std::move(result_.generated), program = program_](const program::Task& task) {
     return generated->take(static_cast<size_t>(&task - program->tasks.data()));
   };
   Runnable made = run_phase(phases_, "build", [&] {
-    return make_runnable(program_, runtime_host, options_.run, {.all_sizes = take, .static_sizes = host_.generate});
+    return make_runnable(program_, runtime_host, request_.run, {.all_sizes = take, .static_sizes = host_.generate});
   });
   static_kernels_ = std::move(made.static_kernels);
   executable_ = std::move(made.executable);
@@ -74,7 +65,7 @@ void Artifact::compile_and_build(runtime::Host& runtime_host) {
 std::vector<std::string> Artifact::graph_stages() const {
   std::vector<std::string> names = {"import"};
   std::map<std::string, int> seen;
-  for (const passes::Pass& pass : graph_passes()) {
+  for (const passes::Pass& pass : graph_passes(request_)) {
     const int nth = ++seen[pass.name];
     names.push_back(nth == 1 ? pass.name : cat(pass.name, ".", nth));
   }
@@ -90,13 +81,13 @@ ir::Graph Artifact::graph(const std::string& stage) const {
   const std::vector<std::string> names = graph_stages();
   const auto at = std::find(names.begin(), names.end(), stage);
   if (at == names.end()) fail_unknown(stage);
-  return graph_after(imported_, static_cast<size_t>(at - names.begin()), options_, host_);
+  return graph_after(imported_, static_cast<size_t>(at - names.begin()), request_, host_);
 }
 
 std::vector<std::pair<std::string, ir::Graph>> Artifact::changed_graphs() const {
   const std::vector<std::string> names = graph_stages();
   std::vector<std::pair<std::string, ir::Graph>> changed;
-  for (auto& [passes, graph] : graphs_after_changes(imported_, options_, host_)) {
+  for (auto& [passes, graph] : graphs_after_changes(imported_, request_, host_)) {
     changed.emplace_back(names[passes], std::move(graph));
   }
   return changed;
@@ -116,7 +107,7 @@ void Artifact::fail_unknown(const std::string& stage) const {
 
 std::string Artifact::text(const std::string& stage) const {
   if (stage == kPlan) return program_text();
-  if (stage == kLower) return program::print(lowered(imported_, options_, host_, refused_));
+  if (stage == kLower) return program::print(lowered(imported_, request_, host_, result_.refused));
   return ir::print(graph(stage));
 }
 
@@ -149,7 +140,7 @@ class LatestSizes {
 
 std::vector<lower::LeftApart> Artifact::left_apart() const {
   const LatestSizes latest(*program_, executable_->latest_symbols());
-  std::vector<lower::LeftApart> pairs = left_apart_;
+  std::vector<lower::LeftApart> pairs = result_.left_apart;
   for (lower::LeftApart& pair : pairs) pair.bytes = latest(pair.bytes);
   return pairs;
 }
@@ -175,8 +166,8 @@ std::vector<TaskInfo> Artifact::tasks() const {
                      .nanoseconds = traffic[i].nanoseconds,
                      .least_nanoseconds = traffic[i].least_nanoseconds,
                      .most_nanoseconds = traffic[i].most_nanoseconds,
-                     .saved_bytes = latest(notes_[i].saved_bytes),
-                     .operations = latest(notes_[i].operations)});
+                     .saved_bytes = latest(result_.notes[i].saved_bytes),
+                     .operations = latest(result_.notes[i].operations)});
   }
   return infos;
 }
@@ -214,13 +205,13 @@ std::map<std::string, int64_t> Artifact::compile_counters() const {
   const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(), [](const program::Task& task) {
     return task.kind == program::TaskKind::kKernel || program::is_generated(task.kind);
   });
-  const int64_t made = kernel_builds_ + kernel_loads_;
+  const int64_t made = result_.kernel_builds + result_.kernel_loads;
   std::map<std::string, int64_t> counters = {{"compiles", 1},
-                                             {"kernel_builds", kernel_builds_},
-                                             {"kernel_build_ns", kernel_build_ns_},
-                                             {"kernel_loads", kernel_loads_},
+                                             {"kernel_builds", result_.kernel_builds},
+                                             {"kernel_build_ns", result_.kernel_build_ns},
+                                             {"kernel_loads", result_.kernel_loads},
                                              {"kernel_hits", std::max<int64_t>(kernels - made, 0)}};
-  for (const passes::PassRecord& pass : passes_) counters["pass." + pass.name] += pass.hits;
+  for (const passes::PassRecord& pass : result_.passes) counters["pass." + pass.name] += pass.hits;
   return counters;
 }
 

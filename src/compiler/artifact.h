@@ -60,11 +60,11 @@ class Artifact {
  public:
   // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. What we broke
   // ourselves is a ReportedDefect.
-  Artifact(ir::Graph graph, CompileOptions options, CompileHost host, runtime::Host& runtime_host,
+  Artifact(ir::Graph graph, CompileRequest request, CompileHost host, runtime::Host& runtime_host,
            std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases);
 
-  const std::string& name() const { return options_.name; }
-  const CompileOptions& options() const { return options_; }
+  const std::string& name() const { return request_.name; }
+  const CompileRequest& request() const { return request_; }
   const std::shared_ptr<runtime::Executable>& executable() const { return executable_; }
 
   // "import", then each pass ("cse", the second time "cse.2").
@@ -87,10 +87,10 @@ class Artifact {
   // Instances have of their own.
   std::map<std::string, int64_t> counters() const;
   std::vector<PhaseTime> phases() const { return phases_; }
-  // Of super kernels; empty where the options ask for none.
-  const std::vector<lower::ScopeResult>& scopes() const { return scopes_; }
-  const std::vector<passes::PassRecord>& passes() const { return passes_; }
-  const std::vector<passes::Remark>& remarks() const { return remarks_; }
+  // Of super kernels; empty where the request asks for none.
+  const std::vector<lower::ScopeResult>& scopes() const { return result_.scopes; }
+  const std::vector<passes::PassRecord>& passes() const { return result_.passes; }
+  const std::vector<passes::Remark>& remarks() const { return result_.remarks; }
   // Their bytes are numbers from the first call on: those of the sizes of the latest one.
   std::vector<lower::LeftApart> left_apart() const;
   // Of the sizes of the latest call; empty before the first one.
@@ -111,22 +111,14 @@ class Artifact {
   void print_peak(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   int64_t weight_bytes() const;
   void print_generated(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
-  CompileOptions options_;
+  CompileRequest request_;
   CompileHost host_;
   ir::Graph imported_;
-  std::vector<passes::PassRecord> passes_;
-  std::vector<passes::Remark> remarks_;
-  std::vector<lower::TaskNote> notes_;  // per task
-  std::vector<lower::LeftApart> left_apart_;
-  lower::Refusals refused_;
-  std::vector<lower::ScopeResult> scopes_;
-  int64_t kernel_builds_ = 0;
-  int64_t kernel_build_ns_ = 0;
-  int64_t kernel_loads_ = 0;
+  CompileResult result_;  // without its Program and its generated tasks, which the members below have
   std::vector<PhaseTime> phases_;
   std::vector<Partition> partitions_;
   std::shared_ptr<const program::Program> program_;
-  std::shared_ptr<StaticKernels> static_kernels_;  // null where the options ask for none
+  std::shared_ptr<StaticKernels> static_kernels_;  // null where the request asks for none
   std::shared_ptr<runtime::Executable> executable_;
 };
 

@@ -276,20 +276,20 @@ std::string Artifact::explain(int64_t runs_in_pieces) const {
     out << "\nWhere time and bytes go\n";
     print_shares(out, shares);
     if (total_of(shares).ns == 0) {
-      out << (options_.run.capture ? "  (no times yet: call again with the same sizes)\n"
-                                   : "  (no times: without captures nothing is run a second time)\n");
+      out << (request_.run.calls.capture ? "  (no times yet: call again with the same sizes)\n"
+                                         : "  (no times: without captures nothing is run a second time)\n");
     }
     print_slowest(out, infos, kSlowest);
     out << "\nGenerated code\n";
     print_generated(out, infos);
   }
-  print_scopes(out, scopes_);
+  print_scopes(out, result_.scopes);
   if (static_kernels_) {
     out << "\nStatic kernels\n";
     for (const std::string& line : static_kernels_->lines()) out << "  " << line << "\n";
   }
 
-  print_passes(out, passes_, remarks_, kMostLines);
+  print_passes(out, result_.passes, result_.remarks, kMostLines);
   print_reasons(out, infos, kMostLines);
 
   out << "\nMemory\n";

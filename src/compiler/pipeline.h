@@ -9,8 +9,8 @@
 
 #include "compiler/generate.h"
 #include "compiler/generated_tasks.h"
-#include "compiler/options.h"
 #include "compiler/phases.h"
+#include "compiler/request.h"
 #include "ir/graph.h"
 #include "lower/catalog.h"
 #include "lower/lower.h"
@@ -34,7 +34,7 @@ struct CompileResult {
   std::vector<lower::TaskNote> notes;  // per task
   std::vector<lower::LeftApart> left_apart;
   lower::Refusals refused;                    // nodes that could not be generated
-  std::vector<lower::ScopeResult> scopes;     // of super kernels, where the options ask for them
+  std::vector<lower::ScopeResult> scopes;     // of super kernels, where the request asks for them
   std::shared_ptr<GeneratedTasks> generated;  // of the Program
   int64_t kernel_builds = 0;                  // pieces of code that LLVM made
   int64_t kernel_build_ns = 0;                // its time, summed over threads
@@ -44,20 +44,20 @@ struct CompileResult {
   std::vector<PhaseTime> phases;
 };
 
-// The graph passes in order. The list is the same for every compile; options only switch entries off.
-const std::vector<passes::Pass>& graph_passes();
+// The passes of the request, in order.
+std::vector<passes::Pass> graph_passes(const CompileRequest& request);
 
 // Runs all phases on `graph`.
-CompileResult compile(ir::Graph graph, const CompileOptions& options, const CompileHost& host);
+CompileResult compile(ir::Graph graph, const CompileRequest& request, const CompileHost& host);
 
-// The graph as it was after the first `passes` entries of graph_passes(). Compiling is deterministic, so a stage is made again
+// The graph as it was after the first `passes` entries of graph_passes(request). Compiling is deterministic, so a stage is made again
 // when somebody asks for it instead of being kept.
-ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileOptions& options, const CompileHost& host);
-// The imported graph, as (0, graph), and that after each entry of graph_passes() that hit, with the number of entries so far.
-std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& imported, const CompileOptions& options,
+ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileRequest& request, const CompileHost& host);
+// The imported graph, as (0, graph), and that after each entry of graph_passes(request) that hit, with the number of entries so far.
+std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& imported, const CompileRequest& request,
                                                                const CompileHost& host);
 // The Program before it was planned, where generated code was refused for some nodes.
-program::Program lowered(ir::Graph imported, const CompileOptions& options, const CompileHost& host,
+program::Program lowered(ir::Graph imported, const CompileRequest& request, const CompileHost& host,
                          const lower::Refusals& refused);
 
 }  // namespace npugraph::compiler

@@ -1,40 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made by the front end, and passed by const reference.
+// What a front end asks of the compiler and of the runtime. One request goes through all layers: each layer reads its own part
+// and copies nothing.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "runtime/capture_rules.h"
+#include "lower/super_kernels.h"
+#include "runtime/options.h"
 
 namespace npugraph::compiler {
 
-// How a Program is run, one that was just compiled or one from a file.
-struct RunOptions {
-  int64_t max_instances = 64;
-  int64_t max_concurrent = 4;
-  bool capture = true;  // false: bind before each run, keep no Instance
-  std::string label;    // of calls, for profilers; empty: none
-  runtime::CaptureRules rules;
-  // Code of their own for tasks of symbolic sizes, once for each Instance (compiler/static_kernels.h).
-  bool static_kernels = false;
-  bool static_kernels_on_disk = true;  // that code is read from the object cache and kept there
-  int64_t static_symbol = 0;           // only where this one of the symbols of inputs ...
-  std::vector<int64_t> static_values;  // ... has one of these values; empty: always
+// Code of their own for tasks of symbolic sizes, made for each Instance (compiler/static_kernels.h).
+struct StaticKernelRequest {
+  bool enabled = false;
+  bool on_disk = true;                         // the object cache on disk is read and written
+  int64_t symbol = 0;                          // the position of a symbol among those of the inputs
+  std::optional<std::vector<int64_t>> values;  // the values of that symbol that get such code; none: all
 };
 
-struct CompileOptions {
+// How a Program runs, whether it was just compiled or comes from a file.
+struct RunRequest {
+  runtime::Options calls;
+  StaticKernelRequest static_kernels;
+};
+
+// Names of the graph passes, in order (pipeline.cc).
+std::vector<std::string> default_passes();
+
+struct CompileRequest {
   std::string name = "graph";
-  std::vector<std::string> disabled_passes;
-  bool verify = false;               // verify the graph after every pass, not only at phase ends
-  bool training = false;             // a forward or backward graph of a training step
-  bool place_parts = true;           // compute parts of concatenations where they stand in these
-  bool generate = false;             // generated loop nests instead of ATen calls where they save memory traffic
-  bool super_kernels = false;        // adjacent tasks of one scope become one (lower/super_kernels.h)
-  int64_t super_kernel_workers = 0;  // threads that such a task may use at most; 0: all
-  RunOptions run;
+  std::vector<std::string> passes = default_passes();
+  std::vector<std::string> disabled_passes;  // entries of `passes` that do not run, by name
+  bool verify = false;                       // the graph is verified after every pass, not only at the end of phases
+  bool training = false;                     // the graph is the forward or backward graph of a training step
+  bool place_parts = true;                   // parts of concatenations are computed into the memory of these
+  bool generate = false;                     // loop nests are generated where they save memory traffic
+  lower::MergeOptions super_kernels = {.merges = false};
+  RunRequest run;
 };
 
 }  // namespace npugraph::compiler

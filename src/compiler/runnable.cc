@@ -5,22 +5,17 @@
 
 namespace npugraph::compiler {
 
-Runnable make_runnable(std::shared_ptr<const program::Program> program, runtime::Host& host, const RunOptions& options,
+Runnable make_runnable(std::shared_ptr<const program::Program> program, runtime::Host& host, const RunRequest& request,
                        const Generators& generators) {
-  runtime::Options made{.max_instances = options.max_instances,
-                        .max_concurrent = options.max_concurrent,
-                        .capture = options.capture,
-                        .rules = options.rules,
-                        .counts_by_name = true,
-                        .label = options.label,
-                        .generate = generators.all_sizes};
+  runtime::Hooks hooks{.counts_by_name = true, .generate = generators.all_sizes};
   Runnable runnable;
-  if (options.static_kernels) {
-    runnable.static_kernels = std::make_shared<StaticKernels>(program, options, generators.static_sizes);
-    made.specialise = [kernels = runnable.static_kernels](auto symbols) { return kernels->for_symbols(symbols); };
+  if (request.static_kernels.enabled) {
+    runnable.static_kernels = std::make_shared<StaticKernels>(program, request.static_kernels, generators.static_sizes);
+    hooks.specialise = [kernels = runnable.static_kernels](auto symbols) { return kernels->for_symbols(symbols); };
   }
   const std::string name = program->name;
-  runnable.executable = std::make_shared<runtime::Executable>(std::move(program), host, std::move(made), name);
+  runnable.executable =
+      std::make_shared<runtime::Executable>(std::move(program), host, request.calls, name, std::move(hooks));
   return runnable;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned Program and its options -> what runs it. The one way there, for Programs that were just compiled and for those from
+// A planned Program and a request -> what runs it. The one way there, for Programs that were just compiled and for those from
 // files.
 #pragma once
 
 #include <memory>
 
 #include "compiler/generated_tasks.h"
-#include "compiler/options.h"
+#include "compiler/request.h"
 #include "compiler/static_kernels.h"
 #include "program/program.h"
 #include "runtime/executable.h"
@@ -14,7 +14,7 @@
 namespace npugraph::compiler {
 
 struct Runnable {
-  std::shared_ptr<StaticKernels> static_kernels;  // null where the options ask for none
+  std::shared_ptr<StaticKernels> static_kernels;  // null where the request asks for none
   std::shared_ptr<runtime::Executable> executable;
 };
 
@@ -24,7 +24,7 @@ struct Generators {
 };
 
 // `host` must outlive what is made.
-Runnable make_runnable(std::shared_ptr<const program::Program> program, runtime::Host& host, const RunOptions& options,
+Runnable make_runnable(std::shared_ptr<const program::Program> program, runtime::Host& host, const RunRequest& request,
                        const Generators& generators);
 
 }  // namespace npugraph::compiler

@@ -89,9 +89,9 @@ std::string text_of(const Task& task) {
 
 }  // namespace
 
-StaticKernels::StaticKernels(std::shared_ptr<const program::Program> program, const RunOptions& options,
+StaticKernels::StaticKernels(std::shared_ptr<const program::Program> program, StaticKernelRequest request,
                              Generator generate)
-    : program_(std::move(program)), options_(options), generate_(std::move(generate)) {}
+    : program_(std::move(program)), request_(std::move(request)), generate_(std::move(generate)) {}
 
 runtime::Specialise StaticKernels::for_symbols(std::span<const Scalar> symbols) {
   const std::string key = key_of(symbols);
@@ -105,7 +105,7 @@ runtime::Specialise StaticKernels::for_symbols(std::span<const Scalar> symbols) 
 
 std::optional<ng_task> StaticKernels::make(const Task& task, std::span<const ng_scalar> scalars,
                                            const std::string& key) {
-  const codegen::WithBuildRules rules({.reads_disk = options_.static_kernels_on_disk, .one_builder = true});
+  const codegen::WithBuildRules rules({.reads_disk = request_.on_disk, .one_builder = true});
   const codegen::BuildCount builds;
   // For these sizes: what fails may be the text itself.
   const std::string text = cat(key, "\n", text_of(task));
@@ -166,11 +166,11 @@ std::vector<std::string> StaticKernels::lines() const {
 
 // The symbols of inputs count, in the order of the Program.
 bool StaticKernels::is_wanted(std::span<const Scalar> symbols) const {
-  if (options_.static_values.empty()) return true;
+  if (!request_.values) return true;
   int64_t index = 0;
   for (size_t s = 0; s < symbols.size(); ++s) {
-    if (program_->symbols[s].task != program::kNone || index++ != options_.static_symbol) continue;
-    return std::ranges::count(options_.static_values, symbols[s].as_int()) > 0;
+    if (program_->symbols[s].task != program::kNone || index++ != request_.symbol) continue;
+    return std::ranges::count(*request_.values, symbols[s].as_int()) > 0;
   }
   return false;
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "compiler/generated_tasks.h"
-#include "compiler/options.h"
+#include "compiler/request.h"
 #include "program/program.h"
 #include "runtime/executable.h"
 
@@ -21,10 +21,9 @@ namespace npugraph::compiler {
 
 class StaticKernels {
  public:
-  // `options` are those that begin with static_.
-  StaticKernels(std::shared_ptr<const program::Program> program, const RunOptions& options, Generator generate);
+  StaticKernels(std::shared_ptr<const program::Program> program, StaticKernelRequest request, Generator generate);
 
-  // For runtime::Options. A task that cannot be made stays as it is, with one warning; it is not tried again in this process.
+  // For runtime::Hooks. A task that cannot be made stays as it is, with one warning; it is not tried again in this process.
   runtime::Specialise for_symbols(std::span<const Scalar> symbols);
 
   struct Counts {
@@ -52,7 +51,7 @@ class StaticKernels {
   std::string key_of(std::span<const Scalar> symbols) const;
 
   const std::shared_ptr<const program::Program> program_;
-  const RunOptions options_;
+  const StaticKernelRequest request_;
   const Generator generate_;
   mutable std::mutex mutex_;  // guards what follows
   Counts counts_;

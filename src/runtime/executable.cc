@@ -38,10 +38,10 @@ using program::kNone;
 namespace {
 
 // Our own kernels are built here, generated code by the compiler; all else is the host's.
-ng_task build_task(Host& host, const Options& options, const program::Program& program, const program::Task& task) {
+ng_task build_task(Host& host, const Hooks& hooks, const program::Program& program, const program::Task& task) {
   if (program::is_generated(task.kind)) {
-    if (!options.generate) throw UserError(cat(task.name, " is generated code, and nobody here makes it"));
-    return options.generate(task);
+    if (!hooks.generate) throw UserError(cat(task.name, " is generated code, and nobody here makes it"));
+    return hooks.generate(task);
   }
   const bool is_kernel = task.kind == program::TaskKind::kKernel;
   const kernels::Kernel* kernel = is_kernel ? kernels::find(task.name) : nullptr;
@@ -51,10 +51,10 @@ ng_task build_task(Host& host, const Options& options, const program::Program& p
 // The tasks of a Program, destroyed together.
 class BuiltTasks {
  public:
-  BuiltTasks(const program::Program& program, Host& host, const Options& options) {
+  BuiltTasks(const program::Program& program, Host& host, const Hooks& hooks) {
     tasks_.reserve(program.tasks.size());
     try {
-      for (const auto& task : program.tasks) tasks_.push_back(build_task(host, options, program, task));
+      for (const auto& task : program.tasks) tasks_.push_back(build_task(host, hooks, program, task));
     } catch (...) {
       destroy();
       throw;
@@ -145,15 +145,16 @@ size_t cache_size(const Options& options) {
 }  // namespace
 
 struct Executable::State {
-  State(std::shared_ptr<const program::Program> source, Host& process, Options wanted, std::string label)
+  State(std::shared_ptr<const program::Program> source, Host& process, Options wanted, std::string label, Hooks given)
       : blueprint(std::move(source)),
         host(process),
-        options(wanted),
+        options(std::move(wanted)),
+        hooks(std::move(given)),
         name(std::move(label)),
-        tasks(*blueprint.program, process, options),
-        staging(staging_rule(blueprint, wanted.capture ? wanted.rules.clone_input : std::nullopt)),
-        cache(cache_size(wanted)),
-        captured(wanted.counts_by_name ? name : "", wanted.rules.capture_limit) {
+        tasks(*blueprint.program, process, hooks),
+        staging(staging_rule(blueprint, options.capture ? options.rules.clone_input : std::nullopt)),
+        cache(cache_size(options)),
+        captured(hooks.counts_by_name ? name : "", options.rules.capture_limit) {
     if (options.rules.use_graph_pool) pool = std::make_unique<SharedPool>(*options.rules.use_graph_pool, name);
   }
   ~State() {
@@ -204,6 +205,7 @@ struct Executable::State {
   const Blueprint blueprint;
   Host& host;
   const Options options;
+  const Hooks hooks;
   const std::string name;
   const BuiltTasks tasks;
   const StagingRule staging;
@@ -366,7 +368,7 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   std::vector<Scalar> symbols = symbols_of(blueprint, call.key);
   set_symbols(blueprint, blueprint.refreshed_symbols, bits_of(blueprint, blueprint.refreshed_symbols, inputs.all),
               symbols);
-  const Specialise specialise = options.specialise ? options.specialise(symbols) : nullptr;
+  const Specialise specialise = hooks.specialise ? hooks.specialise(symbols) : nullptr;
   auto made =
       std::make_unique<Instance>(blueprint, tasks.all(), host, *call.lease, std::move(symbols), staging, specialise);
   made->limits = inputs.stream.limits;
@@ -479,8 +481,10 @@ void Executable::State::finish(Call& call, bool completed) {
   lease_came_free->notify_one();
 }
 
-Executable::Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name)
-    : state_(std::make_unique<State>(std::move(program), host, options, std::move(name))) {}
+Executable::Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name,
+                       Hooks hooks)
+    : state_(std::make_unique<State>(std::move(program), host, std::move(options), std::move(name), std::move(hooks))) {
+}
 
 Executable::~Executable() = default;
 

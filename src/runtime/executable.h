@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "program/program.h"
-#include "runtime/capture_rules.h"
 #include "runtime/host.h"
+#include "runtime/options.h"
 #include "tensor/core_limits.h"
 
 namespace npugraph::runtime {
@@ -71,13 +71,9 @@ struct BoundOutput {
 // Makes the task of an entry of the Program for these values of its scalars alone; nothing where there is no such task.
 using Specialise = std::function<std::optional<ng_task>(const program::Task&, std::span<const ng_scalar> scalars)>;
 
-struct Options {
-  int64_t max_instances = 64;  // least recently used ones are dropped beyond
-  int64_t max_concurrent = 4;
-  bool capture = true;  // false: bind anew before each run, keep no Instance
-  CaptureRules rules;
+// How an Executable reaches what stands above the runtime.
+struct Hooks {
   bool counts_by_name = false;  // in the process, under the names that Ascend's documents give counters of graphs
-  std::string label;            // of calls, for profilers; empty: none
   // Makes the task of generated code from its Program entry. Without it, Programs with generated code are refused.
   std::function<ng_task(const program::Task&)> generate;
   // Asked once for each Instance, with the values of the symbols (those of inputs are known), which tasks it gets of its own.
@@ -207,7 +203,8 @@ inline constexpr CounterName kCounterNames[] = {
 class Executable {
  public:
   // Builds every task. UserError from the host passes through.
-  Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name);
+  Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name,
+             Hooks hooks = {});
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;

@@ -283,7 +283,7 @@ void run(const Arguments& arguments) {
                         counted(arguments.outputs.size(), "file")));
   }
   runtime::MallocHost host;
-  runtime::Executable executable(program, host, {.generate = compiler::generate}, program->name);
+  runtime::Executable executable(program, host, {}, program->name, {.generate = compiler::generate});
   const Inputs inputs(*program, arguments.inputs);
   std::vector<runtime::BoundOutput> outputs(program->outputs.size());
   std::vector<int64_t> dims;

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npugraph import _C, run_options
+from npugraph import _C, request
 from npugraph.artifact import Artifact, registry
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Route, Work
@@ -65,7 +65,7 @@ def _program(call: Call) -> Any:
     work, artifact = call.work, call.artifact
     run = work.core.callable(boxed=not call.positional)
     run.owner = artifact
-    run.options = run_options.given(work.config)
+    run.options = request.given(work.config)
     artifact.runs_as(run)
     work.entry.owners.add(artifact)
     if work.route is not Route.BACKWARD:

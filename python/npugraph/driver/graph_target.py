@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import fx
 
-from npugraph import _C, run_options
+from npugraph import _C
 from npugraph.artifact import Artifact, registry
 from npugraph.defects import report_defect
 from npugraph.driver.eager_fallbacks import eagerly
@@ -23,7 +23,7 @@ from npugraph.fx.decompose.release_weights import derive
 from npugraph.fx.module_paths import module_paths
 from npugraph.fx.passes.pipeline import Notes
 from npugraph.fx.translate.importer import Imported, InputInfo, NestedCompiler, import_graph
-from npugraph.options import CompilerConfig, disabled_passes
+from npugraph.request import compile_request, nested_run_request
 
 Phases = list[tuple[str, float]]
 
@@ -54,7 +54,7 @@ def import_into_core(work: Work) -> None:
 
 
 def compile_core(work: Work) -> None:
-    work.core = compile_imported(work.imported, _options(work.config, work.name, work.route), work.phases)
+    work.core = compile_imported(work.imported, compile_request(work.config, work.name, work.route.kind), work.phases)
 
 
 def compile_piece(
@@ -91,9 +91,9 @@ def _prepare_nested(work: Work, gm: fx.GraphModule) -> fx.GraphModule:
 def _compile_nested(work: Work, imported: Imported, name: str) -> Artifact:
     """Compiles a graph that control flow of another graph runs."""
     entry = work.entry
-    options = _options(entry.config, name, work.route)
-    options.run = run_options.nested_run_options(entry.config)
-    core = compile_imported(imported, options, [])
+    request = compile_request(entry.config, name, work.route.kind)
+    request.run = nested_run_request(entry.config)
+    core = compile_imported(imported, request, [])
     paths = module_paths(imported.gm, entry.traced_module)
     artifact = Artifact(core, entry.config.as_dict(), imported.callables, {}, Notes(), paths, imported.nested)
     registry.add(artifact)
@@ -101,25 +101,11 @@ def _compile_nested(work: Work, imported: Imported, name: str) -> Artifact:
     return artifact
 
 
-def compile_imported(imported: Imported, options: Any, phases: Phases) -> Any:
+def compile_imported(imported: Imported, request: Any, phases: Phases) -> Any:
     """Returns the C++ artifact. ``phases`` are the phases of the front end."""
     try:
-        return _C.Artifact.compile(imported.graph, options, imported.partitions, phases)
+        return _C.Artifact.compile(imported.graph, request, imported.partitions, phases)
     finally:
         # Tasks hold their callables themselves.
         for callable_id in imported.callables:
             _C.unregister_callable(callable_id)
-
-
-def _options(config: CompilerConfig, name: str, route: Route) -> Any:
-    options = _C.CompileOptions()
-    options.name = name
-    options.disabled_passes = disabled_passes(config)
-    options.generate = config.generate_code.value
-    options.place_parts = config.remove_cat_ops.value
-    options.verify = config.verify.value
-    options.training = route.training
-    options.super_kernels = config.super_kernel_optimize.value
-    options.super_kernel_workers = sum((config.super_kernel_debug_options.value or {}).values())
-    options.run = run_options.run_options(config, route.kind)
-    return options

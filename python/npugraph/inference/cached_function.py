@@ -30,7 +30,7 @@ from npugraph.inference.method import NotCacheable, Variables, arguments_of, nam
 from npugraph.inference.paths import Seen, Tree
 from npugraph.log import logger
 from npugraph.options import CompilerConfig
-from npugraph.run_options import run_options
+from npugraph.request import run_request
 
 # A file is used only if it was made with these.
 _MADE_WITH = {
@@ -258,7 +258,7 @@ class CachedFunction:
                 raise NotCacheable("the source of the model has changed")
             if not source_files.are_there(entry.record["functions"]):
                 raise NotCacheable("a function that it was traced from is another one")
-            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program, run_options(self._config)))
+            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program, run_request(self._config)))
         except (NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             logger.info("a graph in %s is not used: %s", path, error)
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where scripts of Ascend import the options from."""
+"""The options, in the module from which scripts of Ascend import them."""
 
 from npugraph.options import CompilerConfig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Ascend's documents import the logger from."""
+"""The logger, in the module from which Ascend's documents import it."""
 
 from npugraph.log import logger
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where scripts of Ascend import rules of replacement from."""
+"""Replacement rules, in the module from which scripts of Ascend import them."""
 
 from npugraph.fx.passes.replacements import register_replacement
 

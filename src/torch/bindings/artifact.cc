@@ -20,20 +20,20 @@
 namespace npugraph::bindings {
 
 using compiler::Artifact;
-using compiler::CompileOptions;
+using compiler::CompileRequest;
 using compiler::Partition;
 using compiler::PhaseTime;
-using compiler::RunOptions;
+using compiler::RunRequest;
 
 namespace {
 
-std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileOptions options, std::vector<Partition> partitions,
+std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileRequest request, std::vector<Partition> partitions,
                                   const std::vector<std::pair<std::string, double>>& front_end) {
   compiler::CompileHost host{
       .catalog = &bridge::aten_catalog(), .evaluate = bridge::constant_evaluator(), .facts = bridge::torch_facts()};
   std::vector<PhaseTime> phases;
   for (const auto& [name, milliseconds] : front_end) phases.push_back({name, milliseconds});
-  return std::make_shared<Artifact>(std::move(graph), std::move(options), std::move(host),
+  return std::make_shared<Artifact>(std::move(graph), std::move(request), std::move(host),
                                     bridge::TorchHost::instance(), std::move(partitions), std::move(phases));
 }
 
@@ -130,7 +130,7 @@ py::object bind(const Owner& owner, std::vector<std::string> names, const py::li
 class LoadedProgram {
  public:
   // `group_name(name, ranks)` says how a process group of other processes is called in this one.
-  LoadedProgram(const std::string& path, const py::function& group_name, const RunOptions& options) {
+  LoadedProgram(const std::string& path, const py::function& group_name, const RunRequest& request) {
     auto read = program::load(path, bridge::torch_facts()).program;
     bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
       return group_name(name, ranks).cast<std::string>();
@@ -138,7 +138,7 @@ class LoadedProgram {
     auto program = std::make_shared<const program::Program>(std::move(read));
     const compiler::Generators generators{.all_sizes = compiler::generate, .static_sizes = compiler::generate};
     executable_ =
-        compiler::make_runnable(std::move(program), bridge::TorchHost::instance(), options, generators).executable;
+        compiler::make_runnable(std::move(program), bridge::TorchHost::instance(), request, generators).executable;
   }
 
   const std::string& name() const { return program().name; }
@@ -175,6 +175,40 @@ std::string repr(const lower::LeftApart& pair) {
   return cat("<npugraph.LeftApart ", pair.producer, " -> ", pair.consumer, ": ", pair.reason, ">");
 }
 
+// The parts of a request are attributes of it, and are changed there.
+void init_requests(py::module_& module) {
+  init_capture_rules(module);
+  py::class_<runtime::Options>(module, "CallOptions")
+      .def_readwrite("max_instances", &runtime::Options::max_instances)
+      .def_readwrite("max_concurrent", &runtime::Options::max_concurrent)
+      .def_readwrite("capture", &runtime::Options::capture)
+      .def_readwrite("label", &runtime::Options::label)
+      .def_readwrite("rules", &runtime::Options::rules);
+  py::class_<compiler::StaticKernelRequest>(module, "StaticKernelRequest")
+      .def_readwrite("enabled", &compiler::StaticKernelRequest::enabled)
+      .def_readwrite("on_disk", &compiler::StaticKernelRequest::on_disk)
+      .def_readwrite("symbol", &compiler::StaticKernelRequest::symbol)
+      .def_readwrite("values", &compiler::StaticKernelRequest::values);
+  py::class_<RunRequest>(module, "RunRequest")
+      .def(py::init<>())
+      .def_readwrite("calls", &RunRequest::calls)
+      .def_readwrite("static_kernels", &RunRequest::static_kernels);
+  py::class_<lower::MergeOptions>(module, "SuperKernelRequest")
+      .def_readwrite("enabled", &lower::MergeOptions::merges)
+      .def_readwrite("workers", &lower::MergeOptions::workers);
+  py::class_<CompileRequest>(module, "CompileRequest")
+      .def(py::init<>())
+      .def_readwrite("name", &CompileRequest::name)
+      .def_readwrite("passes", &CompileRequest::passes)
+      .def_readwrite("disabled_passes", &CompileRequest::disabled_passes)
+      .def_readwrite("generate", &CompileRequest::generate)
+      .def_readwrite("place_parts", &CompileRequest::place_parts)
+      .def_readwrite("verify", &CompileRequest::verify)
+      .def_readwrite("training", &CompileRequest::training)
+      .def_readwrite("super_kernels", &CompileRequest::super_kernels)
+      .def_readwrite("run", &CompileRequest::run);
+}
+
 // What an artifact tells beside its tasks.
 void init_facts(py::module_& module) {
   py::class_<compiler::BufferInfo>(module, "BufferInfo")
@@ -208,29 +242,7 @@ bool writes_inputs(const Artifact& artifact) {
 }  // namespace
 
 void init_artifact(py::module_& module) {
-  init_capture_rules(module);
-  py::class_<RunOptions>(module, "RunOptions")
-      .def(py::init<>())
-      .def_readwrite("max_instances", &RunOptions::max_instances)
-      .def_readwrite("max_concurrent", &RunOptions::max_concurrent)
-      .def_readwrite("capture", &RunOptions::capture)
-      .def_readwrite("label", &RunOptions::label)
-      .def_readwrite("rules", &RunOptions::rules)
-      .def_readwrite("static_kernels", &RunOptions::static_kernels)
-      .def_readwrite("static_kernels_on_disk", &RunOptions::static_kernels_on_disk)
-      .def_readwrite("static_symbol", &RunOptions::static_symbol)
-      .def_readwrite("static_values", &RunOptions::static_values);
-  py::class_<CompileOptions>(module, "CompileOptions")
-      .def(py::init<>())
-      .def_readwrite("name", &CompileOptions::name)
-      .def_readwrite("disabled_passes", &CompileOptions::disabled_passes)
-      .def_readwrite("generate", &CompileOptions::generate)
-      .def_readwrite("place_parts", &CompileOptions::place_parts)
-      .def_readwrite("verify", &CompileOptions::verify)
-      .def_readwrite("training", &CompileOptions::training)
-      .def_readwrite("super_kernels", &CompileOptions::super_kernels)
-      .def_readwrite("super_kernel_workers", &CompileOptions::super_kernel_workers)
-      .def_readwrite("run", &CompileOptions::run);
+  init_requests(module);
   py::class_<Partition>(module, "Partition")
       .def(py::init([](std::string node, std::string target, std::string source, std::string runs_as,
                        std::string reason) {
@@ -306,8 +318,8 @@ void init_artifact(py::module_& module) {
           [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
           py::kw_only(), py::arg("boxed"));
   py::class_<LoadedProgram>(module, "LoadedProgram")
-      .def(py::init<const std::string&, const py::function&, const RunOptions&>(), py::arg("path"),
-           py::arg("group_name"), py::arg("options"))
+      .def(py::init<const std::string&, const py::function&, const RunRequest&>(), py::arg("path"),
+           py::arg("group_name"), py::arg("request"))
       .def_property_readonly("name", &LoadedProgram::name)
       .def("refresh", [](const LoadedProgram& loaded) { loaded.executable()->trim(); })
       .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })

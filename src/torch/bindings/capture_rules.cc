@@ -40,7 +40,7 @@ void init_capture_rules(py::module_& module) {
       .def_readwrite("capture_limit", &CaptureRules::capture_limit)
       .def_readwrite("force_recapture", &CaptureRules::force_recapture)
       .def_readwrite("frozen_parameter", &CaptureRules::frozen_parameter)
-      .def("set_error_mode", &set_error_mode);
+      .def_property("capture_error_mode", nullptr, &set_error_mode);
 }
 
 }  // namespace npugraph::bindings

@@ -231,7 +231,7 @@ def traced(fn: Callable[..., object], *args: torch.Tensor) -> tuple[fx.GraphModu
 def run_traced(fn: Callable[..., object], *args: torch.Tensor) -> tuple[list[torch.Tensor], list[str]]:
     gm, infos = traced(fn, *args)
     imported = import_graph(prepare(gm), "traced", infos)
-    core = _C.Artifact.compile(imported.graph, _C.CompileOptions(), imported.partitions, [])
+    core = _C.Artifact.compile(imported.graph, _C.CompileRequest(), imported.partitions, [])
     return list(core.callable(boxed=True)(list(args))), [partition.target for partition in imported.partitions]
 
 

@@ -106,7 +106,7 @@ TEST(Trace, HasEveryPhaseAndPassOfACompile) {
   const auto events = trace::stop();
 
   std::vector<std::string> expected = {"aot_autograd", "import"};
-  for (const passes::Pass& pass : graph_passes()) expected.push_back(pass.name);
+  for (const std::string& pass : default_passes()) expected.push_back(pass);
   expected.insert(expected.end(), {"passes", "lower", "generate", "plan", "build"});
   std::vector<std::string> names;
   for (const trace::Event& event : events) names.push_back(event.name);
@@ -114,7 +114,7 @@ TEST(Trace, HasEveryPhaseAndPassOfACompile) {
 
   const trace::Event& passes = find(events, "passes");
   int64_t end_ns = passes.begin_ns;
-  for (size_t i = 2; i < 2 + graph_passes().size(); ++i) {
+  for (size_t i = 2; i < 2 + default_passes().size(); ++i) {
     EXPECT_GE(events[i].begin_ns, end_ns);
     end_ns = events[i].end_ns;
   }
@@ -132,11 +132,25 @@ TEST(Trace, LeavesOutPassesThatAreSwitchedOff) {
   const NoCatalog catalog;
   CompileHost host;
   host.catalog = &catalog;
-  CompileOptions options;
-  options.disabled_passes = {"cse"};
+  CompileRequest request;
+  request.disabled_passes = {"cse"};
   trace::start();
-  compile(ir::parse(kDoubles, "test", ops::registry()), options, host);
+  compile(ir::parse(kDoubles, "test", ops::registry()), request, host);
   for (const trace::Event& event : trace::stop()) EXPECT_NE(event.name, "cse");
+}
+
+TEST(Request, HasThePassesOfTheCompile) {
+  const NoCatalog catalog;
+  CompileHost host;
+  host.catalog = &catalog;
+  CompileRequest request;
+  request.passes = {"cse", "dce"};
+  const CompileResult result = compile(ir::parse(kDoubles, "test", ops::registry()), request, host);
+  ASSERT_EQ(result.passes.size(), 2u);
+  EXPECT_EQ(result.passes[0].name, "cse");
+  EXPECT_EQ(result.passes[1].name, "dce");
+  request.passes = {"cse", "ccse"};
+  EXPECT_THROW(compile(ir::parse(kDoubles, "test", ops::registry()), request, host), UserError);
 }
 
 }  // namespace

@@ -34,15 +34,15 @@ inline constexpr std::string_view kDoubles = R"(npugraph.graph 1 @doubles {
 // `generate`: with generated code, that this makes.
 inline std::unique_ptr<Artifact> compile_text(std::string_view text, const lower::OperatorCatalog& catalog,
                                               std::vector<PhaseTime> front_end = {}, Generator generate = {},
-                                              CompileOptions options = {}) {
+                                              CompileRequest request = {}) {
   static runtime::MallocHost runtime_host;
   CompileHost host;
   host.catalog = &catalog;
   host.facts = {{"torch", "1.2.3"}};
-  options.name = "doubles";
-  options.generate = generate != nullptr;
+  request.name = "doubles";
+  request.generate = generate != nullptr;
   if (generate) host.generate = std::move(generate);
-  return std::make_unique<Artifact>(ir::parse(text, "test", ops::registry()), options, host, runtime_host,
+  return std::make_unique<Artifact>(ir::parse(text, "test", ops::registry()), request, host, runtime_host,
                                     std::vector<Partition>{}, std::move(front_end));
 }
 

@@ -79,12 +79,12 @@ TEST_F(StaticKernelsTest, LoopsGetTheSizesOfTheInstance) {
 }
 
 TEST_F(StaticKernelsTest, OnlyForTheValuesThatTheOptionsName) {
-  StaticKernels kernels(program_, {.static_symbol = 1, .static_values = {3, 4}}, remembering());
+  StaticKernels kernels(program_, {.symbol = 1, .values = {{3, 4}}}, remembering());
   EXPECT_TRUE(ask(kernels, *program_, 0, 5, 3));
   EXPECT_FALSE(ask(kernels, *program_, 0, 3, 5));
   EXPECT_EQ(kernels.lines(), (std::vector<std::string>{"s0=5, s1=3: 1 task has code of its own",
                                                        "s0=3, s1=5: not among the values that the options name"}));
-  StaticKernels none(program_, {.static_symbol = 2, .static_values = {3}}, remembering());
+  StaticKernels none(program_, {.symbol = 2, .values = {{3}}}, remembering());
   EXPECT_FALSE(ask(none, *program_, 0, 3, 3));
 }
 

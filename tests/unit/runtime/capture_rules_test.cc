@@ -76,8 +76,7 @@ TEST(CaptureRules, AHostThatCannotHoldMemoryFollowsTheCaller) {
 TEST(CaptureRules, ALimitOfGraphsEndsCaptures) {
   TestHost host;
   define_chain(host);
-  const Options options{.rules = {.capture_limit = 2}, .counts_by_name = true};
-  const auto executable = make(host, kChain, options);
+  const auto executable = make(host, kChain, {.rules = {.capture_limit = 2}}, {.counts_by_name = true});
   Argument one({1}), two({1, 1}), three({1, 1, 1});
   const auto captured = [] { return process_counters().at("captured_chain").value(); };
   const auto before = captured();

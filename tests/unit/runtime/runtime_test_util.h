@@ -114,9 +114,10 @@ inline TestHost::Body elementwise(std::function<float(float)> f) {
   };
 }
 
-inline std::unique_ptr<Executable> make(TestHost& host, const std::string& text, Options options = {}) {
+inline std::unique_ptr<Executable> make(TestHost& host, const std::string& text, Options options = {},
+                                        Hooks hooks = {}) {
   auto program = std::make_shared<program::Program>(program::parse(text, "test"));
-  return std::make_unique<Executable>(program, host, options, program->name);
+  return std::make_unique<Executable>(program, host, std::move(options), program->name, std::move(hooks));
 }
 
 // One tensor argument.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m npugraph_ex.tools.aclgraph_check.deadlock_check TRACE``"""
+"""The command ``python -m npugraph_ex.tools.aclgraph_check.deadlock_check TRACE``."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m torchair.tools.gegraph_check.align_trace TRACE``"""
+"""The command ``python -m torchair.tools.gegraph_check.align_trace TRACE``."""
 
 import sys
 

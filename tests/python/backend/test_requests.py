@@ -20,14 +20,14 @@ from torch._dynamo.utils import counters
 import npugraph
 import npugraph_ex
 from npugraph.options import OPTIONS, parse
-from npugraph.run_options import NAMES, run_options
+from npugraph.request import RUN_OPTIONS, run_request
 
 Run = Callable[[torch.Tensor], torch.Tensor]
 
 _meeting = threading.Barrier(2)
 
 
-@torch.library.custom_op("test_run_options::meet", mutates_args=())
+@torch.library.custom_op("test_requests::meet", mutates_args=())
 def meet(x: torch.Tensor) -> torch.Tensor:
     """Adds one, and another one where two calls meet here."""
     if x.numel() != 12:
@@ -48,7 +48,7 @@ class Model(torch.nn.Module):
         self.w = torch.nn.Parameter(torch.full((4,), 2.0))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.ops.test_run_options.meet(x) * self.w + x.sum()
+        return torch.ops.test_requests.meet(x) * self.w + x.sum()
 
 
 def rows(count: int, value: float = 0.0) -> torch.Tensor:
@@ -242,8 +242,8 @@ def cached(model: Model, options: dict[str, Any], files: Files, folder: Path) ->
 
 def test_the_table_has_every_option() -> None:
     names = {option.name for option in OPTIONS}
-    assert {name.partition("=")[0] for name in EFFECTS} | set(ELSEWHERE) == set(NAMES)
-    assert set(OF_COMPILES) == names - set(NAMES) - {"mode"}
+    assert {name.partition("=")[0] for name in EFFECTS} | set(ELSEWHERE) == set(RUN_OPTIONS)
+    assert set(OF_COMPILES) == names - set(RUN_OPTIONS) - {"mode"}
 
 
 @pytest.mark.feature("1.02", "1.03", "1.04", "1.05", "1.06", "1.07", "1.08", "1.10", "1.16", "1.17", "5.01")
@@ -270,8 +270,8 @@ def test_graphs_from_files_have_labels_and_counters(files) -> None:
 
 def test_where_code_of_static_kernels_is_kept() -> None:
     for off in (False, True):
-        options = run_options(parse({"disable_static_kernel_compile_cache": off}))
-        assert options.static_kernels_on_disk == (not off)
+        options = run_request(parse({"disable_static_kernel_compile_cache": off}))
+        assert options.static_kernels.on_disk == (not off)
 
 
 @pytest.mark.parametrize("name", OF_COMPILES)
@@ -280,7 +280,7 @@ def test_options_of_compiles_are_refused_by_load(name, files) -> None:
         npugraph.load(files.program, options={name: OF_COMPILES[name]})
     assert str(caught.value) == (
         f"option {name!r} of backend 'npugraph_ex' acts when a graph is compiled, and this one was before; "
-        f"a loaded Program takes: {', '.join(NAMES)}"
+        f"a loaded Program takes: {', '.join(RUN_OPTIONS)}"
     )
 
 
