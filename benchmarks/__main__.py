@@ -129,8 +129,8 @@ def default_sides(parsed: argparse.Namespace) -> tuple[str, ...]:
 
 
 def run_one(name: str, request: Request, results: list[Result]) -> Iterator[Result]:
-    """Runs one benchmark, prints its table, and warns where others used the machine meanwhile. Each result is in
-    ``results`` when it is given."""
+    """Runs one benchmark and prints its table. Warns if other processes used the machine meanwhile. Each result is in
+    ``results`` before it is yielded."""
     print(f"\n{name}\n{report.HEADER}", flush=True)
     load = machine.ForeignLoad()
     for result in BENCHMARKS[name].run(request):

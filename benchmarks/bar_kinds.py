@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of bars: promises that the results of benchmarks meet or do not meet."""
+"""Kinds of bars. A bar is a promise that the results of benchmarks meet or do not meet."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def line(met: bool, promise: str) -> str:
 
 
 def cases(results: Iterable[Result], benchmark: str, ending: str = "") -> Iterator[Result]:
-    """Those of ``benchmark`` whose case ends in ``ending``."""
+    """Returns the results of ``benchmark`` whose case ends in ``ending``."""
     return (result for result in results if result.benchmark == benchmark and result.case.endswith(ending))
 
 
 def find_ratio(bar: Bar, results: Iterable[Result]) -> tuple[Result, Ratio] | None:
-    """The result of the bar's case, and the ratio of its sides; None when ``results`` do not hold the comparison."""
+    """Returns the result of the bar's case and the ratio of its sides, or None if ``results`` lack the comparison."""
     for result in cases(results, bar.benchmark):
         ratio = result.ratio(bar.side, bar.other)
         if result.case == bar.case and ratio:
@@ -31,7 +31,7 @@ def find_ratio(bar: Bar, results: Iterable[Result]) -> tuple[Result, Ratio] | No
 
 @dataclass(frozen=True)
 class Bar:
-    """Time of ``side`` over time of ``other`` must be at most ``limit``."""
+    """The time of ``side`` over the time of ``other`` must be at most ``limit``."""
 
     benchmark: str
     case: str
@@ -40,7 +40,7 @@ class Bar:
     other: str = "eager"
 
     def verdict(self, results: Iterable[Result]) -> str | None:
-        """A line that says met or not met; None when ``results`` do not hold the comparison."""
+        """Returns a line that says met or not met, or None if ``results`` lack the comparison."""
         found = find_ratio(self, results)
         if found is None:
             return None
@@ -54,9 +54,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class GeometricBar:
-    """Over the cases of ``benchmark`` that end in ``ending``: the geometric mean of the time of the fastest accurate
-    side among ``others`` over the time of ``side`` must be at least ``limit``, and be below 1 in no more than
-    ``most_behind`` of them. Cases that lack one do not count."""
+    """The bar covers the cases of ``benchmark`` that end in ``ending``. The gain of a case is the time of the fastest
+    accurate side among ``others`` over the time of ``side``. The geometric mean of the gains must be at least
+    ``limit``, and at most ``most_behind`` gains may be below 1. A case that lacks ``side`` or all ``others`` does not
+    count."""
 
     benchmark: str
     ending: str
@@ -87,14 +88,14 @@ class GeometricBar:
         times = [side.median for side in result.sides if side.name in self.others and result.accurate(side)]
         if own is None or not times:
             return None
-        # A wrong result is not fast.
+        # A side with wrong results counts as 100 times slower than the others.
         return min(times) / own.median if result.accurate(own) else 0.01
 
 
 @dataclass(frozen=True)
 class ShareBar:
-    """In every case of ``benchmark`` that ends in ``ending``, ``side`` reaches at least ``limit`` of what the machine
-    can do (MFU, MBU, copy speed)."""
+    """In every case of ``benchmark`` that ends in ``ending``, ``side`` must reach at least the share ``limit`` of the
+    machine's limit (MFU, MBU or copy speed)."""
 
     benchmark: str
     ending: str
@@ -119,8 +120,8 @@ class ShareBar:
 
 @dataclass(frozen=True)
 class GeneratedBar:
-    """In every case of ``benchmark`` that begins with none of ``but``, generated code takes at least ``limit`` of the
-    time of our tasks."""
+    """In every case of ``benchmark`` that begins with none of ``but``, generated code must take at least the share
+    ``limit`` of the time of our tasks."""
 
     benchmark: str
     limit: float
@@ -142,8 +143,8 @@ class GeneratedBar:
 
 @dataclass(frozen=True)
 class RegretBar:
-    """Over the cases of ``benchmark``: time of ``side`` over time of ``other`` must be at most ``mean`` in the
-    geometric mean, and at most ``worst`` in each."""
+    """The ratio of a case is the time of ``side`` over the time of ``other``. The geometric mean of the ratios over the
+    cases of ``benchmark`` must be at most ``mean``, and each ratio at most ``worst``."""
 
     benchmark: str
     mean: float
@@ -171,8 +172,8 @@ class RegretBar:
 
 @dataclass(frozen=True)
 class EachBar:
-    """In every case of ``benchmark`` that ends in ``ending``: time of ``side`` over time of ``other`` must be at most
-    ``limit``."""
+    """In every case of ``benchmark`` that ends in ``ending``, the time of ``side`` over the time of ``other`` must be
+    at most ``limit``."""
 
     benchmark: str
     ending: str
@@ -197,8 +198,8 @@ class EachBar:
 
 @dataclass(frozen=True)
 class DifferenceBar:
-    """In every case of ``benchmark`` that ends in ``ending``: time of ``side`` minus time of ``other``, of medians,
-    must be at most ``seconds``."""
+    """In every case of ``benchmark`` that ends in ``ending``, the median time of ``side`` minus the median time of
+    ``other`` must be at most ``seconds``."""
 
     benchmark: str
     ending: str
@@ -224,7 +225,7 @@ class DifferenceBar:
 @dataclass(frozen=True)
 class FigureBar:
     """In every case of ``benchmark`` that ends in ``ending``, the figure ``figure`` must be at most ``limit``, and the
-    results of our side right."""
+    results of our side must be right."""
 
     benchmark: str
     figure: str

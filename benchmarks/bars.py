@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the project promises about speed, as data. Benchmarks print each bar as met or not; tests do not time."""
+"""The project's promises about speed, as data. Benchmarks print each bar as met or not met. Tests measure no times."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decode step of SmolLM2's shape and a forward pass of BERT-base (fp32) on a machine that others keep busy: beside
-loops and beside compilers on both cores, under a quota of 1.5 processors, on one core of two, and in four processes
-that each serve the model.
+"""Measures a decode step of SmolLM2's shape and a forward pass of BERT-base (fp32) on a busy machine: beside loops and
+beside compilers on both cores, under a quota of 1.5 processors, on one core of two, and in four processes that each
+serve the model.
 
-The sides take turns in windows of the clock, within one process and under one load; a process of four serves the same
-side as the others. A sample is the mean time of a call in one window. The ratio is ours over eager's, as everywhere; a
-side that is ahead at rest has to stay ahead in each case.
+The sides take turns in windows of the system's clock, within one process and under one load. Four processes all serve
+the same side at the same time. A sample is the mean time of a call in one window. The ratio is our time over eager's,
+as everywhere. A side that is faster at rest has to stay faster in each case.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ ROUNDS, QUICK_ROUNDS = 8, 2
 LOADS = (2, 4, 8)
 SERVERS = 4
 QUOTA_US, PERIOD_US = 150_000, 100_000
-PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
-CPU_GROUPS = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")  # of version 1 and 2
+PR_SET_CHILD_SUBREAPER = 36  # an option of prctl(2)
+CPU_GROUPS = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")  # cgroups of version 1 and 2
 
 LOOP = "while True: pass"
-# Templates of the standard library: a second or two of a compiler that takes memory, too.
+# These templates of the standard library keep a compiler busy for a second or two, and take memory, too.
 SOURCE = '#include <regex>\n#include <map>\nstd::regex r("a*b"); std::map<int, std::string> m{{1, "x"}};\n'
 COMPILE = "while :; do c++ -std=c++20 -O2 -c source.cc -o /dev/null; done"
 
@@ -93,7 +93,7 @@ def environment() -> dict[str, str]:
 
 
 def serve(servers: Sequence[Server], rounds: int) -> list[processes.Sample]:
-    """What each server measured, all of them at the same time."""
+    """Returns one sample of each server. All servers measure at the same time."""
     for server in servers:
         server.tell("prepare")
     for server in servers:
@@ -115,7 +115,7 @@ def result(model: str, case: str, samples: Sequence[processes.Sample]) -> Result
     return Result(NAME, f"{model} {case}", compared)
 
 
-# --- what keeps the machine busy
+# --- loads that keep the machine busy
 
 
 @contextlib.contextmanager
@@ -135,7 +135,7 @@ def beside_compilers(count: int):
 def beside(server: Server, command: Sequence[str], count: int) -> Iterator[list[Server]]:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         Path(folder, "source.cc").write_text(SOURCE)
-        server.tell("prepare")  # compiles before the others begin
+        server.tell("prepare")  # the server compiles before the load begins
         server.answer()
         for _ in range(count):
             load = subprocess.Popen(command, cwd=folder, start_new_session=True)
@@ -144,8 +144,8 @@ def beside(server: Server, command: Sequence[str], count: int) -> Iterator[list[
 
 
 def end(load: subprocess.Popen) -> None:
-    """The process and those that it has started. All are waited for here, so that their time counts as this one's and
-    not as that of others (``machine.ForeignLoad``)."""
+    """Ends the process and all processes that it has started. Waits for all of them, so that their time counts as this
+    process's own and not as that of others (``machine.ForeignLoad``)."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(load.pid, 9)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that serves a model for ``busy_machine``: python -m benchmarks.busy_machine_sample MODEL.
+"""Serves a model for ``busy_machine``: python -m benchmarks.busy_machine_sample MODEL.
 
-Reads lines: ``prepare`` compiles and answers once the model is there; a number N measures N windows of each side. The
-windows are those of the system's clock, so that processes which begin together are on the same side. Answers are lines
-of JSON: ``seconds``, the mean time of a call in each window by side, and ``errors`` against float64.
+The process reads lines. ``prepare`` compiles the model and is answered once that is done. A number N measures N windows
+of each side. The windows are those of the system's clock, so that processes which begin together are on the same side.
+Answers are lines of JSON: ``seconds``, the mean time of a call in each window by side, and ``errors`` against float64.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(name: str) -> None:
 
 
 def prepare(case: ModelCase) -> tuple[dict[str, Call], dict[str, float]]:
-    """Calls of both sides that have run, and the error of their first results."""
+    """Returns a call for each side, which has run already, and the errors of the first results."""
     sides.import_all(sides.OURS)
     model, reference = case.build("base"), reference64(case, size="base")[0]
     calls, errors = {}, {}
@@ -55,7 +55,7 @@ def prepare(case: ModelCase) -> tuple[dict[str, Call], dict[str, float]]:
 
 
 def repeated(forward: Call, inputs: dict[str, Any]) -> Call:
-    """Calls ``forward`` as often as one likes: a cache that is full begins anew."""
+    """Returns a function that calls ``forward`` any number of times. It resets a cache that is full."""
     cache, room = inputs.get("cache"), CACHE_LENGTH - 1
 
     def call() -> None:
@@ -82,8 +82,8 @@ def windows(calls: dict[str, Call], count: int) -> dict[str, list[float]]:
 
 
 def mean_until(end: float, call: Call) -> float:
-    """Seconds per call until the clock shows ``end``. The first call is untimed: it fetches what the other side
-    displaced."""
+    """Returns the mean seconds per call until the clock shows ``end``. The first call is not timed: it brings back into
+    the processor's caches what the other side displaced."""
     call()
     start, count = time.monotonic(), 0
     while True:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs when there is little to compute: nothing at all, ten tiny operators, a small MLP, and a decode
-step of 28 layers of hidden size 64 on a static cache.
+"""Measures the cost of a call when there is little to compute: no work at all, ten tiny operators, a small MLP, and a
+decode step of 28 layers of hidden size 64 on a static cache.
 
-The side ``floor`` is torch.compile with a backend whose functions return at once, what Dynamo alone costs, and
-``floor, new result`` one whose functions return new memory, as all must that compute something; of what they return
-only the first result is right. Direct calls are compared with their own tasks, run in a loop in C++ on the same memory.
+The side ``floor`` is torch.compile with a backend whose functions return at once, which is the cost of Dynamo alone.
+The functions of ``floor, new result`` return new memory, as every function must that computes something. Only the
+results of their first calls are right. Direct calls are compared with their own tasks, which run in a loop in C++ on
+the same memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Function = Callable[..., Any]
 
 
 def no_op(x: torch.Tensor) -> torch.Tensor:
-    """A view: a call without any work."""
+    """Returns a view, so that the call does no work."""
     return x.view(-1)
 
 
@@ -80,12 +81,13 @@ def compare_model(case: ModelCase, side_names: Sequence[str], samples: int) -> R
 
 
 def around_tasks(case: ModelCase, model: torch.nn.Module, samples: int) -> float:
-    """Microseconds of a direct call minus those of its tasks alone, the median of rounds with both."""
+    """Returns the microseconds of a direct call minus those of its tasks alone: the median over rounds that measure
+    both."""
     inputs = case.inputs(size="base")
     direct = sides.without_dynamo(model)
     restart = inputs["cache"].reset if "cache" in inputs else lambda: None
     side = Side(sides.DIRECT, bind(direct, **inputs), before=restart, error=0)
-    calls = CACHE_LENGTH - 2  # and one before them that is not timed
+    calls = CACHE_LENGTH - 2  # sample() makes one more call, which is not timed
     rounds = []
     for _ in range(samples):
         seconds = sample(side, calls)

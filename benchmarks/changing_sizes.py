@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""64 requests of 40 lengths in 17-512 and batches 1-4 in a fixed random order, with ``dynamic=True``, in a fresh
-process: the time of all with the compiles, and what single ones take in the end against compiles of their own.
+"""Serves 64 requests of 40 lengths in 17-512 and batches of 1-4, in a fixed random order, with ``dynamic=True`` in a
+fresh process. Measures the time of all requests with their compiles, and compares single sizes in steady state with
+compiles of their own.
 
-``requests`` are all of them; the other cases are single sizes, in steady state, where ``dynamic`` is the process that
-has seen all requests and ``static`` one that compiled each size for itself, with ``dynamic=False``.
+The case ``requests`` covers all requests. The other cases are single sizes in steady state: ``dynamic`` is the process
+that has seen all requests, and ``static`` is a process that compiled each size for itself with ``dynamic=False``.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ Taken = dict[str, list[processes.Sample]]
 
 @dataclass(frozen=True)
 class Service:
-    """A model, and the arguments that every request has."""
+    """A model and the arguments that all requests share."""
 
     name: str
-    model: str  # in CASES
+    model: str  # a key of CASES
     arguments: dict[str, Any]
 
 
@@ -48,7 +49,7 @@ SERVICES = (Service("bert", "bert", {}), Service("smollm2 prefill", "llama", {"l
 
 
 def sizes() -> list[tuple[int, int]]:
-    """Batch and length of each request; every length occurs."""
+    """Returns the batch and the length of each request. Every length occurs."""
     source = random.Random(5)
     lengths = [SHORTEST, LONGEST, *source.sample(range(SHORTEST + 1, LONGEST), LENGTHS - 2)]
     lengths += source.choices(lengths, k=REQUESTS - LENGTHS)
@@ -57,7 +58,7 @@ def sizes() -> list[tuple[int, int]]:
 
 
 def sampled(all_sizes: Sequence[tuple[int, int]]) -> list[int]:
-    """Requests from the fewest to the most tokens."""
+    """Returns the indices of SAMPLED requests, evenly spaced from the fewest to the most tokens."""
     order = sorted(range(len(all_sizes)), key=lambda i: all_sizes[i][0] * all_sizes[i][1])
     return [order[round(i * (len(order) - 1) / (SAMPLED - 1))] for i in range(SAMPLED)]
 
@@ -118,7 +119,8 @@ def error_of(samples: Sequence[processes.Sample]) -> float:
 
 
 def write_requests(service: Service, size: str, folder: Path) -> None:
-    """``requests.pt``: the inputs of each request, its main output in float64, and which requests are sampled."""
+    """Writes ``requests.pt``: the inputs of each request, its main output in float64, and the indices of the sampled
+    requests."""
     case = CASES[service.model]
     model = case.build(size)
     requests = [request_inputs(model.config, rows, length) | service.arguments for rows, length in sizes()]

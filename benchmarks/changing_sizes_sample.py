@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``changing_sizes``: python -m benchmarks.changing_sizes_sample SIDE DYNAMIC MODEL SIZE FOLDER.
+"""Takes one sample of ``changing_sizes``: python -m benchmarks.changing_sizes_sample SIDE DYNAMIC MODEL SIZE FOLDER.
 
-DYNAMIC is what torch.compile gets; with False only the sampled requests run, each compiled for itself. FOLDER holds
-``requests.pt``. Prints JSON: the seconds of all requests and the number of compiles, what our counters say of the
-Instances made after the first request, the median seconds of a call in steady state of each sampled request, and the
+DYNAMIC is the argument of torch.compile; with False only the sampled requests run, each compiled for itself. FOLDER
+holds ``requests.pt``. Prints JSON: the seconds of all requests, the number of compiles, our counters of the Instances
+that were made after the first request, the median seconds of a call in steady state for each sampled request, and the
 largest error.
 """
 
@@ -24,7 +24,7 @@ from benchmarks import machine, sides
 from benchmarks.model_case import Inputs, flatten_outputs, relative_error
 from benchmarks.models import CASES
 
-LEAST_CALLS, SECONDS = 7, 0.3  # of timed calls in steady state
+LEAST_CALLS, SECONDS = 7, 0.3  # the least number and the least duration of timed calls in steady state
 WARM_UP_CALLS = 3
 Function = Callable[..., Any]
 
@@ -58,7 +58,7 @@ def main(side: str, dynamic: str, model_name: str, size: str, folder: str) -> No
 
 
 def count_compiles(side: str) -> int:
-    """Graphs of Dynamo, or compiles of our backend where it was entered more often."""
+    """Returns the number of Dynamo's graphs, or of our backend's compiles if there were more."""
     return max(counters["stats"]["unique_graphs"], counters[side]["compiles"])
 
 

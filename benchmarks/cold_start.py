@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls 1 to 5 of base-size models (fp32, batch 1) in a fresh process with empty caches and an empty home directory.
+"""Measures calls 1 to 5 of base-size models (fp32, batch 1) in a fresh process with empty caches and an empty home
+directory.
 
-Imports and building the model do not count; what a side does before its first call does. Sides take turns, a process
-for each sample. ``dynamo`` is what no backend can avoid, so ratios are to it.
+Imports and building the model do not count. The work of a side before its first call counts. Sides take turns, and each
+sample is a process. ``dynamo`` is the cost that no backend can avoid, so ratios are to it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SIDES = (*sides.DEFAULT_SIDES, *peers.FOREIGN)
 CALLS = 5
 STEADY = "call 2 over call 5"
 MOST_SAMPLES = 3
-LEAST_PHASE = 0.01  # of the compile; shorter ones are not shown
+LEAST_PHASE = 0.01  # share of the compile; shorter phases are not shown
 CACHE_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "XDG_", "NPUGRAPH_CACHE")
 
 
@@ -41,7 +42,7 @@ def run(request: Request) -> Iterator[Result]:
 
 
 def compare(name: str, cases: Sequence[str], side_names: Sequence[str], rounds: int) -> Iterator[Result]:
-    """A result for each call."""
+    """Yields a result for each call."""
     with tempfile.TemporaryDirectory() as folder:
         reference = Path(folder) / "reference.pt"
         torch.save(reference64(MODELS[name], size="base")[:1], reference)
@@ -72,6 +73,6 @@ def take_sample(side: str, name: str, reference: Path) -> processes.Sample:
 
 
 def phases(sample: processes.Sample) -> str:
-    """Of our compile, in ms; those that took some time."""
+    """Returns the phases of our compile that took some time, in ms."""
     total = sum(time for _, time in sample["phases"])
     return ", ".join(f"{name} {time:.0f}" for name, time in sample["phases"] if time >= LEAST_PHASE * total) + " ms"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``cold_start``: python -m benchmarks.cold_start_sample SIDE MODEL REFERENCE CALLS.
+"""Takes one sample of ``cold_start``: python -m benchmarks.cold_start_sample SIDE MODEL REFERENCE CALLS.
 
-Prints JSON: the seconds of each call, the error of the first one's main output against REFERENCE, a file with the
-float64 outputs, and of our side the phases of the compile.
+Prints JSON: the seconds of each call, the error of the first call's main output against REFERENCE, which is a file with
+the float64 outputs, and for our side the phases of the compile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.models import CASES
 from benchmarks.special_models import SPECIAL
 
 MODELS = CASES | SPECIAL
-WITHOUT_CACHES = ("t5",)  # among its outputs: OpenVINO cannot give them
+WITHOUT_CACHES = ("t5",)  # these models return no caches here, because OpenVINO cannot return them
 
 
 @torch.no_grad()

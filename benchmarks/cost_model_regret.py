@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much longer kernels take as the cost model chooses them than in the best of the candidates.
+"""Measures how much longer the kernels that the cost model chooses take than the best of the candidates.
 
-Candidates are the shapes of loops, copies of their bodies, one loop or two, and the ways to cut matrix products:
-what the compiler chooses among. Without torch.
+Candidates are the shapes of loops, copies of their bodies, one loop or two, and the ways to cut matrix products. The
+compiler chooses among the same candidates. The benchmark runs without torch.
 """
 
 from __future__ import annotations

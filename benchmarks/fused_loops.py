@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of elementwise operators and reductions that a compiler should turn into one pass over memory, at sizes of the
-largest tensor that fit the second cache, the last one, and none. The limit is the speed of a plain or streaming copy
-(the better one) for the bytes of inputs and outputs."""
+"""Measures chains of elementwise operators and reductions that a compiler should turn into one pass over memory. The
+sizes of the largest tensor fit the second-level cache, the last one, and none. The limit is the time of a plain or a
+streaming copy, whichever is faster, for the bytes of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from benchmarks.harness import Request, Result, Side, measure
 from benchmarks.model_case import flatten_outputs, relative_error
 
 NAME = "fused_loops"
-WIDTH = 1024  # elements of a row, of a head's row in rope
-HEAD = 128
+WIDTH = 1024  # elements of a row
+HEAD = 128  # elements of a row of one head, in rope
 SIZES = {"256 KB": 1 << 18, "8 MB": 1 << 23, "256 MB": 1 << 28}
 QUICK_SIZES = ("256 KB", "8 MB")
 MOST_SAMPLES = 7
-COMPARED_BYTES = 1 << 24  # of an output: float64 references of the largest tensors would not fit the memory
+COMPARED_BYTES = 1 << 24  # of an output; float64 references of the largest tensors would not fit into memory
 
 Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """``function(*tensors)``; ``shapes(rows)`` are those of fp32 tensors whose first has ``rows`` * WIDTH elements."""
+    """A case that computes ``function(*tensors)``. ``shapes(rows)`` returns the shapes of the fp32 tensors; the first
+    has ``rows`` * WIDTH elements."""
 
     name: str
     function: Function
@@ -43,7 +44,7 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> tor
 
 
 def rms_norm_quantise(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Symmetric int8 with a scale for each row."""
+    """Quantises to symmetric int8 with a scale for each row."""
     y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight
     scale = y.abs().amax(-1, keepdim=True) / 127
     return (y / scale).round().to(torch.int8), scale
@@ -105,8 +106,8 @@ def compare(loop: Loop, size: str, side_names: Sequence[str], samples: int, copy
 
 
 def largest_error(loop: Loop, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> float:
-    """Against float64 on the first rows, whose results depend on no others. Integers may be one step off: where the
-    exact value is in the middle between two, either is right."""
+    """Returns the error against float64 on the first rows, whose results depend on no other rows. Integers may be one
+    step off: if the exact value is in the middle between two integers, either is right."""
     rows = max(1, COMPARED_BYTES // (4 * WIDTH))
     head = [first_rows(t, rows) for t in tensors]
     errors = []
@@ -119,5 +120,6 @@ def largest_error(loop: Loop, tensors: Sequence[torch.Tensor], outputs: Sequence
 
 
 def first_rows(t: torch.Tensor, rows: int) -> torch.Tensor:
-    """Rows are the dimension before the last; a vector has none."""
+    """Returns the first rows of ``t``. Rows are the dimension before the last; a vector has none and is returned
+    whole."""
     return t if t.dim() < 2 else t.narrow(-2, 0, min(rows, t.shape[-2]))

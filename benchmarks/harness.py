@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring several ways to compute the same thing, fairly.
+"""Measures several ways to compute the same thing, fairly.
 
-All sides of a comparison take turns within one run, so that a change of the machine's speed hits each of them.
-A sample is the mean of enough calls in a row to be well above the clock's resolution. Compared are medians; the
-spread of a ratio is that of the ratios within single rounds. A ratio counts only where the error of both sides
-is within the bound.
+All sides of a comparison take turns within one run, so that a change of the machine's speed hits each of them. A sample
+is the mean of enough calls in a row to be well above the clock's resolution. A comparison uses medians; the spread of a
+ratio is that of the ratios within single rounds. A ratio counts only if the errors of both sides are within the bound.
 """
 
 from __future__ import annotations
@@ -25,13 +24,14 @@ WARM_UP_CALLS = 3
 
 @dataclass(frozen=True)
 class Request:
-    """What a benchmark is asked to measure. ``samples`` of each side; ``quick`` leaves out what takes long."""
+    """The measurements that a benchmark is asked for: ``samples`` of each side. ``quick`` leaves out those that take
+    long."""
 
     sides: Sequence[str]
     samples: int
     quick: bool = False
-    cases: tuple[str, ...] = ("*",)  # patterns as of a shell, of which a case matches one
-    known: frozenset[tuple[str, str]] = frozenset()  # (benchmark, case) that need not be measured again
+    cases: tuple[str, ...] = ("*",)  # shell patterns; a case must match one of them
+    known: frozenset[tuple[str, str]] = frozenset()  # each (benchmark, case) that need not be measured again
 
     def wants(self, benchmark: str, case: str) -> bool:
         return (benchmark, case) not in self.known and any(fnmatchcase(case, pattern) for pattern in self.cases)
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass
 class Side:
-    """One way to compute: ``call`` is timed; ``before`` runs untimed ahead of every sample."""
+    """One way to compute. ``call`` is timed; ``before`` runs before every sample and is not timed."""
 
     name: str
     call: Callable[[], Any]
@@ -62,7 +62,8 @@ class SideResult:
 
 @dataclass
 class Ratio:
-    """Time of one side over that of another: of medians, and the extremes over rounds."""
+    """The time of one side over that of another: ``value`` is the ratio of the medians, and ``low`` and ``high`` are
+    the extremes over rounds."""
 
     value: float
     low: float
@@ -76,8 +77,8 @@ class Result:
 
     ``foreign_load`` is the share of the machine that other processes used during the benchmark. ``limit_seconds`` is
     the least time that the machine's limit named ``limit`` (MFU: arithmetic, MBU: reading memory, ...) allows.
-    ``generated`` is the share of the time of our tasks that generated code takes, where that was measured. ``figures``
-    is what was counted of our side instead of timed, or is a quotient of such counts.
+    ``generated`` is the share of the time of our tasks that generated code takes, or None if it was not measured.
+    ``figures`` are numbers about our side that are counted and not timed, or quotients of such numbers.
     """
 
     benchmark: str
@@ -93,7 +94,7 @@ class Result:
     figures: dict[str, float] = field(default_factory=dict)
 
     def share(self, side: SideResult) -> float:
-        """Of the machine's limit that ``side`` reaches."""
+        """Returns the share of the machine's limit that ``side`` reaches."""
         return self.limit_seconds / side.median
 
     def side(self, name: str) -> SideResult | None:
@@ -104,11 +105,11 @@ class Result:
         return side.error <= allowed_error(baseline.error if baseline else 0.0, self.error_factor)
 
     def ratio(self, numerator: str, denominator: str) -> Ratio | None:
-        """None when either side was not measured."""
+        """Returns None if either side was not measured."""
         above, below = self.side(numerator), self.side(denominator)
         if above is None or below is None:
             return None
-        rounds = [a / b for a, b in zip(above.seconds, below.seconds, strict=False)]  # of the rounds with both
+        rounds = [a / b for a, b in zip(above.seconds, below.seconds, strict=False)]  # only rounds with both
         accurate = self.accurate(above) and self.accurate(below)
         return Ratio(above.median / below.median, min(rounds), max(rounds), accurate)
 
@@ -128,7 +129,7 @@ def measure(benchmark: str, case: str, sides: Sequence[Side], samples: int, most
 
 
 def calls_per_sample(side: Side, most_calls: int) -> int:
-    """Calls that fill SAMPLE_SECONDS; also the side's warm-up."""
+    """Returns how many calls fill SAMPLE_SECONDS. Warms the side up."""
     most_timed = max(1, most_calls - 1)
     count = min(WARM_UP_CALLS, most_timed)
     sample(side, count)
@@ -137,8 +138,8 @@ def calls_per_sample(side: Side, most_calls: int) -> int:
 
 
 def sample(side: Side, count: int) -> float:
-    """Mean seconds of ``count`` calls in a row. One before them, untimed, fetches into the caches what the side before
-    left outside; a call that fills a sample alone needs none."""
+    """Returns the mean seconds of ``count`` calls in a row. One call before them is not timed: it brings back into the
+    processor's caches what the side before displaced. A call that fills a sample alone needs no such call."""
     if side.before is not None:
         side.before()
     call = side.call

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``import torch`` costs more where torch_npu is there, in processes of their own."""
+"""Measures how much longer ``import torch`` takes if torch_npu is there. Each sample is a process of its own."""
 
 from __future__ import annotations
 

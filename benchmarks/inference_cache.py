@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``cache_compile`` of a decode step of SmolLM2's shape (fp32): in a process that finds no cache, and in the next one.
+"""Measures ``cache_compile`` of a decode step of SmolLM2's shape (fp32) in a process that finds no cache, and in the
+next one.
 
-Measured is the time from the start of the process to the first result: Python, importing torch and transformers, and
-loading the model from a file are the same in both. A note has the time without them, from the import of npugraph_ex.
+The time is that from the start of the process to the first result. The start of Python, the imports of torch and
+transformers, and loading the model from a file are the same in both. A note has the time without them, from the import
+of npugraph_ex on.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def run(request: Request) -> Iterator[Result]:
 
 
 def take_pair(model: Path, reference: Path) -> list[processes.Sample]:
-    """The first and the second process of a folder of their own."""
+    """Returns the samples of a first and of a second process, which share a folder of their own."""
     with tempfile.TemporaryDirectory() as name:
         environment = os.environ | {"NPUGRAPH_CACHE": f"{name}/code", "TORCHAIR_CACHE_HOME": f"{name}/graphs"}
         module = "benchmarks.inference_cache_sample"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of ``inference_cache``: python -m benchmarks.inference_cache_sample NAME MODEL REFERENCE STARTED.
+"""Runs one process of ``inference_cache``: python -m benchmarks.inference_cache_sample NAME MODEL REFERENCE STARTED.
 
-Prints JSON: the seconds from STARTED, when the process began on the monotonic clock, to the first result, those from
-the import of npugraph_ex, the graphs that were compiled, and the error against the reference.
+STARTED is the time on the monotonic clock at which the process began. Prints JSON: the seconds from STARTED to the
+first result, the seconds from the import of npugraph_ex, the number of compiled graphs, and the error against the
+reference.
 """
 
 from __future__ import annotations

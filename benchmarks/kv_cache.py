@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decode step at position 128 of a cache with room for 8,192 tokens, for each way in which programs keep keys and
-values (``kv_patterns``), and of ours also with room for 256: time, and bytes that are copied but need not be."""
+"""Measures a decode step at position 128 of a cache with room for 8,192 tokens, for each way in which programs keep
+keys and values (``kv_patterns``), and for our side also with room for 256. Reports the time, and the bytes that are
+copied but need not be."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ LONG, SHORT = 8192, 256
 SIDES = ("eager", "inductor", sides.OURS)
 OURS_SHORT = f"{sides.OURS} {SHORT}"
 COPIED = "bytes copied beyond the ideal"
-CLONED = ", cloned by Inductor"  # ending of the names of such cases
-FIRST_STEPS = 3  # a number as position is a symbol from the second step on
-MOST_STEPS = 32  # of one sample
+CLONED = ", cloned by Inductor"  # ends the names of cases in which Inductor clones the cache
+FIRST_STEPS = 3  # from the second step on, a position given as a number is a symbol
+MOST_STEPS = 32  # in one sample
 
 
 def run(request: Request) -> Iterator[Result]:
@@ -38,7 +39,7 @@ def compare(pattern: Pattern, case: str, side_names: Sequence[str], samples: int
     figures = {}
     if sides.OURS in side_names:
         figures[COPIED] = copied_beyond_ideal(pattern)
-        if not pattern.dynamic:  # a cache that grows has no room
+        if not pattern.dynamic:  # a cache that grows has no fixed room
             compared.append(cache_side(pattern, model, sides.OURS, OURS_SHORT, SHORT, reference))
     result = measure(NAME, case, compared, samples, most_calls=MOST_STEPS)
     result.figures = figures
@@ -70,7 +71,7 @@ def cache_side(
 
 
 def copied_beyond_ideal(pattern: Pattern) -> int:
-    """In the last step so far, of our side."""
+    """Returns the bytes that our side copied beyond the ideal in its last step so far."""
     import npugraph
 
     copied = max(artifact.memory["copied_bytes_per_replay"] for artifact in npugraph.artifacts())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways in which programs keep keys and values of earlier tokens: a decode step of four small layers for each.
+"""The ways in which programs keep the keys and values of earlier tokens, each as a decode step of four small layers.
 
-Heads are grouped (8 of queries on 2 of keys), and masks hide what is not filled yet. A cache holds 128 tokens when a
-step begins.
+Heads are grouped (8 query heads share 2 key heads), and masks hide slots that are not filled yet. A cache holds 128
+tokens when a step begins.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Write = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Any], 
 
 @dataclass(frozen=True)
 class Pattern:
-    """``model()`` builds the step, ``inputs(length)`` what it takes, with a cache that has room for ``length`` tokens.
-    ``rewind`` makes the cache what it was before any step. ``cloned`` says that Inductor copies the whole cache: to
-    repeat its heads, or because it does not see that a part of a tensor may be written in place.
-    ``forced`` is how many bytes a step must copy that writes token number ``position``."""
+    """``model()`` builds the step. ``inputs(length)`` makes its arguments, with a cache that has room for ``length``
+    tokens. ``rewind`` puts the cache back into its state before the first step. ``cloned`` says that Inductor copies
+    the whole cache: to repeat its heads, or because it does not see that a part of a tensor may be written in place.
+    ``forced(position)`` is the number of bytes that a step must copy when it writes the token number ``position``."""
 
     name: str
     model: Callable[[], torch.nn.Module]
@@ -40,7 +40,8 @@ class Pattern:
 
 
 class Layer(torch.nn.Module):
-    """Attention of a token to what a cache [1, heads, length, head size] holds, after ``write`` put the token there."""
+    """Attention of one token to a cache [1, heads, length, head size], into which ``write`` has put the token
+    before."""
 
     def __init__(self, write: Write) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class Layer(torch.nn.Module):
 
 
 class Step(torch.nn.Module):
-    """``position`` is a number, or a tensor with one."""
+    """A decode step. ``position`` is a number, or a tensor that holds one."""
 
     def __init__(self, write: Write) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ def write_slice(keys: torch.Tensor, values: torch.Tensor, key: torch.Tensor, val
 
 
 def write_view(keys: torch.Tensor, values: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: Any) -> None:
-    """Slots of a cache that lies in memory token by token."""
+    """Writes slots of a cache that lies in memory token by token."""
     for cache, new in ((keys, key), (values, value)):
         slots = cache.transpose(1, 2).view(-1, KEY_HEADS * HEAD_SIZE)
         slots.index_put_((at,), new.reshape(1, -1))
@@ -115,7 +116,8 @@ def empty_cache(length: int, by_token: bool) -> torch.Tensor:
 
 
 def fill(cache: torch.Tensor, seed: int) -> torch.Tensor:
-    """The length of a cache is the program's choice and does not change."""
+    """Fills the first POSITION tokens of a cache. Marks it static, because its length is the program's choice and does
+    not change."""
     cache[:, :, :POSITION] = random(1, KEY_HEADS, POSITION, HEAD_SIZE, seed=seed)
     torch._dynamo.mark_static(cache)
     return cache
@@ -130,7 +132,7 @@ def step_inputs(length: int, as_number: bool = False, by_token: bool = False) ->
 
 
 def stacked_inputs(length: int) -> Inputs:
-    """One tensor for all layers, of which each layer takes its part."""
+    """Uses one tensor for all layers; each layer takes its part."""
     inputs = step_inputs(length)
     inputs["cache"] = torch.stack(inputs["cache"])
     torch._dynamo.mark_static(inputs["cache"])
@@ -175,8 +177,8 @@ TOKEN_BYTES = 2 * LAYERS * KEY_HEADS * HEAD_SIZE * 4
 
 
 def copied_by_cat(position: int) -> int:
-    """All keys and values up to ``position``: the step's results are tensors of their own, and the old ones still
-    belong to the caller while it runs."""
+    """Returns the bytes of all keys and values up to ``position``. The step's results are new tensors, and the old ones
+    still belong to the caller while it runs."""
     return TOKEN_BYTES * (position + 1)
 
 
@@ -192,7 +194,7 @@ PATTERNS = (
         "slice",
         lambda: Step(write_slice),
         lambda length: step_inputs(length, as_number=True),
-        forced=lambda _: TOKEN_BYTES,  # the program says to copy the token
+        forced=lambda _: TOKEN_BYTES,  # the program itself copies the token
     ),
     Pattern("view + index_put", lambda: Step(write_view), lambda length: step_inputs(length, by_token=True)),
     Pattern("index_copy", lambda: Step(write_index_copy), step_inputs),

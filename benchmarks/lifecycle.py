@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models compiled, called and deleted in one process, one after the other: what of their memory does not come back.
+"""Compiles, calls and deletes models in one process, one after the other, and measures the memory that does not come
+back.
 
-The models are those of the model set in size ``tiny``, again and again. The start is after a few of them, when what
-the process needs once is there; all of them ran, without a compile, before. ``dynamo`` shows what torch itself keeps.
+The models are those of the model set in size ``tiny``, again and again. All of them run without a compile first. The
+measurement starts after a few compiled ones, when everything that the process needs once is there. ``dynamo`` shows
+what torch itself keeps.
 """
 
 from __future__ import annotations

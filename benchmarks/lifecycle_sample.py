@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``lifecycle``: python -m benchmarks.lifecycle_sample SIDE WARM_UP COUNT.
+"""Takes one sample of ``lifecycle``: python -m benchmarks.lifecycle_sample SIDE WARM_UP COUNT.
 
 Prints JSON: resident bytes after WARM_UP models and after each of COUNT more, the mean seconds of a model, and the
 largest error against float64.
@@ -27,7 +27,7 @@ def main(side: str, warm_up: str, count: str) -> None:
     machine.use_pinned_threads()
     sides.import_all(side)
     references = [reference64(case) for case in MODELS]
-    for case in MODELS:  # what their operators need once is there from now on
+    for case in MODELS:  # loads what their operators need once in a process
         case.build()(**case.inputs())
     errors = []
     resident = []
@@ -45,7 +45,7 @@ def main(side: str, warm_up: str, count: str) -> None:
 
 
 def one_life(side: str, case: ModelCase, reference: list[torch.Tensor]) -> float:
-    """Builds, compiles and calls a model; nothing of it is left. The error of its main output."""
+    """Builds, compiles and calls a model, and drops all of it. Returns the error of its main output."""
     prepared = sides.prepare(side, case.build())
     for _ in range(CALLS):
         output = prepared(**case.inputs())

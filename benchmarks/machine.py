@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine that a benchmark runs on: what it is, pinning to it, and who else uses it meanwhile."""
+"""The machine that a benchmark runs on: its description, pinning to its cores, and the load of other processes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import torch
 
-LOADED = 0.05  # share of the pinned cores that others may use before figures are doubtful
-LEAST_SECONDS = 0.2  # in which it can be told
+LOADED = 0.05  # share of all cores that others may use before figures are doubtful
+LEAST_SECONDS = 0.2  # the shortest time in which the load of others can be measured
 PACKAGES = ("torch", "transformers", "npugraph", "numpy")
 
 
@@ -30,12 +30,12 @@ def pin(threads: int) -> None:
 
 
 def use_pinned_threads() -> None:
-    """In a process that one with :func:`pin` has started: gives torch as many threads."""
+    """Gives torch as many threads as :func:`pin` did in the process that started this one."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
 
 
 def describe() -> dict[str, Any]:
-    """Processor, memory, versions and commit, for the JSON record."""
+    """Returns processor, memory, versions and commit, for the JSON record."""
     return {
         "processor": cpu_field("model name") or platform.processor(),
         "cores": sorted(os.sched_getaffinity(0)),
@@ -52,8 +52,8 @@ def describe() -> dict[str, Any]:
 
 
 def limits() -> dict[str, float]:
-    """Measured now on all pinned cores, a second: operations of products by element type (``float32``, ``bfloat16``),
-    and bytes of ``read``, ``copy`` and ``copy_streaming`` (read and written)."""
+    """Measures the limits of all pinned cores and returns them per second: the operations of matrix products by element
+    type (``float32``, ``bfloat16``), and the bytes of ``read``, ``copy`` and ``copy_streaming`` (read and written)."""
     program = Path(__file__).resolve().parents[1] / "build/release/bin/machine_limits"
     return json.loads(subprocess.run([program], capture_output=True, check=True, text=True).stdout)
 
@@ -74,7 +74,7 @@ def version(package: str) -> str:
 
 
 def commit() -> str:
-    """The source tree's revision, with a plus sign when files differ from it."""
+    """Returns the source tree's revision, with a plus sign if files differ from it."""
     root = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:
@@ -85,7 +85,7 @@ def commit() -> str:
 
 
 class ForeignLoad:
-    """Share of all cores that other processes used between construction and :meth:`share`."""
+    """Measures the share of all cores that other processes used between construction and :meth:`share`."""
 
     def __init__(self) -> None:
         self.start = (time.monotonic(), busy_seconds(), own_seconds())
@@ -99,14 +99,14 @@ class ForeignLoad:
 
 
 def busy_seconds() -> float:
-    """Processor time that the whole machine has spent outside idling and waiting for disks."""
+    """Returns the processor time that the whole machine has spent outside of idling and waiting for disks."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _idle, _wait, interrupt, soft, steal, *_ = map(int, fields)
     return (user + nice + system + interrupt + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def own_seconds() -> float:
-    """Processor time of this process and of those that it has started, also while they run."""
+    """Returns the processor time of this process and of the processes that it has started, running or not."""
     total = 0.0
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the base-size models over their weights, fp32, batch 1, texts of 512 tokens, each side a fresh process.
+"""Measures the memory of the base-size models beyond their weights, fp32, batch 1, texts of 512 tokens. Each side is a
+fresh process.
 
-``extra`` is the peak of resident memory during the compile and the first calls minus what was resident once the model
-was there: packed copies of weights, what compiling takes and what it leaves behind are in it. ``extra of calls`` has
-the peak of later calls instead, with only what compiling leaves behind. The side ``npugraph_ex direct`` is the same
-Program, saved and loaded in a process that compiles nothing and has no Dynamo. Page faults are those of a call in
-steady state, of all timed calls but the worst. ``planned`` is arena, heap and scratch bytes over the least that they
-can be: the most intermediate results alive at once (``live_bytes``) and the heap bytes, which are outputs above all and
-which no plan can change. Workspaces, what our tasks need besides, count in full: they are in the arena and the scratch.
+``extra`` is the peak of resident memory during the compile and the first calls minus the resident memory once the model
+was there. It includes packed copies of weights, the memory that compiling takes, and the memory that it leaves behind.
+``extra of calls`` uses the peak of later calls instead, which includes only the memory that compiling leaves behind.
+The side ``npugraph_ex direct`` is the same Program, saved and loaded in a process that compiles nothing and has no
+Dynamo. Page faults are the mean of a call in steady state, over all timed calls but the worst.
+
+``planned`` is the bytes of arena, heap and scratch over the least that they can be: the most intermediate results alive
+at once (``live_bytes``) plus the heap bytes, most of which are outputs and which no plan can change. The workspaces
+that our tasks need besides count in full: they are in the arena and the scratch.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ def run(request: Request) -> Iterator[Result]:
 
 
 def compare(name: str, side_names: Sequence[str]) -> Result:
-    """One sample of each side: bytes do not vary."""
+    """Takes one sample of each side, because bytes do not vary."""
     taken: dict[str, processes.Sample] = {}
     with tempfile.TemporaryDirectory() as folder:
         torch.save(reference64(CASES[name], size=SIZE)[:1], Path(folder) / "reference.pt")
@@ -50,7 +53,7 @@ def compare(name: str, side_names: Sequence[str]) -> Result:
             taken[side] = processes.run_module("benchmarks.memory_sample", (side, name, SIZE, folder))
             return taken[side]
 
-        direct = [sides.DIRECT] if sides.OURS in side_names else []  # runs what our side saves
+        direct = [sides.DIRECT] if sides.OURS in side_names else []  # runs the Program that our side saves
         result = processes.compare(NAME, name, [*side_names, *direct], 1, take)
     for what in ("extra", "extra_of_calls"):
         result.notes[f"{what.replace('_', ' ')}, MB"] = listed(taken, what, MB)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``memory``: python -m benchmarks.memory_sample SIDE MODEL SIZE FOLDER.
+"""Takes one sample of ``memory``: python -m benchmarks.memory_sample SIDE MODEL SIZE FOLDER.
 
-Prints JSON: the bytes and page faults that ``memory`` describes, of our side also what the artifacts say, the median
-seconds of a call, and the error of the main output against the float64 outputs in FOLDER. Our side leaves its Program
-there, for its direct calls.
+Prints JSON: the bytes and page faults that ``memory`` describes, for our side also the memory that the artifacts
+report, the median seconds of a call, and the error of the main output against the float64 outputs in FOLDER. Our side
+saves its Program in FOLDER, for its direct calls.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def main(side: str, name: str, size: str, folder_name: str) -> None:
     process_memory.reset_peak()
     prepared = load(folder, model) if side == sides.DIRECT else sides.prepare(side, model)
     for _ in range(FIRST_CALLS):
-        output = None  # results do not outlive the next call
+        output = None  # frees the results before the next call
         output = prepared(**inputs)
     sample: dict[str, Any] = {"extra": process_memory.peak() - loaded}
     sample["error"] = error_of(output, torch.load(folder / "reference.pt")[0], side)
     del output
-    process_memory.resident()  # gives back what compiling does not hold any more
-    for _ in range(FIRST_CALLS):  # fetches what of that the calls need
+    process_memory.resident()  # gives back the memory that compiling no longer holds
+    for _ in range(FIRST_CALLS):  # brings back the part of it that calls need
         prepared(**inputs)
     process_memory.reset_peak()
     seconds, faults = [], []
@@ -52,7 +52,7 @@ def main(side: str, name: str, size: str, folder_name: str) -> None:
         prepared(**inputs)
         seconds.append(time.perf_counter() - start)
         faults.append(process_memory.page_faults() - before)
-    sample["faults"] = statistics.mean(sorted(faults)[:-1])  # the system may take idle pages away once
+    sample["faults"] = statistics.mean(sorted(faults)[:-1])  # without the worst: the system may take idle pages away
     sample["extra_of_calls"] = process_memory.peak() - loaded
     sample["seconds"] = statistics.median(seconds)
     sample["weights"] = sum(tensor.nbytes for tensor in model.state_dict().values())
@@ -66,12 +66,12 @@ def error_of(output: Any, reference: torch.Tensor, side: str) -> float:
     outputs = flatten_outputs(output)
     if side != sides.DIRECT:
         return relative_error(outputs[0], reference)
-    # A Program gives the outputs of the graph, in an order of its own.
+    # A Program returns the outputs of the graph, in an order of its own.
     return min(relative_error(output, reference) for output in outputs if output.shape == reference.shape)
 
 
 def save(folder: Path) -> None:
-    """Where there is one Program, which can be saved."""
+    """Saves the Program if there is exactly one and it can be saved."""
     import npugraph
 
     artifacts = npugraph.artifacts()
@@ -87,7 +87,7 @@ def load(folder: Path, model: torch.nn.Module) -> Callable[..., Any]:
 
 
 def planned() -> dict[str, int]:
-    """Of all artifacts together."""
+    """Returns the planned bytes of all artifacts together."""
     import npugraph
 
     names = ("arena_bytes", "live_bytes", "heap_bytes", "scratch_bytes", "derived_constant_bytes")

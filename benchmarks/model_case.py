@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model of the model set is: how to build it, call it, and judge its outputs.
+"""The models of the model set: how to build them, call them, and judge their outputs.
 
-A :class:`ModelCase` has three sizes: ``tiny`` (real architecture, two layers or so, for tests), ``base`` (the
-published base-size configuration, for benchmarks) and ``long`` (the same with longer
-texts). Weights and inputs are random with fixed seeds.
+A :class:`ModelCase` has three sizes: ``tiny`` (real architecture, two layers or so, for tests), ``base`` (the published
+base-size configuration, for benchmarks) and ``long`` (the same with longer texts). Weights and inputs are random with
+fixed seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Inputs = dict[str, Any]
 SIZES = ("tiny", "base", "long")
 
 ERROR_FLOOR = 1e-5
-ERROR_FACTORS = {"float32": 4.0, "bfloat16": 2.0}  # by the element type that is computed in
+ERROR_FACTORS = {"float32": 4.0, "bfloat16": 2.0}  # by the element type of the computation
 ERROR_FACTOR = ERROR_FACTORS["float32"]
 
 
@@ -28,8 +28,8 @@ ERROR_FACTOR = ERROR_FACTORS["float32"]
 class ModelCase:
     """One entry of the model set.
 
-    ``make_model(size)`` builds the module; ``make_inputs(batch, size)`` gives fresh keyword arguments, equal
-    for equal arguments, so that a module that writes into its inputs (a cache) can be called more than once.
+    ``make_model(size)`` builds the module. ``make_inputs(batch, size)`` makes fresh keyword arguments, equal for equal
+    arguments, so that a module that writes into its inputs (a cache) can be called more than once.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ModelCase:
     random_weights: bool = True
 
     def build(self, size: str = "tiny", seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-        """The module in eval mode with parameters of ``dtype``; leaves the global random state as it was."""
+        """Returns the module in eval mode with parameters of ``dtype``. Leaves the global random state as it was."""
         check_size(size)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -48,7 +48,7 @@ class ModelCase:
         return model.to(dtype)
 
     def inputs(self, batch: int = 1, size: str = "tiny", dtype: torch.dtype = torch.float32) -> Inputs:
-        """Keyword arguments of one call; floating tensors have ``dtype``."""
+        """Returns the keyword arguments of one call. Floating-point tensors have ``dtype``."""
         check_size(size)
         return cast_floating(self.make_inputs(batch, size), dtype)
 
@@ -59,7 +59,7 @@ def check_size(size: str) -> None:
 
 
 def disturb(model: torch.nn.Module) -> None:
-    """Moves parameters and running statistics off their initial 0 or 1, so that leaving one out shows."""
+    """Moves parameters and running statistics off their initial 0 or 1, so that leaving one out changes the results."""
     for parameter in model.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.02)
     for name, buffer in model.named_buffers():
@@ -70,7 +70,7 @@ def disturb(model: torch.nn.Module) -> None:
 
 
 def cast_floating(value: Any, dtype: torch.dtype) -> Any:
-    """``value`` with every floating tensor inside lists, tuples, dicts and caches cast to ``dtype``.
+    """Returns ``value`` with every floating-point tensor inside lists, tuples, dicts and caches cast to ``dtype``.
 
     A key/value cache is changed in place.
     """
@@ -87,7 +87,7 @@ def cast_floating(value: Any, dtype: torch.dtype) -> Any:
 
 
 def flatten_outputs(output: Any) -> list[torch.Tensor]:
-    """All tensors of a model's output in a fixed order, those inside key/value caches included."""
+    """Returns all tensors of a model's output in a fixed order, including those inside key/value caches."""
     if isinstance(output, torch.Tensor):
         return [output]
     if isinstance(output, Mapping):
@@ -117,14 +117,14 @@ def widen(value: Any) -> Any:
 
 @torch.no_grad()
 def reference64(case: ModelCase, batch: int = 1, size: str = "tiny", seed: int = 0) -> list[torch.Tensor]:
-    """The outputs of ``case`` computed in float64 throughout."""
+    """Returns the outputs of ``case`` computed in float64 throughout."""
     model = copy.deepcopy(case.build(size, seed)).double()
     return run64(model, case.inputs(batch, size, torch.float64))
 
 
 @torch.no_grad()
 def run64(model: torch.nn.Module, inputs: Inputs) -> list[torch.Tensor]:
-    """Outputs of a float64 ``model`` on float64 ``inputs``; no step inside drops to float32."""
+    """Returns the outputs of a float64 ``model`` on float64 ``inputs``. No step inside drops to float32."""
     previous = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -135,7 +135,8 @@ def run64(model: torch.nn.Module, inputs: Inputs) -> list[torch.Tensor]:
 
 
 def relative_errors(outputs: Iterable[torch.Tensor], reference: Iterable[torch.Tensor]) -> list[float]:
-    """max|y - y64| / max|y64| of each output; for an integer output 0 when equal, infinity otherwise."""
+    """Returns max|y - y64| / max|y64| of each output. For an integer output it is 0 if all elements are equal, and
+    infinity otherwise."""
     return [relative_error(y, y64) for y, y64 in zip(outputs, reference, strict=True)]
 
 
@@ -157,10 +158,10 @@ def relative_error(y: torch.Tensor, y64: torch.Tensor) -> float:
 
 
 def same_special_values(y: torch.Tensor, y64: torch.Tensor) -> bool:
-    """NaN where NaN is expected, and infinities of the same sign."""
+    """Whether both have NaN at the same places, and infinities of the same sign."""
     return torch.equal(y.double().nan_to_num(), y64.nan_to_num())
 
 
 def allowed_error(eager_error: float, factor: float = ERROR_FACTOR) -> float:
-    """The error bound of the project: ``factor`` times what eager makes, at least 1e-5."""
+    """Returns the error bound of the project: ``factor`` times the error of eager, and at least 1e-5."""
     return max(ERROR_FLOOR, factor * eager_error)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steady-state latency of the base-size models, batch 1, against eager and, with ``--peers``, against the peers.
+"""Measures the steady-state latency of the base-size models, batch 1, against eager and, with ``--peers``, against the
+peers.
 
 Every sample is a fresh process; the sides take turns.
 """
@@ -69,8 +70,8 @@ def compare(
 
 
 def contenders(times: processes.Times) -> list[str]:
-    """Who is measured more than once: of Inductor's configurations the fastest, the only one that counts, and of the
-    others who is not far behind."""
+    """Returns the sides that are measured more than once: the fastest of Inductor's configurations, which is the only
+    one that counts, and all other sides that are not far behind."""
     inductor = min((side for side in times if side in peers.INDUCTOR), key=times.__getitem__, default=None)
     near = FAR_BEHIND * min(times.values(), default=0.0)
     return [side for side in times if side == inductor or (side not in peers.INDUCTOR and times[side] <= near)]
@@ -78,7 +79,7 @@ def contenders(times: processes.Times) -> list[str]:
 
 @torch.no_grad()
 def count_flops(name: str, size: str) -> int:
-    """2MNK of the products, convolutions and attention of one call."""
+    """Returns 2MNK, summed over the products, convolutions and attention of one call."""
     case = CASES[name]
     with FlopCounterMode(display=False) as counter:
         case.build(size)(**case.inputs(size=size))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``model_speed``: python -m benchmarks.model_speed_sample SIDE MODEL SIZE DTYPE REFERENCE SECONDS.
+"""Takes one sample of ``model_speed``: python -m benchmarks.model_speed_sample SIDE MODEL SIZE DTYPE REFERENCE SECONDS.
 
-Prints JSON: the median seconds of a call in steady state, the largest relative error against REFERENCE, a file
-with the float64 outputs, and of our side the share of the tasks' time that generated code takes.
+Prints JSON: the median seconds of a call in steady state, the seconds of the first call, the relative error of the main
+output against REFERENCE, which is a file with the float64 outputs, and for our side the share of the tasks' time that
+generated code takes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main(side: str, name: str, size: str, dtype: str, reference: str, seconds: s
 
 
 def share_of_generated_code(call: peers.Call) -> float:
-    """Of the time of the tasks of some calls."""
+    """Returns the share of the tasks' time, over some calls, that generated code takes."""
     import npugraph
 
     with npugraph.task_log() as log:
@@ -58,7 +59,7 @@ def share_of_generated_code(call: peers.Call) -> float:
 
 
 def max_error(outputs: list[torch.Tensor], reference: list[torch.Tensor]) -> float:
-    """Of the main output, the first. Some runtimes leave out outputs that others give."""
+    """Returns the error of the main output, which is the first. Some runtimes leave out outputs that others return."""
     return relative_error(outputs[0].float(), reference[0])
 
 

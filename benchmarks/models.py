@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model set: 26 architectures from transformers with exact configurations and random weights.
 
-``CASES`` maps a name to its :class:`ModelCase`. ``base`` configurations are the published ones of the model
-named in the row, or, where the smallest published model does not fit a small machine, its shape cut down.
-``long`` is ``base`` with 512 tokens instead of 128.
-Models with special weights or a special calling form stand in ``special_models.py``.
+``CASES`` maps a name to its :class:`ModelCase`. A ``base`` configuration is the published one of the model named in the
+row. If the smallest published model does not fit a small machine, it is that model's shape cut down. ``long`` is
+``base`` with 512 tokens instead of 128. Models with special weights or a special calling form are in
+``special_models.py``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def token_ids(config: Config, batch: int, length: int) -> torch.Tensor:
 
 
 def text(config: Config, batch: int, size: str) -> Inputs:
-    """Token ids with a padding mask: row i is ``3 i`` tokens shorter."""
+    """Returns token ids with a padding mask. Row i is ``3 i`` tokens shorter."""
     length = SEQUENCE[size]
     lengths = length - PADDING_STEP * torch.arange(batch)
     mask = (torch.arange(length) < lengths[:, None]).long()
@@ -45,12 +45,12 @@ def text(config: Config, batch: int, size: str) -> Inputs:
 
 
 def short_text(config: Config, batch: int, size: str) -> Inputs:
-    """Eight tokens, no mask: the recurrence is unrolled in the graph."""
+    """Returns eight tokens and no mask. They are few because the graph unrolls the recurrence."""
     return {"input_ids": token_ids(config, batch, 8)}
 
 
 def text_pair(config: Config, batch: int, size: str) -> Inputs:
-    """Encoder text with mask and a decoder prompt a quarter as long."""
+    """Returns encoder text with a mask, and a decoder prompt a quarter as long."""
     decoder_ids = token_ids(config, batch, SEQUENCE[size] // 4)
     return text(config, batch, size) | {"decoder_input_ids": decoder_ids}
 
@@ -79,7 +79,8 @@ def row(
     tiny: Mapping[str, Any],
     wrap: Callable[[torch.nn.Module], torch.nn.Module] | None = None,
 ) -> ModelCase:
-    """A case of transformers class ``model``; ``base`` and ``tiny`` are its configuration's arguments."""
+    """Makes a case of the transformers class ``model``. ``base`` and ``tiny`` are the arguments of its
+    configuration."""
     model_class = getattr(transformers, model)
 
     def config(size: str) -> Config:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the npu device costs in eager mode: the same call on tensors of npu and of cpu, one thread. Each case in
-processes of its own, into which torch has loaded torch_npu, as it does where that is installed; in several, since code
-and data lie elsewhere in each, which tells by a tenth of a microsecond."""
+"""Measures the cost of the npu device in eager mode: the same call on tensors of npu and of the CPU, with one thread.
+
+Each case runs in processes of its own, into which torch has loaded torch_npu, as it does where that is installed. A
+case runs in several processes, because code and data lie at other addresses in each, which changes the time by a tenth
+of a microsecond.
+"""
 
 from __future__ import annotations
 

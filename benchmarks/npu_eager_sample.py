@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of one case of ``npu_eager``: python -m benchmarks.npu_eager_sample CASE SAMPLES, where torch_npu is
+"""Takes the samples of one case of ``npu_eager``: python -m benchmarks.npu_eager_sample CASE SAMPLES. torch_npu must be
 installed.
 
 Prints JSON: the seconds of each sample by side.
@@ -19,15 +19,16 @@ from benchmarks.harness import Side, measure
 UNBOXED, BOXED, LISTS, TRAINING = ", unboxed", ", boxed", ", 20 tensors", "512 wide, forward and backward"
 SIDES = ("cpu", "npu")
 WIDTH, ROWS = 512, 64
-# So small that it does not matter where tensors lie: kernels are slower on operands about a multiple of 4 KiB apart, as
-# chance has it for larger ones.
+# These sizes are so small that the addresses of tensors do not matter. Kernels are slower on operands whose addresses
+# differ by about a multiple of 4 KiB, which happens to larger tensors by chance.
 SQUARE, SMALL = (8, 8), (8,)
 
 Call = Callable[[], Any]
 
 
 def on_tensors(operator: Callable[..., Any], *shapes: tuple[int, ...]) -> Callable[[str], Call]:
-    """The call of ``operator`` on tensors of these shapes, on a device."""
+    """Returns a function that makes tensors of these shapes on a device and returns the call of ``operator`` on
+    them."""
 
     def on(device: str) -> Call:
         tensors = [torch.rand(shape, device=device) for shape in shapes]

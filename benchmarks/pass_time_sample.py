@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``pass_time``: python -m benchmarks.pass_time_sample SIDE.
+"""Takes one sample of ``pass_time``: python -m benchmarks.pass_time_sample SIDE.
 
-Prints JSON: the seconds that FX and graph passes took in a compile that is not the first one of the process, the
-nodes of the graph, and the error of the compiled function.
+Prints JSON: the seconds that FX passes and graph passes took in a compile that is not the first one of the process, the
+number of nodes of the graph, and the error of the compiled function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from npugraph.options import CompilerConfig
 SIDES = ("graph passes", "all passes")
 LAYERS, WIDTH = 100, 64
 PASSES = ("fx", "passes")
-COMPILES = 3  # that count, after one that imports what the passes need
+COMPILES = 3  # compiles that count; one before them imports what the passes need
 
 
 class Layer(torch.nn.Module):
@@ -37,7 +37,7 @@ class Layer(torch.nn.Module):
 
 
 def look(gm: torch.fx.GraphModule, example_inputs: list[object], config: CompilerConfig) -> None:
-    """A pass of the user, so that all FX passes run."""
+    """Does nothing. It is a pass of the user, so that all FX passes run."""
 
 
 @torch.no_grad()

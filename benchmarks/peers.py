@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other ways to run a model on this processor: which there are, in which environment they live, and how each is
-set up. Every side runs in a process of its own, so that none changes how another computes."""
+"""The other ways to run a model on this processor: their names, the environments in which they live, and how each is
+set up. Every side runs in a process of its own, so that no side changes how another computes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks import sides
 from benchmarks.model_case import Inputs, cast_floating, flatten_outputs
 
 PEER_PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers/bin/python"
-# What Inductor calls its configurations; the best of them per model is what counts.
+# The configurations of Inductor, as its options. Only the best of them counts for each model.
 INDUCTOR: dict[str, dict[str, bool]] = {
     "inductor": {},
     "inductor-freezing": {"freezing": True},
@@ -23,8 +23,8 @@ INDUCTOR: dict[str, dict[str, bool]] = {
 }
 FOREIGN = ("zentorch", "openvino", "onnxruntime")
 OURS = sides.OURS
-MODELS = ("eager", *INDUCTOR, *FOREIGN, OURS)  # run any model
-LLAMA, OURS_INT8 = "llama.cpp", f"{OURS}-int8"  # decode from quantised files; int8: activations are quantised too
+MODELS = ("eager", *INDUCTOR, *FOREIGN, OURS)  # sides that run any model
+LLAMA, OURS_INT8 = "llama.cpp", f"{OURS}-int8"  # these decode from quantised files; int8 also quantises activations
 ALL = (*MODELS, LLAMA, OURS_INT8)
 
 Call = Callable[[], list[torch.Tensor]]
@@ -35,7 +35,8 @@ def interpreter(side: str) -> str:
 
 
 def prepare(side: str, model: torch.nn.Module, inputs: Inputs, dtype: torch.dtype) -> Call:
-    """A call of ``model``, which comes with fp32 parameters, that computes in ``dtype`` and gives its tensors."""
+    """Returns a function that calls ``model`` in ``dtype`` and returns its tensors. ``model`` comes with fp32
+    parameters."""
     if side == "openvino":
         return openvino(model, inputs, dtype)
     model, inputs = model.to(dtype), cast_floating(inputs, dtype)
@@ -46,7 +47,7 @@ def prepare(side: str, model: torch.nn.Module, inputs: Inputs, dtype: torch.dtyp
 
 
 def compiled(side: str, model: torch.nn.Module) -> Callable[..., Any]:
-    """``model`` the way ``side`` runs it, for the sides that run a torch module as it is."""
+    """Returns ``model`` as ``side`` runs it, for the sides that run a torch module as it is."""
     if side in INDUCTOR:
         return torch.compile(model, backend="inductor", options=INDUCTOR[side])
     if side == "zentorch":
@@ -55,7 +56,7 @@ def compiled(side: str, model: torch.nn.Module) -> Callable[..., Any]:
 
 
 def openvino(model: torch.nn.Module, inputs: Inputs, dtype: torch.dtype) -> Call:
-    """Weights stay fp32; the precision in which it computes is an option of its own."""
+    """Compiles ``model`` with OpenVINO. Weights stay fp32; an option sets the precision of the computation."""
     import openvino as ov
 
     hint = {torch.float32: "f32", torch.bfloat16: "bf16"}[dtype]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of what ``--json`` wrote: python -m benchmarks.plots RESULTS.json FOLDER.
+"""Draws the results that ``--json`` wrote: python -m benchmarks.plots RESULTS.json FOLDER.
 
-A PNG for each benchmark, bars of how many times faster ``npugraph_ex`` is than each other side, and ``index.html`` that
-shows them, every figure, the bars of the project and the machine.
+FOLDER gets a PNG for each benchmark, whose bars show how many times faster ``npugraph_ex`` is than each other side, and
+``index.html``, which shows the pictures, every figure, the bars of the project and the machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def write(record: Record, folder: Path) -> None:
 
 
 def speedups(result: Record) -> dict[str, float]:
-    """Time of each other accurate side over ours; nothing where ours is missing or wrong."""
+    """Returns the time of each other accurate side over our time. Returns nothing if our side is missing or wrong."""
     medians = {side["name"]: side["median"] for side in result["sides"] if not is_wrong(side)}
     own = medians.pop(OURS, None)
     return {name: median / own for name, median in medians.items()} if own else {}
@@ -56,7 +56,8 @@ def is_wrong(side: Record) -> bool:
 
 
 def picture(name: str, results: Sequence[Record], file: Path) -> str:
-    """Writes ``file`` and gives the element that shows it; neither when there is nothing to compare."""
+    """Writes ``file`` and returns the element that shows it. If there is nothing to compare, writes nothing and returns
+    an empty string."""
     from matplotlib.figure import Figure
 
     gains = {result["case"]: speedups(result) for result in results}
@@ -100,7 +101,7 @@ def row(result: Record, side: Record) -> str:
 
 
 def facts(record: Record) -> str:
-    """The machine, with a column for each run."""
+    """Returns a table of the machine with a column for each run, and the bars."""
     machine = "".join(
         f"<tr><td>{html.escape(key)}</td>"
         + "".join(f"<td>{html.escape(str(run[key]))}</td>" for run in record["runs"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the system says about the memory of this process."""
+"""The memory of this process, as the system reports it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KIB = 1024
 
 
 def resident() -> int:
-    """Bytes, after what is free was given back."""
+    """Returns the resident bytes, after giving free memory back to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     return status("VmRSS")
 
 
 def peak() -> int:
-    """The most resident bytes since :func:`reset_peak`."""
+    """Returns the most resident bytes since :func:`reset_peak`."""
     return status("VmHWM")
 
 
@@ -35,5 +35,5 @@ def status(field: str) -> int:
 
 
 def page_faults() -> int:
-    """Pages of memory that this process has asked for the first time."""
+    """Returns the page faults of this process that needed no disk. Most of them are first uses of pages."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that are processes of their own, so that no side changes how another computes, and none starts warm."""
+"""Takes samples in processes of their own, so that no side changes how another computes, and none starts warm."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def compare(
     take: Callable[[str], Sample],
     contenders: Contenders = lambda times: times,
 ) -> Result:
-    """``rounds`` samples of each side in turn. ``take(side)`` gives ``seconds`` (a call), ``error`` and, of our side,
-    maybe ``generated``; a side whose sample fails is left out, with its last words as a note. ``contenders`` is given
-    the seconds of the first round, and gives the sides that go on."""
+    """Takes ``rounds`` samples of each side in turn. ``take(side)`` returns ``seconds`` (of a call), ``error`` and, for
+    our side, maybe ``generated``. A side whose sample fails is left out, with the last line of its error as a note.
+    ``contenders`` gets the seconds of the first round and returns the sides that go on."""
     taken, notes = take_turns(side_names, rounds, take, contenders)
     compared = [
         SideResult(side, [s["seconds"] for s in samples], max(s["error"] for s in samples))
@@ -46,8 +46,8 @@ def take_turns(
     take: Callable[[str], Sample],
     contenders: Contenders = lambda times: times,
 ) -> tuple[dict[str, list[Sample]], dict[str, str]]:
-    """The samples of each side that runs, and for the others a note why they do not. Each round begins with the next
-    side, so that none always follows the same other one."""
+    """Returns the samples of each side that runs, and for the other sides a note why they do not. Each round begins
+    with the next side, so that no side always follows the same other one."""
     taken: dict[str, list[Sample]] = {side: [] for side in side_names}
     notes: dict[str, str] = {}
     names = list(side_names)
@@ -72,7 +72,8 @@ def take_turns(
 def run_module(
     module: str, arguments: Sequence[object], python: str = sys.executable, environment: Mapping[str, str] = os.environ
 ) -> Sample:
-    """The JSON in the last line that ``python -m module arguments`` prints, else RuntimeError with what it said."""
+    """Returns the JSON in the last line that ``python -m module arguments`` prints. Raises RuntimeError with the error
+    output if that fails."""
     paths = [str(ROOT), str(ROOT / "python"), environment.get("PYTHONPATH", "")]
     changed = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "TOKENIZERS_PARALLELISM": "false"}
     command = [python, "-m", module, *map(str, arguments)]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime itself costs: replays of tasks that do next to nothing.
+"""Measures the cost of the runtime itself: replays of tasks that do next to nothing.
 
-Beside each replay stands what the project allows it: a loop that calls the same functions, and so much more.
+Each replay is compared with the time that the project allows it: that of a loop that calls the same functions, plus
+PER_REPLAY, plus PER_TASK for each task.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NAME = "replay_overhead"
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/replay_overhead"
 TASKS = 1000
 ONE, MANY = "1 task", f"{TASKS} tasks"
-# Seconds that are allowed.
+# The allowed overheads, in seconds.
 PER_REPLAY = 2e-6
 PER_TASK = 30e-9
 

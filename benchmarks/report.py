@@ -24,7 +24,8 @@ HEADER = f"{'case':<24} {'side':<18} {'median':>9} {'min':>9} {'max':>9}   {'rat
 
 
 def lines(result: Result) -> str:
-    """A line for each side: median, least and most time, ratio to the baseline with its extremes, error."""
+    """Returns a line for each side (median, least and most time, ratio to the baseline with its extremes, error), then
+    the notes."""
     sides = [side_line(result, side) for side in result.sides]
     notes = dict(result.notes)
     if result.limit:
@@ -51,14 +52,14 @@ def ratio_text(result: Result, side: SideResult) -> str:
 
 
 def bars(results: Sequence[Result]) -> list[str]:
-    """A line for each bar that ``results`` can answer."""
+    """Returns a line for each bar that ``results`` can answer."""
     verdicts = (bar.verdict(results) for bar in BARS)
     return [verdict for verdict in verdicts if verdict]
 
 
 @dataclass
 class Record:
-    """Everything measured, by one run or by several of one commit on one machine; ``runs`` describes them."""
+    """The results of one run, or of several runs of one commit on one machine. ``runs`` describes the runs."""
 
     runs: list[dict[str, Any]]
     results: list[Result] = field(default_factory=list)
@@ -74,7 +75,8 @@ SAME_IN_ALL_RUNS = ("commit", "processor", "threads", "packages")
 
 
 def resume(path: Path, run: dict[str, Any]) -> Record:
-    """What ``path`` holds, with ``run`` added; SystemExit where it was measured on something else than ``run``."""
+    """Returns the record in ``path`` with ``run`` added. Raises SystemExit if the record has another value of
+    SAME_IN_ALL_RUNS than ``run``, or if files differ from the commit."""
     record = json.loads(path.read_text())
     for key in SAME_IN_ALL_RUNS:
         if any(earlier[key] != run[key] for earlier in record["runs"]):

@@ -20,7 +20,7 @@ FLOOR, FLOOR_NEW = FLOORS = "floor", "floor, new result"
 FILTERED = f"{OURS} filtered"  # with the guards of arguments alone
 DIRECT = f"{OURS} direct"  # saved and loaded, without Dynamo
 
-IMPORTS = {  # what a side loads on first use, so that cold starts can leave it out
+IMPORTS = {  # what a side loads on first use; cold starts import it before they measure
     "eager": (),
     "dynamo": ("torch._dynamo",),
     "inductor": ("torch._dynamo", "torch._inductor.compile_fx"),
@@ -31,15 +31,16 @@ IMPORTS = {  # what a side loads on first use, so that cold starts can leave it 
 
 
 def prepare(side: str, function: Callable[..., Any], **arguments: Any) -> Callable[..., Any]:
-    """``function`` the way ``side`` runs it: ``eager`` as it is, ``dynamo`` with Dynamo's guards alone around it,
-    ``floor`` with nothing behind them, any other name through that torch.compile backend. ``arguments`` are further
-    ones of torch.compile. After the first call of ``DIRECT``, ``without_dynamo`` gives what is to be measured."""
+    """Returns ``function`` as ``side`` runs it: ``eager`` as it is, ``dynamo`` with Dynamo's guards alone around it,
+    ``floor`` with an empty backend behind the guards, and any other name through the torch.compile backend of that
+    name. ``arguments`` are more arguments of torch.compile. After the first call of the result for ``DIRECT``,
+    ``without_dynamo`` returns the function to measure."""
     if side == "eager":
         return function
     if side in (FILTERED, DIRECT):
         from npugraph import guards
 
-        # With other options Dynamo takes it for another backend, and compiles again.
+        # Dynamo takes a backend with other options for another backend, and compiles again.
         options = {"name": side.replace(" ", "_")} | (
             {"guard_filter_fn": guards.arguments_only} if side == FILTERED else {}
         )
@@ -49,7 +50,7 @@ def prepare(side: str, function: Callable[..., Any], **arguments: Any) -> Callab
 
 
 def without_dynamo(model: torch.nn.Module) -> Callable[..., Any]:
-    """The latest Program of ours, which was compiled for ``model``, as a function of the model's arguments."""
+    """Returns our latest Program, which was compiled for ``model``, as a function of the model's arguments."""
     import npugraph
 
     with tempfile.TemporaryDirectory() as folder:
@@ -59,20 +60,22 @@ def without_dynamo(model: torch.nn.Module) -> Callable[..., Any]:
 
 
 def empty_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Computes once, now, and returns the same tensors at every call: what is left of the time is Dynamo's."""
+    """Computes once, in the compile, and returns the same tensors at every call. So all of a call's time is
+    Dynamo's."""
     outputs = graph(*inputs)
     return lambda *_: outputs
 
 
 def allocating_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """The same, but the first result is new memory at every call after the first one."""
+    """Does the same as ``empty_backend``, but the first result is new memory at every call after the first one."""
     first, *others = graph(*inputs)
     results = itertools.chain([first], (torch.empty_like(first) for _ in itertools.count()))
     return lambda *_: (next(results), *others)
 
 
 def import_all(side: str) -> None:
-    """What ``side`` needs. From then on it is an error when our backend cannot compile a graph and runs it as it is."""
+    """Imports what ``side`` needs. Afterwards it is an error if our backend cannot compile a graph and runs it as it
+    is."""
     for module in IMPORTS.get(side, ("torch._dynamo",)):
         importlib.import_module(module)
     if side == OURS:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoded token of SmolLM2-135M-Instruct (real weights, batch 1, static cache), after 128 and after 1,500 tokens:
-fp32, bf16, and from the blocks of its own GGUF file, which peers of torch cannot read and run dequantised.
+"""Measures a decoded token of SmolLM2-135M-Instruct (real weights, batch 1, static cache) after 128 and after 1,500
+tokens: in fp32, in bf16, and from the blocks of its own GGUF file. Eager torch cannot read the blocks and runs
+dequantised weights.
 
 Every sample is a fresh process; the sides take turns.
 """
@@ -51,7 +52,8 @@ def run(request: Request) -> Iterator[Result]:
 
 
 def write_model(folder: Path) -> torch.nn.Module:
-    """The dequantised fp32 weights, which every process can load fast, beside the GGUF file that they come from."""
+    """Writes the dequantised fp32 weights, which every process can load fast, and beside them a link to the GGUF file
+    that they come from. Returns the model."""
     model = smollm2.load_model()
     config = copy.copy(model.config)
     del config.quantization_config
@@ -71,7 +73,7 @@ def compare(
     result = processes.compare(NAME, f"{context} tokens {dtype}", side_names, rounds, take)
     result.notes["tokens/s"] = ", ".join(f"{side.name} {1 / side.median:.1f}" for side in result.sides)
     result.limit, result.limit_seconds = "MBU", bytes_of_a_step(folder, context, dtype) / read_speed
-    if dtype == QUANTISED:  # its error is that of quantised activations; ours must not be larger
+    if dtype == QUANTISED:  # llama.cpp quantises activations, so its error sets the bound
         result.baseline = peers.LLAMA if result.side(peers.LLAMA) else "eager"
     else:
         result.error_factor = ERROR_FACTORS[dtype]
@@ -79,7 +81,8 @@ def compare(
 
 
 def bytes_of_a_step(folder: Path, context: int, dtype: str) -> float:
-    """Every weight once (the embedding is the output layer too) and the keys and values of ``context`` tokens."""
+    """Returns the bytes that a step must read: every weight once (the embedding is the output layer, too), and the keys
+    and values of ``context`` tokens."""
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(folder)

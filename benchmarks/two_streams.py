@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two independent chains of products that are too small to be split among threads, on one stream and on two, whose
-replay runs them at once."""
+"""Measures two independent chains of products, which are too small to be split among threads, on one stream and on two.
+The replay runs two streams at once."""
 
 from __future__ import annotations
 

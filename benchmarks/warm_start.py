@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second process: ``npugraph.load`` of a saved decode step of SmolLM2's shape (fp32), its weights mapped from a file,
-its machine code from the cache on disk.
+"""Measures a second process: ``npugraph.load`` of a saved decode step of SmolLM2's shape (fp32). Its weights are mapped
+from a file, and its machine code comes from the cache on disk.
 
-Measured is the time from the call of ``npugraph.load`` to the start of the first task, and to the first result.
-Imports, building the model and mapping its weights do not count.
+The times are those from the call of ``npugraph.load`` to the start of the first task, and to the first result. Imports,
+building the model and mapping its weights do not count.
 """
 
 from __future__ import annotations

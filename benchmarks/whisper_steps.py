@@ -25,8 +25,8 @@ class WhisperDecodeStep(torch.nn.Module):
         past: list[torch.Tensor],
         cross: list[torch.Tensor],
     ) -> tuple[Any, ...]:
-        """``input_ids`` [batch, 1]; ``past`` and ``cross`` hold keys, values, keys, ... by layer, each
-        [batch, heads, length, head size]."""
+        """``input_ids`` is [batch, 1]. ``past`` and ``cross`` hold keys, values, keys, ... by layer, each [batch,
+        heads, length, head size]."""
         config = self.model.config
         cache = EncoderDecoderCache(
             DynamicCache(list(zip(past[::2], past[1::2], strict=True)), config=config),
@@ -42,12 +42,12 @@ def normal(shape: tuple[int, ...], seed: int) -> torch.Tensor:
 
 
 def encoder_inputs(config: Any, batch: int, size: str) -> dict[str, Any]:
-    """A log-mel spectrogram [batch, mel bins, two frames for each source position]."""
+    """Returns a log-mel spectrogram [batch, mel bins, two frames for each source position]."""
     return {"input_features": normal((batch, config.num_mel_bins, 2 * config.max_source_positions), seed=1)}
 
 
 def decode_inputs(config: Any, batch: int, size: str) -> dict[str, Any]:
-    """A token, the encoder's output, and caches of 12 past tokens and of the whole source."""
+    """Returns a token, the encoder's output, and caches of 12 past tokens and of the whole source."""
     heads = config.decoder_attention_heads
     head_size = config.d_model // heads
     count = 2 * config.decoder_layers

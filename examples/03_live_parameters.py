@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 3: parameters stay alive. Whatever changes them between calls, the next call sees it, without a compile."""
+"""Step 3: parameters stay live. If something changes them between calls, the next call sees it, without a new
+compile."""
 
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 4: look inside. The graph after any pass as text and as runnable FX, the planned program, and a report."""
+"""Step 4: look inside. Print the graph after any pass as text and as runnable FX, the planned program, and a report."""
 
 import torch
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 5: training. With grad enabled a forward and a backward program are made; the optimiser works as ever."""
+"""Step 5: training. With grad enabled a forward and a backward program are made; the optimiser works as in eager
+mode."""
 
 import copy
 
@@ -11,7 +12,7 @@ import npugraph
 
 
 def train(model: nn.Module, forward: nn.Module, steps: int = 60) -> list[float]:
-    """Losses of a small regression; ``forward`` is ``model`` or its compiled form."""
+    """Returns the losses of a small regression. ``forward`` is ``model`` or its compiled form."""
     generator = torch.Generator().manual_seed(0)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     x = torch.randn(64, 8, generator=generator)

@@ -12,7 +12,7 @@ WIDTH = HEADS * SIZE
 
 
 class DecodeStep(nn.Module):
-    """One attention layer for one new token, with caches [batch, heads, length, size] for what came before."""
+    """One attention layer for one new token, with caches [batch, heads, length, size] of the earlier tokens."""
 
     def __init__(self) -> None:
         super().__init__()

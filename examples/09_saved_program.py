@@ -14,7 +14,7 @@ import torch
 
 import npugraph
 
-# Where the build leaves it; a wheel installs it next to python.
+# The build leaves npugraph-run in the first place; a wheel installs it next to python.
 PLACES = (Path(__file__).parents[1] / "build/release/bin", Path(sys.executable).parent)
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     torch.testing.assert_close(program(given)[0], wanted)
     print("npugraph.load: the same result")
 
-    # What has ATen or Python tasks needs torch, so it runs with npugraph.load only.
+    # A Program with ATen or Python tasks needs torch, so it runs with npugraph.load only.
     print("runs without torch:", not {task.kind for task in artifact.tasks} & {"aten", "python"})
     tool = next(path / "npugraph-run" for path in PLACES if (path / "npugraph-run").exists())
     command = [tool, folder / "scale.ngp", "--output", folder / "result.npy"]

@@ -27,7 +27,8 @@ def main() -> None:
     tokens = list(generate.greedy(compiled, cache, prompt, TOKENS))
     print(f"> {QUESTION}\n{tokenizer.decode(tokens)}")
 
-    # In eager mode the same operators dequantise whole weights: slow, and what compiled code is held against.
+    # In eager mode the same operators dequantise whole weights. That is slow, and it is the reference for compiled
+    # code.
     cache.reset()
     assert tokens == list(generate.greedy(model, cache, prompt, TOKENS))
     products = {task.name for task in npugraph.artifacts()[-1].tasks if "gguf_linear" in task.name}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch_npu: the ``npu`` device of PyTorch on the host's own memory and cores.
 
-Importing it, or torch where this package is installed, makes ``torch.device("npu")``, ``Tensor.npu()`` and
-``torch.npu``. Names and meanings are those of Ascend's package of this name, whose place it takes where there is no
-NPU.
+Importing it, or importing torch where this package is installed, makes ``torch.device("npu")``, ``Tensor.npu()`` and
+``torch.npu``. Names and meanings are those of Ascend's package of the same name. This package takes its place where
+there is no NPU.
 """
 
 import importlib
@@ -12,10 +12,11 @@ import os
 
 
 def _autoload() -> None:
-    """What torch calls at the end of ``import torch`` (entry point ``torch.backends``): importing this is enough."""
+    """Does nothing, because importing this module is enough. torch calls it at the end of ``import torch`` (entry point
+    ``torch.backends``)."""
 
 
-# torch would come back here while this module is only half made.
+# Autoloading is off during this import, because torch would import this module again while it is only half made.
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _before = os.environ.get(_AUTOLOAD)
 os.environ[_AUTOLOAD] = "0"
@@ -29,7 +30,7 @@ finally:
 
 from torch_npu import _register  # noqa: E402
 
-_register.make_device()  # what follows asks for its devices
+_register.make_device()  # the modules below need its devices
 
 from torch_npu import (  # noqa: E402
     _aliases,
@@ -87,7 +88,7 @@ __all__ = [
     "npu",
 ]
 
-# Imported when they are first asked for: ``import torch`` is not to wait for them.
+# These modules are imported at their first use, so that ``import torch`` does not wait for them.
 _SUBMODULES = (
     "_inductor",
     "atb",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of two names: ``torch.npu.amp`` is ``torch_npu.npu.amp``, and no second one."""
+"""Second names of modules: ``torch.npu.amp`` is the module ``torch_npu.npu.amp``, and not a copy of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 _NPU = "torch_npu.npu."
-# What the names of modules begin with -> what their real ones do.
+# Maps the beginning of a module's second name to the beginning of its real name.
 _ALIASES = {
     "torch.npu.": _NPU,
     "torch_npu.npu.npugraph_ex": "npugraph_ex",
@@ -21,8 +21,8 @@ _ALIASES = {
 
 
 def install() -> None:
-    """Makes ``import torch.npu.x`` find the modules below ``torch_npu.npu``, those that are imported and those that are
-    not yet; and the packages of torch.compile below ``torch_npu.npu`` and ``torch_npu.dynamo``."""
+    """Makes ``import torch.npu.x`` find the modules below ``torch_npu.npu``, whether they are imported already or not.
+    Does the same for the packages of torch.compile below ``torch_npu.npu`` and ``torch_npu.dynamo``."""
     for name, module in list(sys.modules.items()):
         if name.startswith(_NPU):
             sys.modules["torch.npu." + name.removeprefix(_NPU)] = module
@@ -49,5 +49,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It ran under its real name, whose spec it gets back."""
+        """Gives the module its real spec back. The module has run already, under its real name."""
         module.__spec__ = module.__spec__.loader_state

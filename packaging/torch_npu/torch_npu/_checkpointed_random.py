@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators of npu in checkpointed parts of a graph: the forward pass saves the state of the generator, and the
-backward pass draws from it again. torch has a list of devices for this, which does not grow."""
+"""Random operators of npu in checkpointed parts of a graph. The forward pass saves the state of the generator, and the
+backward pass draws from that state again. torch has kernels for this only for a fixed list of devices, so that npu has
+to be added."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def _on_npu_or(otherwise: Any, of_npu: Any) -> Any:
 
 
 def _device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:
-    """That the operator draws on; None where it is not npu."""
+    """Returns the device that the operator draws on, or None if that is not npu."""
     given = kwargs.get("device")
     places = [torch.device(given)] if given else [x.device for x in args if isinstance(x, torch.Tensor)]
     return next((place for place in places if place.type == "npu"), None)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``torch.nn.DataParallel`` and ``torch.nn.parallel.comm`` ask of several devices; torch has it for CUDA alone."""
+"""The functions of several devices that ``torch.nn.DataParallel`` and ``torch.nn.parallel.comm`` call. torch has them
+only for CUDA."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) ->
 
 
 def install() -> None:
-    """Gives torch what it lacks; a torch for CUDA keeps its own."""
+    """Adds the functions that torch lacks. A torch that was built for CUDA keeps its own."""
     for function in (
         _broadcast,
         _broadcast_out,
@@ -65,5 +66,5 @@ def install() -> None:
         if not hasattr(torch._C, function.__name__):
             setattr(torch._C, function.__name__, function)
     if not torch.backends.cuda.is_built():
-        # It compares devices; those of npu are all alike.
+        # This check compares the devices; those of npu are all alike.
         sys.modules["torch.nn.parallel.data_parallel"]._check_balance = lambda device_ids: None

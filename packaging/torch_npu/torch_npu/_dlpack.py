@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack's protocol for tensors of npu: ``torch.from_dlpack(x)`` and other libraries' ask a tensor for its device."""
+"""DLPack's protocol for tensors of npu. ``torch.from_dlpack(x)`` and other libraries ask a tensor for its device."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.utils.dlpack import DLDeviceType
 
 
 def install() -> None:
-    """Makes ``__dlpack_device__`` of tensors know npu, which is DLPack's kDLExtDev, an extension's device. torch's own
-    knows such a device by a name that no registered one has."""
+    """Makes ``__dlpack_device__`` of npu tensors return kDLExtDev, DLPack's type for the device of an extension.
+    torch's own method returns it only for a device name that no registered device has."""
     of_torch = torch.Tensor.__dlpack_device__
 
     @functools.wraps(of_torch)

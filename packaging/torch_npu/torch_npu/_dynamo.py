@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.compile must know of npu: its device interface, and which functions of ``torch.npu`` graphs hold or fold.
+"""Tells torch.compile about npu: its device interface, and the functions of ``torch.npu`` that graphs contain or fold.
 
-``install_when_imported()`` does it once torch._dynamo is there, so that nobody else pays for importing it.
+``install_when_imported()`` does so once torch._dynamo is imported, so that nobody else pays for that import.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch_npu.npu._index import device_index
 from torch_npu.npu.properties import _NPUDeviceProperties
 from torch_npu.npu.utils import _as_stream
 
-# Their values do not change while a compiled function lives, or are guarded: the device interface's current device.
+# Graphs fold the results of these functions, which do not change while a compiled function lives. Only the current
+# device can change, so its result is guarded.
 _FOLDED = (
     "device_count",
     "get_device_capability",
@@ -29,9 +30,10 @@ _FOLDED = (
     "is_initialized",
 )
 _FOLDED_WITH_GUARDS = ("current_device",)
-# Functions of torch.npu as those of torch.accelerator whose handlers they take.
+# Maps functions of torch.npu to the functions of torch.accelerator whose handlers they take.
 _AS_ACCELERATOR = {"current_stream": "current_stream", "synchronize": "synchronize"}
-# Numbers of the moment: graphs end there, as at those of torch.cuda, and Dynamo says so.
+# These functions return numbers that change from call to call. Dynamo breaks a graph at them, as at those of
+# torch.cuda, and says so.
 _OF_THE_MOMENT = (
     "is_current_stream_capturing",
     "max_memory_allocated",
@@ -42,12 +44,12 @@ _OF_THE_MOMENT = (
     "memory_stats",
 )
 
-# What a stream is known by, which graphs fold.
+# The attributes that identify a stream. Graphs fold them.
 _STREAM_NUMBERS = ("device_index", "device_type", "native_handle", "npu_stream", "priority", "stream_id")
 
 
 def install() -> None:
-    """Registers npu with torch._dynamo, which is imported."""
+    """Registers npu with torch._dynamo, which must be imported already."""
     from torch._dynamo import device_interface, trace_rules
     from torch._dynamo.eval_frame import set_code_exec_strategy
     from torch._dynamo.types import FrameAction, FrameExecStrategy
@@ -64,7 +66,7 @@ def install() -> None:
     own_handlers = {"stream": _enter_stream, "set_stream": _set_stream, "default_stream": _default_stream}
     names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_OF_THE_MOMENT, *own_handlers)
     rules = {f"{_function(name).__module__}.{name}": TorchInGraphFunctionVariable for name in names}
-    for name in names:  # where a graph has ended they are called as they are
+    for name in names:  # after a graph break they are called without being traced
         code = _function(name).__code__
         set_code_exec_strategy(code, FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
     trace_rules.torch_name_rule_map.append(rules)
@@ -81,14 +83,14 @@ def install() -> None:
     _record_switches(streams.StreamContextVariable)
     UserDefinedClassVariable._in_graph_classes().update({npu.Stream, npu.Event})
     streams._stream_fn_to_variable_cls[npu.current_stream] = _stream_variable(streams.StreamVariable)
-    # Where contrib.transfer_to_npu came first, torch.cuda.device is npu's, and has a variable of torch's already.
+    # If contrib.transfer_to_npu came first, torch.cuda.device is that of npu, and torch has a variable for it already.
     devices = ctx_manager._device_context_manager_map
     devices[npu.device] = _device_variable(ctx_manager.GenericDeviceVariable)
     _checkpointed_random.install()
 
 
 def _stream_variable(base: type) -> type:
-    """What ``torch.npu.current_stream()`` is in graphs."""
+    """Returns the variable class of ``torch.npu.current_stream()`` in graphs."""
     from torch._dynamo.guards import GuardBuilder, install_guard
     from torch._dynamo.variables import ConstantVariable
 
@@ -106,7 +108,7 @@ def _stream_variable(base: type) -> type:
 
 
 def _device_variable(base: type) -> type:
-    """What ``with torch.npu.device(index)`` is in graphs."""
+    """Returns the variable class of ``with torch.npu.device(index)`` in graphs."""
     return type(
         "NpuDeviceVariable",
         (base,),
@@ -131,8 +133,8 @@ def _enter_stream(function: Any, tx: Any, stream: Any) -> Any:
 
 
 def _record_switches(context: Any) -> None:
-    """Makes nodes of what ``with stream`` does to streams of npu. Torch's own leaves nothing but metadata in graphs,
-    and backends that run or read a graph would not know of the stream."""
+    """Makes graph nodes of the changes that ``with stream`` makes to streams of npu. torch itself leaves only metadata
+    in graphs, from which backends that run or read a graph would not know the stream."""
     enter, leave = context.enter, context.exit
 
     def current(tx: Any, device: int | None) -> Any:
@@ -159,13 +161,14 @@ def _record_switches(context: Any) -> None:
 
 
 def _set_stream(function: Any, tx: Any, stream: Any) -> Any:
-    """Handles ``torch.npu.set_stream(stream)``, and that of ``torch.accelerator``, in graphs. Tracing it leaves the
-    current stream as it is."""
+    """Handles ``torch.npu.set_stream(stream)`` and ``torch.accelerator.set_stream(stream)`` in graphs. The current
+    stream does not change while they are traced."""
     from torch._dynamo.variables import ConstantVariable
 
     if not (stream.is_python_constant() and stream.as_python_constant() is None):
         _choose_stream(tx, stream.as_proxy(), function.value)
-        # Of events and questions that name no stream. The end of a ``with`` takes off what stands there.
+        # Events and queries that name no stream use the top of this stack. The end of a ``with`` removes the top,
+        # whichever stream it is.
         tx.symbolic_stream_state.cur_stream_stack[-1] = stream.realize()
     return ConstantVariable.create(None)
 
@@ -192,13 +195,13 @@ def _default_stream(function: Any, tx: Any, device: Any = None) -> Any:
 
 
 def npugraph_mark_step_begin() -> None:
-    """``torch.compiler.npugraph_mark_step_begin()``: another iteration of a model begins, and with the backend
-    ``npugraphs`` results of earlier ones may go. Here they are the caller's as long as he holds them, so that nothing
-    is given up."""
+    """Does nothing. As ``torch.compiler.npugraph_mark_step_begin()`` it says that another iteration of a model begins,
+    so that the backend ``npugraphs`` may drop the results of earlier iterations. Here the caller keeps those results
+    for as long as it holds them."""
 
 
 def install_when_imported() -> None:
-    """``install()`` now if torch._dynamo is imported, else as soon as it is."""
+    """Calls ``install()`` now if torch._dynamo is imported, else as soon as it is."""
     torch.compiler.npugraph_mark_step_begin = npugraph_mark_step_begin
     after_import("torch._dynamo", lambda dynamo: install())
 

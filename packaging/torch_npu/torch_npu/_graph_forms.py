@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that return what they write, in graphs: these hold the operator's second form, which returns nothing
-(src/torch/npu_ops/framework/graph_forms.h), and the written arguments stand for its results."""
+"""Operators that return what they write, in graphs. Such an operator has a second form that returns nothing
+(src/torch/npu_ops/framework/graph_forms.h). Graphs hold that form, and the written arguments stand for its results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,8 @@ def _functional(schema: Any, form: Any) -> Callable[..., Any]:
 
 
 def _results(schema: Any) -> list[str] | None:
-    """Names of the arguments that are the results; None where these are the tensors of the list ``out``."""
+    """Returns the names of the arguments that are the results, or None if the results are the tensors of the list
+    ``out``."""
     written = {min(a.alias_info.before_set): a.name for a in schema.arguments if a.alias_info is not None}
     return [written[min(r.alias_info.before_set)] for r in schema.returns] if written else None
 

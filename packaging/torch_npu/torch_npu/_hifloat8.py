@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of eight bits whose precision tapers off: HiFloat8.
+"""HiFloat8: numbers of eight bits whose precision tapers off.
 
 The bits, their values and the rounding are those of "Ascend HiFloat8 Format for Deep Learning", 2024, arXiv 2409.16626.
 """
@@ -15,14 +15,14 @@ from torch.utils import _pytree as pytree
 __all__ = ["HiFloat8Tensor"]
 
 _SIGN = 0x80
-_NAN = 0x80  # the zero with a sign
+_NAN = 0x80  # the code of a zero with a sign
 _INFINITY = 0x6F
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _magnitude(code: int) -> float:
-    """What the seven lower bits stand for: a prefix, which says how many bits the exponent has; the exponent, a sign
-    and digits behind a leading one; and what is left of the significand."""
+    """Returns the number that the seven lower bits stand for. They are a prefix, which tells how many bits the exponent
+    has, then the exponent (a sign, and the digits behind a leading one), then the rest of the significand."""
     for prefix, width, digits in ((0b11, 2, 4), (0b10, 2, 3), (0b01, 2, 2), (0b001, 3, 1), (0b0001, 4, 0)):
         if code >> (7 - width) != prefix:
             continue
@@ -33,7 +33,7 @@ def _magnitude(code: int) -> float:
             leading = 1 << (digits - 1)
             exponent = (leading | (field & (leading - 1))) * (-1 if field & leading else 1)
         return (1 + (code & ((1 << fraction) - 1)) / (1 << fraction)) * 2.0**exponent
-    return 2.0 ** (code - 23) if code else 0.0  # the prefix 0000: powers of two alone
+    return 2.0 ** (code - 23) if code else 0.0  # the prefix 0000 has powers of two only
 
 
 _VALUES = [_magnitude(code) for code in range(_INFINITY)]
@@ -41,7 +41,7 @@ _VALUES += [float("inf"), *(_magnitude(code) for code in range(_INFINITY + 1, _S
 _DECODED = [*_VALUES, *(-value for value in _VALUES)]
 _DECODED[_NAN] = float("nan")
 _IN_ORDER = sorted(range(_SIGN), key=_VALUES.__getitem__)
-# Where a number begins to be rounded to the next magnitude: halfway. Infinity has the place of 1.5 * 2^15.
+# A number is rounded to the next magnitude from the middle between the two on. Infinity counts as 1.5 * 2^15.
 _FINITE = [*sorted(_VALUES)[:-1], 1.5 * 2.0**15]
 _HALFWAY = [(one + other) / 2 for one, other in itertools.pairwise(_FINITE)]
 
@@ -84,13 +84,13 @@ class _Read(torch.autograd.Function):
 class HiFloat8Tensor(torch.Tensor):
     """A tensor of ``dtype`` whose elements are kept in eight bits, as HiFloat8.
 
-    Operators read its values and give plain tensors; what is written into it is rounded, half away from zero, and to
-    infinity from 1.25 * 2^15 on. Views and copies on other devices keep their eight bits. Gradients pass through the
-    rounding as they are.
+    Operators read its values and return plain tensors. Values that are written into it are rounded, half away from
+    zero, and to infinity from 1.25 * 2^15 on. Views, and copies on other devices, keep their eight bits. Gradients pass
+    through the rounding unchanged. Raises TypeError for other types than the following.
 
     Args:
-        data: the bits, uint8.
-        dtype: what the tensor counts as.
+        data: the bits, of type uint8.
+        dtype: the type that the tensor has for operators: float16, bfloat16, float32 or float64.
     """
 
     _data: torch.Tensor
@@ -108,12 +108,12 @@ class HiFloat8Tensor(torch.Tensor):
 
     @classmethod
     def to_hifloat8(cls, tensor: torch.Tensor) -> HiFloat8Tensor:
-        """``tensor``, rounded."""
+        """Returns ``tensor``, rounded. Raises TypeError unless it is float16, bfloat16, float32 or float64."""
         _check_type("HiFloat8Tensor.to_hifloat8", tensor.dtype)
         return tensor if isinstance(tensor, cls) else _Round.apply(tensor)
 
     def from_hifloat8(self, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """The values as a plain tensor, of the type that this one counts as, or of ``dtype``."""
+        """Returns the values as a plain tensor of ``dtype``, by default of the type of this tensor."""
         return _Read.apply(self, self.dtype if dtype is None else dtype)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -128,7 +128,7 @@ class HiFloat8Tensor(torch.Tensor):
         if _keeps_bits(func, args, kwargs):
             data = func(args[0]._data, *args[1:], **{name: value for name, value in kwargs.items() if name != "dtype"})
             return pytree.tree_map_only(torch.Tensor, lambda bits: cls(data=bits, dtype=args[0].dtype), data)
-        plain: dict[int, torch.Tensor] = {}  # values of each of these tensors, once
+        plain: dict[int, torch.Tensor] = {}  # values of each HiFloat8Tensor, by its id, decoded once
 
         def read(x: HiFloat8Tensor) -> torch.Tensor:
             return plain.setdefault(id(x), _decode(x._data, x.dtype))

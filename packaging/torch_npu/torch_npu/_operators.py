@@ -22,26 +22,27 @@ _NO_KERNEL = (
 
 @functools.cache
 def names(namespace: str) -> frozenset[str]:
-    """The operators of a namespace, without it and without overloads."""
+    """Returns the names of the operators of a namespace, without the namespace and without overloads."""
     rows = (row.name.split("::") for row in device.operators())
     return frozenset(name.split(".")[0] for space, name in rows if space == namespace)
 
 
 def make_fake() -> None:
-    """Makes operators run on fake tensors, by their Meta kernels under the fake mode: what these call is fake, too, and
-    results have the devices of the tensors that they are made of, also where lengths come from the host."""
+    """Makes operators run on fake tensors: their Meta kernels run under the fake mode. Operators that a Meta kernel
+    calls are then fake, too. Results have the devices of the tensors that they are made of, even if lengths come from
+    the host."""
     for row in device.operators():
         if torch._C._dispatch_has_kernel_for_dispatch_key(row.name, "Meta"):
             op = overload(row.name)
             register_op_impl(op)(_under_mode(op))
     for op in npu_kernels.OPERATORS:
         register_op_impl(op)(_as_on_npu(op))
-        if op in decomposition_table and op not in meta_table:  # torch takes these apart first, where sizes are symbols
+        if op in decomposition_table and op not in meta_table:  # if sizes are symbols, torch decomposes these first
             register_fast_op_impl(op)(_with_symbols(op))
 
 
 def overload(name: str) -> Any:
-    """The operator "npu::name" or "npu::name.out"."""
+    """Returns the operator "npu::name" or "npu::name.out"."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
@@ -49,7 +50,7 @@ def overload(name: str) -> Any:
 
 def _under_mode(op: Any) -> Callable[..., Any]:
     def call(mode: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
-        # Modes for functions are given the operator, without the kernel's key.
+        # Torch function modes would see the operator and run it without the kernel's key, so they are off.
         with mode, torch._C.DisableTorchFunction():
             return op._op_dk(torch._C.DispatchKey.Meta, *args, **kwargs)
 
@@ -80,8 +81,8 @@ def _with_symbols(op: Any) -> Callable[..., Any]:
 
 
 def find(name: str, namespaces: Sequence[str] = NAMESPACES) -> Any:
-    """The operator of that name of the first of these namespaces that has one, with schemas and definitions of its
-    overloads as ``__doc__``; None where there is none."""
+    """Returns the operator ``name`` of the first of ``namespaces`` that has it, or None. Its ``__doc__`` holds the
+    schemas and the definitions of its overloads."""
     namespace = next((space for space in namespaces if name in names(space)), None)
     if namespace is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes npu known to torch."""
+"""Registers npu with torch."""
 
 from types import ModuleType
 
@@ -7,14 +7,14 @@ import torch
 
 from npugraph._C import device
 
-# What torch cannot move to a device by one of the methods that it makes.
+# The methods that torch makes for storages cannot move storages of these types to npu.
 _UNSUPPORTED = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]
 
 
 def make_device() -> None:
     """Makes npu a device of torch.
 
-    Raises RuntimeError where the process already has another backend under torch's private key.
+    Raises RuntimeError if the process already has another backend under torch's private key.
     """
     other = torch._C._get_privateuse1_backend_name()
     if other not in ("privateuseone", "npu"):
@@ -24,7 +24,7 @@ def make_device() -> None:
 
 
 def make_module(module: ModuleType) -> None:
-    """Makes ``module`` what ``torch.npu`` is, and ``npu()`` and ``is_npu`` of tensors, modules and storages."""
+    """Makes ``module`` the module ``torch.npu``, and adds ``npu()`` and ``is_npu`` to tensors, modules and storages."""
     torch._register_device_module("npu", module)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_storage=True, unsupported_dtype=_UNSUPPORTED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch_npu.Format``, and numbers for element types that torch has not."""
+"""``torch_npu.Format``, and numbers for element types that torch does not have."""
 
 import enum
 
@@ -8,7 +8,7 @@ from npugraph._C import device as _device
 Format = enum.IntEnum("Format", _device.FORMATS, module=__name__)
 Format.__doc__ = "How an NPU arranges the memory of a tensor, by the driver's numbers."
 
-# An ``int dtype`` argument of an operator takes these: 256 and the driver's number of the type.
+# Operators take these numbers in an ``int dtype`` argument. Each is 256 plus the driver's number of the type.
 int4 = 285
 hifloat8 = 290
 float8_e5m2 = 291

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and streams."""
+"""Memory that streams use."""
 
 import torch
 
@@ -7,9 +7,10 @@ __all__ = ["erase_stream"]
 
 
 def erase_stream(tensor: torch.Tensor, stream: torch.Stream) -> None:
-    """Takes back ``tensor.record_stream(stream)``. Work is done when its call returns, so nothing is recorded.
+    """Takes back ``tensor.record_stream(stream)``, which has recorded nothing, because work is done when its call
+    returns.
 
-    Raises TypeError where ``tensor`` is no tensor of npu.
+    Raises TypeError unless ``tensor`` is a tensor of npu.
     """
     if not isinstance(tensor, torch.Tensor) or not tensor.is_npu:
         raise TypeError(f"erase_stream: tensor is {type(tensor).__name__}, and must be a tensor of npu")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that scripts take from the extension module of Ascend's package. Ours is ``npugraph._C.device``."""
+"""Names that scripts take from the extension module of Ascend's package. The one of this package is
+``npugraph._C.device``."""
 
 import ctypes
 from typing import Any
@@ -19,10 +20,10 @@ _NPUTaskGroupHandle = _device.TaskGroup
 
 
 def _weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor over the memory of ``tensor``, which it keeps: a graph knows by that what can still be seen. Its storage
-    cannot be resized.
+    """Returns a tensor over the memory of ``tensor``. It keeps that memory alive, so that a captured graph knows that
+    the memory can still be seen. Its storage cannot be resized.
 
-    Raises TypeError for what is no tensor of npu.
+    Raises TypeError unless ``tensor`` is a tensor of npu.
     """
     if not isinstance(tensor, torch.Tensor) or not tensor.is_npu:
         given = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
@@ -31,7 +32,8 @@ def _weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _construct_storage_from_data_pointer(data_ptr: int, device: DeviceLike, nbytes: int) -> torch.UntypedStorage:
-    """A storage of npu over ``nbytes`` bytes of the host's memory, which somebody else frees, after it."""
+    """Returns a storage of npu over ``nbytes`` bytes of the host's memory. Somebody else owns the memory and must free
+    it after the storage is gone."""
     index = device_index(device)
     if nbytes == 0:
         return torch.UntypedStorage(0, device=torch.device("npu", index))
@@ -42,30 +44,30 @@ def _construct_storage_from_data_pointer(data_ptr: int, device: DeviceLike, nbyt
 def _construct_NPU_Tensor_From_Storage_And_Metadata(
     metadata: dict[str, Any], storage: torch.UntypedStorage
 ) -> torch.Tensor:
-    """A tensor over ``storage`` with the ``size``, ``stride``, ``storage_offset``, ``dtype`` and ``device`` of
-    ``metadata``, as torch has it for its graphs on CUDA."""
+    """Returns a tensor over ``storage`` with the ``size``, ``stride``, ``storage_offset``, ``dtype`` and ``device`` of
+    ``metadata``. torch has the same function for its graphs on CUDA."""
     empty = torch.empty(0, dtype=metadata["dtype"], device=metadata["device"])
     return empty.set_(storage, metadata["storage_offset"], metadata["size"], metadata["stride"])
 
 
 def _npu_get_soc_version() -> int:
-    """``torch.npu.get_soc_version()``."""
+    """Returns ``torch.npu.get_soc_version()``."""
     return get_soc_version()
 
 
 def _npu_getDefaultStream(device_index: int) -> tuple[int, int, int]:
-    """Number, device and type of device of that device's default stream."""
+    """Returns the stream id, the device index and the device type of the default stream of a device."""
     stream = default_stream(device_index)
     return stream.stream_id, stream.device_index, stream.device_type
 
 
 def _aclnn_reselect_static_kernel() -> None:
-    """Accepted, and without effect: kernels are not chosen ahead of calls."""
+    """Does nothing: kernels are not chosen ahead of calls."""
 
 
 def _aclop_start_dump(path: str) -> None:
-    """Accepted, and without effect: there is no driver that dumps."""
+    """Does nothing: there is no driver that dumps."""
 
 
 def _aclop_stop_dump() -> None:
-    """Accepted, and without effect: there is no driver that dumps."""
+    """Does nothing: there is no driver that dumps."""

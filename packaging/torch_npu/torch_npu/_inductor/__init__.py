@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vendor's Inductor backend has no part here: torch.compile works on npu with the backend ``npugraph_ex``."""
+"""Stands in for the vendor's Inductor backend, which is not here. torch.compile works on npu with the backend
+``npugraph_ex``."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class _NoCode(type):
 
 
 class Scheduling(metaclass=_NoCode):
-    """What Inductor asks for code for npu, by these four names of torch.npu: whatever it asks raises RuntimeError."""
+    """The class that Inductor finds under four names of torch.npu when it makes code for npu. Any use of it raises
+    RuntimeError."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         _refuse()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that name devices of CUDA, as the same devices of npu."""
+"""Replaces devices of CUDA in the arguments of calls by the same devices of npu."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch.utils._device import _device_constructors
 
-# A device, or the name of a type of tensors.
+# Matches a device, or the name of a type of tensors.
 _CUDA = re.compile(r"cuda(:\d+)?|torch\.cuda\.\w+Tensor")
-# Asked before any of them is replaced: torch keeps its first answer.
+# torch is asked before any of these functions is replaced, because it keeps its first answer.
 _CONSTRUCTORS = frozenset(_device_constructors())
-# Arguments that are devices, in containers, too.
+# Names of arguments that are devices, or containers of devices.
 _NAMES = {
     "device",
     "device_id",
@@ -30,7 +30,8 @@ _NAMES = {
 
 
 def as_npu(value: Any) -> Any:
-    """``value``; for a device of CUDA, as a torch.device or a string, that of npu."""
+    """Returns ``value``, with npu in the place of CUDA if it is a torch.device or a string that names a device or a
+    type of tensors."""
     if isinstance(value, torch.device) and value.type == "cuda":
         return torch.device("npu") if value.index is None else torch.device("npu", value.index)
     if isinstance(value, str) and _CUDA.fullmatch(value):
@@ -49,13 +50,14 @@ def _named_as_npu(value: Any) -> Any:
 def arguments_as_npu(
     args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[int] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a call with devices of npu in the place of those of CUDA; ``places`` of ``args`` are devices."""
+    """Returns the arguments of a call with devices of npu in the place of those of CUDA. ``places`` are the positions
+    in ``args`` of devices and of containers of devices."""
     changed = {name: _named_as_npu(value) if name in _NAMES else as_npu(value) for name, value in kwargs.items()}
     return tuple(_named_as_npu(one) if at in places else as_npu(one) for at, one in enumerate(args)), changed
 
 
 def _parameters(function: Callable) -> list[str]:
-    """Names, in order; none for functions in C, of which Python knows no signature."""
+    """Returns the names of the parameters in order. Python knows none for functions in C that have no signature."""
     try:
         return list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -64,14 +66,15 @@ def _parameters(function: Callable) -> list[str]:
 
 @functools.cache
 def names_in_c() -> frozenset[str]:
-    """ATen operators that take a device."""
+    """Returns the names of the ATen operators that take a device."""
     schemas = torch._C._jit_get_all_schemas()
     taking = {one.name for one in schemas if any(argument.name == "device" for argument in one.arguments)}
     return frozenset(name.removeprefix("aten::") for name in taking if name.startswith("aten::"))
 
 
 def takes_devices(function: Callable, operator: str) -> bool:
-    """Whether an argument of ``function``, which calls ``operator`` of ATen where it is written in C, is a device."""
+    """Whether an argument of ``function`` is a device. A function that is written in C calls the ATen operator
+    ``operator``."""
     if inspect.isbuiltin(function):
         return function in _CONSTRUCTORS or operator in names_in_c()
     return not _NAMES.isdisjoint(_parameters(function))
@@ -79,7 +82,7 @@ def takes_devices(function: Callable, operator: str) -> bool:
 
 @functools.cache
 def wrapped(function: Callable) -> Callable:
-    """``function``, which takes devices of CUDA for those of npu."""
+    """Returns a wrapper of ``function`` that takes devices of CUDA for those of npu."""
     places = frozenset(at for at, name in enumerate(_parameters(function)) if name in _NAMES)
 
     @functools.wraps(function)
@@ -91,7 +94,8 @@ def wrapped(function: Callable) -> Callable:
 
 
 def under_names_of(theirs: Any, ours: Any) -> Any:
-    """``ours``, whose arguments may have the names that ``theirs``, of CUDA, has in their places, too."""
+    """Returns ``ours``, changed so that its arguments may also have the names that ``theirs``, its counterpart for
+    CUDA, has in their places."""
     before, after = _parameters(theirs), _parameters(ours)
     names = {a: b for a, b in zip(before, after, strict=False) if a not in after and b not in before}
     if not names:
@@ -109,7 +113,8 @@ def under_names_of(theirs: Any, ours: Any) -> Any:
 
 
 class _ProxyType(type):
-    """A class whose objects are those of ``kind``; it takes devices of CUDA for those of npu when it makes them."""
+    """The type of a class that stands in for ``kind``. Calling that class makes an object of ``kind``, and takes
+    devices of CUDA for those of npu."""
 
     def __call__(cls, *args, **kwargs) -> Any:
         args, kwargs = arguments_as_npu(args, kwargs)
@@ -123,5 +128,5 @@ class _ProxyType(type):
 
 
 def proxy(kind: type) -> type:
-    """A class in the place of ``kind``, which cannot be changed itself."""
+    """Returns a class that stands in for ``kind``, which cannot be changed itself."""
     return _ProxyType(kind.__name__, (), {"kind": kind, "__doc__": kind.__doc__, "__module__": kind.__module__})

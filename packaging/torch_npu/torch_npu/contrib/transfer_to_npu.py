@@ -3,9 +3,9 @@
 
     from torch_npu.contrib import transfer_to_npu  # or TORCH_TRANSFER_TO_NPU=1 before ``import torch``
 
-From then on ``torch.cuda`` does what ``torch.npu`` does, and what names "cuda" means npu: arguments of functions that
-make and move tensors, of modules, autocast, generators, loaders, files, the profiler and process groups. What
-``torch.compile`` is given without a backend goes to ``npugraph_ex``.
+Afterwards ``torch.cuda`` does what ``torch.npu`` does, and "cuda" means npu in arguments of functions that make and
+move tensors, and of modules, autocast, generators, loaders, files, the profiler and process groups. ``torch.compile``
+without a backend uses ``npugraph_ex``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from torch_npu.contrib._cuda_as_npu import (
 from torch_npu.npu import _index, _torch_functions
 from torch_npu.npu._legacy_types import dtype_of_type
 
-# Where functions and classes that take devices are; of modules in C with what their operators' names begin with.
+# Modules with functions and classes that take devices. The value is the beginning of their operators' names, for
+# modules that are written in C.
 _MODULES = {
     torch: "",
     torch.accelerator: "",
@@ -53,7 +54,7 @@ _MODULES = {
     torch.utils.data: "",
     _torch_functions: "",
 }
-# What takes devices, without a signature that says so.
+# Functions that take devices without a signature that says so.
 _MORE = {
     torch: (
         "get_autocast_dtype",
@@ -67,14 +68,14 @@ _MORE = {
 
 
 def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
-    """Puts ``made(what is there)`` in the place of an attribute, if there is one."""
+    """Puts ``made(attribute)`` in the place of the attribute ``name`` of ``owner``, if there is one."""
     found = getattr(owner, name, None)
     if found is not None:
         setattr(owner, name, made(found))
 
 
 def _names_of_cuda() -> None:
-    """``torch.cuda`` and its parts -> ``torch.npu``."""
+    """Makes the names of ``torch.cuda`` and of its parts those of ``torch.npu``."""
     npu, cuda = torch.npu, torch.cuda
     _index.types.add("cuda")
     for name in (*npu.__all__, "_lazy_init", "_lazy_call", "_is_in_bad_fork"):
@@ -99,17 +100,17 @@ def _take(theirs: ModuleType, ours: ModuleType) -> None:
 
 
 def _capability(device: Any = None) -> tuple[int, int]:
-    """That of a device that can all that scripts ask for, where npu has none."""
+    """Returns the capability of npu. If it has none, returns that of a device with all that scripts ask for."""
     return torch.npu.get_device_capability(*arguments_as_npu((device,), {})[0]) or (8, 0)
 
 
 def _arguments() -> None:
-    """Functions, methods and classes that take devices."""
+    """Wraps functions, methods and classes that take devices."""
     for module, operators in (_MODULES | dict.fromkeys(_distributed_modules(), "")).items():
         for name, found in list(vars(module).items()):
             if name.startswith("_"):
                 continue
-            kind = type(found)  # isinstance() asks objects, some of which warn
+            kind = type(found)  # isinstance() asks the objects, and some of them warn
             if issubclass(kind, type):
                 if "__init__" in vars(found) and takes_devices(found.__init__, ""):
                     found.__init__ = wrapped(found.__init__)
@@ -120,7 +121,7 @@ def _arguments() -> None:
             _replace(owner, name, wrapped)
     torch.accelerator._utils._get_device_index = wrapped(torch.accelerator._utils._get_device_index)
     for module in ("torch._utils", "torch.nn.parallel.data_parallel"):
-        sys.modules[module]._get_available_device_type = lambda: "npu"  # torch.cuda.is_available() comes before
+        sys.modules[module]._get_available_device_type = lambda: "npu"  # torch asks torch.cuda.is_available() first
     torch.set_default_tensor_type = _default_type(torch.set_default_tensor_type)
     torch.Generator = proxy(torch.Generator)
     torch.Event = proxy(torch.Event)
@@ -133,7 +134,8 @@ def _distributed_modules() -> tuple[ModuleType, ...]:
 
 
 def _default_type(function: Callable) -> Callable:
-    """torch knows types of npu by their elements and device alone."""
+    """Wraps ``torch.set_default_tensor_type``. torch has no tensor types of npu, so that an element type and a device
+    stand for them."""
 
     @functools.wraps(function)
     def call(t: Any) -> None:
@@ -148,7 +150,7 @@ def _default_type(function: Callable) -> Callable:
 
 
 def _moves() -> None:
-    """``cuda()`` and ``is_cuda``."""
+    """Replaces ``cuda()`` and ``is_cuda`` by ``npu()`` and ``is_npu``."""
     for kind in (torch.Tensor, torch.nn.Module, torch.UntypedStorage):
         kind.cuda = wrapped(kind.npu)
     torch.Tensor.is_cuda = property(lambda self: self.is_npu)
@@ -160,13 +162,13 @@ def _packed_to_npu(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """``obj`` itself, with a warning."""
+    """Returns ``obj`` itself, with a warning."""
     warnings.warn("torch.jit.script does nothing after transfer_to_npu", stacklevel=2)
     return obj
 
 
 def _process_groups() -> None:
-    """Process groups of NCCL -> HCCL."""
+    """Makes process groups of NCCL those of HCCL."""
     import torch.distributed as dist
 
     if not dist.is_available():
@@ -196,7 +198,8 @@ def _as_hccl(value: Any) -> Any:
 
 
 def _compile(function: Callable) -> Callable:
-    """``torch.compile`` whose backend is by default the one of npu. Without one, modes and options are of Inductor."""
+    """Wraps ``torch.compile`` so that its default backend is ``npugraph_ex``. Without a backend, modes and options are
+    meant for Inductor: the mode is dropped, and of the options those that ``npugraph_ex`` has, too, are kept."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -209,7 +212,7 @@ def _compile(function: Callable) -> Callable:
 
 
 def _known_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Those that ``npugraph_ex`` has, too, with a warning that names the others."""
+    """Returns the options that ``npugraph_ex`` has, too. Warns with the names of the others."""
     known = CompilerConfig().as_dict()
     if left_out := sorted(set(options or ()) - known.keys()):
         warnings.warn(
@@ -219,7 +222,7 @@ def _known_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _tools() -> None:
-    """torch.compile, the profiler, scripts of TorchScript, Triton."""
+    """Replaces torch.compile, the profiler, TorchScript's ``script``, and the question whether there is Triton."""
     for name in ("profile", "schedule", "tensorboard_trace_handler"):
         setattr(torch.profiler, name, getattr(torch_npu.profiler, name))
     torch.compile = _compile(torch.compile)

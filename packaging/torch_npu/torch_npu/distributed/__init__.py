@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch_npu.distributed``: what torch.distributed does not have of Ascend's communication library."""
+"""``torch_npu.distributed``: the functions of Ascend's communication library that torch.distributed does not have."""
 
 from torch.distributed import is_available as _has_distributed
 

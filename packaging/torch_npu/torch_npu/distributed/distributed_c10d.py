@@ -15,14 +15,15 @@ _BACKENDS = ("hccl", "lccl")
 
 
 def is_hccl_available() -> bool:
-    """Whether process groups of npu tensors can be made: whether torch was built with gloo."""
+    """Whether process groups of npu tensors can be made, which is so if torch was built with gloo."""
     return dist.is_gloo_available()
 
 
 def reinit_process_group(group: dist.ProcessGroup | None = None, rebuild_link: bool = True) -> None:
     """Makes a group of hccl work again after a call on it failed. All ranks of the group must call it.
 
-    With ``rebuild_link`` they connect anew; without it nothing is done, since no call on a group outlives its failure.
+    With ``rebuild_link`` the ranks connect anew. Without it nothing is done, since no call on a group outlives its
+    failure. Raises ValueError for a group of another backend, DistBackendError if the ranks cannot connect.
     """
     group = group or dist.group.WORLD
     backend = group._get_backend(torch.device("npu"))
@@ -35,8 +36,8 @@ def reinit_process_group(group: dist.ProcessGroup | None = None, rebuild_link: b
 
 
 def _connect(store: dist.Store, rank: int, size: int, name: str, timeout: Any) -> Any:
-    """Returns when all ranks are connected: a rank that destroys the group at once closes the connections that others
-    would still be making."""
+    """Connects the ranks with gloo, and returns when all of them are connected: a rank that destroyed the group at once
+    would close connections that others are still making."""
     try:
         gloo = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
         if store.add("connected", 1) == size:
@@ -51,7 +52,7 @@ def _connect(store: dist.Store, rank: int, size: int, name: str, timeout: Any) -
 
 
 def _create(group: Any, options: Any) -> ProcessGroupHCCL:
-    """What torch.distributed calls with ``_DistributedBackendOptions`` and the caller's ``pg_options``."""
+    """Makes a group. torch.distributed calls it with ``_DistributedBackendOptions`` and the caller's ``pg_options``."""
     if options is not None and not isinstance(options, ProcessGroupHCCL.Options):
         raise TypeError(f"hccl: pg_options must be ProcessGroupHCCL.Options, got {type(options).__name__}")
     options = ProcessGroupHCCL.Options() if options is None else copy.copy(options)
@@ -63,7 +64,7 @@ def _create(group: Any, options: Any) -> ProcessGroupHCCL:
 
 
 def _register() -> None:
-    """Makes the backends known to torch.distributed; ``hccl`` is that of npu where a script names none."""
+    """Registers the backends with torch.distributed. ``hccl`` is the backend of npu if a script names none."""
     for name in _BACKENDS:
         dist.Backend.register_backend(name, _create, extended_api=True, devices=["npu"])
     dist.is_hccl_available = is_hccl_available

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sharding of parameters over ranks: torch's, which work on npu."""
+"""torch's sharding of parameters over ranks, which works on npu."""
 
 from torch.distributed.fsdp import fully_shard
 

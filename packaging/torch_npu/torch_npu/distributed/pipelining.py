@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines of stages over ranks: torch's, which work on npu."""
+"""torch's pipelines of stages over ranks, which work on npu."""
 
 from torch.distributed.pipelining import pipeline
 

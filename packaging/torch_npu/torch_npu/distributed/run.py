@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch_npu_run`` and ``python -m torch_npu.distributed.run``: torchrun."""
+"""torchrun under the names ``torch_npu_run`` and ``python -m torch_npu.distributed.run``."""
 
 from torch.distributed.run import main, parse_args
 

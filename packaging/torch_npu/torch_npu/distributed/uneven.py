@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives whose pieces have a size for each rank."""
+"""Collectives whose pieces have a size for each rank. Sizes that do not fit raise ValueError."""
 
 from collections.abc import Sequence
 
@@ -18,10 +18,10 @@ def reduce_scatter_tensor_uneven(
     group: dist.ProcessGroup | None = None,
     async_op: bool = False,
 ) -> dist.Work | None:
-    """Reduces ``input`` over all ranks; ``output`` becomes this rank's piece of it.
+    """Reduces ``input`` over all ranks. ``output`` becomes this rank's piece of the result.
 
-    ``input_split_sizes`` are the rows (of dimension 0) of each rank's piece, equal ones if there are none. Returns a
-    handle if ``async_op``.
+    ``input_split_sizes`` are the rows (of dimension 0) of each rank's piece; without them all pieces are equal. Returns
+    a handle if ``async_op``.
     """
     group = group or dist.group.WORLD
     options = c10d.ReduceScatterOptions()
@@ -38,10 +38,10 @@ def all_gather_into_tensor_uneven(
     group: dist.ProcessGroup | None = None,
     async_op: bool = False,
 ) -> dist.Work | None:
-    """Puts the ``input`` of all ranks one after the other into ``output``.
+    """Puts the ``input`` of all ranks, one after the other, into ``output``.
 
-    ``output_split_sizes`` are the rows (of dimension 0) of each rank's input, equal ones if there are none. Returns a
-    handle if ``async_op``.
+    ``output_split_sizes`` are the rows (of dimension 0) of each rank's input; without them all inputs are equal.
+    Returns a handle if ``async_op``.
     """
     group = group or dist.group.WORLD
     options = c10d.AllgatherOptions()
@@ -57,10 +57,11 @@ def all_to_all_vc(
     group: dist.ProcessGroup | None = None,
     async_op: bool = False,
 ) -> dist.Work | None:
-    """Sends pieces of ``input`` to all ranks and puts what they sent into ``output``, by the rank that it came from.
+    """Sends pieces of ``input`` to all ranks, and puts the pieces that they sent into ``output``, in the order of the
+    ranks.
 
-    ``send_count_matrix[i * ranks + j]`` elements go from rank i to rank j; all ranks give the same. Returns a handle if
-    ``async_op``.
+    ``send_count_matrix[i * ranks + j]`` elements go from rank i to rank j; all ranks give the same matrix. Returns a
+    handle if ``async_op``.
     """
     group = group or dist.group.WORLD
     ranks = group.size()

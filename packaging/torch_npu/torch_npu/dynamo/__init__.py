@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages ``npugraph_ex`` and ``torchair`` under the names that scripts of Ascend have for them, and the backends
-of torch.compile that come with torch_npu: ``npu`` and ``npugraphs``.
-"""
+"""The packages ``npugraph_ex`` and ``torchair`` under the names that Ascend's scripts use, and the backends of
+torch.compile that come with torch_npu: ``npu`` and ``npugraphs``."""
 
 import importlib
 import warnings
@@ -26,8 +25,8 @@ def __dir__() -> list[str]:
 def _npu_backend_entrypoint(
     gm: Any, example_inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """``torch.compile(model, backend="npu")``: torchair's, with its default configuration. Where there is no torchair
-    that compiles, the graph runs as torch runs it, with a warning."""
+    """The backend of ``torch.compile(model, backend="npu")``: that of torchair with its default configuration. If there
+    is no torchair that compiles, torch runs the graph as it is, with a warning."""
     _warn_of_arguments("npu", mode, options)
     try:
         get_npu_backend = importlib.import_module("torchair").get_npu_backend
@@ -40,8 +39,8 @@ def _npu_backend_entrypoint(
 def _npugraphs_backend_entrypoint(
     gm: Any, example_inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """``torch.compile(model, backend="npugraphs")``: captures and replays the operators as they are, as torch's backend
-    ``cudagraphs`` does: nothing is fused or generated, so results have the bits of eager."""
+    """The backend of ``torch.compile(model, backend="npugraphs")``. It captures and replays the operators as they are,
+    as torch's backend ``cudagraphs`` does. Nothing is fused or generated, so results have the bits of eager mode."""
     from npugraph.compilers import get_npu_backend
     from npugraph.options import CompilerConfig
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of npu between processes."""
+"""Sends tensors of npu between processes."""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tensors and events of npu go to other processes: their memory becomes shared memory, of which both sides have the
-same, and what is sent is its name.
-"""
+"""Sends tensors and events of npu to other processes. The memory of a tensor becomes shared memory, of which only the
+name is sent, so that both processes have the same memory."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ from npugraph._C import device as _device
 
 __all__ = ["rebuild_npu_event", "rebuild_npu_tensor"]
 
-# Manager and name of the shared memory, its bytes, the format of the storage.
+# The manager and the name of the shared memory, its bytes, and the format of the storage.
 Handle = tuple[bytes, bytes, int, int]
 
-# Name of the shared memory -> the storage of npu over it in this process.
+# Maps the name of shared memory to the npu storage over it in this process.
 _here: dict[bytes, StorageWeakRef] = {}
 
 
 def rebuild_npu_event(device: torch.device, handle: bytes) -> torch.npu.Event:
-    """The event of another process."""
+    """Returns the event of another process."""
     return torch.npu.Event.from_ipc_handle(device, handle)
 
 
@@ -49,12 +48,13 @@ def rebuild_npu_tensor(
     event_handle: bytes | None,
     event_sync_required: bool,
 ) -> torch.Tensor:
-    """A tensor over the memory of a tensor of another process. Its arguments are what ``reduce_tensor`` gives.
+    """Returns a tensor over the memory of a tensor of another process. Its arguments are those that ``reduce_tensor``
+    returns.
 
     Args:
-        tensor_cls: torch.Tensor or a class of it.
+        tensor_cls: torch.Tensor or a subclass of it.
         storage_device: index of the device; any device of this process will do.
-        storage_handle: name of the memory; None if it has no bytes.
+        storage_handle: name of the memory, or None if it has no bytes.
     """
     storage = _storage(storage_device, storage_handle)
     tensor = torch._utils._rebuild_tensor(
@@ -74,7 +74,7 @@ def _storage(device: int, handle: Handle | None) -> torch.UntypedStorage:
     manager, name, size, tag = handle
     for known in [known for known, one in _here.items() if one.expired()]:
         del _here[known]
-    # Counts this process among those that hold the memory, and what was sent no longer.
+    # This counts the process among the holders of the memory, and no longer counts the message.
     shared = reductions.rebuild_storage_filename(torch.UntypedStorage, manager, name, size)
     if name in _here:
         found = torch.UntypedStorage._new_with_weak_ptr(_here[name].cdata)
@@ -90,9 +90,9 @@ def _handle(tensor: torch.Tensor) -> Handle | None:
     if tensor.untyped_storage().nbytes() == 0:
         return None
     storage = _device.cpu_alias(tensor.detach()).untyped_storage()
-    manager, name, size = storage._share_filename_cpu_()  # moves the bytes if they are not shared yet
+    manager, name, size = storage._share_filename_cpu_()  # moves the bytes unless they are shared already
     _device.follow_twin(tensor)
-    storage._shared_incref()  # until the other side has it
+    storage._shared_incref()  # holds the memory until the other process has it
     reductions.shared_cache[name] = StorageWeakRef(storage)
     _here[name] = StorageWeakRef(tensor.untyped_storage())
     return manager, name, size, _device.format(tensor)
@@ -128,7 +128,8 @@ _reduce_others = reductions.reduce_tensor
 
 
 def reduce_tensor(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """A function and its arguments that make ``tensor`` in another process, over the same memory."""
+    """Returns a function and its arguments, which make ``tensor`` in another process over the same memory. Raises
+    RuntimeError for an npu tensor that requires a gradient and is not a leaf."""
     return _reduce_npu_tensor(tensor) if tensor.device.type == "npu" else _reduce_others(tensor)
 
 

@@ -163,7 +163,7 @@ from torch_npu.npu.utils import (
 globals().update(_legacy_types.storages())
 globals().update(_legacy_types.tensors())
 
-_initialized = True  # torch.utils.checkpoint keeps random states of devices that say so
+_initialized = True  # torch.utils.checkpoint keeps the random states of devices with this flag
 
 __all__ = [
     "BFloat16Storage",
@@ -322,7 +322,7 @@ __all__ = [
 _FOR_INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
 
 
-# What is imported when it is first asked for.
+# These names are imported at their first use.
 def __getattr__(name: str) -> object:
     if name == "npugraph_ex":
         return importlib.import_module(f"{__name__}.{name}")
@@ -331,8 +331,8 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
 
 
-# What torch asks of a device module that starts a driver at first use. Here is none to start, and nothing
-# that a fork breaks which it leaves to cpu.
+# torch calls these functions of a device module that starts a driver at its first use. Here there is no driver to
+# start, and a fork breaks nothing more than on the CPU.
 def _lazy_init() -> None: ...
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which device somebody means."""
+"""Indices of devices that callers name."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 from npugraph._C import device as _device
 
 DeviceLike = int | str | torch.device | None
-# Types of devices whose indices are meant for npu; scripts for CUDA add theirs.
+# Types of devices whose indices mean devices of npu. Scripts for CUDA add theirs.
 types = {"npu"}
 
 
 def device_index(device: DeviceLike) -> int:
-    """The index of ``device``; the current device for None and for ``"npu"`` without an index.
+    """Returns the index of ``device``. For None, and for ``"npu"`` without an index, it is the current device.
 
-    Raises ValueError for a device of another type, RuntimeError where there is no such device.
+    Raises ValueError for a device of another type, RuntimeError if there is no such device.
     """
     if isinstance(device, str):
         device = torch.device(device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.npu.FloatStorage``, ``torch.npu.FloatTensor`` and their like."""
+"""Classes of storages and tensors such as ``torch.npu.FloatStorage`` and ``torch.npu.FloatTensor``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {
     "Float": torch.float32,
     "Double": torch.float64,
 }
-# torch learns the device of a storage's class from the name of its module.
+# torch reads the device of a storage class from the name of its module.
 _MODULE = "torch_npu.npu"
 
 
@@ -33,7 +33,8 @@ class _NPULegacyStorage(_LegacyStorage):
 
 
 class _TensorType(type):
-    """Makes tensors of npu when called, and knows them; there is no object of the class itself."""
+    """The type of a class that has no objects of its own. Calling that class makes a tensor of npu, and isinstance()
+    accepts such tensors."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, torch.Tensor) and instance.is_npu and instance.dtype == cls.dtype
@@ -45,7 +46,7 @@ class _TensorType(type):
 
 
 class _Type:
-    """The type of a storage's elements, of the class as of its objects."""
+    """An attribute with the type of a storage's elements, for the class and for its objects."""
 
     def __init__(self, dtype: torch.dtype):
         self._dtype = dtype
@@ -55,7 +56,7 @@ class _Type:
 
 
 def storages() -> dict[str, type]:
-    """Classes of storages by name."""
+    """Returns the classes of storages by name."""
     made = {}
     for name, dtype in _TYPES.items():
         fields = {"__module__": _MODULE, "__doc__": f"Storages of npu of {dtype}.", "dtype": _Type(dtype)}
@@ -64,17 +65,18 @@ def storages() -> dict[str, type]:
 
 
 def tensors() -> dict[str, type]:
-    """Classes of tensors by name."""
+    """Returns the classes of tensors by name."""
     made = {}
     for name, dtype in _TYPES.items():
         fields = {"__module__": _MODULE, "__doc__": f"Tensors of npu of {dtype}.", "dtype": dtype}
-        # Tensor.type() looks at the name.
+        # Tensor.type() reads the name of the class.
         made[f"{name}Tensor"] = _TensorType(f"torch.npu.{name}Tensor", (), fields)
     return made
 
 
 def dtype_of_type(kind: object) -> torch.dtype | None:
-    """The type of elements of ``torch.npu.FloatTensor`` or ``"torch.npu.FloatTensor"``; None for what is no such."""
+    """Returns the element type of ``torch.npu.FloatTensor`` or ``"torch.npu.FloatTensor"``, or None for anything
+    else."""
     if isinstance(kind, str):
         found = _TYPES.get(kind.removeprefix("torch.npu.").removesuffix("Tensor"))
         return found if kind.startswith("torch.npu.") and kind.endswith("Tensor") else None

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own functions that functions of the same meaning here call.
+"""Functions of torch that functions of ``torch.npu`` with the same meaning call.
 
-They are bound when torch_npu is imported, because clients point names of torch at those of ``torch.npu``
-(``torch.accelerator.empty_cache = torch.npu.empty_cache``): looked up at each call, they would lead back here.
+They are bound when torch_npu is imported, because clients set names of torch to functions of ``torch.npu``
+(``torch.accelerator.empty_cache = torch.npu.empty_cache``). If they were looked up at each call, they would lead back
+to their callers.
 """
 
 from torch import load as load

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of ``torch.autocast("npu")`` in the calling thread."""
+"""The state of ``torch.autocast("npu")`` in the calling thread."""
 
 import torch
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """The types that autocast may compute in."""
+    """Returns the types that autocast may compute in."""
     return [torch.float16, torch.bfloat16]
 
 
@@ -20,7 +20,7 @@ def set_autocast_enabled(enable: bool) -> None:
 
 
 def get_autocast_dtype() -> torch.dtype:
-    """The type that autocast computes in."""
+    """Returns the type that autocast computes in."""
     return torch.get_autocast_dtype("npu")
 
 

@@ -9,7 +9,7 @@ from npugraph._C import device as _device
 
 
 class CubeMathType(enum.IntEnum):
-    """How an NPU's matrix units may round. Here products are those of cpu."""
+    """Ways in which an NPU's matrix units may round. They have no effect here: products are those of the CPU."""
 
     KEEP_DTYPE = 0
     ALLOW_FP32_DOWN_PRECISION = 1
@@ -37,7 +37,7 @@ class _Config:
 
 
 class _Precision:
-    """Whether float32 may be computed in hf32. Kept, and without effect: float32 stays float32."""
+    """Whether float32 may be computed in hf32. The value is kept and has no effect: float32 stays float32."""
 
     def __init__(self, name: str, allow_hf32: bool):
         self._name = name
@@ -61,7 +61,7 @@ class _Matmul(_Precision):
 
     @property
     def cube_math_type(self) -> CubeMathType:
-        """Kept, and without effect."""
+        """The value is kept and has no effect."""
         return self._cube_math_type
 
     @cube_math_type.setter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the device says of the vendor's software: that it is newer than any that scripts ask for."""
+"""Versions of the vendor's software. The device says that it has a newer one than any that scripts ask for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STAGES = {"ALPHA": 0, "BETA": 1, "RC": 2, "": 3}
 
 
 def get_cann_version(module: str = "CANN") -> str:
-    """Version of a part of the vendor's software, for example of "CANN" or "DRIVER".
+    """Returns the version of a part of the vendor's software, for example of "CANN" or "DRIVER".
 
     Raises ValueError for a part that is not known.
     """
@@ -31,10 +31,10 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 def _is_gte_cann_version(version: str, module: str = "CANN") -> bool:
-    """Whether that part has at least this version. ValueError where it is none."""
+    """Whether the part ``module`` has at least this version. Raises ValueError if ``version`` is not a version."""
     return _parts(get_cann_version(module)) >= _parts(version)
 
 
 def get_soc_version() -> int:
-    """Number of the chip: 220 to 225 for the A2 family; NPUGRAPH_DEVICE_NAME sets it."""
+    """Returns the number of the chip: 220 to 225 for the A2 family. NPUGRAPH_SOC_VERSION sets it."""
     return _device.facts()["soc_version"]

@@ -10,8 +10,8 @@ __all__ = ["disable_deterministic_with_backward", "enable_deterministic_with_bac
 
 
 class _Switch(torch.autograd.Function):
-    """Sets determinism on the way forward, and its opposite on the way back: so the part of the backward pass between
-    two switches is as its part forward was."""
+    """Sets determinism in the forward pass, and its opposite in the backward pass. So the part of the backward pass
+    between two switches runs as the same part of the forward pass did."""
 
     @staticmethod
     def forward(ctx, tensor: Tensor, enable: bool) -> Tensor:
@@ -26,10 +26,11 @@ class _Switch(torch.autograd.Function):
 
 
 def enable_deterministic_with_backward(tensor: Tensor) -> Tensor:
-    """``tensor``; from here on algorithms are deterministic, and on the way back until here."""
+    """Returns a view of ``tensor``. Algorithms are deterministic from here on, and in the backward pass until here."""
     return _Switch.apply(tensor, True)
 
 
 def disable_deterministic_with_backward(tensor: Tensor) -> Tensor:
-    """``tensor``; from here on algorithms need not be deterministic, and on the way back they are from here on."""
+    """Returns a view of ``tensor``. Algorithms need not be deterministic from here on; in the backward pass they are
+    from here on."""
     return _Switch.apply(tensor, False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose calls in a captured graph can be issued again with other arguments, by ``NPUGraph.update``."""
+"""Handlers of operators whose calls in a captured graph ``NPUGraph.update`` can issue again with other arguments."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Prepared = tuple[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any]]
 
 
 class NpuGraphOpHandler:
-    """How one operator becomes a task group. This one issues the call as it is, which is right for operators that write
-    their results into arguments; where it has no ``workspace``, with one of the size that the operator
-    ``workspace_query`` says ("npu::name", "npu::name.overload")."""
+    """Turns calls of one operator into task groups. This class issues a call as it is, which is right for operators
+    that write their results into arguments. If the call has no ``workspace``, it gets one of the size that the operator
+    ``workspace_query`` returns ("npu::name", "npu::name.overload")."""
 
     def __init__(self, workspace_query: str | None = None) -> None:
         self._workspace_query = workspace_query
 
     def prepare(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
-        """The call to capture in place of ``func(*args, **kwargs)``. It is issued again at each update, and must then
-        write the memory that it wrote before."""
+        """Returns the call to capture in place of ``func(*args, **kwargs)``. It is issued again at each update, and
+        must then write the same memory as before."""
         return func, args, self._with_workspace(func, args, kwargs)
 
     def _with_workspace(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -45,8 +45,8 @@ class NpuGraphOpHandler:
     def update(
         self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], new: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of the prepared call with those of ``new`` in their places. ``ValueError`` for names that the
-        operator does not take."""
+        """Returns the arguments of the prepared call with those of ``new`` in their places. Raises ``ValueError`` for
+        names that the operator does not take."""
         names = [argument.name for argument in func._schema.arguments]
         unknown = sorted(set(new) - set(names))
         if unknown:
@@ -63,7 +63,7 @@ class NpuGraphOpHandler:
 
 
 class OutHandler(NpuGraphOpHandler):
-    """Issues the overload ``out`` of an operator, into memory that is allocated when it is captured."""
+    """Issues the overload ``out`` of an operator, which writes memory that is allocated at the capture."""
 
     def __init__(self, workspace_query: str | None = None, overload: str = "out") -> None:
         super().__init__(workspace_query)
@@ -101,15 +101,16 @@ _LATENT_WORKSPACE = "atb::_npu_multi_head_latent_attention_get_workspace.lse"
 _FUSION_WORKSPACE = "npu::_npu_fusion_attention_v3_get_max_workspace"
 
 _handlers: dict[str, NpuGraphOpHandler] = {}
-_graph_forms = dict(_device.graph_forms())  # by the operators that compiled graphs hold in them
+_graph_forms = dict(_device.graph_forms())  # operator -> its second form, which compiled graphs hold
 
 
 def register_npu_graph_handler(
     operator: str | torch._ops.OpOverload | Sequence[str | torch._ops.OpOverload],
     handler: NpuGraphOpHandler | type[NpuGraphOpHandler] | None = None,
 ) -> Any:
-    """Makes ``NPUGraph.update`` know ``operator``, an overload or its name ("npu::name", "npu::name.out"), or several.
-    Without ``handler`` it is a decorator of a class of handlers."""
+    """Makes ``NPUGraph.update`` know ``operator``: an overload, its name ("npu::name", "npu::name.out"), or several of
+    them. Without ``handler`` it returns a decorator of a class of handlers. Raises TypeError unless ``handler`` is an
+    NpuGraphOpHandler or a class of it."""
     if handler is None:
         return lambda decorated: register_npu_graph_handler(operator, decorated) or decorated
     made = handler() if isinstance(handler, type) else handler
@@ -154,8 +155,8 @@ class _Call:
 
 
 class GraphDispatchMode(TorchDispatchMode):
-    """While it is on, calls of operators with a handler become task groups, each behind an event that ``update``
-    records."""
+    """While this mode is on, calls of operators with a handler become task groups. Before each of them stands a wait
+    for an event that ``update`` records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,7 +187,8 @@ class GraphDispatchMode(TorchDispatchMode):
         return result
 
     def update(self, cpu_update_input: Sequence[Mapping[str, Any]]) -> None:
-        """Issues the calls again, in a stream of their own. Raises RuntimeError where none was captured."""
+        """Issues the calls again, in a stream of their own. Raises RuntimeError if none was captured, ValueError for
+        another number of dicts than one or one for each call."""
         if not self._calls:
             raise RuntimeError(
                 "NPUGraph.update: the graph holds no call to update. Capture it with auto_dispatch_capture=True; calls "

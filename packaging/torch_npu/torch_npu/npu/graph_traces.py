@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was launched in a captured graph, as a Chrome trace: a row for each stream, a microsecond for each launch."""
+"""Chrome traces of the launches of a captured graph. Each stream has a row, and each launch takes a microsecond."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from npugraph.deadlock.align import aligned
 
 
 def traces(launches: Sequence[Any]) -> tuple[str, str]:
-    """Texts of two traces: each stream by itself, from its first launch on, and one in which nothing begins before what
-    it waits for has ended."""
+    """Returns the texts of two traces. In the first, each stream stands by itself, from its first launch on. In the
+    second, no launch begins before the launches that it waits for have ended."""
     count: collections.Counter[tuple[int, int]] = collections.Counter()
     events = []
     for number, launch in enumerate(launches):

@@ -23,13 +23,16 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: Pool | None = None,
 ) -> Any:
-    """Captures ``callables`` (one, or several in the order in which they will run) and their backward passes, and gives
+    """Captures ``callables`` (one, or several in the order in which they will run) and their backward passes. Returns
     functions, or the modules themselves, that replay them.
 
-    ``sample_args`` has the sizes of all later arguments, which are tensors, and their ``requires_grad``; results and
-    arguments stand in its memory. Modules replay while their ``training`` is as it was, and have no hooks. Raises
-    ``ValueError`` or ``RuntimeError`` otherwise. With ``allow_unused_input`` gradients of inputs that results do not
-    depend on are None.
+    ``sample_args`` has the sizes and the ``requires_grad`` of all later arguments, which are tensors. Later arguments
+    are copied into its memory, and results stand in the memory of the graphs. A module replays while its ``training``
+    is as at the capture, and otherwise runs its own ``forward``. With ``allow_unused_input``, gradients of inputs that
+    results do not depend on are None.
+
+    Raises ``RuntimeError`` for modules with hooks and for buffers that require gradients, ``ValueError`` for arguments
+    that are not tensors or have another number or structure.
     """
     single = not isinstance(callables, (list, tuple))
     all_callables = [callables] if single else list(callables)
@@ -56,7 +59,7 @@ def _capture(passes: list[_Passes], num_warmup_iters: int, pool: Pool) -> None:
 
 
 class _Passes:
-    """Forward and backward pass of one callable."""
+    """The forward pass and the backward pass of one callable."""
 
     def __init__(self, fn: Callable[..., Any], args: Any, allow_unused_input: bool) -> None:
         self.fn = fn

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of ``torch.cuda.graphs``, and of Ascend's besides, for npu."""
+"""The names of ``torch.cuda.graphs``, and Ascend's further names, for npu."""
 
 from torch_npu.npu.graphed_callables import make_graphed_callables
 from torch_npu.npu.npu_graph import (

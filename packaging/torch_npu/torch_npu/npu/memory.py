@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the devices, in bytes. Nothing is cached: what is reserved is what is allocated."""
+"""Memory of the devices, in bytes. Nothing is cached: the reserved memory is the allocated memory."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ from torch_npu.npu._index import DeviceLike, device_index
 
 
 def empty_cache() -> None:
-    """Gives back what is cached, which is nothing.
+    """Gives cached memory back, of which there is none.
 
-    Raises RuntimeError while a graph is being captured, where its capture_error_mode forbids the thread raw memory.
+    Raises RuntimeError while a graph is being captured, if its capture_error_mode forbids the thread raw memory.
     """
-    if not torch.compiler.is_compiling():  # in a graph it is nothing, and no reason to break it
+    if not torch.compiler.is_compiling():  # in a graph it does nothing and is no reason for a break
         _torch.empty_cache()
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Free and total bytes of a device.
+    """Returns the free and the total bytes of a device.
 
-    The total is what NPUGRAPH_DEVICE_MEMORY says, else what the host had left at the first question or tensor, less a
-    reserve. What other programs take since then is not counted as used, but an allocation that the host cannot serve is
-    refused.
+    The total is that of NPUGRAPH_DEVICE_MEMORY, or else what the host had left at the first question or tensor, less a
+    reserve. Memory that other programs have taken since then does not count as used, but an allocation that the host
+    cannot serve is refused.
     """
     return _torch.get_memory_info(device_index(device))
 
 
 def memory_stats(device: DeviceLike = None) -> OrderedDict[str, Any]:
-    """Counters of the allocator by name, as ``torch.cuda.memory_stats`` names them, for example
-    ``allocated_bytes.all.peak``.
-    """
+    """Returns the counters of the allocator under the names of ``torch.cuda.memory_stats``, for example
+    ``allocated_bytes.all.peak``."""
     return _torch.memory_stats(device_index(device))
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
-    """``memory_stats`` with one dictionary for each part of a name."""
+    """Returns ``memory_stats`` with one dictionary for each part of a name."""
     return _nested(memory_stats(device))
 
 
@@ -60,22 +59,22 @@ def _nested(stats: dict[str, Any]) -> dict[str, Any]:
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes that tensors hold now."""
+    """Returns the bytes that tensors hold now."""
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    """The most bytes that tensors held since the start, or since ``reset_peak_memory_stats``."""
+    """Returns the most bytes that tensors held since the start, or since ``reset_peak_memory_stats``."""
     return memory_stats(device)["allocated_bytes.all.peak"]
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Bytes that the allocator holds now."""
+    """Returns the bytes that the allocator holds now."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
-    """The most bytes that the allocator held since the start, or since ``reset_peak_memory_stats``."""
+    """Returns the most bytes that the allocator held since the start, or since ``reset_peak_memory_stats``."""
     return memory_stats(device)["reserved_bytes.all.peak"]
 
 
@@ -84,40 +83,40 @@ max_memory_cached = max_memory_reserved
 
 
 def get_allocator_backend() -> str:
-    """Name of the allocator: always the device's own."""
+    """Returns the name of the allocator, which is always the device's own."""
     return "native"
 
 
 def empty_virt_addr_cache() -> None:
-    """Gives back address space that is cached, which is none."""
+    """Does nothing: no address space is cached."""
 
 
 _by_address: dict[int, torch.Tensor] = {}
 
 
 def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: torch.Stream | int | None = None) -> int:
-    """Address of ``size`` new bytes of the device, to be given back by ``caching_allocator_delete``.
+    """Returns the address of ``size`` new bytes of the device, which ``caching_allocator_delete`` gives back.
 
-    Raises torch.OutOfMemoryError where the device has not so many, ValueError for a negative size, RuntimeError while a
-    graph is being captured, where its capture_error_mode forbids the thread raw memory.
+    Raises torch.OutOfMemoryError if the device has not so many, ValueError for a negative size, and RuntimeError while
+    a graph is being captured, if its capture_error_mode forbids the thread raw memory.
     """
     if size < 0:
         raise ValueError(f"caching_allocator_alloc: size is {size}, and must be at least 0")
     _device.check_may_allocate("caching_allocator_alloc()")
-    # An address says of which memory it is, so there is at least a byte.
+    # The address identifies the memory, so the memory has at least one byte.
     memory = torch.empty(max(size, 1), dtype=torch.uint8, device=torch.device("npu", device_index(device)))
     _by_address[memory.data_ptr()] = memory
     return memory.data_ptr()
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Gives back memory of ``caching_allocator_alloc``. ValueError for any other address."""
+    """Gives back memory of ``caching_allocator_alloc``. Raises ValueError for any other address."""
     if _by_address.pop(mem_ptr, None) is None:
         raise ValueError(f"caching_allocator_delete: {mem_ptr:#x} is no address that caching_allocator_alloc returned")
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Peaks start again from what is in use now."""
+    """Sets the peaks to what is in use now."""
     _torch.reset_peak_memory_stats(device_index(device))
 
 
@@ -126,12 +125,12 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
-    """Sums over time start again from 0."""
+    """Sets the sums over time to 0."""
     _torch.reset_accumulated_memory_stats(device_index(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Allows only this share of the device, from 0 to 1; what is over it raises torch.OutOfMemoryError.
+    """Allows only this share of the device, from 0 to 1. Allocations beyond it raise torch.OutOfMemoryError.
 
     Raises ValueError for another number.
     """
@@ -141,15 +140,15 @@ def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) 
 
 
 def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
-    """The share of the device that may be used."""
+    """Returns the share of the device that may be used."""
     return _device.memory_fraction(device_index(device))
 
 
 def memory_snapshot(mempool_id: tuple[int, int] | None = None) -> list[dict[str, Any]]:
-    """Every piece of memory in use, as a segment with one block, sorted by device and address.
+    """Returns every piece of memory in use as a segment with one block, sorted by device and address.
 
     Args:
-        mempool_id: only segments of this pool; (0, 0) is where memory outside of graphs comes from.
+        mempool_id: only segments of this pool are returned; (0, 0) is the pool of memory outside of graphs.
     """
     segments = []
     for index in range(_device.count()):
@@ -181,7 +180,8 @@ def memory_snapshot(mempool_id: tuple[int, int] | None = None) -> list[dict[str,
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """A table of the allocator's counters for people; with ``abbreviated`` without those of small and large pieces."""
+    """Returns a table of the allocator's counters for people. With ``abbreviated`` it leaves out those of small and
+    large pieces."""
     stats = memory_stats(device)
     pools = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
     rows = [
@@ -197,26 +197,26 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
 
 
 def host_empty_cache() -> None:
-    """Gives back what is cached of pinned host memory, which is nothing."""
+    """Does nothing: no pinned host memory is cached."""
 
 
 def host_memory_stats() -> dict[str, int]:
-    """Counters of pinned host memory by name."""
+    """Returns the counters of pinned host memory by name."""
     return dict(_device.pinned_memory_stats())
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
-    """``host_memory_stats`` with one dictionary for each part of a name."""
+    """Returns ``host_memory_stats`` with one dictionary for each part of a name."""
     return _nested(host_memory_stats())
 
 
 def reset_accumulated_host_memory_stats() -> None:
-    """Sums over time of pinned host memory start again from 0."""
+    """Sets the sums over time of pinned host memory to 0."""
     _device.reset_accumulated_pinned_memory_stats()
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Peaks of pinned host memory start again from what is in use now."""
+    """Sets the peaks of pinned host memory to what is in use now."""
     _device.reset_peak_pinned_memory_stats()
 
 
@@ -224,22 +224,23 @@ _pool_ids = itertools.count(1)
 
 
 class _NPUAllocator:
-    """An allocator that somebody brings."""
+    """An allocator that the user brings."""
 
     def __init__(self, path: str = "", alloc: str = "", free: str = ""):
         self._where = (path, alloc, free)
 
     def allocator(self) -> _NPUAllocator:
-        """The allocator itself, as pools take it."""
+        """Returns the allocator itself, as pools take it."""
         return self
 
     _allocator = property(allocator)
 
 
 class NPUPluggableAllocator(_NPUAllocator):
-    """Functions ``alloc_fn_name`` and ``free_fn_name`` of a library. Kept by name, and never called.
+    """An allocator of the functions ``alloc_fn_name`` and ``free_fn_name`` of a library. They are kept by name and
+    never called.
 
-    Raises FileNotFoundError where there is no such library.
+    Raises FileNotFoundError if there is no such library.
     """
 
     def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str):
@@ -249,13 +250,13 @@ class NPUPluggableAllocator(_NPUAllocator):
 
 
 def change_current_allocator(allocator: _NPUAllocator) -> None:
-    """Accepted, and without effect: memory of npu is the host's. TypeError for what is no allocator."""
+    """Has no effect: memory of npu is the host's. Raises TypeError for anything but an allocator."""
     if not isinstance(allocator, _NPUAllocator):
         raise TypeError(f"change_current_allocator takes an NPUPluggableAllocator, got {type(allocator).__name__}")
 
 
 class MemPool:
-    """A name for memory that graphs or ``use_mem_pool`` take. Its memory comes from where all memory comes from."""
+    """A name for memory that graphs or ``use_mem_pool`` take. The memory of all pools comes from the same place."""
 
     def __init__(self, allocator: _NPUAllocator | None = None, use_on_oom: bool = False, no_split: bool = False):
         self._id = (0, next(_pool_ids))
@@ -266,21 +267,21 @@ class MemPool:
 
     @property
     def id(self) -> tuple[int, int]:
-        """What no other pool has."""
+        """The number of the pool, which no other pool has."""
         return self._id
 
     def use_count(self) -> int:
-        """How many ``use_mem_pool`` use it now, and the pool itself."""
+        """Returns how many ``use_mem_pool`` use the pool now, plus one for the pool itself."""
         return self._users + 1
 
     def snapshot(self) -> list[dict[str, Any]]:
-        """Segments of this pool: none, as all memory is counted as that of the device."""
+        """Returns the segments of this pool. There are none, because all memory counts as memory of the device."""
         return memory_snapshot(self.id)
 
 
 @contextlib.contextmanager
 def use_mem_pool(pool: MemPool, device: DeviceLike = None) -> Iterator[None]:
-    """Context manager: what is allocated inside of it counts as of the device, as everywhere."""
+    """Context manager. Memory that is allocated inside of it counts as memory of the device, as everywhere."""
     device_index(device)
     pool._users += 1
     try:

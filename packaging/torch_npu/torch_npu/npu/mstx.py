@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks and ranges of a script: ranges of torch's profiler."""
+"""Marks and ranges of a script, as ranges of torch's profiler."""
 
 from __future__ import annotations
 
@@ -31,23 +31,24 @@ def _enter(message: str) -> torch.autograd.profiler.record_function:
 
 
 class mstx:
-    """Marks and ranges; ``stream`` and ``domain`` only tell them apart."""
+    """Marks and ranges. ``domain`` tells ranges apart that are open at the same time. ``stream`` has no effect. A
+    message that is no string raises TypeError."""
 
     @staticmethod
     def mark(message: str, stream: torch.Stream | None = None, domain: str = "default") -> None:
-        """A moment of that name."""
+        """Marks a moment with the name ``message``."""
         _enter(message).__exit__(None, None, None)
 
     @staticmethod
     def range_push(message: str, stream: torch.Stream | None = None, domain: str = "default") -> int:
-        """Begins a range that ends with ``range_pop``; returns how many of this thread were open before."""
+        """Begins a range that ``range_pop`` ends. Returns how many ranges of this thread were open before."""
         stack = _stack(domain)
         stack.append(_enter(message))
         return len(stack) - 1
 
     @staticmethod
     def range_pop(domain: str = "default") -> int:
-        """Ends the last range of this thread; returns how many remain, -1 where there was none."""
+        """Ends the last range of this thread. Returns how many remain open, or -1 if there was none."""
         stack = _stack(domain)
         if not stack:
             return -1
@@ -56,14 +57,14 @@ class mstx:
 
     @staticmethod
     def range_start(message: str, stream: torch.Stream | None = None, domain: str = "default") -> int:
-        """Begins a range; returns the number that ends it."""
+        """Begins a range. Returns the number that ends it."""
         number = next(_ids)
         _started[domain, number] = _enter(message)
         return number
 
     @staticmethod
     def range_end(range_id: int, domain: str = "default") -> None:
-        """Ends a range of ``range_start``. A number of none changes nothing."""
+        """Ends a range of ``range_start``. An unknown number changes nothing."""
         found = _started.pop((domain, range_id), None)
         if found is not None:
             found.__exit__(None, None, None)
@@ -71,7 +72,7 @@ class mstx:
     @staticmethod
     @contextlib.contextmanager
     def mstx_range(message: str, stream: torch.Stream | None = None, domain: str = "default") -> Iterator[None]:
-        """Context manager and decorator: a range around what is inside of it."""
+        """Context manager and decorator that puts a range around what is inside of it."""
         number = mstx.range_start(message, stream, domain)
         try:
             yield
@@ -80,7 +81,8 @@ class mstx:
 
 
 class annotate:
-    """Context manager and decorator: a range around what is inside of it, by default of the function's name."""
+    """Context manager and decorator that puts a range around what is inside of it. By default the range has the name of
+    the decorated function."""
 
     def __init__(self, message: str = "", stream: torch.Stream | None = None, domain: str = "default"):
         self.message = message

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the device. Those of the vendor's compiler and kernels are kept, and have no effect here. Limits of cores
-hold in compiled graphs: one that is called on a stream runs there with at most so many workers."""
+"""Settings of the device. Those of the vendor's compiler and kernels are kept and have no effect. Limits of cores hold
+in compiled graphs: a graph that is called on a stream runs with at most as many workers as the stream may use cores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _task_queue_enable = 1
 def set_option(option: Mapping[str, str]) -> None:
     """Keeps options of the vendor's compiler, for example {"ACL_PRECISION_MODE": "must_keep_origin_dtype"}.
 
-    Raises TypeError where ``option`` is not a mapping from names.
+    Raises TypeError unless ``option`` is a mapping from names.
     """
     if not isinstance(option, Mapping) or not all(isinstance(name, str) for name in option):
         raise TypeError(f"set_option takes a dictionary from names to values, got {option!r}")
@@ -50,14 +50,15 @@ def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
 
 
 def get_mm_bmm_format_nd() -> bool:
-    """What ``set_mm_bmm_format_nd`` set."""
+    """Returns the value that ``set_mm_bmm_format_nd`` set; True at first."""
     return _mm_bmm_format_nd
 
 
 def set_deterministic_level(level: int) -> None:
-    """Sets how far results must repeat: 0 not at all, 1 for the same shapes, 2 for each row whatever its batch.
+    """Sets how far results must repeat: 0 means not at all, 1 for equal shapes, and 2 for each row whatever its batch.
 
-    At 1 and 2 torch's deterministic algorithms are on, at 0 off. Raises ValueError for another level.
+    At the levels 1 and 2, torch's deterministic algorithms are on, at 0 they are off. Raises ValueError for another
+    level.
     """
     global _deterministic_level
     if level not in (0, 1, 2):
@@ -67,7 +68,7 @@ def set_deterministic_level(level: int) -> None:
 
 
 def get_deterministic_level() -> int:
-    """What ``set_deterministic_level`` set; 0 at first."""
+    """Returns the level that ``set_deterministic_level`` set; 0 at first."""
     return _deterministic_level
 
 
@@ -83,18 +84,18 @@ def use_compatible_impl(is_enable: bool) -> None:
 
 
 def are_compatible_impl_enabled() -> bool:
-    """What ``use_compatible_impl`` set."""
+    """Returns the value that ``use_compatible_impl`` set; False at first."""
     return _compatible_impl
 
 
 def set_op_timeout_ms(timeout: int) -> None:
-    """Accepted, and without effect: no operator is stopped. ValueError for a negative number of milliseconds."""
+    """Has no effect: no operator is stopped. Raises ValueError for a negative number of milliseconds."""
     if timeout < 0:
         raise ValueError(f"set_op_timeout_ms: timeout is {timeout}, and must be at least 0")
 
 
 def set_task_queue_enable(mode: int) -> None:
-    """Keeps how many threads the vendor's eager mode launches from: 0, 1 or 2. Raises ValueError for another."""
+    """Keeps how many threads the vendor's eager mode launches from: 0, 1 or 2. Raises ValueError for another number."""
     global _task_queue_enable
     if mode not in (0, 1, 2):
         raise ValueError(f"set_task_queue_enable: mode is {mode!r}, allowed are 0, 1 and 2")
@@ -102,24 +103,24 @@ def set_task_queue_enable(mode: int) -> None:
 
 
 def get_task_queue_enable() -> int:
-    """What ``set_task_queue_enable`` set; 1 at first."""
+    """Returns the value that ``set_task_queue_enable`` set; 1 at first."""
     return _task_queue_enable
 
 
 def set_aoe(dump_path: str) -> None:
-    """Accepted, and without effect: there is no tuner."""
+    """Does nothing: there is no tuner."""
 
 
 def init_dump() -> None:
-    """Accepted, and without effect: there is no driver that dumps."""
+    """Does nothing: there is no driver that dumps."""
 
 
 def set_dump(cfg_file: str) -> None:
-    """Accepted, and without effect: there is no driver that dumps."""
+    """Does nothing: there is no driver that dumps."""
 
 
 def finalize_dump() -> None:
-    """Accepted, and without effect: there is no driver that dumps."""
+    """Does nothing: there is no driver that dumps."""
 
 
 def _all_cores(device: int) -> Limit:
@@ -143,35 +144,35 @@ def _limited(before: Limit, most: Limit, cube_num: int, vector_num: int) -> tupl
 
 
 def set_device_limit(device: DeviceLike, cube_num: int = -1, vector_num: int = -1) -> None:
-    """How many cube and vector cores of ``device`` may be used; -1 leaves a number as it is.
+    """Sets how many cube and vector cores of ``device`` may be used. -1 leaves a number as it is.
 
-    Raises ValueError where the device has not so many.
+    Raises ValueError if the device has not so many.
     """
     index = device_index(device)
     _device.limit_device(index, *_limited(get_device_limit(index), _all_cores(index), cube_num, vector_num))
 
 
 def get_device_limit(device: DeviceLike) -> Limit:
-    """{"cube_core_num": ..., "vector_core_num": ...} that ``device`` may use."""
+    """Returns the cores that ``device`` may use, as {"cube_core_num": ..., "vector_core_num": ...}."""
     return _limit(_device.device_limits(device_index(device)))
 
 
 def set_stream_limit(stream: torch.Stream, cube_num: int = -1, vector_num: int = -1) -> None:
-    """How many cube and vector cores work of ``stream`` may use; -1 leaves a number as it is.
+    """Sets how many cube and vector cores work of ``stream`` may use. -1 leaves a number as it is.
 
-    Raises ValueError where its device may not use so many.
+    Raises ValueError if its device may not use so many.
     """
     limit = _limited(get_stream_limit(stream), get_device_limit(stream.device_index), cube_num, vector_num)
     _device.limit_stream(*_identity(stream), *limit)
 
 
 def reset_stream_limit(stream: torch.Stream) -> None:
-    """Work of ``stream`` may use what its device may."""
+    """Lets work of ``stream`` use the cores that its device may use."""
     _device.reset_stream_limits(*_identity(stream))
 
 
 def get_stream_limit(stream: torch.Stream) -> Limit:
-    """{"cube_core_num": ..., "vector_core_num": ...} that work of ``stream`` may use."""
+    """Returns the cores that work of ``stream`` may use, as {"cube_core_num": ..., "vector_core_num": ...}."""
     return _limit(_device.stream_limits(*_identity(stream)))
 
 

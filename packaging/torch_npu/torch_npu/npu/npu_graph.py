@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captured graphs: what is launched in a stream is recorded once and replayed on the same memory.
+"""Captured graphs. A graph records once what is launched in a stream, and replays it on the same memory.
 
-As on other devices a capture computes nothing that can be seen: memory outside of the graph and generators are as they
-were. Inputs are updated in place between replays; results stand where the capture put them, until ``reset()``.
+A capture computes nothing that can be seen, as on other devices: memory outside of the graph and generators stay as
+they were. Inputs are updated in place between replays. Results stand where the capture put them, until ``reset()``.
 
-Replays draw random numbers from where the generators are then. A state that is read inside of a capture
-(``get_rng_state``) is at each replay the state of that moment, and ``set_rng_state`` puts that one back;
-``manual_seed`` takes the generator's own seed alone, and goes back to where the replay began.
+A replay draws random numbers from the state in which the generators are then. If a capture reads a state
+(``get_rng_state``), each replay reads its own state at that place, and ``set_rng_state`` sets that state again. Inside
+of a capture, ``manual_seed`` takes only the seed that the generator has, and goes back to the state at the beginning of
+the replay.
 """
 
 from __future__ import annotations
@@ -35,35 +36,36 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> Pool:
-    """A new memory pool, to be given to graphs that are to share one."""
+    """Returns a new memory pool, for graphs that share one."""
     return _device.new_pool()
 
 
 def graph_task_group_begin(stream: torch.Stream) -> None:
-    """What is launched in ``stream``, which is being captured, from here to ``graph_task_group_end`` can be replaced
-    later."""
+    """Begins a task group in ``stream``, which is being captured. What is launched there until ``graph_task_group_end``
+    can be replaced later."""
     _device.begin_task_group(stream)
 
 
 def graph_task_group_end(stream: torch.Stream) -> _C._NPUTaskGroupHandle:
-    """Ends the task group; the handle names it to ``graph_task_update_begin``."""
+    """Ends the task group. Returns the handle by which ``graph_task_update_begin`` knows it."""
     return _device.end_task_group(stream)
 
 
 def graph_task_update_begin(stream: torch.Stream, handle: _C._NPUTaskGroupHandle) -> None:
-    """What is launched in ``stream`` from here to ``graph_task_update_end`` does not run: it replaces the group."""
+    """Begins an update of a task group. What is launched in ``stream`` until ``graph_task_update_end`` does not run: it
+    replaces the group."""
     _device.begin_task_update(stream, handle)
 
 
 def graph_task_update_end(stream: torch.Stream) -> None:
-    """Ends the update: replays from now on run what was launched since it began."""
+    """Ends the update. Later replays run what was launched since it began."""
     _device.end_task_update(stream)
 
 
 class NPUGraph(_C._NPUGraph):
     """A captured graph.
 
-    With ``auto_dispatch_capture`` on while it is captured, calls of operators that have a handler
+    If ``auto_dispatch_capture`` is on during the capture, calls of operators that have a handler
     (``register_npu_graph_handler``) become task groups of ``graph_dispatch_mode``, which ``update`` issues again.
     """
 
@@ -73,37 +75,39 @@ class NPUGraph(_C._NPUGraph):
         self.auto_dispatch_capture = False
 
     def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
-        """Begins to record what is launched in the current stream, which is not the default one.
+        """Begins to record what is launched in the current stream, which must not be the default one.
 
         ``pool`` is that of another graph, or from ``graph_pool_handle()``. While the capture runs, the host may not
         wait for the device: in any thread ("global"), in the calling one ("thread_local"), or only for the captured
-        streams ("relaxed").
+        streams ("relaxed"). Raises TypeError for another pool.
         """
         if pool is not None and not _is_pool(pool):
             raise TypeError(f"NPUGraph: pool is {pool!r}, and must be from graph_pool_handle() or NPUGraph.pool()")
         super().begin(pool, capture_error_mode)
 
     def capture_end(self) -> None:
-        """Ends the capture. ``RuntimeError`` where what was recorded cannot be replayed; the graph is empty then."""
+        """Ends the capture. Raises ``RuntimeError`` if the recorded launches cannot be replayed; the graph is then
+        empty."""
         super().end()
 
     def replay(self) -> None:
-        """Runs the graph. Where it waits for an ``ExternalEvent`` that has not been recorded it returns, and the rest
-        runs when that is."""
+        """Runs the graph. If it waits for an ``ExternalEvent`` that has not been recorded, it returns, and the rest
+        runs when the event is recorded."""
         super().replay()
 
     def reset(self) -> None:
-        """Gives the graph's memory back. It can be captured anew."""
+        """Gives the graph's memory back. The graph can then be captured anew."""
         super().reset()
         self.graph_dispatch_mode = GraphDispatchMode()
 
     def pool(self) -> Pool:
-        """The graph's memory pool."""
+        """Returns the graph's memory pool."""
         return super().pool()
 
     def register_generator_state(self, generator: torch.Generator) -> None:
-        """Says before the capture that ``generator``, of npu, draws inside of it. All generators of npu may, also those
-        that were not registered: each replay goes on from the state that they have then."""
+        """Says before the capture that ``generator``, of npu, draws inside of it. All generators of npu may draw, also
+        those that were not registered: each replay goes on from the state that they have then. Raises TypeError or
+        ValueError for anything but a generator of npu, RuntimeError during a capture of the current stream."""
         if not isinstance(generator, torch.Generator):
             raise TypeError(
                 f"NPUGraph.register_generator_state: generator is a {type(generator).__name__}, and must be a "
@@ -120,14 +124,14 @@ class NPUGraph(_C._NPUGraph):
             )
 
     def update(self, cpu_update_input: Sequence[Mapping[str, Any]]) -> None:
-        """Issues the calls captured by ``graph_dispatch_mode`` again with new arguments, by name: one dict for all of
+        """Issues the calls that ``graph_dispatch_mode`` captured again, with new arguments by name: one dict for all of
         them, or one for each."""
         self.graph_dispatch_mode.update(cpu_update_input)
 
     def debug_dump(self, debug_path: str) -> None:
-        """Writes the graph to a file: the text of its Programs, or, where the name ends with ``.json``, a Chrome trace
-        of what was launched, each stream by itself. The file beside it whose name ends with ``.aligned.json`` has that
-        trace with the streams as they wait for each other."""
+        """Writes the graph to a file, as the text of its Programs. If the name of the file ends with ``.json``, it
+        becomes a Chrome trace of the launches instead, each stream by itself. A file beside it, whose name ends with
+        ``.aligned.json``, gets that trace with the streams as they wait for each other."""
         path = Path(debug_path)
         by_stream, together = traces(super().launched())
         path.write_text(by_stream if path.suffix == ".json" else super().text())
@@ -136,8 +140,8 @@ class NPUGraph(_C._NPUGraph):
     def super_kernel_optimize(
         self, optimize_options: Mapping[str, Any] | None = None, debug_options: Mapping[str, Any] | None = None
     ) -> None:
-        """Without effect: tasks of the host are not fused into one kernel. ``RuntimeError`` for options that there are
-        not, and for values that they do not take."""
+        """Has no effect: tasks of the host are not fused into one kernel. Raises ``RuntimeError`` for options that do
+        not exist, and for values that they do not take."""
         from npugraph import options
 
         for name, given, known in (
@@ -157,11 +161,11 @@ def _is_pool(pool: object) -> bool:
 
 
 class graph:
-    """Context manager: captures what runs inside of it into ``npu_graph``, in ``stream`` or a stream of its own on the
-    device that is current when this is made."""
+    """Context manager that captures what runs inside of it into ``npu_graph``, in ``stream``, or in a stream of its own
+    on the device that is current when this object is made."""
 
-    default_capture_stream: Stream | None = None  # the one that was taken last
-    _capture_streams: ClassVar[dict[int, Stream]] = {}  # by their devices
+    default_capture_stream: Stream | None = None  # the stream that was taken last
+    _capture_streams: ClassVar[dict[int, Stream]] = {}  # by device
 
     def __init__(
         self,
@@ -217,12 +221,12 @@ class graph:
 
 
 def super_kernel_scope_begin(scope_name: str | None = None) -> None:
-    """Marks in a graph where a scope of fused kernels begins. Nothing is computed."""
+    """Marks in a graph the place where a scope of fused kernels begins. Computes nothing."""
     torch.ops.npu.super_kernel_scope_begin(scope_name)
 
 
 def super_kernel_scope_end(scope_name: str | None = None) -> None:
-    """Marks in a graph where the scope ends. Nothing is computed."""
+    """Marks in a graph the place where the scope ends. Computes nothing."""
     torch.ops.npu.super_kernel_scope_end(scope_name)
 
 

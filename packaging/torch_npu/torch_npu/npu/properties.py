@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the devices are."""
+"""Properties of the devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_npu.npu._index import DeviceLike, device_index
 
 @dataclasses.dataclass(frozen=True)
 class _NPUDeviceProperties:
-    """Facts about one device; memory and cache in bytes."""
+    """Facts about one device. Memory and cache are in bytes."""
 
     name: str
     total_memory: int
@@ -47,22 +47,22 @@ def init() -> None:
 
 
 def npurt() -> None:
-    """None: there is no driver whose functions could be called."""
+    """Returns None: there is no driver whose functions could be called."""
 
 
 def device_count() -> int:
-    """How many devices there are; NPUGRAPH_DEVICES sets it."""
+    """Returns the number of devices; NPUGRAPH_DEVICES sets it."""
     return _device.count()
 
 
 def get_device_name(device_name: DeviceLike = None) -> str:
-    """The product's name, for example Ascend910B1; NPUGRAPH_DEVICE_NAME sets it."""
+    """Returns the product's name, for example Ascend910B1; NPUGRAPH_DEVICE_NAME sets it."""
     device_index(device_name)
     return _device.facts()["name"]
 
 
 def get_device_properties(device_name: DeviceLike = None) -> _NPUDeviceProperties:
-    """Facts about a device: name, memory, cores."""
+    """Returns facts about a device: name, memory, cores."""
     index = device_index(device_name)
     facts = _device.facts()
     return _NPUDeviceProperties(
@@ -76,9 +76,10 @@ def get_device_properties(device_name: DeviceLike = None) -> _NPUDevicePropertie
 
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int] | None:
-    """None, as an NPU has no compute capability; or what TORCH_NPU_DEVICE_CAPABILITY="major.minor" says.
+    """Returns None, because an NPU has no compute capability, or the value of
+    TORCH_NPU_DEVICE_CAPABILITY="major.minor".
 
-    Raises ValueError where the variable has another form.
+    Raises ValueError if the variable has another form.
     """
     device_index(device)
     text = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY")
@@ -91,16 +92,16 @@ def get_device_capability(device: DeviceLike = None) -> tuple[int, int] | None:
 
 
 def can_device_access_peer(device_id: int, peer_device_id: int) -> bool:
-    """Whether one device reaches the memory of another: all are one host's, so always."""
+    """Whether one device reaches the memory of another. All are one host's, so this is true for any two devices."""
     return device_index(device_id) != device_index(peer_device_id)
 
 
 def is_bf16_supported(including_emulation: bool = False) -> bool:
-    """Whether tensors of bfloat16 work: yes."""
+    """Whether tensors of bfloat16 work, which they do."""
     return True
 
 
 def utilization(device: DeviceLike = None) -> int:
-    """Percent of the device in use: eager work is done when its call returns, so 0."""
+    """Returns the percentage of the device in use, which is 0: eager work is done when its call returns."""
     device_index(device)
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers: the default generator of each device. Under the same seed they are those of cpu."""
+"""Random numbers of the default generator of each device. Under the same seed they are those of the CPU."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ default_generators: tuple[torch.Generator, ...] = tuple(map(_device.default_gene
 
 
 def get_rng_state(device: DeviceLike = "npu") -> torch.Tensor:
-    """State of the device's generator, as a cpu tensor of uint8."""
+    """Returns the state of the device's generator, as a CPU tensor of uint8."""
     return default_generators[device_index(device)].get_state()
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """States of all devices' generators, in the order of devices."""
+    """Returns the states of all devices' generators, in the order of devices."""
     return [generator.get_state() for generator in default_generators]
 
 
@@ -46,15 +46,15 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seeds the current device's generator with a number that cannot be foretold."""
+    """Seeds the current device's generator with an unpredictable number."""
     default_generators[_device.current()].seed()
 
 
 def seed_all() -> None:
-    """Seeds the generators of all devices with one number that cannot be foretold."""
+    """Seeds the generators of all devices with one unpredictable number."""
     manual_seed_all(default_generators[0].seed())
 
 
 def initial_seed() -> int:
-    """The seed of the current device's generator."""
+    """Returns the seed of the current device's generator."""
     return default_generators[_device.current()].initial_seed()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams and events. Eager work on npu is done when its call returns, so that streams matter to graphs only."""
+"""Streams and events. Eager work on npu is done when its call returns, so that streams matter only to graphs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _urgent: set[int] = set()  # handles of streams of the greatest priority
 
 
 class Stream(torch.Stream):
-    """A queue of work on one device: of ``device``, by default the current one, or the existing stream of
-    ``stream_id``, ``device_index`` and ``device_type``. A ``priority`` is kept within ``priority_range()``; work of all
-    priorities is run alike.
-    """
+    """A queue of work on ``device``, by default the current one, or the existing stream of ``stream_id``,
+    ``device_index`` and ``device_type``. A ``priority`` is kept within ``priority_range()``; work of all priorities
+    runs alike."""
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs):
         if not kwargs:
@@ -30,12 +29,12 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """The least and the greatest priority; the lower number goes first."""
+        """Returns the least and the greatest priority. The lower number goes first."""
         return 0, -1
 
     @property
     def priority(self) -> int:
-        """What the stream was made with."""
+        """The priority of the stream, within ``priority_range()``."""
         return -1 if self.npu_stream in _urgent else 0
 
     @property
@@ -48,11 +47,11 @@ class Stream(torch.Stream):
         return ctypes.c_void_p(self.npu_stream)
 
     def wait_event(self, event: torch.Event) -> None:
-        """Later work of this stream waits for ``event``."""
+        """Makes later work of this stream wait for ``event``."""
         super().wait_event(event)
 
     def wait_stream(self, stream: torch.Stream) -> None:
-        """Later work of this stream waits for what is now in ``stream``."""
+        """Makes later work of this stream wait for the work that is in ``stream`` now."""
         super().wait_stream(stream)
 
     def query(self) -> bool:
@@ -64,24 +63,25 @@ class Stream(torch.Stream):
         super().synchronize()
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
-        """Records ``event``, by default a new one, in this stream; returns it."""
+        """Records ``event``, by default a new one, in this stream. Returns the event."""
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def set_data_preprocess_stream(self, is_data_preprocess_stream: bool = False) -> None:
-        """Accepted, and without effect: it concerns the driver's queues."""
+        """Has no effect: it concerns the driver's queues."""
 
     def __repr__(self) -> str:
         return f"torch.npu.Stream(device=npu:{self.device_index}, stream_id={self.stream_id})"
 
 
 class SyncLaunchStream(Stream):
-    """A stream whose calls return when their work is done, which here is every stream."""
+    """A stream whose calls return when their work is done, as those of every stream do here."""
 
 
 class ExternalStream(Stream):
-    """The stream whose handle (``Stream.npu_stream``) is ``stream_ptr``."""
+    """The stream with the handle ``stream_ptr`` (``Stream.npu_stream``). Raises ValueError if it is of another
+    device."""
 
     def __new__(cls, stream_ptr: int, device: DeviceLike = None, **kwargs):
         stream_id, index = _device.stream_of_handle(stream_ptr)
@@ -90,14 +90,14 @@ class ExternalStream(Stream):
         return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_device.TYPE)
 
 
-# Work before a recorded event is done, so that an event's handle has nothing to say but that it is one.
+# Work before a recorded event is done already, so the handle of an event tells nothing but that it is one.
 _HANDLE = b"npugraph event".ljust(64, b"\0")
 
 
 class Event(torch.Event):
-    """A point in a stream; with ``enable_timing`` also its time. ``blocking`` changes nothing here.
+    """A point in a stream, with ``enable_timing`` also its time. ``blocking`` has no effect.
 
-    Raises ValueError for ``interprocess`` with ``enable_timing``: other processes keep other time.
+    Raises ValueError for ``interprocess`` with ``enable_timing``, because other processes keep other time.
     """
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
@@ -109,14 +109,15 @@ class Event(torch.Event):
 
     @classmethod
     def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> Event:
-        """The event of another process whose ``ipc_handle`` this is. ValueError for other bytes."""
+        """Returns the event of another process with this ``ipc_handle``. Raises ValueError for other bytes."""
         device_index(device)
         if handle != _HANDLE:
             raise ValueError("Event.from_ipc_handle: handle is not one that ipc_handle returned")
         return cls(interprocess=True)
 
     def ipc_handle(self) -> bytes:
-        """What ``from_ipc_handle`` takes in another process. RuntimeError unless made with ``interprocess``."""
+        """Returns the handle that ``from_ipc_handle`` takes in another process. Raises RuntimeError unless the event
+        was made with ``interprocess``."""
         if not self._is_interprocess:
             raise RuntimeError("Event.ipc_handle: make the event with interprocess=True")
         return _HANDLE
@@ -126,7 +127,7 @@ class Event(torch.Event):
         super().record(_torch.current_stream() if stream is None else stream)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
-        """Later work of ``stream``, by default the current one, waits for this event."""
+        """Makes later work of ``stream``, by default the current one, wait for this event."""
         super().wait(_torch.current_stream() if stream is None else stream)
 
     def query(self) -> bool:
@@ -138,11 +139,13 @@ class Event(torch.Event):
         super().synchronize()
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds from this event to ``end_event``. RuntimeError unless both keep time and were recorded."""
+        """Returns the milliseconds from this event to ``end_event``. Raises RuntimeError unless both have timing and
+        were recorded."""
         return _device.milliseconds_between(self.event_id, end_event.event_id)
 
     def recorded_time(self) -> int:
-        """Nanoseconds on a steady clock at the last record. RuntimeError where there is none, or no timing."""
+        """Returns the nanoseconds of a steady clock at the last record. Raises RuntimeError without a record or without
+        timing."""
         return _device.event_nanoseconds(self.event_id)
 
     def __repr__(self) -> str:
@@ -150,21 +153,22 @@ class Event(torch.Event):
 
 
 class ExternalEvent(_device.ExternalEvent):
-    """An event by which a captured graph waits for what happens outside of it.
+    """An event by which a captured graph waits for something outside of it.
 
-    In a stream that is captured ``record``, ``wait`` and ``reset`` become part of the graph. A replay that waits for an
-    event that nobody has recorded stops there; ``record`` carries it on. Until then work that follows in its stream
-    raises RuntimeError, because nothing here runs later. Without ``stream`` the current one is meant.
+    In a stream that is being captured, ``record``, ``wait`` and ``reset`` become part of the graph. A replay that waits
+    for an event that nobody has recorded stops there, and ``record`` lets it go on. Until then, further work in its
+    stream raises RuntimeError, because nothing runs later on this device. Without ``stream`` the methods use the
+    current one.
     """
 
     def record(self, stream: torch.Stream | None = None) -> None:
-        """Marks that ``stream`` has come here; who waits goes on."""
+        """Marks that ``stream`` has come here, and lets go on what waits for the event."""
         super().record(_torch.current_stream() if stream is None else stream)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
-        """Later work of ``stream`` waits until the event was recorded."""
+        """Makes later work of ``stream`` wait until the event has been recorded."""
         super().wait(_torch.current_stream() if stream is None else stream)
 
     def reset(self, stream: torch.Stream | None = None) -> None:
-        """The event counts as not recorded again."""
+        """Makes the event count as not recorded again."""
         super().reset(_torch.current_stream() if stream is None else stream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Current device and current stream of a thread."""
+"""The current device and the current stream of a thread, and further functions of the device."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ __all__ = [
 
 
 def current_device() -> int:
-    """Index of the calling thread's current device."""
+    """Returns the index of the calling thread's current device."""
     return _device.current()
 
 
@@ -75,7 +75,8 @@ def set_device(device: DeviceLike) -> None:
 
 
 class device:
-    """Context manager: the current device inside of it is ``device``. None and negative indices change nothing."""
+    """Context manager that makes ``device`` the current device inside of it. None and negative indices change
+    nothing."""
 
     def __init__(self, device: DeviceLike):
         unchanged = device is None or (isinstance(device, int) and device < 0)
@@ -93,7 +94,7 @@ class device:
 
 
 class device_of(device):
-    """Context manager: the current device inside of it is that of ``obj``, where that is on npu."""
+    """Context manager that makes the device of ``obj`` the current device inside of it, if that device is of npu."""
 
     def __init__(self, obj):
         super().__init__(obj.get_device() if getattr(obj, "device", torch.device("cpu")).type == "npu" else None)
@@ -109,23 +110,23 @@ def _as_stream(stream: torch.Stream) -> Stream:
 
 
 def current_stream(device: DeviceLike = None) -> Stream:
-    """The stream that the calling thread's work on ``device`` goes to."""
+    """Returns the stream that the calling thread's work on ``device`` goes to."""
     return _as_stream(_torch.current_stream(device_index(device)))
 
 
 def default_stream(device: DeviceLike = None) -> Stream:
-    """The stream that work on ``device`` goes to where nobody chose another."""
+    """Returns the stream that work on ``device`` goes to if nobody chose another."""
     return Stream(stream_id=0, device_index=device_index(device), device_type=_device.TYPE)
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Makes ``stream`` the current one of its device, and that the current device; None changes nothing."""
+    """Makes ``stream`` the current stream of its device, and that device the current one. None changes nothing."""
     if stream is not None:
         _torch.set_stream(stream)
 
 
 class StreamContext:
-    """Context manager: work inside of it goes to ``stream`` on that stream's device. None changes nothing."""
+    """Context manager that makes work inside of it go to ``stream``, on that stream's device. None changes nothing."""
 
     def __init__(self, stream_ctx: torch.Stream | None):
         self.stream = stream_ctx
@@ -144,7 +145,7 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
-    """Context manager: work inside of it goes to ``stream``. None changes nothing."""
+    """Returns a context manager that makes work inside of it go to ``stream``. None changes nothing."""
     return StreamContext(stream)
 
 
@@ -153,8 +154,8 @@ _sync_debug_mode = 0
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Keeps what should happen when the host waits for the device: "default" or 0, "warn" or 1, "error" or 2. It never
-    waits here.
+    """Keeps what should happen when the host waits for the device: "default" or 0, "warn" or 1, "error" or 2. The host
+    never waits here.
 
     Raises ValueError for another mode.
     """
@@ -168,61 +169,61 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """What ``set_sync_debug_mode`` set, as a number."""
+    """Returns the mode that ``set_sync_debug_mode`` set, as a number."""
     return _sync_debug_mode
 
 
 def ipc_collect() -> None:
-    """Gives back memory that other processes no longer use, which happens by itself."""
+    """Does nothing: memory that other processes no longer use is given back by itself."""
 
 
 def current_blas_handle() -> None:
-    """None, with a warning: there is no such library."""
+    """Returns None, with a warning: there is no such library."""
     warnings.warn("npu does not use a blas handle", stacklevel=2)
 
 
 def stop_device(device_id: int) -> int:
-    """Stops work on a device, of which there is never any. Returns 0."""
+    """Does nothing, because a device never has work to stop. Returns 0."""
     device_index(device_id)
     return 0
 
 
 def restart_device(device_id: int, rebuild_all_resources: bool = False) -> int:
-    """Starts a stopped device again. Returns 0."""
+    """Does nothing, because devices are always ready. Returns 0."""
     device_index(device_id)
     return 0
 
 
 def check_uce_in_memory(device_id: int) -> int:
-    """Errors of memory that the device found: 0, none."""
+    """Returns 0: the device has found no errors of memory."""
     device_index(device_id)
     return 0
 
 
 def stress_detect(detect_type: str = "aic") -> int:
-    """What a test of the hardware found: 0, nothing. ValueError for a test that is not known."""
+    """Returns 0: a test of the hardware has found nothing. Raises ValueError for a test that is not known."""
     if detect_type not in ("aic", "p2p"):
         raise ValueError(f"stress_detect: detect_type is {detect_type!r}, allowed are aic and p2p")
     return 0
 
 
 def is_support_inf_nan() -> bool:
-    """Whether infinities and NaNs are kept as such: yes."""
+    """Whether infinities and NaNs are kept as such, which they are."""
     return True
 
 
 def is_force_overflow_check() -> bool:
-    """Whether overflow is looked for where infinities are kept, too: no."""
+    """Whether overflow is looked for although infinities are kept, which it is not."""
     return False
 
 
 def get_npu_overflow_flag() -> bool:
-    """Whether the device's overflow flag is set. Infinities are kept, so never."""
+    """Whether the device's overflow flag is set, which it never is, because infinities are kept."""
     return False
 
 
 def clear_npu_overflow_flag() -> None:
-    """Clears a flag that is never set."""
+    """Does nothing: the overflow flag is never set."""
 
 
 def npu_check_overflow(grad: torch.Tensor | float) -> bool:
@@ -241,7 +242,7 @@ def obfuscation_initialize(
     thread_num: int = 4,
     obf_coefficient: float = 1.0,
 ) -> torch.Tensor:
-    """The operator of this name."""
+    """Calls the operator of this name."""
     return torch.ops.npu.obfuscation_initialize(
         hidden_size,
         tp_rank,
@@ -255,14 +256,14 @@ def obfuscation_initialize(
 
 
 def obfuscation_finalize(fd_to_close: torch.Tensor) -> torch.Tensor:
-    """The operator of this name."""
+    """Calls the operator of this name."""
     return torch.ops.npu.obfuscation_finalize(fd_to_close)
 
 
 def obfuscation_calculate(
     fd: torch.Tensor, x: torch.Tensor, param: torch.Tensor, *, obf_coefficient: float = 1.0
 ) -> torch.Tensor:
-    """The operator of this name."""
+    """Calls the operator of this name."""
     return torch.ops.npu.obfuscation_calculate(fd, x, param, obf_coefficient=obf_coefficient)
 
 
@@ -284,7 +285,7 @@ def _unsubscribe_report(stream: torch.Stream) -> None:
 
 
 def _launch_host_func(stream: torch.Stream, func: Callable[[Any], Any], user_data: Any) -> None:
-    """Calls ``func(user_data)`` after the work in ``stream``, which is done: at once.
+    """Calls ``func(user_data)`` at once, because the work in ``stream`` before it is done.
 
     Raises RuntimeError for a stream that is not subscribed.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdamP."""
+"""The optimizer AdamP."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def _one_row(tensor: torch.Tensor) -> torch.Tensor:
 def _projected(
     param: torch.Tensor, grad: torch.Tensor, change: torch.Tensor, delta: float, ratio: float, eps: float
 ) -> tuple[torch.Tensor, float]:
-    """``change`` without its part along ``param``, where the gradient is about at right angles to it, by rows or as a
-    whole; and how much weights decay."""
+    """Returns a change of ``param`` and the factor of its weight decay. If the gradient is about at right angles to
+    ``param``, by rows or as a whole, the result is ``change`` without its part along ``param``, and else ``change``
+    itself."""
     for view in (_rows, _one_row):
         weights = view(param)
         angle = torch.nn.functional.cosine_similarity(view(grad), weights, dim=1, eps=eps).abs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam as BERT was trained with."""
+"""Adam in the form that BERT was trained with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_npu.optim.npu_fused_optim_base import REQUIRED, Stepwise, averages
 
 __all__ = ["NpuFusedBertAdam"]
 
-# Share of the rate at a share of the run, of which `warmup` is a rise from 0.
+# Each schedule maps the share of the run that is done to a factor of the rate. In the share `warmup` it rises from 0.
 SCHEDULES: dict[str, Callable[[float, float], float]] = {
     "warmup_cosine": lambda x, warmup: x / warmup if x < warmup else 0.5 * (1 + math.cos(math.pi * x)),
     "warmup_constant": lambda x, warmup: x / warmup if x < warmup else 1.0,
@@ -23,13 +23,15 @@ SCHEDULES: dict[str, Callable[[float, float], float]] = {
 
 
 class NpuFusedBertAdam(Stepwise):
-    """Adam without bias correction, with decay apart from gradients and a schedule (Devlin et al., BERT, 2019).
+    """Adam without bias correction, with decay apart from gradients and with a schedule (Devlin et al., BERT, 2019).
+
+    Raises ValueError for settings outside of their ranges.
 
     Args:
-        lr: must be given.
-        warmup: share of ``t_total`` steps in which the rate rises; -1 for none.
-        t_total: length of the run in steps; -1 for a rate that stays.
-        max_grad_norm: longer gradients of a tensor are shortened to it; -1 for none.
+        lr: the rate, which must be given.
+        warmup: the share of ``t_total`` steps in which the rate rises; -1 for none.
+        t_total: the length of the run in steps; -1 for a rate that stays.
+        max_grad_norm: the gradient of a tensor is scaled down to this norm if it is longer; -1 for no limit.
     """
 
     def __init__(

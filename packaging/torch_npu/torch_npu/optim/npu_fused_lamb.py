@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LAMB."""
+"""The optimizer LAMB."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch_npu.optim.npu_fused_optim_base import Stepwise, averages
 
 __all__ = ["NpuFusedLamb"]
 
-_LARGEST_NORM = 10.0  # of weights, when they scale a step
+_LARGEST_NORM = 10.0  # the largest norm of weights with which a step is scaled
 
 
 class NpuFusedLamb(Stepwise):
     """LAMB (You et al., 2020, version 3, without bias correction): steps of Adam, scaled to the norm of each tensor.
 
     Args:
-        adam: without that scale.
-        use_global_grad_norm: gradients are divided by the norm of all of them where it is above 1.
+        adam: whether steps are left without that scale.
+        use_global_grad_norm: whether gradients are divided by the norm of all of them if it is above 1.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fused optimizers have in common: torch's own rules, over lists of tensors at once."""
+"""The common parts of the fused optimizers: torch's own rules over lists of tensors at once, and rules that are written
+here."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from torch_npu.utils.combine_tensors import npu_combine_tensors
 
 __all__ = ["NpuFusedOptimizerBase"]
 
-REQUIRED = object()  # the rate of rules that have none by default
+REQUIRED = object()  # the default rate of rules whose rate must be given
 _NO_SETTINGS = ("self", "params", "__class__")
 _AT_LEAST_0 = ("lr", "eps", "e", "weight_decay")
 
@@ -25,27 +26,29 @@ class NpuFusedOptimizerBase(Optimizer):
         super().__init__(params, default)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update, by the class that this one is mixed into."""
+        """Makes one update, by the class that this one is mixed into."""
         return super().step(closure)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Gradients become zeros, or None; they keep their memory where they are zeros."""
+        """Sets gradients to zeros, or to None. Gradients that become zeros keep their memory."""
         super().zero_grad(set_to_none)
 
     def _tensors(self) -> list[torch.Tensor]:
         return [param for group in self.param_groups for param in group["params"]]
 
     def get_combined_params(self) -> list[torch.Tensor | None]:
-        """For each group of parameters one tensor that they all lie in from now on, if they have one type."""
+        """Moves the parameters of each group into one tensor. Returns these tensors, with None for a group without
+        elements. Raises ValueError for a group of several types."""
         return [npu_combine_tensors([param.data for param in group["params"]]) for group in self.param_groups]
 
     def get_combined_grads(self) -> list[torch.Tensor | None]:
-        """For each group one tensor that all gradients lie in from now on, if they have one type."""
+        """Moves the gradients of each group into one tensor. Returns these tensors, with None for a group without
+        elements. Raises ValueError for a group of several types."""
         groups = [[param.grad for param in group["params"] if param.grad is not None] for group in self.param_groups]
         return [npu_combine_tensors(group) for group in groups]
 
     def clip_grad_norm_fused_(self, max_norm: float, norm_type: float = 2) -> torch.Tensor:
-        """``torch.nn.utils.clip_grad_norm_`` of all parameters; returns the norm that it found."""
+        """Calls ``torch.nn.utils.clip_grad_norm_`` on all parameters. Returns the norm that it found."""
         return torch.nn.utils.clip_grad_norm_(self._tensors(), max_norm, norm_type)
 
 
@@ -57,19 +60,19 @@ def _settings(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def follow(rule: type[Optimizer], arguments: dict[str, Any]) -> None:
-    """Makes an optimizer one of torch's class ``rule``, over lists of tensors at once.
+    """Makes an optimizer follow torch's class ``rule``, over lists of tensors at once.
 
-    ``arguments`` are the locals() of its ``__init__``, which has those of ``rule`` by the same names.
+    ``arguments`` are the locals() of its ``__init__``, which has the arguments of ``rule`` under the same names.
     """
     rule.__init__(arguments["self"], arguments["params"], **_settings(arguments), foreach=True)
 
 
 class Stepwise(NpuFusedOptimizerBase):
-    """An optimizer whose rule is written here: ``_update`` says how one parameter changes."""
+    """An optimizer whose rule is written here. ``_update`` changes one parameter."""
 
     def _begin(self, arguments: dict[str, Any]) -> None:
-        """``arguments`` are the locals() of ``__init__``: parameters and what each group of them may set otherwise.
-        Raises ValueError for what no rule takes."""
+        """``arguments`` are the locals() of ``__init__``: the parameters, and the settings that each group of
+        parameters may override. Raises ValueError for settings outside of their ranges."""
         chosen = _settings(arguments)
         for name in _AT_LEAST_0:
             _check_range(name, chosen.get(name, 0), 0, None)
@@ -83,11 +86,11 @@ class Stepwise(NpuFusedOptimizerBase):
         raise NotImplementedError
 
     def _prepare(self) -> None:
-        """What a step does before its updates."""
+        """Does the work of a step before its updates."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update; returns what ``closure`` does."""
+        """Makes one update. Returns the result of ``closure``. Raises RuntimeError for sparse gradients."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -106,7 +109,8 @@ class Stepwise(NpuFusedOptimizerBase):
 def averages(
     state: dict[str, Any], grad: torch.Tensor, beta1: float, beta2: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The exponential averages of gradients and of their squares after one step more, which ``state`` counts, too."""
+    """Returns the exponential averages of gradients and of their squares after one more step, and counts it in
+    ``state``."""
     if not state:
         state.update(step=0, exp_avg=torch.zeros_like(grad), exp_avg_sq=torch.zeros_like(grad))
     state["step"] += 1

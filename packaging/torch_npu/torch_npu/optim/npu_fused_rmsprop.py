@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.optim.RMSprop`` of tensors of npu."""
+"""``torch.optim.RMSprop`` for tensors of npu."""
 
 from __future__ import annotations
 

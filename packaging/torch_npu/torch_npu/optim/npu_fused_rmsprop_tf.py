@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMSprop as TensorFlow has it."""
+"""RMSprop in the form of TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ __all__ = ["NpuFusedRMSpropTF"]
 
 
 class NpuFusedRMSpropTF(Stepwise):
-    """RMSprop whose squares start at one and whose epsilon is inside of the root (tf.keras.optimizers.RMSprop).
+    """RMSprop whose averages of squares start at one and whose epsilon is inside of the root
+    (tf.keras.optimizers.RMSprop).
 
     Args:
-        decoupled_decay: weights decay apart from gradients (Loshchilov and Hutter, 2019).
-        lr_in_momentum: the buffer of momentum holds steps with their rate, as TensorFlow's does.
+        decoupled_decay: whether weights decay apart from gradients (Loshchilov and Hutter, 2019).
+        lr_in_momentum: whether the buffer of momentum holds steps with their rate, as TensorFlow's does.
     """
 
     def __init__(

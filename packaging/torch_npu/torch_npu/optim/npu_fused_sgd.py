@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.optim.SGD`` of tensors of npu."""
+"""``torch.optim.SGD`` for tensors of npu."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOMENTUM_MIN = DAMPENING_DEFAULT = WEIGHT_DECAY_MIN = 0.0
 
 
 class NpuFusedSGD(NpuFusedOptimizerBase, torch.optim.SGD):
-    """``torch.optim.SGD``, which updates many tensors at once. ``lr`` must be given."""
+    """``torch.optim.SGD``, which updates many tensors at once. Raises ValueError if ``lr`` is not given."""
 
     def __init__(
         self,

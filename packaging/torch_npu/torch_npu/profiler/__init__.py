@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch_npu.profiler``: torch's profiler by the names that scripts use. Work on npu shows as work of the host."""
+"""``torch_npu.profiler``: torch's profiler under the names that scripts use. It shows work on npu as work of the
+host."""
 
 from torch_npu.profiler import dynamic_profile
 from torch_npu.profiler.experimental_config import (

@@ -6,8 +6,8 @@
         train(batch)
         dynamic_profile.step()     # reads the file again when it changed
 
-A change of the file asks for one recording: of ``active`` steps after ``warmup`` steps, from step ``start_step`` on, or
-from the next one if that is past.
+A change of the file asks for one recording of ``active`` steps after ``warmup`` steps. The recording starts at the step
+``start_step``, or at the next step if that is past.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_m
 
 
 class _Recorder:
-    """The state of the process."""
+    """The state of recordings in this process."""
 
     def __init__(self) -> None:
         self.path: str | None = None
@@ -91,7 +91,7 @@ _recorder = _Recorder()
 
 
 def init(path: str) -> None:
-    """Watches ``path/profiler_config.json``; writes one that asks for nothing yet where there is none."""
+    """Watches ``path/profiler_config.json``. If there is no such file, writes one that asks for nothing yet."""
     os.makedirs(path, exist_ok=True)
     _recorder.path = os.path.join(path, _NAME)
     if not os.path.exists(_recorder.path):
@@ -101,16 +101,16 @@ def init(path: str) -> None:
 
 
 def step() -> None:
-    """One step of the script is done."""
+    """Tells the recorder that one step of the script is done."""
     _recorder.advance()
     _recorder.read_if_changed()
     _recorder.begin()
 
 
 def start(config_path: str | None = None) -> None:
-    """Records from now on as the file ``config_path`` says; by default the one that ``init`` watches.
+    """Asks for a recording as the file ``config_path`` says, by default the file that ``init`` watches.
 
-    Raises RuntimeError where there is neither.
+    Raises RuntimeError if there is neither.
     """
     path = config_path or _recorder.path
     if path is None:
@@ -120,7 +120,8 @@ def start(config_path: str | None = None) -> None:
 
 
 def set_state(state_step: dict[str, int]) -> None:
-    """Goes on counting from ``state_step["cur_step"]``, for scripts that continue another run."""
+    """Continues the count of steps from ``state_step["cur_step"]``, for scripts that continue another run. Raises
+    ValueError without that key."""
     if "cur_step" not in state_step:
         raise ValueError(f"dynamic_profile.set_state: expected a dictionary with 'cur_step', got {state_step!r}")
     _recorder.steps = int(state_step["cur_step"])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an NPU's profiler can be asked for. Kept, and without effect: there is no such hardware to measure."""
+"""Settings of an NPU's profiler. ``export_type`` decides whether tables are written. All others are kept and have no
+effect, because there is no such hardware to measure."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ __all__ = [
 
 
 class ProfilerLevel:
-    """How much is measured."""
+    """Levels of detail."""
 
     Level0 = "Level0"
     Level1 = "Level1"
@@ -27,7 +28,7 @@ class ProfilerLevel:
 
 
 class AiCMetrics:
-    """Which counters of the cores are read."""
+    """Groups of counters of the cores."""
 
     PipeUtilization = "ACL_AICORE_PIPE_UTILIZATION"
     ArithmeticUtilization = "ACL_AICORE_ARITHMETIC_UTILIZATION"
@@ -41,14 +42,14 @@ class AiCMetrics:
 
 
 class ExportType:
-    """Which files are written."""
+    """Kinds of files."""
 
     Db = "db"
     Text = "text"
 
 
 class HostSystem:
-    """What of the host is watched."""
+    """Parts of the host that are watched."""
 
     CPU = "cpu"
     MEM = "mem"
@@ -62,17 +63,17 @@ def _values(kind: type) -> set[str]:
 
 
 def supported_profiler_level() -> set[str]:
-    """All of ``ProfilerLevel``."""
+    """Returns all values of ``ProfilerLevel``."""
     return _values(ProfilerLevel)
 
 
 def supported_ai_core_metrics() -> set[str]:
-    """All of ``AiCMetrics``."""
+    """Returns all values of ``AiCMetrics``."""
     return _values(AiCMetrics)
 
 
 def supported_export_type() -> set[str]:
-    """All of ``ExportType``."""
+    """Returns all values of ``ExportType``."""
     return _values(ExportType)
 
 
@@ -83,7 +84,7 @@ def _check(name: str, values: Iterable[str], allowed: set[str]) -> None:
 
 
 class _ExperimentalConfig:
-    """What an NPU's profiler is asked for, by name. Raises ValueError for a value that is not known."""
+    """Settings of an NPU's profiler by name. Raises ValueError for a value that is not known."""
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a profile, as Ascend's profiler writes them: each kernel, kernels by type, and the time of steps.
 
-Kernels are operators on tensors of npu that call no others on such tensors, and the tasks of graphs on npu. The streams
-that a graph makes itself have the numbers that it gives them. Columns of hardware that is not here are left out.
+A kernel is an operator on tensors of npu that calls no other operator on such tensors, or a task of a graph on npu. The
+streams that a graph makes itself have the numbers that it gives them. Columns about hardware that is not here are left
+out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch._C._profiler import _EventType, _TensorMetadata
 
 Interval = tuple[int, int]  # in nanoseconds
 
-_REPLAYS = ("acl_graph_capture", "acl_graph_replay", "acl_graph_warm_up")  # in which kernels are tasks
+_REPLAYS = ("acl_graph_capture", "acl_graph_replay", "acl_graph_warm_up")  # kernels in these are tasks
 _STEP = re.compile(r"ProfilerStep#(\d+)")
 _NO_KERNELS = re.compile(r"aten::(empty|resize|set_|detach|lift|is_|size|stride|item|record_stream)")
 _CUBE = re.compile(r"(?<![a-z])(add|b|addb|baddb|ge)?mm(?![a-z])|matmul|(?<![a-z])linear(?![a-z\d])|conv|attention")
@@ -37,7 +38,7 @@ class Kernel:
     device: int = 0
     stream: int = 0
     workers: int = 1
-    inputs: Sequence[Any] = ()  # what torch knows of tensors
+    inputs: Sequence[Any] = ()  # torch's metadata of tensors
 
     @property
     def core(self) -> str:
@@ -47,8 +48,8 @@ class Kernel:
 
 
 def write(folder: Path, events: Iterable[Any], tasks: Iterable[Any], clock_offset: int) -> None:
-    """Writes the tables of ``events``, the tree of torch's profiler, and ``tasks``, whose clock is behind by
-    ``clock_offset`` nanoseconds."""
+    """Writes the tables of ``events``, the tree of torch's profiler, and of ``tasks``. The clock of ``tasks`` is behind
+    by ``clock_offset`` nanoseconds."""
     roots = list(events)
     kernels = [*_operators(roots), *(_task(task, clock_offset) for task in tasks if task.device is not None)]
     kernels.sort(key=lambda kernel: kernel.begin)
@@ -88,7 +89,7 @@ def _flat(inputs: Any) -> Iterator[Any]:
 
 @functools.cache
 def _is_view(name: str) -> bool:
-    """Whether all overloads of an operator give nothing but views of their arguments."""
+    """Whether all overloads of an operator return nothing but views of their arguments."""
     schemas = torch._C._jit_get_schemas_for_operator(name)
     return bool(schemas) and all(
         schema.returns
@@ -105,7 +106,8 @@ def _task(task: Any, clock_offset: int) -> Kernel:
 
 
 def _steps(events: Iterable[Any], kernels: Sequence[Kernel]) -> dict[str, Interval]:
-    """By their numbers; one of all, with none, where the script has no steps."""
+    """Returns the intervals of the steps by their numbers. If the script has no steps, one interval without a number
+    holds all kernels."""
     out: dict[str, Interval] = {}
     for event in _all(events):
         if match := _STEP.fullmatch(event.name):
@@ -194,7 +196,8 @@ def _step_times(kernels: Sequence[Kernel], window: Interval) -> tuple[int, ...]:
 
 
 def _union(kernels: Sequence[Kernel], window: Interval, chosen: Sequence[bool]) -> list[Interval]:
-    """The parts of the window in which a chosen kernel runs, in order; ``kernels`` are in the order of their begins."""
+    """Returns the parts of the window in which a chosen kernel runs, in order. ``kernels`` are in the order of their
+    begins."""
     out: list[Interval] = []
     for kernel, is_chosen in zip(kernels, chosen, strict=True):
         begin, end = max(kernel.begin, window[0]), min(kernel.end, window[1])

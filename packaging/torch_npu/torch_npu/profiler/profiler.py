@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's profiler by the names that scripts use."""
+"""torch's profiler under the names that scripts use."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _FOLDER = "ASCEND_PROFILER_OUTPUT"
 def tensorboard_trace_handler(
     dir_name: str | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
 ) -> Callable[[profile], None]:
-    """A function for ``on_trace_ready`` that writes files into
-    ``dir_name/<worker_name>_<n>_ascend_pt/ASCEND_PROFILER_OUTPUT``: ``trace_view.json``, a Chrome trace, and, where the
+    """Returns a function for ``on_trace_ready`` that writes files into
+    ``dir_name/<worker_name>_<n>_ascend_pt/ASCEND_PROFILER_OUTPUT``: ``trace_view.json``, a Chrome trace, and, if the
     profile exports text, the tables ``kernel_details.csv``, ``op_statistic.csv`` and ``step_trace_time.csv``.
 
     Args:
-        dir_name: by default ASCEND_WORK_PATH's ``profiling_data``, or the current directory.
+        dir_name: by default ``profiling_data`` in ASCEND_WORK_PATH, or the current directory.
         worker_name: by default the host's name and the number of the process.
-        analyse_flag: accepted; there is nothing to analyse.
-        async_mode: accepted; files are written when the function returns.
+        analyse_flag: has no effect, because there is nothing to analyse.
+        async_mode: has no effect: files are written when the function returns.
     """
     if dir_name is None:
         work = os.environ.get("ASCEND_WORK_PATH")
@@ -55,8 +55,8 @@ def tensorboard_trace_handler(
 
 
 def _clock_offset() -> int:
-    """Nanoseconds by which the clock of torch's profiler is ahead of the clock of tasks. Both are read one after the
-    other; of several readings the tightest one counts."""
+    """Returns the nanoseconds by which the clock of torch's profiler is ahead of the clock of tasks. Both clocks are
+    read one after the other, several times, and the reading that took least time counts."""
     readings = []
     for _ in range(16):
         before, now, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
@@ -76,7 +76,8 @@ def _torch_activities(activities: Iterable[Any] | None) -> list[torch.profiler.P
 
 
 class profile(torch.profiler.profile):
-    """``torch.profiler.profile`` of the host, where work on npu runs."""
+    """``torch.profiler.profile`` of the host, where work on npu runs. Raises ValueError for unknown activities,
+    TypeError for another ``experimental_config``."""
 
     def __init__(
         self,
@@ -153,17 +154,18 @@ class profile(torch.profiler.profile):
         with_flops: bool = False,
         with_modules: bool = False,
     ) -> None:
-        """Records the calling thread, too, if a profiler is on in the main one, with the settings of that."""
+        """Records the calling thread, too, if a profiler is on in the main thread. The settings are those of that
+        profiler; the arguments have no effect."""
         _device.profile_child_thread(True)
 
     @classmethod
     def disable_profiler_in_child_thread(cls) -> None:
-        """Records the calling thread no longer."""
+        """Stops recording the calling thread."""
         _device.profile_child_thread(False)
 
 
 def analyse(profiler_path: str, max_process_number: int = 1, export_type: str | list[str] | None = None) -> None:
-    """Accepted: the traces below ``profiler_path`` are complete when they are written. FileNotFoundError where there is
-    nothing."""
+    """Does nothing: the traces below ``profiler_path`` are complete when they are written. Raises FileNotFoundError if
+    there is nothing."""
     if not os.path.exists(profiler_path):
         raise FileNotFoundError(f"analyse: profiler_path is {profiler_path!r}, and there is no such directory")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be profiled."""
+"""Activities that can be profiled."""
 
 import enum
 
@@ -14,5 +14,5 @@ class ProfilerActivity(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """All of ``ProfilerActivity``."""
+    """Returns all of ``ProfilerActivity``."""
     return set(ProfilerActivity)

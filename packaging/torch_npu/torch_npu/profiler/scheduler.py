@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps are recorded."""
+"""Schedules of the steps that are recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ProfilerAction", "Schedule"]
 
 
 class Schedule:
-    """Leaves out ``skip_first`` steps; then, ``repeat`` times or, for 0, for ever: waits, warms up, records."""
+    """Leaves out ``skip_first`` steps. Then waits, warms up and records, ``repeat`` times, or for ever if that is 0."""
 
     def __init__(
         self,

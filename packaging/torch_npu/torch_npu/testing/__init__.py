@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of operators of npu are written with."""
+"""Helpers for tests of operators of npu."""

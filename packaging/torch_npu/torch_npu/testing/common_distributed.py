@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions and process groups of tests of several processes."""
+"""Conditions and process groups for tests of several processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 
 def skipIfUnsupportMultiNPU(npu_number_needed: int) -> Callable[[Callable], Callable]:
-    """Decorator: skips the test where there are fewer devices."""
+    """Decorator: skips the test if there are fewer devices."""
 
     def decorate(func: Callable) -> Callable:
         @functools.wraps(func)
@@ -28,13 +28,13 @@ def skipIfUnsupportMultiNPU(npu_number_needed: int) -> Callable[[Callable], Call
 
 
 def init_pg(backend: str = "hccl", world_size: int = 1, rank: int = 0, file_name: str = "file://") -> None:
-    """Makes the default process group, which meets in the file ``file_name``."""
+    """Makes the default process group, whose ranks meet in the file ``file_name``."""
     dist.init_process_group(backend, init_method=file_name, world_size=world_size, rank=rank)
 
 
 def with_comms(func: Callable) -> Callable:
-    """Decorator of a method of a test that has ``rank``, ``world_size`` and ``file_name``: it runs on the device of its
-    rank, in a process group of hccl."""
+    """Decorator of a test method whose object has ``rank``, ``world_size`` and ``file_name``. The method runs on the
+    device of its rank, in a process group of hccl."""
 
     @functools.wraps(func)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -42,7 +42,7 @@ def with_comms(func: Callable) -> Callable:
         init_pg("hccl", self.world_size, self.rank, f"file://{self.file_name}")
         try:
             result = func(self, *args, **kwargs)
-            dist.barrier()  # nobody leaves while others still talk to it
+            dist.barrier()  # no rank leaves while others still talk to it
             return result
         finally:
             dist.destroy_process_group()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors, devices and conditions of tests."""
+"""Tensors, devices and conditions for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEVICE = "SET_NPU_DEVICE"  # the variable that names the device of tests
 
 
 def get_npu_device() -> str:
-    """The device that tests use: SET_NPU_DEVICE, or npu:0."""
+    """Returns the device that tests use: SET_NPU_DEVICE, or npu:0."""
     return os.environ.get(_DEVICE) or "npu:0"
 
 
@@ -33,7 +33,7 @@ def set_npu_device() -> None:
 
 @contextlib.contextmanager
 def freeze_rng_state() -> Iterator[None]:
-    """Context manager: random numbers drawn inside of it are not missed outside."""
+    """Context manager that restores the random states of the CPU and of npu at its end."""
     cpu, npu = torch.get_rng_state(), torch.npu.get_rng_state()
     try:
         yield
@@ -43,7 +43,7 @@ def freeze_rng_state() -> Iterator[None]:
 
 
 def iter_indices(tensor: torch.Tensor) -> Iterable[Any]:
-    """Indices of all elements: numbers of a vector, tuples of others."""
+    """Returns the indices of all elements: numbers for a vector, tuples for other tensors."""
     if tensor.dim() == 1:
         return range(tensor.size(0))
     return itertools.product(*map(range, tensor.size()))
@@ -61,7 +61,7 @@ def is_iterable(obj: Any) -> bool:
 def create_common_tensor(
     item: list[Any], minValue: float, maxValue: float, device: str | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random numbers of ``item``: [type of numpy, format, shape], on cpu and on npu in that format."""
+    """Returns random numbers on the CPU and on npu. ``item`` is [type of numpy, format of the npu tensor, shape]."""
     dtype, npu_format, shape = item
     cpu = torch.from_numpy(np.random.uniform(minValue, maxValue, shape).astype(dtype))
     return cpu, _on_npu(cpu, npu_format, device)
@@ -81,7 +81,8 @@ def create_dtype_tensor(
     no_zero: bool = False,
     device: str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random numbers of a type of torch, on cpu and on npu; with ``no_zero`` ones in the place of zeros."""
+    """Returns random numbers of a type of torch, on the CPU and on npu. With ``no_zero`` they have ones in the place of
+    zeros."""
     if dtype == torch.bool:
         cpu = torch.randint(0, 2, shape, dtype=dtype)
     elif dtype.is_floating_point or dtype.is_complex:
@@ -94,7 +95,7 @@ def create_dtype_tensor(
 
 
 def test_2args_broadcast(fn: Callable) -> None:
-    """Compares ``fn`` of two tensors on npu with that on cpu, for shapes that fit each other."""
+    """Compares ``fn`` of two tensors on npu with ``fn`` of the same tensors on the CPU, for shapes that broadcast."""
     for one, other in (((2, 3), (3,)), ((1,), (2, 2)), ((4, 1), (1, 5)), ((), (3,))):
         a, b = torch.randn(one), torch.randn(other)
         torch.testing.assert_close(fn(a.npu(), b.npu()).cpu(), fn(a, b))
@@ -106,13 +107,13 @@ test_2args_broadcast.__test__ = False
 def check_operators_in_prof(
     expected_operators: Iterable[str], prof: Any, unexpected_operators: Iterable[str] | None = None
 ) -> bool:
-    """Whether a profile has all of the first operators and none of the others."""
+    """Whether a profile has all expected operators and none of the unexpected ones."""
     names = {event.key for event in prof.key_averages()}
     return set(expected_operators) <= names and not set(unexpected_operators or ()) & names
 
 
 class _SkipUnless:
-    """Decorator: skips the test, with a reason, unless something holds when it runs."""
+    """Decorator: skips the test, with a reason, unless a condition holds when it runs."""
 
     def holds(self) -> bool:
         raise NotImplementedError
@@ -130,7 +131,7 @@ class _SkipUnless:
 
 
 class SkipIfNoLapack(_SkipUnless):
-    """Skips where torch was built without LAPACK."""
+    """Skips if torch was built without LAPACK."""
 
     reason = "torch is built without LAPACK"
 
@@ -142,7 +143,7 @@ class SkipIfNoLapack(_SkipUnless):
 
 
 class SkipIfNotRegistered:
-    """Decorator: skips tests of what an operator says is not registered."""
+    """Decorator: skips a test that fails because something is not registered, as its RuntimeError says."""
 
     def __call__(self, message: str) -> Callable:
         def decorate(fn: Callable) -> Callable:
@@ -161,7 +162,7 @@ class SkipIfNotRegistered:
 
 
 class SupportedDevices(_SkipUnless):
-    """Skips where the device is none of these, for example Ascend910B."""
+    """Skips unless the name of the device begins with one of these, for example Ascend910B."""
 
     def __init__(self, supported_devices: list[str]):
         self._devices = supported_devices
@@ -176,7 +177,7 @@ class SupportedDevices(_SkipUnless):
 
 
 class SkipIfNotGteCANNVersion(_SkipUnless):
-    """Skips where the vendor's software is older."""
+    """Skips if the vendor's software is older than ``base_version``."""
 
     def __init__(self, base_version: str, module: str = "CANN"):
         self._version, self._module = base_version, module
@@ -192,7 +193,7 @@ class SkipIfNotGteCANNVersion(_SkipUnless):
 class Baseline:
     """Numbers that tests compare with, by name, in a JSON file."""
 
-    changed: ClassVar[dict[str, Baseline]] = {}  # by file, those that are not saved
+    changed: ClassVar[dict[str, Baseline]] = {}  # baselines that are not saved, by file
 
     def __init__(self, baselineFile: str):
         self._path = baselineFile
@@ -202,7 +203,7 @@ class Baseline:
                 self._values = json.load(file)
 
     def get_baseline(self, resourceId: str) -> Any:
-        """The number of that name; None where there is none."""
+        """Returns the number of that name, or None if there is none."""
         return self._values.get(resourceId)
 
     def set_baseline(self, resourceId: str, baseline: Any) -> None:
@@ -218,11 +219,11 @@ class Baseline:
 
 
 def dump_baseline() -> None:
-    """Saves the numbers of every ``Baseline`` of this process that are not saved."""
+    """Saves every ``Baseline`` of this process whose numbers are not saved."""
     for baseline in list(Baseline.changed.values()):
         baseline.save_baseline()
 
 
 def get_cycles_per_ms() -> float:
-    """How far the clock of events (``torch.npu.Event.recorded_time``) goes in a millisecond."""
+    """Returns how far the clock of events (``torch.npu.Event.recorded_time``) goes in a millisecond."""
     return 1e6

@@ -51,14 +51,14 @@ class Formats:
 
 
 def feed_data(func: Callable, new_name: str, *args: Any, **kwargs: Any) -> Callable:
-    """``func`` with these arguments after ``self``, by another name."""
+    """Returns ``func`` with these arguments after ``self``, under another name."""
 
     @functools.wraps(func)
     def call(self: Any) -> Any:
         return func(self, *args, **kwargs)
 
     call.__name__ = new_name
-    del call.__wrapped__  # pytest would ask for its arguments
+    del call.__wrapped__  # pytest would ask for the arguments of ``func``
     return call
 
 
@@ -90,7 +90,7 @@ def _tests(cls: type) -> list[tuple[str, Callable]]:
 
 
 def instantiate_tests(arg: type | None = None, **kwargs: Any) -> Any:
-    """Decorator of a class: puts one test for each device, type and format in the place of each test that takes them.
+    """Decorator of a class: replaces each test that takes them by one test for each device, type and format.
 
     Args:
         kwargs: more arguments of all tests that are made.
@@ -113,16 +113,16 @@ def instantiate_tests(arg: type | None = None, **kwargs: Any) -> Any:
 def gen_ops_testcase(
     cls: type, func: Callable, name: str, keys: Iterable[str], value: Iterable[Any], op_info: Any
 ) -> None:
-    """Puts ``func`` into ``cls`` as the test ``name`` of the operator ``op_info``, its argument ``op``, with the values
-    of the arguments ``keys``."""
+    """Adds ``func`` to ``cls`` as the test ``name`` of the operator ``op_info``, which is its argument ``op``. The
+    arguments ``keys`` get the values ``value``."""
     variant = dict(zip(keys, value, strict=True))
     made = "_".join(filter(None, (name, op_info.formatted_name, _suffix(variant))))
     setattr(cls, made, feed_data(func, made, op=op_info, **variant))
 
 
 def gen_op_input(testcase: type, func: Callable, op_info: Any) -> None:
-    """Puts ``func`` into the class ``testcase`` once for each type and format. Where it takes ``dtype`` and names no
-    types, these are what the operator ``op_info`` takes; formats come from ``op_info.formats``, if it has them."""
+    """Adds ``func`` to the class ``testcase`` once for each type and format. If it takes ``dtype`` and names no types,
+    it gets the types of the operator ``op_info``. Formats come from ``op_info.formats``, if there are any."""
     choices = _choices(func)
     parameters = inspect.signature(func).parameters
     of_op = {"dtype": sorted(op_info.dtypes, key=str), "npu_format": getattr(op_info, "formats", ())}
@@ -132,8 +132,8 @@ def gen_op_input(testcase: type, func: Callable, op_info: Any) -> None:
 
 
 def instantiate_ops_tests(op_db: Iterable[Any]) -> Callable[[type], type]:
-    """Decorator of a class: puts tests of each operator of ``op_db``, a list of torch's ``OpInfo``, in the place of
-    each test that takes ``op``."""
+    """Decorator of a class: replaces each test that takes ``op`` by tests of each operator of ``op_db``, a list of
+    torch's ``OpInfo``."""
     operators = list(op_db)
 
     def instantiate(cls: type) -> type:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``TestCase``: unittest's, with comparisons of tensors within a tolerance."""
+"""unittest's ``TestCase`` with comparisons of tensors within a tolerance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _array(value: Any) -> Any:
 
 
 class TestCase(expecttest.TestCase):
-    """unittest's TestCase; each test starts with the same seeds."""
+    """unittest's TestCase. Each test starts with the same seeds."""
 
     _precision = 1e-5
     maxDiff = None
@@ -41,7 +41,7 @@ class TestCase(expecttest.TestCase):
 
     @property
     def precision(self) -> float:
-        """The tolerance of ``assertEqual`` where none is given."""
+        """The tolerance of ``assertEqual`` if none is given."""
         return self._precision
 
     @precision.setter
@@ -67,8 +67,8 @@ class TestCase(expecttest.TestCase):
         auto_trans_dtype: bool = False,
         message: str | None = None,
     ) -> None:
-        """Fails where more than a share ``prec`` of elements (``prec16`` for 16-bit types) differs both by more than
-        ``prec`` and by more than ``prec`` of the larger one, or where types, shapes or NaNs differ.
+        """Fails if more than a share ``prec`` of elements (``prec16`` for 16-bit types) differs both by more than
+        ``prec`` and by more than ``prec`` of the larger one. Also fails if types, shapes or NaNs differ.
 
         Args:
             x, y: tensors, arrays or numbers; or lists of them.
@@ -113,7 +113,7 @@ class TestCase(expecttest.TestCase):
         allow_inf: bool = False,
         exact_dtype: bool | None = None,
     ) -> None:
-        """Fails where tensors or numbers differ by more than ``prec``, or where what else there is differs."""
+        """Fails if tensors or numbers differ by more than ``prec``, or if other values are not equal."""
         if isinstance(prec, str):
             prec, message = None, prec
         prec = self.precision if prec is None else prec
@@ -143,7 +143,7 @@ class TestCase(expecttest.TestCase):
     def assertTensorsSlowEqual(
         self, x: torch.Tensor, y: torch.Tensor, prec: float | None = None, message: str = ""
     ) -> None:
-        """``assertEqual`` of tensors."""
+        """Calls ``assertEqual`` on tensors."""
         self.assertEqual(x, y, prec, message)
 
     def assertAlmostEqual(
@@ -155,13 +155,13 @@ class TestCase(expecttest.TestCase):
         delta: float | None = None,
         allow_inf: bool | None = None,
     ) -> None:
-        """Fails where the two differ by more than ``delta``, or by more than half of the digit ``places``."""
+        """Fails if the two differ by more than ``delta``, or by more than ``10**-places``."""
         if places:
             delta = 10**-places
         self.assertEqual(x, y, delta, msg or "", bool(allow_inf))
 
     def assertNotEqual(self, x: Any, y: Any, prec: float | None = None, message: str = "") -> None:
-        """Fails where ``assertEqual`` does not."""
+        """Fails if ``assertEqual`` does not fail."""
         try:
             self.assertEqual(x, y, prec, message)
         except AssertionError:
@@ -174,14 +174,14 @@ class TestCase(expecttest.TestCase):
             self.fail(f"{obj!r} is not in it")
 
     def assertExpectedRaises(self, exc_type: type[BaseException], call_fn: Callable, *args, **kwargs) -> None:
-        """Fails unless the call raises with the expected text."""
+        """Fails unless the call raises ``exc_type`` with the expected text."""
         subname = kwargs.pop("subname", None)
         with self.assertRaises(exc_type) as caught:
             call_fn(*args, **kwargs)
         self.assertExpectedStripMangled(str(caught.exception), subname)
 
     def assertExpectedStripMangled(self, s: str, subname: str | None = None) -> None:
-        """expecttest's ``assertExpected`` of the text."""
+        """Calls expecttest's ``assertExpected`` on the text."""
         self.assertExpected(s, subname)
 
     def _warnings(self, call_fn: Callable) -> list[warnings.WarningMessage]:
@@ -191,7 +191,7 @@ class TestCase(expecttest.TestCase):
         return caught
 
     def assertNotWarn(self, call_fn: Callable, msg: str = "") -> None:
-        """Fails where the call warns."""
+        """Fails if the call warns."""
         self.assertEqual(len(self._warnings(call_fn)), 0, message=msg)
 
     def assertWarns(self, call_fn: Callable, msg: str = "") -> None:
@@ -199,13 +199,14 @@ class TestCase(expecttest.TestCase):
         self.assertGreater(len(self._warnings(call_fn)), 0, msg or None)
 
     def maybeWarnsRegex(self, category: type[Warning], regex: str = "") -> Any:
-        """Context manager: what is inside of it may warn, but only so."""
+        """Context manager. What runs inside of it may warn, but only with ``category`` and a text that matches
+        ``regex``."""
         return _MayWarn(self, category, regex)
 
     def genSparseTensor(
         self, size: list[int], sparse_dim: int, nnz: int, is_uncoalesced: bool, device: str = "cpu"
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """A sparse tensor of random indices and values, and these two."""
+        """Returns a sparse tensor of random indices and values, its indices and its values."""
         values = torch.randn(nnz, *size[sparse_dim:], device=device)
         indices = torch.stack([torch.randint(0, extent, (nnz,), device=device) for extent in size[:sparse_dim]])
         if is_uncoalesced:
@@ -216,11 +217,11 @@ class TestCase(expecttest.TestCase):
         return made, made._indices().clone(), made._values().clone()
 
     def safeToDense(self, t: torch.Tensor) -> torch.Tensor:
-        """The dense tensor of a sparse one."""
+        """Returns a sparse tensor as a dense one."""
         return self.safeCoalesce(t).to_dense()
 
     def safeCoalesce(self, t: torch.Tensor) -> torch.Tensor:
-        """The coalesced tensor of a sparse one."""
+        """Returns a sparse tensor coalesced."""
         return t.coalesce()
 
 

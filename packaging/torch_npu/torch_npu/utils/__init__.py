@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of scripts."""
+"""Helpers for scripts."""
 
 from torch_npu.npu.cann import get_cann_version
 from torch_npu.utils.affinity import reset_thread_affinity, set_thread_affinity
@@ -16,7 +16,7 @@ __all__ = [
     "set_thread_affinity",
 ]
 
-# Names of modules that import much.
+# Names in modules that import much. They are imported at their first use.
 _LATER = {"FlopsCounter": "flops_count", "save_async": "serialization"}
 
 

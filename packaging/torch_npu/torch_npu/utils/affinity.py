@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cores the calling thread runs on."""
+"""The cores that the calling thread runs on."""
 
 from __future__ import annotations
 

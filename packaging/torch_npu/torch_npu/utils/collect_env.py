@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report of a problem should say of the machine: ``python -m torch_npu.utils.collect_env``."""
+"""Facts about the machine for reports of problems: ``python -m torch_npu.utils.collect_env``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_npu.npu import cann
 
 
 class EnvInfo(NamedTuple):
-    """What is known of the machine."""
+    """Facts about the machine."""
 
     of_torch: collect_env.SystemEnv
     torch_npu_version: str
@@ -24,33 +24,34 @@ class EnvInfo(NamedTuple):
 
 
 def get_torch_npu_install_path() -> str:
-    """The directory of this package."""
+    """Returns the directory of this package."""
     return os.path.dirname(torch_npu.__file__)
 
 
 def check_path_owner_consistent(path: str) -> bool:
-    """Whether ``path`` belongs to the user of this process, or to root. FileNotFoundError where there is none."""
+    """Whether ``path`` belongs to the user of this process, or to root. Raises FileNotFoundError if it does not
+    exist."""
     return os.stat(path).st_uid in (0, os.getuid())
 
 
 def check_directory_path_readable(path: str) -> None:
-    """Raises RuntimeError unless ``path`` is a directory, and no link, that can be read."""
+    """Raises RuntimeError unless ``path`` is a directory that can be read, and no link."""
     if os.path.islink(path) or not os.path.isdir(path) or not os.access(path, os.R_OK):
         raise RuntimeError(f"{path} is not a directory that can be read")
 
 
 def get_cann_version() -> str:
-    """Version of the vendor's software."""
+    """Returns the version of the vendor's software."""
     return cann.get_cann_version()
 
 
 def get_torch_npu_version() -> str:
-    """Version of this package."""
+    """Returns the version of this package."""
     return torch_npu.__version__
 
 
 def get_env_info() -> EnvInfo:
-    """What is known of the machine."""
+    """Returns facts about the machine."""
     return EnvInfo(
         of_torch=collect_env.get_env_info(),
         torch_npu_version=get_torch_npu_version(),
@@ -61,7 +62,7 @@ def get_env_info() -> EnvInfo:
 
 
 def pretty_str(envinfo: EnvInfo) -> str:
-    """As text for people."""
+    """Returns ``envinfo`` as text for people."""
     ours = (
         f"torch_npu version: {envinfo.torch_npu_version} (npugraph, on host memory)\n"
         f"CANN version: {envinfo.cann_version}\n"
@@ -71,12 +72,12 @@ def pretty_str(envinfo: EnvInfo) -> str:
 
 
 def get_pretty_env_info() -> str:
-    """What is known of the machine, as text for people."""
+    """Returns facts about the machine, as text for people."""
     return pretty_str(get_env_info())
 
 
 def main() -> None:
-    """Prints it."""
+    """Prints facts about the machine."""
     print(get_pretty_env_info())
 
 

@@ -3,8 +3,8 @@
 ``python -m torch_npu.utils.collect_hccl_info``.
 
 The tool is part of Ascend's toolkit (``ASCEND_HOME_PATH``), and runs on its devices, with MPI (``MPI_HOME``). On a host
-that has no toolkit each function says what is missing; collectives of the backend hccl are measured there as those of
-any backend, for example with torch.profiler.
+without the toolkit, each function says in its error what is missing. Collectives of the backend hccl are measured there
+as those of any backend, for example with torch.profiler.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXECUTABLE = "all_reduce_test"
 
 
 def get_tool_path() -> str:
-    """The directory of hccl_test in the toolkit. RuntimeError where there is none."""
+    """Returns the directory of hccl_test in the toolkit. Raises RuntimeError if there is none."""
     home = os.environ.get("ASCEND_HOME_PATH")
     if not home:
         raise RuntimeError("collect_hccl_info: hccl_test is part of Ascend's toolkit, and ASCEND_HOME_PATH is not set")
@@ -31,7 +31,7 @@ def get_tool_path() -> str:
 
 
 def get_mpi_install_path() -> str:
-    """The directory of MPI: MPI_HOME, or where mpirun is. RuntimeError where there is none."""
+    """Returns the directory of MPI: MPI_HOME, or the place of mpirun. Raises RuntimeError if there is neither."""
     home = os.environ.get("MPI_HOME")
     if home:
         return home
@@ -42,17 +42,17 @@ def get_mpi_install_path() -> str:
 
 
 def get_exe_hccl_test() -> str:
-    """The program that measures all_reduce; ``compile_hccl_test`` makes it."""
+    """Returns the path of the program that measures all_reduce; ``compile_hccl_test`` makes the program."""
     return str(Path(get_tool_path(), "bin", _EXECUTABLE))
 
 
 def is_compiled() -> bool:
-    """Whether that program is there."""
+    """Whether the program that measures all_reduce is there."""
     return os.access(get_exe_hccl_test(), os.X_OK)
 
 
 def compile_hccl_test() -> None:
-    """Makes the programs of hccl_test. CalledProcessError where that fails."""
+    """Makes the programs of hccl_test. Raises CalledProcessError if that fails."""
     tool = get_tool_path()
     settings = [f"MPI_HOME={get_mpi_install_path()}", f"ASCEND_DIR={os.environ['ASCEND_HOME_PATH']}"]
     subprocess.run(["make", "-C", tool, *settings], check=True)

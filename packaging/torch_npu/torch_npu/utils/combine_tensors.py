@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of npu that lie in the memory of one."""
+"""Tensors of npu that lie in the memory of one tensor."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ def _sizes(tensors: Sequence[torch.Tensor]) -> list[int]:
 
 
 def npu_combine_tensors(list_of_tensor: Sequence[torch.Tensor], require_copy_value: bool = True) -> torch.Tensor | None:
-    """Moves the tensors, one after the other, into the memory of a new one. Returns that; None if none has elements.
+    """Moves the tensors, one after the other, into the memory of a new tensor. Returns the new tensor, or None if none
+    has elements. Raises ValueError for several types.
 
     Args:
         list_of_tensor: tensors of npu of one type.
-        require_copy_value: whether they keep their values; otherwise they are zeros.
+        require_copy_value: whether they keep their values; otherwise they become zeros.
     """
     if len({tensor.dtype for tensor in list_of_tensor}) > 1:
         raise ValueError(f"npu_combine_tensors: types differ: {', '.join(str(one.dtype) for one in list_of_tensor)}")
@@ -39,7 +40,8 @@ def npu_combine_tensors(list_of_tensor: Sequence[torch.Tensor], require_copy_val
 
 
 def get_part_combined_tensor(combined_tensor: torch.Tensor | None, index: int, size: int) -> torch.Tensor | None:
-    """``size`` elements of ``combined_tensor`` from ``index`` on, over its memory; None where there is none."""
+    """Returns ``size`` elements of ``combined_tensor`` from ``index`` on, over its memory. Returns None if there is no
+    ``combined_tensor`` or ``size`` is 0. Raises ValueError for elements that it does not have."""
     if combined_tensor is None or size == 0:
         return None
     if not 0 <= index <= index + size <= combined_tensor.numel():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building extensions of scripts."""
+"""Building of extensions."""
 
 from torch.utils.cpp_extension import CppExtension
 
 
 def NpuExtension(name: str, sources: list[str], *args, **kwargs):
-    """``torch.utils.cpp_extension.CppExtension``: the device is the host, so there is nothing to link with."""
+    """Calls ``torch.utils.cpp_extension.CppExtension``: the device is the host, so there is nothing else to link
+    with."""
     return CppExtension(name, sources, *args, **kwargs)

@@ -18,7 +18,7 @@ class FlopsCounter:
         self._total = 0
 
     def start(self) -> None:
-        """Counts from 0."""
+        """Starts counting from 0."""
         self._total = 0
         self.resume()
 
@@ -29,7 +29,7 @@ class FlopsCounter:
             self._mode.__enter__()
 
     def pause(self) -> None:
-        """Counts no further until ``resume``."""
+        """Stops counting until ``resume``."""
         if self._mode is not None:
             self._mode.__exit__(None, None, None)
             self._total += self._mode.get_total_flops()
@@ -38,5 +38,5 @@ class FlopsCounter:
     stop = pause
 
     def get_flops(self) -> list[int]:
-        """What was counted: of what was recorded, and of what ran; the two are the same here."""
+        """Returns the count twice: for what was recorded, and for what ran. The two are the same here."""
         return [self._total, self._total]

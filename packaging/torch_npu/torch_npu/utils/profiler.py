@@ -17,7 +17,7 @@ _MUCH = _ExperimentalConfig(profiler_level=torch_npu.profiler.ProfilerLevel.Leve
 
 
 def Singleton(cls: type) -> Callable[..., Any]:
-    """Decorator: the class has one object, made by the first call."""
+    """Decorator: the class has one object, which the first call makes."""
 
     @functools.wraps(cls, updated=())
     def get(*args: Any, **kwargs: Any) -> Any:
@@ -30,13 +30,15 @@ def Singleton(cls: type) -> Callable[..., Any]:
 
 
 class Profile:
-    """Records the step ``start_step`` between ``start()`` and ``end()``, which a script calls around each step.
+    """Records the step ``start_step`` between ``start()`` and ``end()``, which a script calls around each step. Raises
+    ValueError for an unknown ``profile_type``.
 
     Args:
         start_step: number of the step, from 0 on.
         save_path: directory of the trace.
-        profile_type: "TORCH" for torch's profiler; None, or one of the vendor's tools, which are not here, for none.
-        use_npu: accepted: work on npu is work of the host.
+        profile_type: "TORCH" for torch's profiler. None records nothing, and neither does one of the vendor's tools,
+            which are not here.
+        use_npu: has no effect: work on npu is work of the host.
         record_shape: whether the trace has shapes.
         kwargs: more arguments of ``torch_npu.profiler.profile``.
     """
@@ -61,14 +63,14 @@ class Profile:
         self._profile: torch_npu.profiler.profile | None = None
 
     def start(self) -> None:
-        """A step begins."""
+        """Marks that a step begins."""
         if self._is_on and self._step == self.start_step:
             torch.npu.synchronize()
             self._profile = torch_npu.profiler.profile(**self._settings)
             self._profile.start()
 
     def end(self) -> None:
-        """A step is done."""
+        """Marks that a step is done."""
         self._step += 1
         if self._profile is None:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of tensors."""
+"""Files that hold tensors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """``torch.load``."""
+    """Calls ``torch.load``."""
     return _torch.load(f, map_location, pickle_module, weights_only=weights_only, mmap=mmap, **pickle_load_args)
 
 
 def _copied(obj: Any) -> Any:
-    """``obj`` with copies on cpu of tensors in dictionaries, lists and tuples: later changes are not saved."""
+    """Returns ``obj`` with CPU copies of the tensors in its dictionaries, lists and tuples, so that later changes are
+    not saved."""
     if isinstance(obj, torch.Tensor):
         return obj.detach().to("cpu", copy=True)
     if isinstance(obj, dict):
@@ -48,8 +49,8 @@ def save_async(
     _disable_byteorder_record: bool = False,
     model: torch.nn.Module | None = None,
 ) -> None:
-    """``torch.save`` in another thread, of tensors as they are now; they are saved as tensors of cpu. The process waits
-    for it at its end."""
+    """Calls ``torch.save`` in another thread. It saves tensors with their present values, as tensors of the CPU. The
+    process waits for the thread at its end."""
     thread = threading.Thread(
         target=_torch.save,
         args=(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalisation over the batches of all processes of a group: what ``torch.nn.SyncBatchNorm`` calls, also for
+"""Batch normalisation over the batches of all processes of a group. ``torch.nn.SyncBatchNorm`` calls it, also for
 tensors of npu.
 
     SyncBatchNorm.apply(input, weight, bias, running_mean, running_var, eps, momentum, process_group, world_size)

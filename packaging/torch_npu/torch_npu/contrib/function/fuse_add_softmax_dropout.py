@@ -17,5 +17,6 @@ def fuse_add_softmax_dropout(
     p: float = 0.5,
     dim: int = -1,
 ) -> torch.Tensor:
-    """softmax(attn_scores / sqrt(attn_head_size) + attn_mask) after dropout of share ``p``, in training."""
+    """Returns softmax(attn_scores / sqrt(attn_head_size) + attn_mask). In training, dropout drops the share ``p`` of
+    it."""
     return torch.nn.functional.dropout((attn_scores / attn_head_size**0.5 + attn_mask).softmax(dim), p, training)

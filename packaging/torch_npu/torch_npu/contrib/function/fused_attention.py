@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of BERT (Devlin et al., 2019), whose heads are of size 64, from hidden states on."""
+"""The attention of BERT (Devlin et al., 2019) from the hidden states on. Its heads are of size 64."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ def npu_fused_attention(
     scale: float = 1,
     keep_prob: float = 0,
 ) -> torch.Tensor:
-    """``npu_fused_attention_score`` of ``hidden_states @ kernel + bias``: [batches * rows, size].
+    """Calls ``npu_fused_attention_score`` on query, key and value, which are ``hidden_states @ kernel + bias``. Returns
+    [batches * rows, size]. Raises ValueError unless ``size`` is a multiple of 64.
 
     Args:
         hidden_states: [batches * rows, size].
-        attention_mask: [batches, 1, rows, rows], added to scores.
+        attention_mask: [batches, 1, rows, rows], added to the scores.
         query_kernel, key_kernel, value_kernel: [size, size], inputs first.
-        scale: of scores.
-        keep_prob: the share of weights that dropout keeps; by default, none.
+        scale: the factor of the scores.
+        keep_prob: the share of weights that dropout keeps. By default it keeps none.
     """
     if hidden_states.shape[-1] % _HEAD_SIZE:
         raise ValueError(
@@ -59,8 +60,8 @@ def npu_fused_attention_with_layernorm(
     scale: float = 1,
     keep_prob: float = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The layer norm of ``hidden_states`` with weight ``gamma`` and bias ``beta``, which layers add to their result,
-    and ``npu_fused_attention`` of it."""
+    """Returns the layer norm of ``hidden_states`` with weight ``gamma`` and bias ``beta``, and ``npu_fused_attention``
+    of it. Layers add the norm to their result."""
     norm = torch.nn.functional.layer_norm(hidden_states, gamma.shape, gamma, beta)
     kernels, biases = (query_kernel, key_kernel, value_kernel), (query_bias, key_bias, value_bias)
     return norm, npu_fused_attention(norm, attention_mask, *kernels, *biases, scale, keep_prob)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much boxes overlap, by the operators of the same names."""
+"""Measures of how much boxes overlap, by the operators of the same names. Boxes are [n, 4] and [m, 4]."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def npu_iou(
     is_normalized: bool = False,
     normalized_scale: float = 100.0,
 ) -> torch.Tensor:
-    """[n, m]: the common area of boxes (x1, y1, x2, y2) as a share of their union; for mode "iof", of the first.
+    """Returns the common area of boxes (x1, y1, x2, y2) as a share of their union, [n, m]. For the mode "iof" it is the
+    share of the first box. With ``is_normalized``, boxes are multiplied by ``normalized_scale`` before.
 
     Raises ValueError for a mode other than "iou", "ptiou" and "iof".
     """
@@ -29,7 +30,7 @@ def npu_iou(
 
 
 def npu_giou(boxes1: torch.Tensor, boxes2: torch.Tensor, is_permuted: bool = True) -> torch.Tensor:
-    """[n, 1] of boxes n and n, as centres and sizes.
+    """Returns the generalised overlap [n, 1] of n pairs of boxes, which are centres and sizes.
 
     Args:
         is_permuted: whether boxes are [n, 4]; otherwise they are [4, n].
@@ -41,11 +42,12 @@ def npu_giou(boxes1: torch.Tensor, boxes2: torch.Tensor, is_permuted: bool = Tru
 def npu_diou(
     boxes1: torch.Tensor, boxes2: torch.Tensor, trans: bool = True, is_cross: bool = False, mode: int = 0
 ) -> torch.Tensor:
-    """[n, 1], or [n, m] of all pairs.
+    """Returns the overlap less a term for the distance of n pairs of boxes, [n, 1], or with ``is_cross`` of all pairs,
+    [n, m].
 
     Args:
-        trans: whether boxes are centres and sizes; otherwise corners.
-        mode: 0 for shares of the union, 1 of the second box.
+        trans: whether boxes are centres and sizes; otherwise they are corners.
+        mode: 0 for shares of the union, 1 for shares of the second box.
     """
     return _of_columns(torch.ops.npu.npu_diou, boxes1, boxes2, trans, is_cross, mode)
 
@@ -53,7 +55,7 @@ def npu_diou(
 def npu_ciou(
     boxes1: torch.Tensor, boxes2: torch.Tensor, trans: bool = True, is_cross: bool = False, mode: int = 0
 ) -> torch.Tensor:
-    """``npu_diou`` less how much the boxes' shapes differ."""
+    """Returns ``npu_diou`` less a term for how much the boxes' shapes differ."""
     return _of_columns(torch.ops.npu.npu_ciou, boxes1, boxes2, trans, is_cross, mode)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A product of matrices."""
+"""A product with a transposed matrix."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ __all__ = ["matmul_transpose"]
 
 
 def matmul_transpose(tensor1: torch.Tensor, tensor2: torch.Tensor) -> torch.Tensor:
-    """``tensor1 @ tensor2.mT``."""
+    """Returns ``tensor1 @ tensor2.mT``."""
     return tensor1 @ tensor2.mT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes that stay when others overlap with them."""
+"""Non-maximum suppression: the boxes that stay when boxes overlap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def npu_multiclass_nms(
     max_num: int = 50,
     score_factors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``npu_batched_multiclass_nms`` of one image, without the dimension of images."""
+    """Calls ``npu_batched_multiclass_nms`` for one image, without the dimension of images."""
     factors = None if score_factors is None else score_factors[None]
     boxes, labels = npu_batched_multiclass_nms(
         multi_bboxes[None], multi_scores[None], score_thr, nms_thr, max_num, factors
@@ -32,15 +32,15 @@ def npu_batched_multiclass_nms(
     max_num: int = 50,
     score_factors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The ``max_num`` best boxes of each image by ``npu_batch_nms``, as corners and score [images, max_num, 5], and
-    their classes, from 0, [images, max_num]; zeros after the last.
+    """Returns the ``max_num`` best boxes of each image by ``npu_batch_nms``, as corners and score [images, max_num, 5],
+    and their classes, which count from 0, [images, max_num]. Zeros follow the last box.
 
     Args:
         multi_bboxes: [images, n, 4], or [images, n, 4 * classes].
         multi_scores: [images, n, classes].
-        score_thr: boxes with a score that is not above it are left out.
-        nms_thr: a box stays if it overlaps by no more than this with all better ones of its class.
-        score_factors: [images, n], by which scores are multiplied before.
+        score_thr: boxes whose score is not above it are left out.
+        nms_thr: a box stays if it overlaps by no more than this with each better box of its class.
+        score_factors: [images, n], multiplied with the scores before.
     """
     scores = multi_scores if score_factors is None else multi_scores * score_factors[..., None]
     boxes = multi_bboxes.unflatten(-1, (-1, 4)) if multi_bboxes.dim() == 3 else multi_bboxes

@@ -11,5 +11,5 @@ __all__ = ["dropout_with_byte_mask"]
 def dropout_with_byte_mask(
     input1: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> torch.Tensor:
-    """``torch.nn.functional.dropout``."""
+    """Calls ``torch.nn.functional.dropout``."""
     return torch.nn.functional.dropout(input1, p, training, inplace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rolled tensors."""
+"""Rolling of tensors."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["roll"]
 
 
 def roll(input1: torch.Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...]) -> torch.Tensor:
-    """``torch.roll``."""
+    """Calls ``torch.roll``."""
     return _torch.roll(input1, shifts, dims)

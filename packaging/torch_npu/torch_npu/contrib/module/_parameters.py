@@ -8,5 +8,5 @@ from torch import nn
 
 
 def frozen(shape: tuple[int, ...], dtype: torch.dtype | None, device: torch.device | None) -> nn.Parameter:
-    """Without values, and without a gradient."""
+    """Returns a parameter without values and without a gradient."""
     return nn.Parameter(torch.empty(shape, dtype=dtype, device=device), requires_grad=False)

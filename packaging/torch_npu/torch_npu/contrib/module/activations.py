@@ -7,7 +7,7 @@ __all__ = ["Mish", "SiLU"]
 
 
 class Mish(nn.Module):
-    """``torch.nn.Mish``."""
+    """The same as ``torch.nn.Mish``."""
 
     def __init__(self):
         super().__init__()
@@ -17,7 +17,7 @@ class Mish(nn.Module):
 
 
 class SiLU(nn.Module):
-    """``torch.nn.SiLU``."""
+    """The same as ``torch.nn.SiLU``."""
 
     def __init__(self):
         super().__init__()

@@ -7,7 +7,8 @@ __all__ = ["BiLSTM"]
 
 
 class BiLSTM(torch.nn.Module):
-    """One layer in both directions over inputs [time, batch, input_size]: [time, batch, 2 * hidden_size]."""
+    """One LSTM layer in both directions. Inputs are [time, batch, input_size], results [time, batch, 2 *
+    hidden_size]."""
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()

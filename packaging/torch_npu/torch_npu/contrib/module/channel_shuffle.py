@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shuffled channels."""
+"""Shuffling of channels."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ __all__ = ["ChannelShuffle"]
 
 
 def indexselect_full_implementation_forward(x1: torch.Tensor, x2: torch.Tensor, fp_index: torch.Tensor) -> torch.Tensor:
-    """The channels ``fp_index`` of both images as one."""
+    """Concatenates the channels of two images, and returns the channels ``fp_index`` of that."""
     return torch.cat([x1, x2], 1).index_select(1, fp_index)
 
 
 def indexselect_half_implementation_forward(
     x1: torch.Tensor, x2: torch.Tensor, fp_index1: torch.Tensor, fp_index2: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The channels ``fp_index1``, and ``fp_index2``, of both images as one."""
+    """Concatenates the channels of two images, and returns the channels ``fp_index1`` and the channels ``fp_index2`` of
+    that."""
     both = torch.cat([x1, x2], 1)
     return both.index_select(1, fp_index1), both.index_select(1, fp_index2)
 
 
 class IndexSelectFullImplementation(torch.autograd.Function):
-    """``indexselect_full_implementation_forward``; ``bp_index1`` and ``bp_index2`` say where the channels of each image
-    are in the result.
-    """
+    """Calls ``indexselect_full_implementation_forward``. ``bp_index1`` and ``bp_index2`` say where the channels of each
+    image are in the result."""
 
     @staticmethod
     def forward(ctx, x1, x2, fp_index, bp_index1, bp_index2):
@@ -39,9 +39,8 @@ class IndexSelectFullImplementation(torch.autograd.Function):
 
 
 class IndexSelectHalfImplementation(torch.autograd.Function):
-    """``indexselect_half_implementation_forward``; ``bp_index1`` and ``bp_index2`` say where the channels of each image
-    are in both results as one.
-    """
+    """Calls ``indexselect_half_implementation_forward``. ``bp_index1`` and ``bp_index2`` say where the channels of each
+    image are in the concatenation of both results."""
 
     @staticmethod
     def forward(ctx, x1, x2, fp_index1, fp_index2, bp_index1, bp_index2):
@@ -56,12 +55,12 @@ class IndexSelectHalfImplementation(torch.autograd.Function):
 
 
 class ChannelShuffle(nn.Module):
-    """The channels of two images [n, c, h, w] in turns (ShuffleNet, 2018): of both as one, or as two halves.
+    """Interleaves the channels of two images [n, c, h, w] (ShuffleNet, 2018). Returns one image, or its two halves.
 
     Args:
-        in_channels: channels of both together.
-        groups: 2.
-        split_shuffle: whether the result is given as two halves.
+        in_channels: number of channels of both images together.
+        groups: must be 2; any other number raises ValueError.
+        split_shuffle: whether the result is returned as two halves.
     """
 
     def __init__(self, in_channels: int, groups: int = 2, split_shuffle: bool = True):

@@ -8,7 +8,8 @@ __all__ = ["LabelSmoothingCrossEntropy"]
 
 
 class LabelSmoothingCrossEntropy(nn.Module):
-    """The mean cross entropy against 1 - ``smooth_factor`` for the class, and the rest for all others alike."""
+    """The mean cross entropy against 1 - ``smooth_factor`` for the class and equal parts of the rest for all other
+    classes."""
 
     def __init__(self, num_classes: int = 1000, smooth_factor: float = 0.0):
         super().__init__()

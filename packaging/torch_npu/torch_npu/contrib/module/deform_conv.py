@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that choose where they read (Zhu et al., Deformable ConvNets v2, 2019)."""
+"""Deformable convolutions, which choose where they read (Zhu et al., Deformable ConvNets v2, 2019)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ __all__ = ["ModulatedDeformConv", "ModulatedDeformConv2dFunction"]
 
 
 def _x_before_y(channels: int, device: torch.device) -> torch.Tensor:
-    """Of channels y, x, y, x, ... first all of x, then all of y, as ``npu_deformable_conv2d`` takes them."""
+    """Returns the order that takes channels y, x, y, x, ... to all of x, then all of y, as ``npu_deformable_conv2d``
+    wants them."""
     places = torch.arange(channels, device=device)
     return torch.cat([places[1::2], places[::2]])
 
 
 class ModulatedDeformConv2dFunction(Function):
-    """``npu_deformable_conv2d`` of offsets y, x of each tap in turns, and masks."""
+    """Calls ``npu_deformable_conv2d`` with masks, and with offsets in which y and x of each tap alternate."""
 
     @staticmethod
     def forward(
@@ -39,8 +40,9 @@ class ModulatedDeformConv2dFunction(Function):
         sort_index_for_npu_fp=None,
         sort_index_for_npu_bp=None,
     ):
-        """``with_bias``: whether ``bias`` counts. ``sort_index_for_npu_fp``: the order in which the operator reads
-        channels of ``offset_ori``, all of x before all of y by default; ``sort_index_for_npu_bp``: the way back."""
+        """``with_bias`` says whether ``bias`` counts. ``sort_index_for_npu_fp`` is the order in which the operator
+        reads channels of ``offset_ori``; by default all of x comes before all of y. ``sort_index_for_npu_bp`` is the
+        inverse order."""
         fp, bp, device = sort_index_for_npu_fp, sort_index_for_npu_bp, offset_ori.device
         fp = _x_before_y(offset_ori.shape[1], device) if fp is None else torch.as_tensor(fp, device=device)
         bp = fp.argsort() if bp is None else torch.as_tensor(bp, device=device)
@@ -73,11 +75,11 @@ class ModulatedDeformConv2dFunction(Function):
 
 
 class ModulatedDeformConv(nn.Module):
-    """A deformable convolution with masks.
+    """A deformable convolution with masks. Raises ValueError for channels that the groups do not divide.
 
     Args:
-        pack: whether offsets and masks come from a convolution of the input, which begins with zeros; otherwise callers
-            give (input, offset, mask) in the place of the input.
+        pack: whether offsets and masks come from a convolution of the input, whose weights begin with zeros. Otherwise
+            the input is (input, offset, mask).
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class ModulatedDeformConv(nn.Module):
         self.init_param()
 
     def init_param(self) -> None:
-        """New weights; samples are then those of a plain convolution, with masks of a half."""
+        """Draws new weights. Samples are then those of a plain convolution, with masks of a half."""
         bound = 1 / math.sqrt(self.weight[0].numel() * self.groups)
         nn.init.uniform_(self.weight, -bound, bound)
         for zero in (self.bias, *(self.conv_offset.parameters() if self.pack else ())):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropped paths."""
+"""Stochastic depth, which drops paths of a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ __all__ = ["NpuDropPath"]
 
 
 class NpuDropPath(nn.Module):
-    """In training drops whole samples with ``drop_prob``, and scales others (Huang et al., Stochastic Depth, 2016)."""
+    """Drops whole samples with the probability ``drop_prob`` in training, and scales the others (Huang et al.,
+    Stochastic Depth, 2016)."""
 
     def __init__(self, drop_prob: float | None = None):
         super().__init__()
@@ -24,4 +25,4 @@ class NpuDropPath(nn.Module):
 
     @classmethod
     def enable_droppath_ensemble(cls, model: nn.Module) -> None:
-        """Accepted, and without effect: an NPU can draw for all such modules of ``model`` at once."""
+        """Does nothing. An NPU can draw for all such modules of ``model`` at once."""

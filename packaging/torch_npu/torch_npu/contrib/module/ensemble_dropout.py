@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout by the names that scripts use."""
+"""Dropout under the names that scripts use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["NpuCachedDropout", "NpuFairseqDropout"]
 
 
 class NpuCachedDropout(torch.nn.Dropout):
-    """``torch.nn.Dropout``."""
+    """The same as ``torch.nn.Dropout``."""
 
     def __init__(self, p: float, module_name: str | None = None):
         super().__init__(p)
@@ -20,8 +20,8 @@ class NpuCachedDropout(torch.nn.Dropout):
 
     @classmethod
     def enable_dropout_ensemble(cls, model: torch.nn.Module) -> None:
-        """Accepted, and without effect: an NPU can draw for all such modules of ``model`` at once."""
+        """Does nothing. An NPU can draw for all such modules of ``model`` at once."""
 
 
 class NpuFairseqDropout(NpuCachedDropout):
-    """``torch.nn.Dropout``."""
+    """The same as ``torch.nn.Dropout``."""

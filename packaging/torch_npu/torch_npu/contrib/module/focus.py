@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What YOLOv5 looks at an image with."""
+"""The first layer of YOLOv5."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Conv", "Focus"]
 
 
 def autopad(k: int | list[int], p: int | list[int] | None = None) -> int | list[int]:
-    """``p``, or padding that keeps sizes where it is None."""
+    """Returns ``p``, or the padding that keeps sizes if ``p`` is None."""
     if p is not None:
         return p
     return k // 2 if isinstance(k, int) else [one // 2 for one in k]
 
 
 class Conv(nn.Module):
-    """Convolution, batch norm and activation: SiLU for True, none for False, or a module."""
+    """Convolution, batch norm and activation. ``act`` is True for SiLU, False for none, or a module."""
 
     def __init__(
         self,
@@ -38,17 +38,17 @@ class Conv(nn.Module):
         return self.act(self.bn(self.conv(x)))
 
     def fuseforward(self, x: torch.Tensor) -> torch.Tensor:
-        """Without the norm, which is part of the weights by then."""
+        """Runs without the batch norm, once that is part of the weights."""
         return self.act(self.conv(x))
 
 
 def fast_slice(x: torch.Tensor) -> torch.Tensor:
-    """Four images of half the size, of every second pixel, as channels."""
+    """Returns four images of half the size, which consist of every second pixel, as channels."""
     return torch.cat([x[..., row::2, column::2] for column in (0, 1) for row in (0, 1)], 1)
 
 
 class Focus(nn.Module):
-    """``Conv`` of what ``fast_slice`` gives."""
+    """``Conv`` of the result of ``fast_slice``."""
 
     def __init__(
         self,

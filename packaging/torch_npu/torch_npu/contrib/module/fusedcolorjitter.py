@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images with other colours."""
+"""Random changes of the colours of images."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import torch
 
 __all__ = ["FusedColorJitter"]
 
-# Luminance and two differences of colours, of red, green and blue (NTSC, 1953).
+# This matrix makes luminance and two differences of colours from red, green and blue (NTSC, 1953).
 _YIQ = torch.tensor([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]], dtype=torch.float64)
 _GREY = _YIQ[0].expand(3, 3)
 
 
 def _range(name: str, given: float | tuple[float, float], centre: float, least: float, most: float) -> list[float]:
-    """From where to where a factor is; ``given`` is how far it is from ``centre``, or this range."""
+    """Returns the least and the largest value of a factor. ``given`` is its largest distance from ``centre``, or this
+    range."""
     is_distance = isinstance(given, (int, float))
     low, high = (centre - given, centre + given) if is_distance else given
     if is_distance and math.isinf(most):
-        low = max(low, least)  # a factor that would be less than nothing
+        low = max(low, least)  # no factor is negative
     if not least <= low <= high <= most:
         distance = "0 and more" if math.isinf(most) else f"0 to {most}"
         raise ValueError(
@@ -31,15 +32,17 @@ def _range(name: str, given: float | tuple[float, float], centre: float, least: 
 
 
 def _turned(share: float) -> torch.Tensor:
-    """Colours turned around grey, with the luminance that they have."""
+    """Returns the matrix that turns colours around grey by a share of a turn and keeps their luminance."""
     sine, cosine = math.sin(2 * math.pi * share), math.cos(2 * math.pi * share)
     turn = torch.tensor([[1, 0, 0], [0, cosine, -sine], [0, sine, cosine]], dtype=torch.float64)
     return torch.linalg.inv(_YIQ) @ turn @ _YIQ
 
 
 class FusedColorJitter(torch.nn.Module):
-    """Brightness, contrast, saturation and hue, in this order, changed by random factors, in one product with a matrix
+    """Changes brightness, contrast, saturation and hue, in this order, by random factors, in one product with a matrix
     of 3 x 3 (Haeberli, Matrix Operations for Image Processing, 1993).
+
+    Raises ValueError for factors outside of their ranges, and for an image without three colours.
 
     Args:
         brightness, contrast, saturation: factors are within 1 - this and 1 + this, or within this range. Contrast is
@@ -61,8 +64,8 @@ class FusedColorJitter(torch.nn.Module):
         self.hue = _range("hue", hue, 0, -0.5, 0.5)
 
     def forward(self, img: Any) -> Any:
-        """``img``, a tensor [..., 3, h, w], an array [h, w, 3] or a PIL image, with values from 0 to 255, or, in
-        floating-point numbers, to 1."""
+        """Returns ``img`` with other colours. It is a tensor [..., 3, h, w], an array [h, w, 3] or a PIL image. Values
+        are from 0 to 255, or to 1 if they are floating-point numbers."""
         if isinstance(img, torch.Tensor):
             return self._changed(img.movedim(-3, -1)).movedim(-1, -3)
         changed = self._changed(torch.from_numpy(numpy.array(img))).numpy()
@@ -81,7 +84,7 @@ class FusedColorJitter(torch.nn.Module):
         change = _turned(hue) @ (saturation * torch.eye(3, dtype=torch.float64) + (1 - saturation) * _GREY)
         wide = pixels.to(torch.float64 if pixels.dtype == torch.float64 else torch.float32)
         colours = wide @ (brightness * contrast * change.T).to(wide)
-        # Grey stays grey when colours are turned or paler.
+        # Hue and saturation do not change grey, so they do not enter here.
         grey = (wide @ _YIQ[0].to(wide)).mean((-2, -1))[..., None, None, None] * brightness * (1 - contrast)
         out = (colours + grey).clamp(0, 1 if pixels.is_floating_point() else 255)
         return (out if pixels.is_floating_point() else out.round()).to(pixels.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers of int8, by their older name."""
+"""Linear layers of int8 under their older name."""
 
 from torch_npu.contrib.module.linear_quant import LinearQuant
 
@@ -7,4 +7,4 @@ __all__ = ["LinearA8W8Quant"]
 
 
 class LinearA8W8Quant(LinearQuant):
-    """``LinearQuant``."""
+    """The same as ``LinearQuant``."""

@@ -12,13 +12,13 @@ __all__ = ["LinearQuant"]
 
 
 class LinearQuant(nn.Module):
-    """``npu_quant_matmul`` of int8 inputs with an int8 weight [out_features, in_features].
+    """Calls ``npu_quant_matmul`` on int8 inputs and an int8 weight [out_features, in_features].
 
     Args:
         bias: whether there is a bias, of int32.
-        offset, pertoken_scale: whether there are these arguments of ``npu_quant_matmul``, of float32. Callers set
+        offset, pertoken_scale: whether ``npu_quant_matmul`` gets these arguments, of float32. Callers set
             ``pertoken_scale`` to one element for each row.
-        output_dtype: that of the result.
+        output_dtype: the type of the result.
     """
 
     def __init__(

@@ -12,12 +12,12 @@ __all__ = ["LinearWeightQuant"]
 
 
 class LinearWeightQuant(nn.Module):
-    """``npu_weight_quant_batchmatmul`` with a weight [out_features, in_features], by default of int8.
+    """Calls ``npu_weight_quant_batchmatmul`` with a weight [out_features, in_features], by default of int8.
 
     Args:
-        dtype: of inputs, scales and offsets of the weight.
-        antiquant_offset, quant_scale, quant_offset: whether there are these arguments of the operator.
-        antiquant_group_size: inputs that share a scale of the weight; 0 for all of them.
+        dtype: the type of inputs, and of scales and offsets of the weight.
+        antiquant_offset, quant_scale, quant_offset: whether the operator gets these arguments.
+        antiquant_group_size: number of inputs that share a scale of the weight; 0 for all of them.
     """
 
     def __init__(

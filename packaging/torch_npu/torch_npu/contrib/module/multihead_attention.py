@@ -14,17 +14,20 @@ __all__ = ["Matmul_transpose", "MultiheadAttention"]
 
 
 class MultiheadAttention(nn.Module):
-    """softmax(q @ k^T / sqrt(size of a head)) @ v of projections of query, key and value, projected.
+    """Projects query, key and value, computes softmax(q @ k^T / sqrt(size of a head)) @ v, and projects the result.
+
+    Raises ValueError unless ``embed_dim`` is a multiple of ``num_heads``, and, with ``self_attention``, equal to
+    ``kdim`` and ``vdim``.
 
     Args:
         kdim, vdim: sizes of rows of keys and values, ``embed_dim`` by default.
         dropout: the share of weights that are dropped in training.
         add_bias_kv: whether each sequence has one more key and value, which are learnt.
         add_zero_attn: whether each sequence has one more key and value, of zeros.
-        self_attention: keys and values are those of the query.
-        encoder_decoder_attention: values are those of the key.
-        q_noise, qn_block_size: the share of blocks of inputs, and their size, that weights of projections lack in
-            training (Fan et al., Quant-Noise, 2020).
+        self_attention: whether keys and values are those of the query.
+        encoder_decoder_attention: whether values are those of the key.
+        q_noise, qn_block_size: in training, weights of projections lack this share of blocks, each of this many inputs
+            (Fan et al., Quant-Noise, 2020).
     """
 
     def __init__(
@@ -66,13 +69,13 @@ class MultiheadAttention(nn.Module):
         self.reset_parameters()
 
     def prepare_for_onnx_export_(self) -> None:
-        """Accepted, and without effect."""
+        """Does nothing."""
 
     def prepare_for_tpu_(self, **kwargs) -> None:
-        """Accepted, and without effect."""
+        """Does nothing."""
 
     def reset_parameters(self) -> None:
-        """New weights by Glorot and Bengio (2010)."""
+        """Draws new weights (Glorot and Bengio, 2010)."""
         is_one_matrix = self.kdim == self.vdim == self.embed_dim
         for proj in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(proj.weight, gain=1 / math.sqrt(2) if is_one_matrix else 1)
@@ -84,7 +87,7 @@ class MultiheadAttention(nn.Module):
                 nn.init.xavier_normal_(one)
 
     def transpose_for_scores(self, x: Tensor) -> Tensor:
-        """[batches, rows, embed_dim] -> [batches, heads, rows, size of a head]"""
+        """Makes [batches, heads, rows, size of a head] of [batches, rows, embed_dim]."""
         return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
 
     def forward(
@@ -103,17 +106,17 @@ class MultiheadAttention(nn.Module):
         before_softmax: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The result, like ``query``, and weights: with ``need_head_weights`` of all heads [heads, bsz, tgt_len, keys],
-        with ``need_weights`` their mean [bsz, tgt_len, keys]. With ``before_softmax`` these are scores, of all heads
-        [bsz, heads, tgt_len, keys], and values.
+        """Returns the result, which is like ``query``, and weights. With ``need_head_weights`` the weights are those of
+        all heads [heads, bsz, tgt_len, keys], with ``need_weights`` their mean [bsz, tgt_len, keys], else None. With
+        ``before_softmax`` it returns the scores of all heads [bsz, heads, tgt_len, keys], and the values.
 
         Args:
-            query: [bsz * tgt_len, embed_dim], rows of a sequence one after another.
-            key, value: [bsz * s_len, kdim or vdim]; where they are given by others (see the class), they may be None.
+            query: [bsz * tgt_len, embed_dim], the rows of a sequence one after another.
+            key, value: [bsz * s_len, kdim or vdim]. They may be None if others take their place (see the class).
             key_padding_mask: [bsz, s_len], true for keys that do not count.
-            incremental_state: where keys and values stay for calls to come, which give new rows only.
-            static_kv: keys and values are those of the first call with this ``incremental_state``.
-            attn_mask: [tgt_len, keys], added to scores.
+            incremental_state: keeps keys and values for later calls, which give new rows only.
+            static_kv: whether keys and values are those of the first call with this ``incremental_state``.
+            attn_mask: [tgt_len, keys], added to the scores.
         """
         before = self._kept(incremental_state)
         k, v = self._keys_and_values(query, key, value, bsz, before, static_kv)
@@ -140,15 +143,15 @@ class MultiheadAttention(nn.Module):
     def multi_attn(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, bsz: int, tgt_len: int
     ) -> Tensor:
-        """The result of ``forward`` alone."""
+        """Returns the result of ``forward`` alone."""
         return self(query, key, value, bsz, tgt_len, len(key) // bsz, key_padding_mask, need_weights=False)[0]
 
     def apply_sparse_mask(self, attn_weights: Tensor, tgt_len: int, src_len: int, bsz: int) -> Tensor:
-        """For classes that leave out some of the keys."""
+        """Returns the weights unchanged. Subclasses leave out some of the keys here."""
         return attn_weights
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Takes the projections of query, key and value apart where ``state_dict`` has them as one, ``in_proj``."""
+        """Splits the projection ``in_proj`` of ``state_dict``, if it has one, into those of query, key and value."""
         prefix = f"{name}." if name else ""
         for kind in ("weight", "bias"):
             whole = state_dict.pop(f"{prefix}in_proj_{kind}", None)
@@ -178,7 +181,7 @@ class MultiheadAttention(nn.Module):
         before: dict[str, Tensor | None],
         static_kv: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Of all heads, with those of calls before."""
+        """Returns keys and values of all heads, after those of earlier calls."""
         if before and static_kv:
             return before["prev_key"], before["prev_value"]
         if self.self_attention:
@@ -196,7 +199,7 @@ class MultiheadAttention(nn.Module):
     def _padding(
         self, mask: Tensor | None, keys: Tensor, before: dict[str, Tensor | None], is_complete: bool
     ) -> Tensor | None:
-        """[bsz, keys]; what calls before or this one did not mask counts."""
+        """Returns the padding mask [bsz, keys] of earlier calls and of this one. Keys without a mask count."""
         earlier = before.get("prev_key_padding_mask")
         if is_complete and earlier is not None:
             return earlier
@@ -212,7 +215,7 @@ class MultiheadAttention(nn.Module):
     def _longer(
         self, k: Tensor, v: Tensor, mask: Tensor | None, attn_mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """With the keys and values that each sequence has besides."""
+        """Appends the keys and values that each sequence has besides."""
         more = []
         if self.bias_k is not None:
             more.append([self.transpose_for_scores(one.expand(len(k), 1, -1)) for one in (self.bias_k, self.bias_v)])

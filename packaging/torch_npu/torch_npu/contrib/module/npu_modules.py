@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout by another name."""
+"""Dropout under another name."""
 
 import torch
 
@@ -7,7 +7,7 @@ __all__ = ["DropoutWithByteMask"]
 
 
 class DropoutWithByteMask(torch.nn.Dropout):
-    """``torch.nn.Dropout``; ``max_seed`` is accepted, and without effect."""
+    """The same as ``torch.nn.Dropout``. ``max_seed`` has no effect."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False, max_seed: int = 2**10 - 1):
         super().__init__(p, inplace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on npu before they are asked for."""
+"""Prefetching of batches to npu."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Prefetcher"]
 
 
 class Prefetcher:
-    """Moves pairs of a loader to npu, one ahead. ``next()`` gives them, and (None, None) at the end."""
+    """Moves pairs of a loader to npu, one pair ahead. ``next()`` returns the pairs, and (None, None) at the end."""
 
     def __init__(self, loader: Iterable[Any], stream: torch.npu.Stream | None = None):
         self.loader = iter(loader)
@@ -31,7 +31,7 @@ class Prefetcher:
             self.next_target = second.npu(non_blocking=True)
 
     def next(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """The pair that was fetched."""
+        """Returns the pair that was fetched, and fetches the next one."""
         torch.npu.current_stream().wait_stream(self.stream)
         found = self.next_input, self.next_target
         if self.next_input is not None:

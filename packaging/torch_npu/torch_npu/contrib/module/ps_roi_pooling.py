@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of regions by position."""
+"""Position-sensitive scores of regions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ __all__ = ["PSROIPool"]
 
 
 class PSROIPool(nn.Module):
-    """``npu_ps_roi_pooling``; a region has as many bins as there are groups of maps, ``group_size`` along each side."""
+    """Calls ``npu_ps_roi_pooling``. A region has as many bins as there are groups of maps, ``group_size`` along each
+    side. Raises ValueError unless ``pooled_height`` and ``pooled_width`` equal ``group_size``."""
 
     def __init__(
         self,
@@ -31,5 +32,5 @@ class PSROIPool(nn.Module):
         self.output_dim = output_dim
 
     def forward(self, features: torch.Tensor, rois: torch.Tensor) -> torch.Tensor:
-        """Of ``features`` [b, group_size^2 * output_dim, h, w] and ``rois`` [b, 5, n]."""
+        """Returns the bins of ``features`` [b, group_size^2 * output_dim, h, w] in the regions ``rois`` [b, 5, n]."""
         return torch.ops.npu.npu_ps_roi_pooling(features, rois, self.spatial_scale, self.group_size, self.output_dim)

@@ -14,14 +14,14 @@ __all__ = ["QuantConv2d"]
 
 
 class QuantConv2d(nn.Module):
-    """``npu_quant_conv2d`` with an int8 weight [out_channels, in_channels / groups, height, width].
+    """Calls ``npu_quant_conv2d`` with an int8 weight [out_channels, in_channels / groups, height, width].
 
     Args:
-        output_dtype: that of the result, as a torch.dtype or its number.
+        output_dtype: the type of the result, as a torch.dtype or its number.
         bias: whether there is a bias, of int32.
         offset: whether there is an offset of the result, of float32.
-        offset_x: what stands for zero at the borders of the input.
-        dtype: of the scale, by default int64, as ``npu_trans_quant_param`` gives it.
+        offset_x: the value that stands for zero at the borders of the input.
+        dtype: the type of the scale, by default int64, as ``npu_trans_quant_param`` returns it.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of regions."""
+"""Features of regions of images."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["ROIAlign"]
 
 
 class ROIAlign(nn.Module):
-    """``npu_roi_align``: means of bilinear samples of each bin of regions.
+    """Calls ``npu_roi_align``, which returns means of bilinear samples of each bin of regions.
 
     Args:
         output_size: bins of a region, as a number or (rows, columns).
-        spatial_scale: of the map of features, relative to the regions' coordinates.
+        spatial_scale: the size of the map of features, relative to the regions' coordinates.
         sampling_ratio: samples of a bin in each direction; 0 for as many as it has pixels.
-        aligned: whether coordinates are of pixels' centres, half a pixel from their corners.
+        aligned: whether coordinates are those of pixels' centres, half a pixel from their corners.
     """
 
     def __init__(
@@ -31,7 +31,8 @@ class ROIAlign(nn.Module):
         self.aligned = aligned
 
     def forward(self, input_tensor: torch.Tensor, rois: torch.Tensor) -> torch.Tensor:
-        """[n, c, rows, columns] of ``rois`` [n, 5]: number of the image, x1, y1, x2, y2."""
+        """Returns [n, c, rows, columns] for ``rois`` [n, 5], which are number of the image, x1, y1, x2, y2. Raises
+        ValueError for regions of another shape."""
         if rois.dim() != 2 or rois.shape[1] != 5:
             raise ValueError(f"ROIAlign: rois is {tuple(rois.shape)}, expected (n, 5)")
         if self.sampling_ratio > 0 or not len(rois):
@@ -39,7 +40,8 @@ class ROIAlign(nn.Module):
         return torch.cat([self._region(input_tensor, roi) for roi in rois.split(1)])
 
     def _region(self, images: torch.Tensor, roi: torch.Tensor) -> torch.Tensor:
-        """With as many samples as the bins of one region have pixels: bins of one sample each, and their means."""
+        """Aligns one region, with as many samples as its bins have pixels: as bins of one sample each, and their
+        means."""
         least = 0.0 if self.aligned else 1.0
         _, x1, y1, x2, y2 = (one * self.spatial_scale for one in roi[0].tolist())
         rows, columns = self.output_size

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the agent of torch.distributed.rpc.
 
-The agent is torch's own, of the backend TENSORPIPE, which carries tensors of cpu: maps of npu devices are kept and
-read, but ``init_rpc`` with such maps fails.
+The agent is torch's own, of the backend TENSORPIPE, which carries tensors of the CPU. Maps of npu devices are kept and
+can be read, but ``init_rpc`` with such maps fails.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def _device_map(devices: dict[DeviceType, DeviceType]) -> dict[torch.device, tor
 
 
 class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
-    """``rpc_backend_options`` of ``torch.distributed.rpc.init_rpc``, with devices of npu (numbers, too)."""
+    """The ``rpc_backend_options`` of ``torch.distributed.rpc.init_rpc``, with devices of npu. A number is the index of
+    an npu device. Raises ValueError for devices other than npu and cpu."""
 
     def __init__(
         self,
@@ -55,7 +56,8 @@ class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
         self.set_devices(devices or [])
 
     def set_device_map(self, to: str, device_map: dict[DeviceType, DeviceType]) -> None:
-        """Adds to which devices of worker ``to`` tensors of ours go."""
+        """Adds to the map from devices of this process to the devices of worker ``to`` that their tensors go to. Raises
+        ValueError for a map that is not one to one, or that changes an entry."""
         wanted = _device_map(device_map)
         known = self.device_maps.get(to, {})
         for ours, theirs in wanted.items():
@@ -65,5 +67,5 @@ class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
         self._set_device_map(to, wanted)
 
     def set_devices(self, devices: list[DeviceType]) -> None:
-        """The devices of this process that remote calls use."""
+        """Sets the devices of this process that remote calls use."""
         self.devices = [_device(device) for device in devices]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over shards of a sequence: torch's."""
+"""torch's attention over shards of a sequence."""
 
 from torch.distributed.tensor.experimental import context_parallel
 

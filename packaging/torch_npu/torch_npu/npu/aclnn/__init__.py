@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.npu.aclnn``: whether convolutions may be computed in hf32, as ``torch.npu.conv`` says."""
+"""``torch.npu.aclnn``: the switch of ``torch.npu.conv`` that allows hf32 in convolutions, under another name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["allow_hf32", "version"]
 
 
 def set_flags(_allow_hf32: bool | None = None) -> tuple[bool]:
-    """Sets the switch unless None is given; returns what it was."""
+    """Sets the switch unless the argument is None. Returns the earlier value."""
     before = (conv.allow_hf32,)
     if _allow_hf32 is not None:
         conv.allow_hf32 = _allow_hf32
@@ -26,7 +26,7 @@ def set_flags(_allow_hf32: bool | None = None) -> tuple[bool]:
 
 @contextlib.contextmanager
 def flags(allow_hf32: bool = True) -> Iterator[None]:
-    """Context manager: the switch is ``allow_hf32`` inside of it."""
+    """Context manager that sets the switch to ``allow_hf32`` inside of it."""
     before = set_flags(allow_hf32)
     try:
         yield
@@ -35,7 +35,7 @@ def flags(allow_hf32: bool = True) -> Iterator[None]:
 
 
 class AclnnModule(PropModule):
-    """This module, with a switch that can be set."""
+    """This module with a switch that can be set."""
 
     def __init__(self, m: ModuleType, name: str):
         super().__init__(m, name)

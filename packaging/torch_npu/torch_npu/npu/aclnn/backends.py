@@ -5,5 +5,5 @@ from torch_npu.npu.cann import get_cann_version
 
 
 def version() -> str:
-    """Version of the operator library."""
+    """Returns the version of the operator library."""
     return get_cann_version()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.npu.amp``: mixed precision by the names that scripts use."""
+"""``torch.npu.amp``: mixed precision under the names that scripts use."""
 
 from torch_npu.npu.amp.autocast_mode import autocast, custom_bwd, custom_fwd
 from torch_npu.npu.amp.grad_scaler import GradScaler

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.autocast("npu")`` by the names of ``torch.npu.amp``."""
+"""``torch.autocast("npu")`` under the names of ``torch.npu.amp``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(torch.amp.autocast_mode.autocast):
-    """``torch.autocast("npu")``, in float16 where nothing else is said."""
+    """``torch.autocast("npu")``, by default in float16."""
 
     def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True):
         super().__init__("npu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
@@ -28,10 +28,10 @@ class autocast(torch.amp.autocast_mode.autocast):
 
 
 def custom_fwd(fwd: Callable | None = None, *, cast_inputs: torch.dtype | None = None) -> Callable:
-    """``torch.amp.custom_fwd`` for npu."""
+    """Calls ``torch.amp.custom_fwd`` for npu."""
     return torch.amp.custom_fwd(fwd, device_type="npu", cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Callable) -> Callable:
-    """``torch.amp.custom_bwd`` for npu."""
+    """Calls ``torch.amp.custom_bwd`` for npu."""
     return torch.amp.custom_bwd(bwd, device_type="npu")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether mixed precision can be."""
+"""Availability of mixed precision."""
 
 import torch
 

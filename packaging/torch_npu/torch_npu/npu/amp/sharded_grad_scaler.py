@@ -5,7 +5,7 @@ from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 
 class _ShardedGradScaler(ShardedGradScaler):
-    """torch's own, of npu."""
+    """torch's own class, by default for npu."""
 
     def __init__(self, device: str = "npu", **kwargs):
         super().__init__(device=device, **kwargs)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes the operators of the namespace atb known."""
+"""Registration of the operators of the namespace atb."""
 
 
 def _register_atb_extensions() -> None:
-    """Does nothing: they are known since ``import torch_npu``."""
+    """Does nothing: ``import torch_npu`` has registered them."""
