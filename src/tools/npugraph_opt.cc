@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph-opt: runs named passes on graphs in text form. The tests of the text form and of every pass are its main users.
+// npugraph-opt: runs named passes on graphs in text form, and lowers and plans them. The tests of the text form, of every pass, of
+// lowering and of planning are its main users.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -9,12 +11,18 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "compiler/request.h"
 #include "ir/alias.h"
 #include "ir/text.h"
+#include "lower/lower.h"
+#include "lower/super_kernels.h"
 #include "ops/table.h"
 #include "ops/verify_types.h"
 #include "passes/pass.h"
+#include "plan/plan.h"
+#include "program/text.h"
 #include "tools/command_line.h"
+#include "tools/text_catalog.h"
 
 namespace npugraph {
 namespace {
@@ -22,10 +30,18 @@ namespace {
 // Separates the graphs of a file.
 constexpr std::string_view kSeparator = "// -----";
 
+// Stages in the order of the compiler; each includes those before it.
+const std::vector<std::string> kStages = {"passes", "lower", "scopes", "plan"};
+
 struct Options {
   std::string input = "-";
   std::string output = "-";
+  std::string to = kStages.front();
+  std::string catalog;  // a file; empty: the host runs everything and has no variants with out arguments
   std::vector<std::string> passes;
+  bool whole_concatenations = false;
+  bool task_names = false;
+  int64_t super_kernel_workers = 0;
   bool verify_each = false;
   bool print_after_all = false;
   bool stats = false;
@@ -110,11 +126,54 @@ void print_stats(const std::vector<passes::PassRecord>& records, const passes::P
   }
 }
 
+bool reaches(const Options& options, std::string_view stage) {
+  return std::ranges::find(kStages, stage) <= std::ranges::find(kStages, options.to);
+}
+
+tools::TextCatalog read_catalog(const Options& options) {
+  if (options.catalog.empty()) return {};
+  return {read_all(options.catalog), options.catalog};
+}
+
+program::Program make_program(const ir::Graph& graph, const Options& options) {
+  const tools::TextCatalog catalog = read_catalog(options);
+  lower::Lowered lowered = lower::lower(
+      graph, catalog, {.generate = options.fuses, .place_parts = !options.whole_concatenations, .refused = {}});
+  if (reaches(options, "scopes"))
+    lower::merge_scopes(lowered.program, lowered.notes, {.workers = options.super_kernel_workers});
+  if (reaches(options, "plan")) {
+    plan::plan(lowered.program);
+    if (const std::string error = program::verify(lowered.program); !error.empty()) throw UserError(error);
+  }
+  return std::move(lowered.program);
+}
+
+// "@f: loop.mul.exp aten.cat.out*": a "*" stands behind tasks of which something counts as copied.
+std::string names_of_tasks(const program::Program& program) {
+  std::string names = cat("@", program.name, ":");
+  for (const program::Task& task : program.tasks) {
+    const bool copies = std::ranges::any_of(task.operands, &program::Operand::copied);
+    names += cat(" ", task.name, copies ? "*" : "");
+  }
+  return names + "\n";
+}
+
+std::vector<passes::Pass> pipeline_of(const Options& options) {
+  std::vector<passes::Pass> pipeline;
+  for (const std::string& name : options.passes) {
+    if (name == "default") {
+      for (const std::string& own : compiler::default_passes()) pipeline.push_back(passes::find_pass(own));
+    } else {
+      pipeline.push_back(passes::find_pass(name));
+    }
+  }
+  return pipeline;
+}
+
 std::string run(const std::string& text, const Options& options) {
   ir::Graph graph = ir::parse(text, options.input == "-" ? "<stdin>" : options.input, ops::registry());
   check(graph);
-  std::vector<passes::Pass> pipeline;
-  for (const std::string& name : options.passes) pipeline.push_back(passes::find_pass(name));
+  const std::vector<passes::Pass> pipeline = pipeline_of(options);
 
   std::string out;
   passes::PassContext context;
@@ -130,6 +189,10 @@ std::string run(const std::string& text, const Options& options) {
   const auto records = passes::run_passes(graph, pipeline, context, driver);
   check(graph);
   if (options.stats) print_stats(records, context);
+  if (reaches(options, "lower")) {
+    const program::Program program = make_program(graph, options);
+    return out + (options.task_names ? names_of_tasks(program) : program::print(program));
+  }
   if (!options.print_after_all || pipeline.empty()) out += ir::print(graph);
   if (options.uses) print_uses(graph, out);
   if (options.aliases) print_aliases(graph, out);
@@ -164,7 +227,18 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("input", options.input,
                  "file of graphs in text form, '-' for standard input; '// -----' lines separate graphs");
   app.add_option("-o,--output", options.output, "where to write, '-' for standard output");
-  app.add_option("--passes", options.passes, "passes to run, in this order")->delimiter(',');
+  app.add_option("--passes", options.passes, "passes to run, in this order; 'default' stands for those of the compiler")
+      ->delimiter(',');
+  app.add_option("--to", options.to, "the last stage: lower, scopes and plan print a Program")
+      ->check(CLI::IsMember(kStages))
+      ->capture_default_str();
+  app.add_option("--catalog", options.catalog,
+                 "file that says what the host's operators can do (src/tools/text_catalog.h)");
+  app.add_flag("--task-names", options.task_names, "print the names of a Program's tasks alone");
+  app.add_flag("--whole-concatenations", options.whole_concatenations,
+               "compute no part of a concatenation where it stands in it");
+  app.add_option("--super-kernel-workers", options.super_kernel_workers,
+                 "threads that a super kernel may use at most; 0: all");
   app.add_flag("--verify-each", options.verify_each, "verify after each pass that hit");
   app.add_flag("--print-after-all", options.print_after_all, "print the graph after each pass");
   app.add_flag("--stats", options.stats, "hits, times and remarks of each pass, on standard error");
@@ -178,7 +252,7 @@ void declare(CLI::App& app, Options& options) {
 
 int main_checked(int argc, char** argv) {
   Options options;
-  CLI::App app("Runs passes on npugraph graphs in text form.", "npugraph-opt");
+  CLI::App app("Runs passes on npugraph graphs in text form, lowers and plans them.", "npugraph-opt");
   declare(app, options);
   if (argc == 1 && isatty(STDIN_FILENO) != 0) {
     std::cerr << app.help();
