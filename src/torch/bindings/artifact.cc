@@ -92,7 +92,7 @@ std::string describe(const program::Program& program, const program::Input& inpu
 }
 
 py::object callable_of(std::shared_ptr<runtime::Executable> executable, bool boxed) {
-  const Arguments arguments = boxed ? Arguments::kBoxed : Arguments::kPositional;
+  const calls::Arguments arguments = boxed ? calls::Arguments::kBoxed : calls::Arguments::kPositional;
   return py::reinterpret_steal<py::object>(make_callable(std::move(executable), arguments));
 }
 
@@ -110,20 +110,20 @@ template <typename Owner>
 py::object bind(const Owner& owner, std::vector<std::string> names, const py::list& paths, py::object model,
                 std::string label) {
   std::shared_ptr<runtime::Executable> executable = owner.executable();
-  std::vector<InputPath> read;
+  std::vector<calls::InputPath> read;
   for (const py::handle item : paths) {
     const auto path = py::reinterpret_borrow<py::tuple>(item);
-    InputPath& made = read.emplace_back(InputPath{.root = path[0].cast<int64_t>()});
+    calls::InputPath& made = read.emplace_back(calls::InputPath{.root = path[0].cast<int64_t>()});
     for (const py::handle step : path[1]) {
       const auto pair = py::reinterpret_borrow<py::tuple>(step);
       made.steps.push_back({pair[0].cast<bool>(), py::object(pair[1])});
     }
     if (!path[2].is_none()) made.query = path[2].cast<std::pair<std::string, int64_t>>();
   }
-  auto inputs =
-      std::make_unique<InputTemplate>(executable->program().name, std::move(names), std::move(read), std::move(model));
+  auto inputs = std::make_unique<calls::InputTemplate>(executable->program().name, std::move(names), std::move(read),
+                                                       std::move(model));
   return py::reinterpret_steal<py::object>(
-      make_callable(std::move(executable), Arguments::kNamed, std::move(inputs), std::move(label)));
+      make_callable(std::move(executable), calls::Arguments::kNamed, std::move(inputs), std::move(label)));
 }
 
 // A Program that was read from a file, ready to run.

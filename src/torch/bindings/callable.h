@@ -24,16 +24,14 @@
 #include <torch/extension.h>
 
 #include "runtime/executable.h"
-#include "torch/bindings/input_template.h"
+#include "torch/calls/compiled_function.h"
 
 namespace npugraph::bindings {
 
-enum class Arguments : uint8_t { kBoxed, kPositional, kNamed };
-
 // A new reference. `inputs` and `label`, of calls in traces of profilers (empty: none), are of a named one. Throws error_already_set
 // when Python is out of memory.
-PyObject* make_callable(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
-                        std::unique_ptr<InputTemplate> inputs = nullptr, std::string label = {});
+PyObject* make_callable(std::shared_ptr<runtime::Executable> executable, calls::Arguments arguments,
+                        std::unique_ptr<calls::InputTemplate> inputs = nullptr, std::string label = {});
 
 // Adds the types Callable, InputsOverlap and InputElsewhere to the module.
 void init_callable(pybind11::module_& module);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/bindings/input_template.h"
+#include "torch/calls/input_template.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/words.h"
 
-namespace npugraph::bindings {
+namespace npugraph::calls {
 
 namespace py = pybind11;
 
@@ -214,4 +214,4 @@ void InputTemplate::answer_queries() {
   }
 }
 
-}  // namespace npugraph::bindings
+}  // namespace npugraph::calls

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/bindings/call_inputs.h"
+#include "torch/calls/call_inputs.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +13,7 @@
 #include "torch/bridge/convert.h"
 #include "torch/bridge/dispatch.h"
 
-namespace npugraph::bindings {
+namespace npugraph::calls {
 
 namespace {
 
@@ -290,4 +290,4 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   bound.capacity = std::max<int64_t>(static_cast<int64_t>(storage.nbytes()) - offset, 0);
 }
 
-}  // namespace npugraph::bindings
+}  // namespace npugraph::calls

@@ -15,7 +15,7 @@
 #include "program/program.h"
 #include "runtime/executable.h"
 
-namespace npugraph::bindings {
+namespace npugraph::calls {
 
 // What one input must be. Immutable once made.
 struct InputSpec {
@@ -111,4 +111,4 @@ class CallInputs {
   int64_t staged_bytes_ = 0;
 };
 
-}  // namespace npugraph::bindings
+}  // namespace npugraph::calls

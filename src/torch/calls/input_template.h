@@ -17,7 +17,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
-namespace npugraph::bindings {
+namespace npugraph::calls {
 
 // One step of a path: an attribute, or an item of a dict, list or tuple.
 struct PathStep {
@@ -98,4 +98,4 @@ class InputTemplate {
   std::vector<pybind11::object> held_;  // until release()
 };
 
-}  // namespace npugraph::bindings
+}  // namespace npugraph::calls

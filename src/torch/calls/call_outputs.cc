@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/bindings/call_outputs.h"
+#include "torch/calls/call_outputs.h"
 
 #include <utility>
 
@@ -15,7 +15,7 @@
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
 
-namespace npugraph::bindings {
+namespace npugraph::calls {
 
 namespace {
 
@@ -91,4 +91,4 @@ PyObject* wrap_outputs(const program::Program& program, std::span<BoundOutput> o
   return tuple.release();
 }
 
-}  // namespace npugraph::bindings
+}  // namespace npugraph::calls

@@ -9,12 +9,12 @@
 
 #include "program/program.h"
 #include "runtime/executable.h"
-#include "torch/bindings/call_inputs.h"
+#include "torch/calls/call_inputs.h"
 
-namespace npugraph::bindings {
+namespace npugraph::calls {
 
 // A tuple with one entry per output: a new reference. Takes over the references that `outputs` hold, also when it throws.
 PyObject* wrap_outputs(const program::Program& program, std::span<runtime::BoundOutput> outputs,
                        const CallInputs& inputs);
 
-}  // namespace npugraph::bindings
+}  // namespace npugraph::calls

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/calls/compiled_function.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "base/error.h"
+#include "runtime/worker_pool.h"
+#include "torch/bridge/aten_task.h"
+#include "torch/bridge/convert.h"
+#include "torch/bridge/run_result.h"
+#include "torch/bridge/torch_host.h"
+#include "torch/calls/call_outputs.h"
+#include "torch/capture/compiled_call.h"
+#include "torch/device/core_limits.h"
+#include "torch/device/streams.h"
+#include "torch/npu/facts.h"
+#include "torch/npu/host_limit.h"
+#include "torch/npu/memory.h"
+
+namespace npugraph::calls {
+
+namespace {
+
+using runtime::RunResult;
+using runtime::RunStatus;
+using Clock = std::chrono::steady_clock;
+
+thread_local std::string place_of_failure;
+
+// Others may need the GIL for what a run waits for: Python that it calls, and other threads of the process.
+bool may_wait(const program::Program& program) {
+  return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
+    return program::is_callable(task.kind) || task.kind == program::TaskKind::kCollective ||
+           (task.kind == program::TaskKind::kAten && bridge::is_foreign(task.name));
+  });
+}
+
+// The first npu that the Program works on, of those that the process has.
+std::optional<c10::DeviceIndex> npu_of(const program::Program& program) {
+  for (const program::Buffer& buffer : program.buffers) {
+    if (buffer.device == Device{}) continue;
+    const c10::Device device = bridge::to_torch(buffer.device);
+    const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};
+    if (device.type() == npu::kNpu && index < npu::facts().devices) return index;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string take_place_of_failure() { return std::exchange(place_of_failure, {}); }
+
+MisplacedInput::MisplacedInput(bool overlaps)
+    : std::runtime_error(
+          overlaps ? "a written input overlaps another input in a way that was not seen at compile time"
+                   : "an input of which the graph names places lies elsewhere in its storage than at compile time"),
+      overlaps_(overlaps) {}
+
+class CompiledFunction::FrameLease {
+ public:
+  explicit FrameLease(CompiledFunction& call)
+      : call_(call), frame_(std::move(call.spare_)), forgotten_(call.forgotten_) {
+    if (frame_) return;
+    frame_ = std::make_unique<Frame>();
+    frame_->outputs.resize(call.program_.outputs.size());
+  }
+  ~FrameLease() {
+    frame_->inputs.clear();
+    if (forgotten_ == call_.forgotten_) call_.spare_ = std::move(frame_);
+  }
+  FrameLease(const FrameLease&) = delete;
+  FrameLease& operator=(const FrameLease&) = delete;
+  Frame& operator*() const { return *frame_; }
+
+ private:
+  CompiledFunction& call_;
+  std::unique_ptr<Frame> frame_;
+  const uint64_t forgotten_;
+};
+
+CompiledFunction::CompiledFunction(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
+                                   std::unique_ptr<InputTemplate> inputs, std::string label)
+    : executable_(std::move(executable)),
+      program_(executable_->program()),
+      arguments_(arguments),
+      inputs_(std::move(inputs)),
+      label_(std::move(label)),
+      npu_(npu_of(program_)),
+      gil_(may_wait(program_)) {
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
+    if (specs_.back().mutated) written_.push_back(i);
+  }
+}
+
+runtime::BoundInputs CompiledFunction::bound(const Frame& frame) const {
+  runtime::BoundInputs inputs = frame.inputs.bound();
+  if (!npu_) return inputs;
+  const c10::Stream stream = device::current_stream(*npu_);
+  inputs.stream = {.id = stream.id(), .device = stream.device_index(), .limits = device::limits_in_force(stream)};
+  return inputs;
+}
+
+// The pool has as many threads as torch would use in the calling thread.
+static void follow_thread_count() {
+  static std::atomic<int> last = 0;
+  const int threads = at::get_num_threads();
+  if (last.load(std::memory_order_relaxed) == threads) return;
+  last.store(threads, std::memory_order_relaxed);
+  runtime::WorkerPool::instance().set_size(threads);
+}
+
+RunResult CompiledFunction::run_executable(Frame& frame) {
+  follow_thread_count();
+  const GilPolicy::Run policy = gil_.next();
+  const auto begin = policy.timed ? Clock::now() : Clock::time_point();
+  Clock::duration took{};
+  RunResult result;
+  {
+    std::optional<pybind11::gil_scoped_release> no_gil;
+    if (policy.releases) no_gil.emplace();
+    std::optional<npu::AllocatesForDevice> for_device;
+    if (npu_) for_device.emplace();
+    result = executable_->run(bound(frame), frame.outputs, frame.dims);
+    if (policy.timed) took = Clock::now() - begin;
+  }
+  if (policy.timed) gil_.note(took);
+  return result;
+}
+
+void CompiledFunction::fail(const RunResult& result) const {
+  place_of_failure.clear();
+  if (result.task != program::kNone) place_of_failure = cat("in ", bridge::place_of(program_.tasks[result.task]));
+  try {
+    bridge::rethrow(result.error);
+  } catch (const std::exception& error) {
+    const auto refused = npu_ ? npu::refused_by_host(error.what()) : std::nullopt;
+    if (!refused) throw;
+    npu::DeviceMemory::of(*npu_).fail_on_host(*refused, *npu_);
+  }
+}
+
+void CompiledFunction::look_at(std::span<PyObject* const> inputs) {
+  const auto index = static_cast<size_t>(watched_index_);
+  PyObject* object = index < inputs.size() ? inputs[index] : nullptr;
+  if (object == watched_) return;
+  watched_ = object;
+  pybind11::list list;
+  for (PyObject* input : inputs) list.append(pybind11::handle(input));
+  const pybind11::object hook = hook_;  // it may set another one
+  hook(list);
+}
+
+PyObject* CompiledFunction::run(PyObject* const* arguments, size_t positional, PyObject* names) {
+  const runtime::Range range(bridge::TorchHost::instance(), label_.empty() ? nullptr : label_.c_str());
+  const FrameLease lease(*this);
+  take(arguments, positional, names, *lease);
+  return run_taken(*lease);
+}
+
+double CompiledFunction::time_tasks(int64_t times, PyObject* const* arguments, size_t positional, PyObject* names) {
+  const FrameLease lease(*this);
+  take(arguments, positional, names, *lease);
+  follow_thread_count();
+  const pybind11::gil_scoped_release no_gil;
+  return executable_->time_tasks(bound(*lease), times);
+}
+
+void CompiledFunction::take(PyObject* const* arguments, size_t positional, PyObject* names, Frame& frame) {
+  if (inputs_) return take_named({arguments, positional}, arguments + positional, names, frame);
+  if (names != nullptr) throw pybind11::type_error("a graph takes no keyword arguments");
+  if (arguments_ == Arguments::kBoxed) {
+    if (positional != 1) throw pybind11::type_error("a graph takes one positional argument, the list of its inputs");
+    return take_boxed(arguments[0], frame);
+  }
+  if (hook_) look_at({arguments, positional});
+  frame.inputs.take({arguments, positional}, specs_);
+}
+
+void CompiledFunction::take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names,
+                                  Frame& frame) {
+  const auto release = [](InputTemplate* inputs) { inputs->release(); };
+  const std::unique_ptr<InputTemplate, decltype(release)> found(inputs_.get(), release);
+  frame.inputs.take(found->find(positional, named, names), specs_);
+}
+
+void CompiledFunction::take_boxed(PyObject* list, Frame& frame) {
+  if (!PyList_Check(list))
+    throw UserError(cat("a graph takes one list of inputs and was given a ", Py_TYPE(list)->tp_name));
+  if (hook_) look_at({PySequence_Fast_ITEMS(list), static_cast<size_t>(PyList_GET_SIZE(list))});
+  frame.inputs.take_out_of(list, specs_);
+}
+
+// In a stream that is being captured the run becomes part of that graph.
+PyObject* CompiledFunction::run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream) {
+  std::vector<at::Tensor> tensors(specs_.size()), written, results;
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    if (!specs_[i].is_scalar) tensors[i] = frame.inputs.memory(i);
+    if (specs_[i].mutated) written.push_back(tensors[i]);
+  }
+  const auto call = std::make_shared<capture::CompiledCall>(executable_, bound(frame), std::move(tensors));
+  PyObject* wrapped = nullptr;
+  capture.launch(call, written, stream, [&] { wrapped = run_taken(frame); });
+  for (Py_ssize_t i = 0; wrapped != nullptr && i < PyTuple_GET_SIZE(wrapped); ++i) {
+    PyObject* result = PyTuple_GET_ITEM(wrapped, i);
+    results.push_back(THPVariable_Check(result) ? THPVariable_Unpack(result) : at::Tensor());
+  }
+  call->set_results(std::move(results));
+  return wrapped;
+}
+
+// The results, unless the warning became an error.
+static PyObject* warned(PyObject* results, const std::string& warning) {
+  if (warning.empty()) return results;
+  const pybind11::object kind = pybind11::module_::import("npugraph.warning_kinds").attr("NpugraphWarning");
+  if (PyErr_WarnEx(kind.ptr(), warning.c_str(), 1) == 0) return results;
+  Py_DECREF(results);
+  return nullptr;
+}
+
+PyObject* CompiledFunction::run_taken(Frame& frame) {
+  if (capture::is_watching()) [[unlikely]] {
+    const auto on_npu = std::ranges::find(specs_, npu::kNpu, [](const InputSpec& spec) { return spec.device.type(); });
+    const c10::Stream stream =
+        device::current_stream(on_npu == specs_.end() ? npu::current_device() : on_npu->device.index());
+    if (const auto capture = capture::recorder_of(stream)) return run_captured(frame, *capture, stream);
+  }
+  const RunResult result = run_executable(frame);
+  switch (result.status) {
+    case RunStatus::kOk:
+      if (arguments_ != Arguments::kBoxed) count_writes(frame.inputs);
+      return warned(wrap_outputs(program_, frame.outputs, frame.inputs), result.warning);
+    case RunStatus::kInputsOverlap: return misplaced(true, frame.inputs);
+    case RunStatus::kInputElsewhere: return misplaced(false, frame.inputs);
+    case RunStatus::kInputRefused: throw UserError(result.error);
+    case RunStatus::kTaskFailed: break;
+  }
+  fail(result);
+}
+
+// Nothing has run.
+PyObject* CompiledFunction::misplaced(bool overlaps, const CallInputs& inputs) const {
+  if (!fallback_) throw MisplacedInput(overlaps);
+  const pybind11::str reason(overlaps ? "overlapping_inputs" : "shifted_inputs");
+  std::vector<PyObject*> arguments = {reason.ptr()};
+  arguments.insert(arguments.end(), inputs.objects().begin(), inputs.objects().end());
+  return PyObject_Vectorcall(fallback_.ptr(), arguments.data(), arguments.size(), nullptr);
+}
+
+// As autograd counts them, so that it notices when what it saved was written. The counters are in no cache: reads of several wait
+// for memory together, and atomic additions, which would not, find them in one.
+void CompiledFunction::count_writes(const CallInputs& inputs) const {
+  uint32_t fetched = 0;
+  for (const size_t index : written_) {
+    const at::Tensor& tensor = THPVariable_Unpack(inputs.object(index));
+    if (!tensor.is_inference()) fetched += tensor.unsafeGetTensorImpl()->version_counter().current_version();
+  }
+  asm volatile("" : : "r"(fetched));
+  for (const size_t index : written_) {
+    const at::Tensor& tensor = THPVariable_Unpack(inputs.object(index));
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+int CompiledFunction::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(hook_.ptr());
+  Py_VISIT(fallback_.ptr());
+  return inputs_ ? inputs_->traverse(visit, arg) : 0;
+}
+
+void CompiledFunction::watch(Py_ssize_t index, pybind11::object hook) {
+  watched_index_ = index;
+  watched_ = nullptr;
+  hook_ = std::move(hook);
+}
+
+void CompiledFunction::forget() {
+  spare_.reset();
+  ++forgotten_;
+}
+
+}  // namespace npugraph::calls

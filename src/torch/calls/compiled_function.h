@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// An Executable as a function of Python objects: takes arguments, runs, and wraps results. It decides whether a run keeps the GIL,
+// follows torch's number of threads, becomes part of a graph that is captured on the calling stream, and counts writes to inputs
+// as autograd does. bindings/callable.h has the Python type around it.
+// Used under the GIL. Calls may overlap: a run that gives the GIL away has objects of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/utils/pybind.h>
+
+#include "runtime/executable.h"
+#include "torch/calls/call_inputs.h"
+#include "torch/calls/gil_policy.h"
+#include "torch/calls/input_template.h"
+#include "torch/capture/capture.h"
+
+namespace npugraph::calls {
+
+// How a function takes the inputs of its Program: in one list, which it empties; one by one; or in other arguments, in which it
+// finds them (input_template.h).
+enum class Arguments : uint8_t { kBoxed, kPositional, kNamed };
+
+// Inputs lie in memory as they must not, and nothing has run.
+class MisplacedInput : public std::runtime_error {
+ public:
+  // `overlaps`: a written input overlaps another one; otherwise an input lies elsewhere in its storage.
+  explicit MisplacedInput(bool overlaps);
+  bool overlaps() const { return overlaps_; }
+
+ private:
+  bool overlaps_;
+};
+
+class CompiledFunction {
+ public:
+  // `inputs` and `label`, which names calls for profilers (empty: no name), belong to kNamed.
+  CompiledFunction(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
+                   std::unique_ptr<InputTemplate> inputs, std::string label);
+
+  // Returns a new reference to the tuple of the outputs, or null with a Python exception set. Takes the arguments of a vectorcall.
+  // UserError names an input that is not what was compiled for. MisplacedInput, unless there is a fallback. What an operator
+  // raises passes through.
+  PyObject* run(PyObject* const* arguments, size_t positional, PyObject* names);
+  // Returns the nanoseconds of the tasks of such a call alone, the mean of `times` runs.
+  double time_tasks(int64_t times, PyObject* const* arguments, size_t positional, PyObject* names);
+  // From the next call on, `hook` gets a list of the inputs at the start of a call whenever input `index` is not the object that
+  // it was in the call before.
+  void watch(Py_ssize_t index, pybind11::object hook);
+  // `fallback(reason, *inputs)` is called instead of throwing MisplacedInput.
+  void fall_back_on(pybind11::object fallback) { fallback_ = std::move(fallback); }
+  // Forgets where inputs were, also those that stay where they were first found.
+  void forget();
+  const std::string& name() const { return program_.name; }
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  // What a call needs while it runs; calls that overlap have one each.
+  struct Frame {
+    CallInputs inputs;
+    std::vector<runtime::BoundOutput> outputs;
+    std::vector<int64_t> dims;  // of the outputs
+  };
+  class FrameLease;
+
+  void look_at(std::span<PyObject* const> inputs);
+  void take(PyObject* const* arguments, size_t positional, PyObject* names, Frame& frame);
+  void take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names, Frame& frame);
+  void take_boxed(PyObject* list, Frame& frame);
+  PyObject* run_taken(Frame& frame);
+  PyObject* run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream);
+  PyObject* misplaced(bool overlaps, const CallInputs& inputs) const;
+  void count_writes(const CallInputs& inputs) const;
+  runtime::BoundInputs bound(const Frame& frame) const;
+  runtime::RunResult run_executable(Frame& frame);
+  [[noreturn]] void fail(const runtime::RunResult& result) const;
+
+  std::shared_ptr<runtime::Executable> executable_;
+  const program::Program& program_;
+  const Arguments arguments_;
+  const std::unique_ptr<InputTemplate> inputs_;  // of named arguments
+  const std::string label_;
+  std::vector<InputSpec> specs_;
+  std::vector<size_t> written_;  // inputs
+  std::unique_ptr<Frame> spare_;
+  pybind11::object hook_;
+  pybind11::object fallback_;
+  Py_ssize_t watched_index_ = 0;
+  PyObject* watched_ = nullptr;                // borrowed, only compared
+  const std::optional<c10::DeviceIndex> npu_;  // on whose streams it is called
+  GilPolicy gil_;
+  uint64_t forgotten_ = 0;  // how often
+};
+
+// Where the last run of this thread failed, "in aten.mm (model.py:12 in forward)"; empty the next time.
+std::string take_place_of_failure();
+
+}  // namespace npugraph::calls
