@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "torch/bindings/init.h"
+#include "torch/capture/collective_recorder.h"
 #include "torch/distributed/process_group_hccl.h"
 
 namespace npugraph::bindings {
@@ -64,6 +65,7 @@ void define_options(const py::object& group) {
 }  // namespace
 
 void init_distributed(py::module_& parent) {
+  capture::install_collective_recorder();
   py::module_ module = parent.def_submodule("distributed", "Process groups of npu (torch_npu.distributed).");
   py::class_<ProcessGroupHccl, c10d::Backend, HeldWithoutGil<ProcessGroupHccl>> group(
       module, "ProcessGroupHCCL", "Process group of npu over gloo.");

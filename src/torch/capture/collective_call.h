@@ -15,6 +15,7 @@
 #include "program/program.h"
 #include "torch/bridge/under_way.h"
 #include "torch/capture/registry.h"
+#include "torch/npu/collective_recorder.h"
 
 namespace npugraph::capture {
 
@@ -24,7 +25,7 @@ using Tensors = std::vector<at::Tensor>;
 // What the tasks that wait are called.
 inline constexpr const char* kWaitTask = "npugraph.wait";
 
-class CollectiveCall {
+class CollectiveCall final : public npu::RecordedCollective {
  public:
   // Begins it on CPU tensors that are like those of the capture.
   using Begin = std::function<WorkPtr(const Tensors& inputs, const Tensors& outputs)>;
@@ -38,8 +39,8 @@ class CollectiveCall {
 
   // Where the capture has begun it. Once, by the capture, before others have this object.
   void set_begun(Mark begun) { begun_ = std::move(begun); }
-  // The current stream waits for it: part of the graph when it is the first to do so, and the capture goes on.
-  void await() const;
+  // The wait is part of the graph when it is the first one, and the capture goes on.
+  void await() const override;
 
   // Replays. The task's operands are the inputs, then the outputs. One replay at a time.
   ng_task build(const std::shared_ptr<CollectiveCall>& self, const program::Program& program,

@@ -13,9 +13,7 @@ HcclWork::HcclWork(int rank, c10d::OpType type, const char* title, uint64_t sequ
       outputs_(std::move(outputs)),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
 
-void HcclWork::be_recorded(const std::vector<std::shared_ptr<capture::CollectiveCall>>& calls) {
-  recorded_.insert(recorded_.end(), calls.begin(), calls.end());
-}
+void HcclWork::be_recorded(const Recorded& calls) { recorded_.insert(recorded_.end(), calls.begin(), calls.end()); }
 
 void HcclWork::complete(std::exception_ptr error, int source_rank) {
   source_rank_ = source_rank;

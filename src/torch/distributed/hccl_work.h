@@ -8,7 +8,7 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include "torch/capture/collective_call.h"
+#include "torch/npu/collective_recorder.h"
 
 namespace npugraph::distributed {
 
@@ -19,8 +19,9 @@ class HcclWork final : public c10d::Work {
            std::vector<at::Tensor> outputs);
 
   // It is part of a captured graph: who waits for it waits in the graph. Before others have this object.
-  void be_recorded(const std::vector<std::shared_ptr<capture::CollectiveCall>>& calls);
-  const std::vector<std::shared_ptr<capture::CollectiveCall>>& recorded() const { return recorded_; }
+  using Recorded = std::vector<std::shared_ptr<const npu::RecordedCollective>>;
+  void be_recorded(const Recorded& calls);
+  const Recorded& recorded() const { return recorded_; }
 
   // Once, from any thread: it has ended, with `error` if that is one. Runs what waits for the future.
   void complete(std::exception_ptr error, int source_rank = -1);
@@ -38,7 +39,7 @@ class HcclWork final : public c10d::Work {
   const char* title_;
   uint64_t sequence_;
   std::vector<at::Tensor> outputs_;
-  std::vector<std::shared_ptr<capture::CollectiveCall>> recorded_;
+  Recorded recorded_;
   int source_rank_ = -1;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

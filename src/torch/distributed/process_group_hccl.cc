@@ -8,7 +8,6 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "torch/capture/capture.h"
 #include "torch/npu/facts.h"
 #include "torch/npu/tensor.h"
 
@@ -80,7 +79,8 @@ Tensors memories_of(const char* call, const Tensors& tensors) {
 // The current stream of the device of the tensors, of the current device where there are none; nothing where they are not on npu,
 // or nobody asks.
 std::optional<c10::Stream> launch_stream(const Tensors& inputs, const Tensors& outputs) {
-  if (!capture::is_watching()) return std::nullopt;
+  const npu::CollectiveRecorder* recorder = npu::collective_recorder();
+  if (recorder == nullptr || !recorder->is_watching()) return std::nullopt;
   const c10::impl::VirtualGuardImpl guard(npu::kNpu);
   if (inputs.empty() && outputs.empty()) return guard.getStream(guard.getDevice());
   for (const Tensors* tensors : {&inputs, &outputs}) {
@@ -182,7 +182,7 @@ WorkPtr ProcessGroupHccl::endCoalescing() {
     parts.swap(coalesced_);
   }
   Tensors outputs;
-  std::vector<std::shared_ptr<capture::CollectiveCall>> recorded;
+  HcclWork::Recorded recorded;
   for (const auto& part : parts) {
     const Tensors more = part->result();
     outputs.insert(outputs.end(), more.begin(), more.end());
@@ -216,10 +216,7 @@ ProcessGroupHccl::HcclWorkPtr ProcessGroupHccl::make_work(const Call& call, cons
 WorkPtr ProcessGroupHccl::start(const Call& call, const Tensors& inputs, const Tensors& outputs, const Begin& begin) {
   const auto run = [&] { return begin(*this, inputs, outputs); };
   const auto stream = launch_stream(inputs, outputs);
-  const auto capture = stream ? capture::recorder_of(*stream) : nullptr;
-  if (!capture) return run();
-  // Who sent is for the caller to read.
-  if (call.type == c10d::OpType::RECVANYSOURCE) capture::check_host_may_wait(call.title, *stream);
+  if (!stream) return run();
   c10::weak_intrusive_ptr<ProcessGroupHccl> self(c10::intrusive_ptr<ProcessGroupHccl>::reclaim_copy(this));
   const auto replay = [self, begin, call, name = comm_name()](const Tensors& inputs, const Tensors& outputs) {
     const auto group = self.lock();
@@ -227,14 +224,21 @@ WorkPtr ProcessGroupHccl::start(const Call& call, const Tensors& inputs, const T
                 "', which was destroyed; capture it anew");
     return begin(*group, inputs, outputs);
   };
-  auto recorded = std::make_shared<capture::CollectiveCall>(task_name(call.title), comm_name(), inputs.size(), replay);
+  npu::CollectiveLaunch launch{.name = task_name(call.title),
+                               .group = comm_name(),
+                               .title = call.title,
+                               .host_reads = call.type == c10d::OpType::RECVANYSOURCE,  // who sent
+                               .inputs = inputs,
+                               .outputs = outputs,
+                               .replay = replay};
   HcclWorkPtr work;
-  capture->launch(recorded, inputs, outputs, *stream, [&]() -> WorkPtr {
+  const auto begin_recorded = [&](const std::shared_ptr<const npu::RecordedCollective>& recorded) -> WorkPtr {
     work = run();
     work->be_recorded({recorded});
     return work;
-  });
-  return work;
+  };
+  if (npu::collective_recorder()->record(std::move(launch), *stream, begin_recorded)) return work;
+  return run();
 }
 
 WorkPtr ProcessGroupHccl::submit(const Call& call, const Tensors& inputs, const Tensors& outputs, const Job& job) {
