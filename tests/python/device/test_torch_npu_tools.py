@@ -24,7 +24,7 @@ from torch_npu.testing.decorator import Dtypes, Formats, instantiate_ops_tests, 
 from torch_npu.testing.testcase import TestCase
 
 import npugraph
-from npugraph import environment
+from npugraph.commands import env
 
 
 def _work() -> None:
@@ -499,7 +499,7 @@ def test_a_report_of_the_machine():
 
 
 def test_the_page_of_npugraph_tells_whose_torch_npu_it_is():
-    (line,) = (line for line in environment.page().splitlines() if line.startswith("torch_npu"))
+    (line,) = (line for line in env.page().splitlines() if line.startswith("torch_npu"))
     assert line.split(maxsplit=1)[1] == (
         f"{npugraph.__version__}, npugraph's, which calls itself {torch_npu.__version__} as torch does"
     )
