@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import runpy
 import sys
 import traceback
 from pathlib import Path
+
+from npugraph.user_script import run_as_main
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,16 +53,10 @@ def _print_breaks() -> None:
 def _run_script(script: str, arguments: list[str]) -> int:
     """Runs the script as Python would, except for the text that is printed of an error. Returns its exit code."""
     argv, path = sys.argv, sys.path[0]
-    sys.argv, sys.path[0] = [script, *arguments], str(Path(script).resolve().parent)
     try:
-        runpy.run_path(script, run_name="__main__")
-    except SystemExit as leave:
-        if isinstance(leave.code, str):
-            print(leave.code, file=sys.stderr)
-        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+        return run_as_main(script, arguments)
     except Exception:
         traceback.print_exc()
         return 1
     finally:
         sys.argv, sys.path[0] = argv, path
-    return 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,3 +20,17 @@ def is_view(operator: Any) -> bool:
 def is_of_ascend(operator: Any) -> bool:
     """Whether ``operator`` is one of Ascend's operators. They are the same on cpu and npu."""
     return isinstance(operator, torch._ops.OpOverload) and operator.namespace in ("npu", "atb")
+
+
+def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a call of ``operator``, an OpOverload, gives, without defaults."""
+    names = (argument.name for argument in operator._schema.arguments)
+    return dict(zip(names, args, strict=False)) | dict(kwargs)
+
+
+def may_draw(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call of ``operator``, an OpOverload, may draw random numbers. Attention without dropout draws none."""
+    if torch.Tag.nondeterministic_seeded not in operator.tags:
+        return False
+    defaults = {argument.name: argument.default_value for argument in operator._schema.arguments}
+    return arguments_by_name(operator, args, kwargs).get("dropout_p", defaults.get("dropout_p")) != 0

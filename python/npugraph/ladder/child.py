@@ -7,13 +7,14 @@ The threads of a process do not follow into a fork, so this process must have no
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+
+from npugraph.user_script import run_as_main
 
 SEED = 0
 THREADS = torch.get_num_threads()  # for scripts
@@ -47,28 +48,16 @@ def _in_child(
         os.dup2(descriptor, 2)
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-        sys.argv = [script, *arguments]
-        sys.path[0] = str(Path(script).resolve().parent)
         torch.set_num_threads(THREADS)
         prepare()
         torch.manual_seed(SEED)
-        code = _run(script)
+        code = run_as_main(script, arguments)
         finish()
     except BaseException:
         traceback.print_exc()
     finally:
         flush()
     return code
-
-
-def _run(script: str) -> int:
-    try:
-        runpy.run_path(script, run_name="__main__")
-    except SystemExit as leave:
-        if isinstance(leave.code, str):
-            print(leave.code, file=sys.stderr)
-        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-    return 0
 
 
 def flush() -> None:

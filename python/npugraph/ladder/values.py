@@ -12,6 +12,7 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.fx.decompose.collectives import is_collective
+from npugraph.fx.schema import may_draw
 
 MISSING = object()  # stands for a value that is not known
 
@@ -47,15 +48,8 @@ def is_repeatable(node: fx.Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload):
         return not getattr(target, "is_python_task", False)
     name = target._schema.name.split("::")[-1]
-    return is_local(node) and not _is_random(node) and not name.startswith(("empty", "new_empty"))
-
-
-def _is_random(node: fx.Node) -> bool:
-    if torch.Tag.nondeterministic_seeded not in node.target.tags:
-        return False
-    names = [argument.name for argument in node.target._schema.arguments]
-    given = dict(zip(names, node.args, strict=False)) | node.kwargs
-    return given.get("dropout_p") != 0
+    is_uninitialised = name.startswith(("empty", "new_empty"))
+    return is_local(node) and not is_uninitialised and not may_draw(target, node.args, node.kwargs)
 
 
 def _compute(node: fx.Node, values: Mapping[fx.Node, Any], may_run: Callable[[fx.Node], bool]) -> Any:

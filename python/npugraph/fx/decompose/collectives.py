@@ -16,6 +16,8 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.schema import arguments_by_name
+
 _NAMESPACE = "_c10d_functional"
 _WAIT = f"{_NAMESPACE}::wait_tensor"
 
@@ -50,7 +52,7 @@ def is_collective(target: Any) -> bool:
 
 def _finish(node: fx.Node) -> None:
     call = _REWRITES.get(node.target._schema.name.removeprefix(f"{_NAMESPACE}::"))
-    arguments = _arguments(node)
+    arguments = arguments_by_name(node.target, node.args, node.kwargs)
     group = arguments.pop("group_name")
     if call is None or not isinstance(group, str):
         node.target = _Finished(node.target)
@@ -86,7 +88,7 @@ def _finish(node: fx.Node) -> None:
 def _written(node: fx.Node) -> Any:
     """The argument that a collective writes and returns: a tensor, or a list of tensors. For transfers, the list has
     None in place of what is sent."""
-    arguments = _arguments(node)
+    arguments = arguments_by_name(node.target, node.args, node.kwargs)
     if kinds := arguments.get("op_list"):
         return [t if kind == "irecv" else None for t, kind in zip(arguments["tensors"], kinds, strict=True)]
     for argument in node.target._schema.arguments:
@@ -121,11 +123,6 @@ def _transfer(a: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
 
 def _gives_list(target: torch._ops.OpOverload) -> bool:
     return isinstance(target._schema.returns[0].type, torch.ListType)
-
-
-def _arguments(node: fx.Node) -> dict[str, Any]:
-    names = [argument.name for argument in node.target._schema.arguments]
-    return dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
 
 
 _Rewrite = Callable[[dict[str, Any]], tuple[str, tuple[Any, ...]]]

@@ -18,7 +18,7 @@ from torch import fx
 
 from npugraph import _C, npu_kernels
 from npugraph.fx.decompose.parts import put_parts
-from npugraph.fx.schema import is_of_ascend
+from npugraph.fx.schema import arguments_by_name, is_of_ascend
 from npugraph.python_operators import kernels
 
 
@@ -50,8 +50,7 @@ def _is_composed(node: fx.Node) -> bool:
     whole_with = _composed().get(target.name())
     if whole_with is None or target._schema.is_mutable:
         return False
-    names = (argument.name for argument in target._schema.arguments)
-    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    given = arguments_by_name(target, node.args, node.kwargs)
     return all(given.get(name) is None for name in whole_with)
 
 

@@ -21,7 +21,11 @@ def put_parts(gm: fx.GraphModule, node: fx.Node, function: Callable[..., Any]) -
     passed as modules."""
     modules = {n: value for n in node.all_input_nodes if isinstance(value := _module(gm, n), fx.GraphModule)}
     inputs = [n for n in node.all_input_nodes if n not in modules]
-    parts = _trace(node, inputs, modules, function)
+    with torch.no_grad(), _fake_mode_of(inputs):
+        _put(gm, node, inputs, _trace(node, inputs, modules, function))
+
+
+def _put(gm: fx.GraphModule, node: fx.Node, inputs: Sequence[fx.Node], parts: fx.GraphModule) -> None:
     given = dict(zip(parts.graph.find_nodes(op="placeholder"), inputs, strict=True))
     for constant in parts.graph.find_nodes(op="get_attr"):
         name = f"{node.name}_{constant.target}"
@@ -32,9 +36,11 @@ def put_parts(gm: fx.GraphModule, node: fx.Node, function: Callable[..., Any]) -
     made = set(given.values()) - set(inputs)
     for part in made:
         part.meta |= origin_of(node)
-    fake = next(n.meta["val"] for n in inputs if isinstance(n.meta.get("val"), FakeTensor))
-    with torch.no_grad(), fake.fake_mode:
-        _replace(gm.graph, node, results)
+    _replace(gm.graph, node, results)
+
+
+def _fake_mode_of(inputs: Sequence[fx.Node]) -> Any:
+    return next(value.fake_mode for node in inputs if isinstance(value := node.meta["val"], FakeTensor))
 
 
 def _module(gm: fx.GraphModule, node: fx.Node) -> Any:
@@ -51,10 +57,7 @@ def _trace(
         args, kwargs = fx.map_arg((node.args, node.kwargs), known.__getitem__)
         return function(*args, **kwargs)
 
-    values = [input.meta["val"] for input in inputs]
-    fake = next(value for value in values if isinstance(value, FakeTensor))
-    with torch.no_grad(), fake.fake_mode:
-        return make_fx(call)(*values)
+    return make_fx(call)(*(input.meta["val"] for input in inputs))
 
 
 def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:

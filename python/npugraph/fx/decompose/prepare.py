@@ -17,7 +17,7 @@ from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
 from npugraph.fx.calls import add_call, geometry, storage_elements
 from npugraph.fx.decompose.working_copies import write_working_copies
-from npugraph.fx.schema import is_view
+from npugraph.fx.schema import is_view, may_draw
 from npugraph.fx.values import evaluate
 
 aten = torch.ops.aten
@@ -35,12 +35,12 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
     if auto_functionalized in targets or auto_functionalized_v2 in targets:
         write_working_copies(gm.graph)
         _undo_auto_functionalized_graphs(gm)
-        with _fake_mode_of(gm) or contextlib.nullcontext():
+        with _in_fake_mode_of(gm):
             _refresh_values(gm.graph)
         gm.graph.eliminate_dead_code()
         gm.recompile()
     if run_and_save_rng_state in targets or run_with_rng_state in targets:
-        with _fake_mode_of(gm) or contextlib.nullcontext():
+        with _in_fake_mode_of(gm):
             _unwrap_without_draws(gm.graph)
     _copy_whole_storages(gm.graph)
     _keep_offsets(gm.graph)
@@ -152,6 +152,10 @@ def _fake_mode_of(gm: fx.GraphModule) -> Any:
     return detect_fake_mode([value for value in values if isinstance(value, torch.Tensor)])
 
 
+def _in_fake_mode_of(gm: fx.GraphModule) -> contextlib.AbstractContextManager[Any]:
+    return _fake_mode_of(gm) or contextlib.nullcontext()
+
+
 def _undo_auto_functionalized_graphs(gm: fx.GraphModule) -> None:
     """Undoes the functional forms of higher-order operators, as torch does it."""
     if not any(node.target in (auto_functionalized, auto_functionalized_v2) for node in gm.graph.nodes):
@@ -165,7 +169,7 @@ def _undo_auto_functionalized_graphs(gm: fx.GraphModule) -> None:
     from torch._inductor.virtualized import V
 
     fake_mode = _fake_mode_of(gm)
-    with V.set_fake_mode(fake_mode), fake_mode or contextlib.nullcontext():
+    with V.set_fake_mode(fake_mode), _in_fake_mode_of(gm):
         canonicalize_view_scatter_ops(gm.graph)
         reinplace_inplaceable_ops_core(gm.graph)
         decompose_generalized_scatter(gm.graph)
@@ -199,8 +203,8 @@ def _unwrap_without_draws(graph: fx.Graph) -> None:
         if node.target not in (run_and_save_rng_state, run_with_rng_state):
             continue
         saves = node.target is run_and_save_rng_state
-        call = node.args if saves else node.args[1:]
-        if _may_draw(*call, **node.kwargs):
+        call = operator, *args = node.args if saves else node.args[1:]
+        if not isinstance(operator, torch._ops.OpOverload) or may_draw(operator, args, node.kwargs):
             continue
         like = max((node, *node.users), key=lambda one: len(one.meta))  # torch gives wrappers no origin
         with graph.inserting_before(node):
@@ -217,13 +221,6 @@ def _saved_nothing(graph: fx.Graph, like: fx.Node) -> fx.Node:
     """Stands for the state of a generator where nothing was drawn. It has 2 elements, because Dynamo expects sizes of
     at least 2."""
     return add_call(graph, like, aten.full.default, [2], 0, dtype=torch.uint8, device=torch.device("cpu"))
-
-
-def _may_draw(operator: Any, *args: Any, **kwargs: Any) -> bool:
-    """Whether an operator that torch calls random may draw numbers with these arguments."""
-    names = [argument.name for argument in getattr(getattr(operator, "_schema", None), "arguments", ())]
-    given = dict(zip(names, args, strict=False)) | kwargs
-    return "dropout_p" not in names or given.get("dropout_p", 0.0) != 0.0
 
 
 def _refresh_values(graph: fx.Graph) -> None:
