@@ -52,6 +52,24 @@ std::optional<c10::DeviceIndex> npu_of(const program::Program& program) {
   return std::nullopt;
 }
 
+// The pool has as many threads as torch would use in the calling thread.
+void follow_thread_count() {
+  static std::atomic<int> last = 0;
+  const int threads = at::get_num_threads();
+  if (last.load(std::memory_order_relaxed) == threads) return;
+  last.store(threads, std::memory_order_relaxed);
+  runtime::WorkerPool::instance().set_size(threads);
+}
+
+// The results, unless the warning became an error.
+PyObject* warned(PyObject* results, const std::string& warning) {
+  if (warning.empty()) return results;
+  const pybind11::object kind = pybind11::module_::import("npugraph.warning_kinds").attr("NpugraphWarning");
+  if (PyErr_WarnEx(kind.ptr(), warning.c_str(), 1) == 0) return results;
+  Py_DECREF(results);
+  return nullptr;
+}
+
 }  // namespace
 
 std::string take_place_of_failure() { return std::exchange(place_of_failure, {}); }
@@ -105,15 +123,6 @@ runtime::BoundInputs CompiledFunction::bound(const Frame& frame) const {
   const c10::Stream stream = device::current_stream(*npu_);
   inputs.stream = {.id = stream.id(), .device = stream.device_index(), .limits = device::limits_in_force(stream)};
   return inputs;
-}
-
-// The pool has as many threads as torch would use in the calling thread.
-static void follow_thread_count() {
-  static std::atomic<int> last = 0;
-  const int threads = at::get_num_threads();
-  if (last.load(std::memory_order_relaxed) == threads) return;
-  last.store(threads, std::memory_order_relaxed);
-  runtime::WorkerPool::instance().set_size(threads);
 }
 
 RunResult CompiledFunction::run_executable(Frame& frame) {
@@ -213,15 +222,6 @@ PyObject* CompiledFunction::run_captured(Frame& frame, capture::Capture& capture
   }
   call->set_results(std::move(results));
   return wrapped;
-}
-
-// The results, unless the warning became an error.
-static PyObject* warned(PyObject* results, const std::string& warning) {
-  if (warning.empty()) return results;
-  const pybind11::object kind = pybind11::module_::import("npugraph.warning_kinds").attr("NpugraphWarning");
-  if (PyErr_WarnEx(kind.ptr(), warning.c_str(), 1) == 0) return results;
-  Py_DECREF(results);
-  return nullptr;
 }
 
 PyObject* CompiledFunction::run_taken(Frame& frame) {
