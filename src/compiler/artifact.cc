@@ -25,15 +25,14 @@ constexpr const char* kPlan = "plan";
 }  // namespace
 
 Artifact::Artifact(ir::Graph graph, CompileRequest request, CompileHost host, runtime::Host& runtime_host,
-                   std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases)
+                   std::vector<Partition> partitions, const std::vector<PhaseTime>& front_end_phases)
     : request_(std::move(request)),
       host_(std::move(host)),
       imported_(std::move(graph)),
-      phases_(std::move(front_end_phases)),
       partitions_(std::move(partitions)) {
-  trace_past_phases(phases_);
+  trace_past_phases(front_end_phases);
   try {
-    compile_and_build(runtime_host);
+    compile_and_build(runtime_host, front_end_phases);
   } catch (const std::logic_error& error) {  // an InternalError, or one of the standard library's
     const bool is_ours = dynamic_cast<const InternalError*>(&error) != nullptr;
     const std::string message = is_ours ? error.what() : internal_error_text(error.what());
@@ -45,29 +44,30 @@ Artifact::Artifact(ir::Graph graph, CompileRequest request, CompileHost host, ru
   }
 }
 
-void Artifact::compile_and_build(runtime::Host& runtime_host) {
+void Artifact::compile_and_build(runtime::Host& runtime_host, const std::vector<PhaseTime>& front_end_phases) {
   result_ = compile(imported_, request_, host_);
-  phases_.insert(phases_.end(), result_.phases.begin(), result_.phases.end());
+  result_.phases.insert(result_.phases.begin(), front_end_phases.begin(), front_end_phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result_.program));
   const auto take = [generated = std::move(result_.generated), program = program_](const program::Task& task) {
     return generated->take(static_cast<size_t>(&task - program->tasks.data()));
   };
-  Runnable made = run_phase(phases_, "build", [&] {
+  Runnable made = run_phase(result_.phases, "build", [&] {
     return make_runnable(program_, runtime_host, request_.run, {.all_sizes = take, .static_sizes = host_.generate});
   });
   static_kernels_ = std::move(made.static_kernels);
   executable_ = std::move(made.executable);
   if (is_printed(LogLevel::kEvent)) {
-    for (const PhaseTime& phase : phases_) log_event(name(), ": ", phase.name, " took ", phase.milliseconds, " ms");
+    for (const PhaseTime& phase : result_.phases)
+      log_event(name(), ": ", phase.name, " took ", phase.milliseconds, " ms");
   }
 }
 
 std::vector<std::string> Artifact::graph_stages() const {
   std::vector<std::string> names = {"import"};
   std::map<std::string, int> seen;
-  for (const passes::Pass& pass : graph_passes(request_)) {
-    const int nth = ++seen[pass.name];
-    names.push_back(nth == 1 ? pass.name : cat(pass.name, ".", nth));
+  for (const std::string& pass : request_.passes) {
+    const int nth = ++seen[pass];
+    names.push_back(nth == 1 ? pass : cat(pass, ".", nth));
   }
   return names;
 }

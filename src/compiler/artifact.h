@@ -61,7 +61,7 @@ class Artifact {
   // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. What we broke
   // ourselves is a ReportedDefect.
   Artifact(ir::Graph graph, CompileRequest request, CompileHost host, runtime::Host& runtime_host,
-           std::vector<Partition> partitions, std::vector<PhaseTime> front_end_phases);
+           std::vector<Partition> partitions, const std::vector<PhaseTime>& front_end_phases);
 
   const std::string& name() const { return request_.name; }
   const CompileRequest& request() const { return request_; }
@@ -86,7 +86,7 @@ class Artifact {
   // tasks, of earlier compiles, precompiled. With static kernels those of them, too: "static_kernels" is how many tasks
   // Instances have of their own.
   std::map<std::string, int64_t> counters() const;
-  std::vector<PhaseTime> phases() const { return phases_; }
+  std::vector<PhaseTime> phases() const { return result_.phases; }
   // Of super kernels; empty where the request asks for none.
   const std::vector<lower::ScopeResult>& scopes() const { return result_.scopes; }
   const std::vector<passes::PassRecord>& passes() const { return result_.passes; }
@@ -102,7 +102,7 @@ class Artifact {
   void refresh();
 
  private:
-  void compile_and_build(runtime::Host& runtime_host);
+  void compile_and_build(runtime::Host& runtime_host, const std::vector<PhaseTime>& front_end_phases);
   [[noreturn]] void fail_unknown(const std::string& stage) const;
   // Those that stand when the compile ends.
   std::map<std::string, int64_t> compile_counters() const;
@@ -115,7 +115,6 @@ class Artifact {
   CompileHost host_;
   ir::Graph imported_;
   CompileResult result_;  // without its Program and its generated tasks, which the members below have
-  std::vector<PhaseTime> phases_;
   std::vector<Partition> partitions_;
   std::shared_ptr<const program::Program> program_;
   std::shared_ptr<StaticKernels> static_kernels_;  // null where the request asks for none

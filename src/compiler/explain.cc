@@ -301,7 +301,7 @@ std::string Artifact::explain(int64_t runs_in_pieces) const {
   }
 
   out << "\nCompile time\n";
-  for (const PhaseTime& phase : phases_) {
+  for (const PhaseTime& phase : result_.phases) {
     out << "  " << std::left << std::setw(26) << phase.name << std::right << std::fixed << std::setprecision(1)
         << phase.milliseconds << " ms\n";
   }

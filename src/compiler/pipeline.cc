@@ -66,12 +66,6 @@ std::vector<std::string> default_passes() {
   };
 }
 
-std::vector<passes::Pass> graph_passes(const CompileRequest& request) {
-  std::vector<passes::Pass> pipeline;
-  for (const std::string& name : request.passes) pipeline.push_back(passes::find_pass(name));
-  return pipeline;
-}
-
 namespace {
 
 using AfterPass = std::function<void(const passes::Pass&, const ir::Graph&, const passes::PassRecord&)>;
@@ -150,7 +144,7 @@ CompileResult compile(ir::Graph graph, const CompileRequest& request, const Comp
   CompileResult result;
   // 1. Graph -> Graph.
   result.passes = run_phase(result.phases, "passes", [&] {
-    return run_graph_passes(graph, graph_passes(request), request, host, result.remarks, pass_tracer());
+    return run_graph_passes(graph, passes::find_passes(request.passes), request, host, result.remarks, pass_tracer());
   });
   const std::string violation = ir::verify(graph);
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
@@ -169,7 +163,7 @@ CompileResult compile(ir::Graph graph, const CompileRequest& request, const Comp
 }
 
 ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileRequest& request, const CompileHost& host) {
-  const auto all = graph_passes(request);
+  const auto all = passes::find_passes(request.passes);
   NG_CHECK(passes <= all.size(), "pass ", passes, " of ", all.size());
   std::vector<passes::Remark> ignored;
   run_graph_passes(imported, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(passes)}, request, host, ignored,
@@ -187,7 +181,7 @@ std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& 
   };
   ir::Graph graph = imported;
   std::vector<passes::Remark> ignored;
-  run_graph_passes(graph, graph_passes(request), request, host, ignored, keep);
+  run_graph_passes(graph, passes::find_passes(request.passes), request, host, ignored, keep);
   return graphs;
 }
 

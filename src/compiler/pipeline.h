@@ -44,16 +44,13 @@ struct CompileResult {
   std::vector<PhaseTime> phases;
 };
 
-// The passes of the request, in order.
-std::vector<passes::Pass> graph_passes(const CompileRequest& request);
-
 // Runs all phases on `graph`.
 CompileResult compile(ir::Graph graph, const CompileRequest& request, const CompileHost& host);
 
-// The graph as it was after the first `passes` entries of graph_passes(request). Compiling is deterministic, so a stage is made again
+// The graph as it was after the first `passes` entries of the request's passes. Compiling is deterministic, so a stage is made again
 // when somebody asks for it instead of being kept.
 ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileRequest& request, const CompileHost& host);
-// The imported graph, as (0, graph), and that after each entry of graph_passes(request) that hit, with the number of entries so far.
+// The imported graph, as (0, graph), and that after each entry of the request's passes that hit, with the number of entries so far.
 std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& imported, const CompileRequest& request,
                                                                const CompileHost& host);
 // The Program before it was planned, where generated code was refused for some nodes.

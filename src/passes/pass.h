@@ -74,5 +74,6 @@ std::vector<PassRecord> run_passes(ir::Graph& graph, const std::vector<Pass>& pi
 // All passes that exist, by name, for tools and for checking switches. In no order.
 const std::vector<Pass>& all_passes();
 const Pass& find_pass(std::string_view name);  // UserError that lists the known names
+std::vector<Pass> find_passes(const std::vector<std::string>& names);
 
 }  // namespace npugraph::passes

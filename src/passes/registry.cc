@@ -65,4 +65,10 @@ const Pass& find_pass(std::string_view name) {
   throw UserError(cat("unknown pass '", name, "'; the passes are ", known));
 }
 
+std::vector<Pass> find_passes(const std::vector<std::string>& names) {
+  std::vector<Pass> passes;
+  for (const std::string& name : names) passes.push_back(find_pass(name));
+  return passes;
+}
+
 }  // namespace npugraph::passes

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 
+#include "base/error.h"
 #include "program/names.h"
 #include "program/text.h"
 #include "tensor/lexer.h"
@@ -202,5 +204,14 @@ void Printer::print_output(const Output& output) {
 }  // namespace
 
 std::string print(const Program& program) { return Printer(program).print(); }
+
+std::string print_task_names(const Program& program) {
+  std::string names;
+  for (const Task& task : program.tasks) {
+    const bool copies = std::ranges::any_of(task.operands, &Operand::copied);
+    names += cat(names.empty() ? "" : " ", task.name, copies ? "*" : "");
+  }
+  return names;
+}
 
 }  // namespace npugraph::program

@@ -135,8 +135,7 @@ tools::TextCatalog read_catalog(const Options& options) {
   return {read_all(options.catalog), options.catalog};
 }
 
-program::Program make_program(const ir::Graph& graph, const Options& options) {
-  const tools::TextCatalog catalog = read_catalog(options);
+program::Program make_program(const ir::Graph& graph, const Options& options, const tools::TextCatalog& catalog) {
   lower::Lowered lowered = lower::lower(
       graph, catalog, {.generate = options.fuses, .place_parts = !options.whole_concatenations, .refused = {}});
   if (reaches(options, "scopes"))
@@ -148,29 +147,17 @@ program::Program make_program(const ir::Graph& graph, const Options& options) {
   return std::move(lowered.program);
 }
 
-// "@f: loop.mul.exp aten.cat.out*": a "*" stands behind tasks of which something counts as copied.
-std::string names_of_tasks(const program::Program& program) {
-  std::string names = cat("@", program.name, ":");
-  for (const program::Task& task : program.tasks) {
-    const bool copies = std::ranges::any_of(task.operands, &program::Operand::copied);
-    names += cat(" ", task.name, copies ? "*" : "");
-  }
-  return names + "\n";
-}
-
+// "default" stands for the passes of the compiler.
 std::vector<passes::Pass> pipeline_of(const Options& options) {
-  std::vector<passes::Pass> pipeline;
+  std::vector<std::string> names;
   for (const std::string& name : options.passes) {
-    if (name == "default") {
-      for (const std::string& own : compiler::default_passes()) pipeline.push_back(passes::find_pass(own));
-    } else {
-      pipeline.push_back(passes::find_pass(name));
-    }
+    const std::vector<std::string> more = name == "default" ? compiler::default_passes() : std::vector{name};
+    names.insert(names.end(), more.begin(), more.end());
   }
-  return pipeline;
+  return passes::find_passes(names);
 }
 
-std::string run(const std::string& text, const Options& options) {
+std::string run(const std::string& text, const Options& options, const tools::TextCatalog& catalog) {
   ir::Graph graph = ir::parse(text, options.input == "-" ? "<stdin>" : options.input, ops::registry());
   check(graph);
   const std::vector<passes::Pass> pipeline = pipeline_of(options);
@@ -190,8 +177,9 @@ std::string run(const std::string& text, const Options& options) {
   check(graph);
   if (options.stats) print_stats(records, context);
   if (reaches(options, "lower")) {
-    const program::Program program = make_program(graph, options);
-    return out + (options.task_names ? names_of_tasks(program) : program::print(program));
+    const program::Program program = make_program(graph, options, catalog);
+    return out + (options.task_names ? cat("@", program.name, ": ", program::print_task_names(program), "\n")
+                                     : program::print(program));
   }
   if (!options.print_after_all || pipeline.empty()) out += ir::print(graph);
   if (options.uses) print_uses(graph, out);
@@ -200,12 +188,13 @@ std::string run(const std::string& text, const Options& options) {
 }
 
 int run_file(const Options& options) {
+  const tools::TextCatalog catalog = read_catalog(options);
   std::string out;
   bool failed = false;
   for (const std::string& text : split_graphs(read_all(options.input))) {
     if (!out.empty()) out += cat(kSeparator, "\n");
     try {
-      out += run(text, options);
+      out += run(text, options, catalog);
     } catch (const std::exception& error) {
       failed = true;
       if (options.expect_errors) {

@@ -15,7 +15,7 @@ PAGES = sorted((Path(__file__).parents[2] / "docs/api").glob("*.md"))
 
 
 def examples(page: Path) -> list[str]:
-    """In the lines in which they stand on the page, as errors name them."""
+    """The examples of a page. Each begins on its own line of the page, which errors name."""
     text = page.read_text()
     found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return ["\n" * text.count("\n", 0, match.start(1)) + match[1] for match in found]

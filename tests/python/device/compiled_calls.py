@@ -16,14 +16,14 @@ from tests.python.device.drawn_calls import Call
 
 
 def _views(x: torch.Tensor) -> list[torch.Tensor]:
-    """Whose sizes depend on those of ``x`` only, so that a graph for any size can have them."""
+    """Views whose sizes depend on those of ``x`` alone, so that a graph for any size can have them."""
     if x.dim() == 0:
         return [x.unsqueeze(0)]
     return [x[:3], x[1:], x.transpose(0, -1)[1:], x.unsqueeze(0).select(1, -1) if x.shape[0] else x.flatten()]
 
 
 def with_views(op: Any) -> Callable[..., list[torch.Tensor]]:
-    """Calls ``op``; its results, and views of these."""
+    """A function that calls ``op`` and returns the results and views of them."""
 
     def function(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
         results = [x for x in pytree.tree_leaves(op(*args, **kwargs)) if isinstance(x, torch.Tensor)]

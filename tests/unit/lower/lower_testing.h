@@ -2,7 +2,6 @@
 // Graphs for the tests of lowering, from text.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "ir/text.h"
 #include "lower/lower.h"
 #include "ops/table.h"
+#include "program/text.h"
 
 namespace npugraph::lower {
 
@@ -33,14 +33,6 @@ inline program::Program lowered(const std::string& body, LowerOptions options = 
   return lower(graph, catalog, std::move(options)).program;
 }
 
-// "name name", a "*" behind those of which something counts as copied.
-inline std::string tasks_of(const program::Program& program) {
-  std::string names;
-  for (const program::Task& task : program.tasks) {
-    const bool copies = std::ranges::any_of(task.operands, &program::Operand::copied);
-    names += (names.empty() ? "" : " ") + task.name + (copies ? "*" : "");
-  }
-  return names;
-}
+inline std::string tasks_of(const program::Program& program) { return program::print_task_names(program); }
 
 }  // namespace npugraph::lower
