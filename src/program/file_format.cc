@@ -42,7 +42,7 @@ std::string why_not_portable(const Program& program) {
   }
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const Task& task = program.tasks[i];
-    const bool records = task.name == "npugraph_ex.record_program_event";
+    const bool records = task.name == kEventTask;
     if (!is_callable(task.kind) && !records) continue;
     const char* what = records                          ? "' records an event of this process"
                        : task.kind == TaskKind::kPython ? "' calls Python"

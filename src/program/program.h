@@ -96,6 +96,10 @@ enum class TaskKind : uint8_t {
   kSuperKernel,  // several generated ones and kernels, see super_kernel.h
   kNested,       // runs Programs of the host's, by what only the run knows
 };
+// The name of the collective tasks that wait for what others have begun.
+inline constexpr std::string_view kWaitTask = "npugraph.wait";
+// The name of tasks that record an event of the process on their stream.
+inline constexpr std::string_view kEventTask = "npugraph_ex.record_program_event";
 // "kernel", "aten", "python", "collective", "loop", "matmul", "attention", "convolution", "super_kernel", "nested"
 std::string_view name_of(TaskKind kind);
 // Of generated code, the first argument is the text of what is generated, which every machine compiles for itself; the others

@@ -363,7 +363,7 @@ KeptResults* Executable::State::results_of(Call& call) {
 
 void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   const bool keeps = call.mode == RunMode::kCapture;
-  const Range range(host, keeps ? "acl_graph_capture" : nullptr);
+  const Range range(host, keeps ? host.name_of(Host::Phase::kCapture) : nullptr);
   const int64_t begin = now_ns();
   std::vector<Scalar> symbols = symbols_of(blueprint, call.key);
   set_symbols(blueprint, blueprint.refreshed_symbols, bits_of(blueprint, blueprint.refreshed_symbols, inputs.all),
@@ -424,8 +424,9 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   }
   Replay replay(blueprint, *call.instance, lease, host);
   {
-    const Range first(host, call.mode == RunMode::kCapture ? "acl_graph_warm_up" : nullptr);
-    const Range range(host, call.mode == RunMode::kEager ? "fx_run_eagerly" : "acl_graph_replay");
+    using enum Host::Phase;
+    const Range first(host, call.mode == RunMode::kCapture ? host.name_of(kWarmUp) : nullptr);
+    const Range range(host, host.name_of(call.mode == RunMode::kEager ? kEager : kReplay));
     const ReplayInProgress in_progress;
     replay.run(observer ? &*observer : nullptr);
   }

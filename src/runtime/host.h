@@ -50,6 +50,12 @@ class Host {
   // Empty: nothing is set.
   virtual std::function<std::shared_ptr<void>()> thread_state() { return {}; }
 
+  // What the profiler calls the phases of a call.
+  enum class Phase : uint8_t { kCapture, kWarmUp, kReplay, kEager };
+  virtual const char* name_of(Phase phase) const {
+    constexpr const char* kNames[] = {"capture", "warm_up", "replay", "eager_run"};
+    return kNames[static_cast<size_t>(phase)];
+  }
   // Begins a named stretch of time for the profiler of the process, to be ended in the same thread. Null where none is on.
   virtual void* begin_range(const char* /*name*/) { return nullptr; }
   virtual void end_range(void* /*range*/) {}

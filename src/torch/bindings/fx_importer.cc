@@ -11,6 +11,7 @@
 #include <torch/csrc/utils/python_symnode.h>
 
 #include "base/error.h"
+#include "ops/operators.h"
 #include "ops/table.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/convert.h"
@@ -307,7 +308,7 @@ std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector
 void FxImporter::add_check(Expr condition, std::string message, std::string source) {
   NodeDescription check;
   check.source = std::move(source);
-  check.schema = "aten::_assert_scalar(Scalar self, str assert_msg) -> ()";
+  check.schema = aten::_assert_scalar::op().schema.text;
   check.args = {std::move(condition), std::move(message)};
   check.section = section_;
   importer_.add_node(check);

@@ -22,11 +22,16 @@ namespace npugraph::bridge {
 namespace {
 
 // Their out-variants have a kernel, but one that uses the result as scratch of another size, or is for sparse tensors.
-constexpr std::array<std::string_view, 5> kUnfit = {"aten::binary_cross_entropy", "aten::huber_loss", "aten::mse_loss",
-                                                    "aten::smooth_l1_loss", "aten::sspaddmm"};
+constexpr std::array<std::string_view, 5> kUnfit = {at::_ops::binary_cross_entropy::name, at::_ops::huber_loss::name,
+                                                    at::_ops::mse_loss::name, at::_ops::smooth_l1_loss::name,
+                                                    at::_ops::sspaddmm::name};
 
 // They give an infinity for no elements, which their operators refuse.
-constexpr std::array<std::string_view, 2> kUncheckedVariants = {"aten::max.unary_out", "aten::min.unary_out"};
+bool is_unchecked(const c10::OperatorName& variant) {
+  namespace ops = at::_ops;
+  return (variant.name == ops::max_unary_out::name && variant.overload_name == ops::max_unary_out::overload_name) ||
+         (variant.name == ops::min_unary_out::name && variant.overload_name == ops::min_unary_out::overload_name);
+}
 
 bool is_tensor(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
 bool is_written(const c10::AliasInfo* alias) { return alias != nullptr && alias->isWrite(); }
@@ -116,7 +121,7 @@ class Catalog final : public lower::OperatorCatalog {
     const std::string& base = functional->operator_name().name;
     if (std::find(kUnfit.begin(), kUnfit.end(), base) != kUnfit.end()) return std::nullopt;
     for (const c10::OperatorName& overload : overloads_of(base)) {
-      if (std::ranges::find(kUncheckedVariants, c10::toString(overload)) != kUncheckedVariants.end()) continue;
+      if (is_unchecked(overload)) continue;
       const auto out = c10::Dispatcher::singleton().findSchema(overload);
       // Composite out-variants compute a fresh result and copy it; only these kernels are registered for the CPU itself.
       if (!out || !out->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;

@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
 #include "base/error.h"
+#include "ops/operators.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/dispatch.h"
@@ -182,22 +184,27 @@ class Begin {
   const c10::intrusive_ptr<ProcessGroup> group_;
 };
 
-struct Kind {
-  std::string_view name;
-  void (Begin::*start)() const;
-};
-constexpr std::array kKinds = {Kind{"npugraph.all_reduce", &Begin::all_reduce},
-                               Kind{"npugraph.all_gather", &Begin::all_gather},
-                               Kind{"npugraph.reduce_scatter", &Begin::reduce_scatter},
-                               Kind{"npugraph.all_to_all", &Begin::all_to_all},
-                               Kind{"npugraph.broadcast", &Begin::broadcast},
-                               Kind{"npugraph.send", &Begin::send},
-                               Kind{"npugraph.receive", &Begin::receive},
-                               Kind{"npugraph.transfer", &Begin::transfer},
-                               Kind{"npugraph.all_reduce_", &Begin::all_reduce},
-                               Kind{"npugraph.broadcast_", &Begin::broadcast},
-                               Kind{"npugraph.all_gather_into", &Begin::all_gather},
-                               Kind{"npugraph.reduce_scatter_into", &Begin::reduce_scatter}};
+using Start = void (Begin::*)() const;
+
+// Null for a name that is no collective's.
+Start find_start(std::string_view name) {
+  static const std::unordered_map<std::string_view, Start> starts = {
+      {own::all_reduce::op().name, &Begin::all_reduce},
+      {own::all_gather::op().name, &Begin::all_gather},
+      {own::reduce_scatter::op().name, &Begin::reduce_scatter},
+      {own::all_to_all::op().name, &Begin::all_to_all},
+      {own::broadcast::op().name, &Begin::broadcast},
+      {own::send::op().name, &Begin::send},
+      {own::receive::op().name, &Begin::receive},
+      {own::transfer::op().name, &Begin::transfer},
+      {own::all_reduce_::op().name, &Begin::all_reduce},
+      {own::broadcast_::op().name, &Begin::broadcast},
+      {own::all_gather_into::op().name, &Begin::all_gather},
+      {own::reduce_scatter_into::op().name, &Begin::reduce_scatter},
+  };
+  const auto found = starts.find(name);
+  return found == starts.end() ? nullptr : found->second;
+}
 
 std::vector<int64_t> constants_of(const Attr& attr) {
   std::vector<int64_t> out;
@@ -211,10 +218,9 @@ class BeginTask {
  public:
   BeginTask(const program::Program& program, const program::Task& task)
       : declared_(program, task), args_(task.args), num_operands_(task.operands.size()) {
-    const auto kind = std::ranges::find(kKinds, task.name, &Kind::name);
-    if (kind == kKinds.end()) throw UserError(cat("there is no collective ", task.name));
+    start_ = find_start(task.name);
+    if (start_ == nullptr) throw UserError(cat("there is no collective ", task.name));
     if (args_.size() < 3 || task.operands.size() < 2) throw UserError(cat(task.name, " lacks arguments"));
-    start_ = kind->start;
     settings_.name = task.name;
     settings_.group = std::get<std::string>(args_[args_.size() - 2]);
     settings_.ranks = constants_of(args_.back());
@@ -274,7 +280,7 @@ class BeginTask {
   bool writes_inputs_ = false;  // its outputs are its inputs
   std::vector<int32_t> outputs_;
   Settings settings_;
-  void (Begin::*start_)() const = nullptr;
+  Start start_ = nullptr;
 };
 
 class WaitTask {
@@ -296,9 +302,9 @@ class WaitTask {
 }  // namespace
 
 ng_task build_collective_task(const program::Program& program, const program::Task& task) {
-  if (task.name != "npugraph.wait") return task_of<State>(std::make_unique<BeginTask>(program, task));
+  if (task.name != program::kWaitTask) return task_of<State>(std::make_unique<BeginTask>(program, task));
   const bool waits = !task.operands.empty() && program.buffers.at(task.operands.back().buffer).opaque;
-  if (!waits) throw UserError("a task npugraph.wait has nothing to wait for");
+  if (!waits) throw UserError(cat("a task ", program::kWaitTask, " has nothing to wait for"));
   return task_of<State>(std::make_unique<WaitTask>(task));
 }
 

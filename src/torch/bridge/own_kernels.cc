@@ -57,8 +57,8 @@ void index_put_(Stack& stack) {
 }  // namespace
 
 StackKernel own_kernel(const c10::OperatorName& name) {
-  if (name.name == "aten::index_put_") return &index_put_;
-  if (name.name != "aten::_int_mm") return nullptr;
+  if (name.name == at::_ops::index_put_::name) return &index_put_;
+  if (name.name != at::_ops::_int_mm::name) return nullptr;
   return name.overload_name.empty() ? &int_mm : name.overload_name == "out" ? &int_mm_out : nullptr;
 }
 

@@ -106,6 +106,17 @@ std::function<std::shared_ptr<void>()> TorchHost::thread_state() {
   };
 }
 
+// The names that Ascend's documents give them.
+const char* TorchHost::name_of(Phase phase) const {
+  switch (phase) {
+    case Phase::kCapture: return "acl_graph_capture";
+    case Phase::kWarmUp: return "acl_graph_warm_up";
+    case Phase::kReplay: return "acl_graph_replay";
+    case Phase::kEager: return "fx_run_eagerly";
+  }
+  return "";
+}
+
 void* TorchHost::begin_range(const char* name) {
   auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
   if (!callbacks) return nullptr;

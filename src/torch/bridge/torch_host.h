@@ -34,6 +34,7 @@ class TorchHost : public runtime::Host {
   // That it works for a device, and that it captures.
   std::function<std::shared_ptr<void>()> thread_state() override;
   // An event of torch.profiler, as torch.profiler.record_function makes them.
+  const char* name_of(Phase phase) const override;
   void* begin_range(const char* name) override;
   void end_range(void* range) override;
 

@@ -40,8 +40,8 @@ bool is_read_by_host(const c10::OperatorHandle& op, std::span<const c10::IValue>
   if (!schema.returns().empty() && std::ranges::all_of(schema.returns(), is_number)) return true;
   if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
   // These two know the size of their result, but for masks and where it is not given.
-  if (schema.name() == "aten::index") return is_mask(args[1]);
-  if (schema.name() == "aten::repeat_interleave") return args.back().isNone();
+  if (schema.name() == at::_ops::index_Tensor::name) return is_mask(args[1]);
+  if (schema.name() == at::_ops::repeat_interleave_Tensor::name) return args.back().isNone();
   return true;
 }
 
@@ -81,7 +81,7 @@ std::optional<std::vector<c10::IValue>> written_arguments(const c10::FunctionSch
 void check_arguments(const c10::OperatorHandle& op, std::span<const c10::IValue> args, c10::Stream stream) {
   // Copies between host and device have been checked before they came here, and operators from outside take lengths and the
   // like from the host when they are launched.
-  if (op.schema().name() == "aten::copy_" || !op.schema().name().starts_with("aten::")) return;
+  if (op.schema().name() == at::_ops::copy_::name || !op.schema().name().starts_with("aten::")) return;
   for (const c10::IValue& value : args) {
     for_each_tensor(value, [&](const at::Tensor& tensor) {
       if (tensor.device().is_cpu() && tensor.dim() != 0) check_host_may_wait(op.schema().name().c_str(), stream);
@@ -230,7 +230,7 @@ void Capture::await(const CollectiveCall& call) {
   if (at == begun_.end()) return;
   RecordedStep& step = open_step();
   const auto number = static_cast<int32_t>(recording_.steps.size()) - 1;
-  step.launches.push_back(describe_collective(kWaitTask, *at, recording_.memory, number));
+  step.launches.push_back(describe_collective(std::string(program::kWaitTask), *at, recording_.memory, number));
   begun_.erase(at);
 }
 

@@ -94,7 +94,7 @@ class CollectiveCall::WaitTask {
 
 ng_task CollectiveCall::build(const std::shared_ptr<CollectiveCall>& self, const program::Program& program,
                               const program::Task& task) {
-  if (task.name == kWaitTask) return bridge::task_of<State>(std::make_unique<WaitTask>(self));
+  if (task.name == program::kWaitTask) return bridge::task_of<State>(std::make_unique<WaitTask>(self));
   return bridge::task_of<State>(std::make_unique<BeginTask>(self, program, task));
 }
 

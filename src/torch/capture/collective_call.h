@@ -22,9 +22,6 @@ namespace npugraph::capture {
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// What the tasks that wait are called.
-inline constexpr const char* kWaitTask = "npugraph.wait";
-
 class CollectiveCall final : public npu::RecordedCollective {
  public:
   // Begins it on CPU tensors that are like those of the capture.

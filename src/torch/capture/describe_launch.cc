@@ -108,7 +108,8 @@ class Description {
   TensorRef ref(const at::Tensor& tensor) {
     if (!tensor.defined()) return {};
     // What an operator takes from the host is read when it is launched; only copies read pinned memory at each replay.
-    const bool is_value = tensor.device().is_cpu() && access_ == Access::kRead && schema_.name() != "aten::copy_";
+    const bool is_value =
+        tensor.device().is_cpu() && access_ == Access::kRead && schema_.name() != at::_ops::copy_::name;
     const int32_t piece = is_value ? memory_.constant(tensor, step_) : memory_.argument(tensor, step_);
     const at::Tensor placed = is_value ? memory_.piece(piece).constant : tensor;
     return {operand(placed, piece, access_)};
@@ -190,7 +191,8 @@ class Description {
 
 // Statistics of a norm in training, and what overloads "out" of attention call `Tensor[] out` and no more.
 bool is_written_silently(const c10::FunctionSchema& schema, const std::string& argument) {
-  const bool is_norm = schema.name() == "aten::native_batch_norm" || schema.name() == "aten::batch_norm_update_stats";
+  const bool is_norm =
+      schema.name() == at::_ops::native_batch_norm::name || schema.name() == at::_ops::batch_norm_update_stats::name;
   if (is_norm) return argument == "running_mean" || argument == "running_var";
   return argument == "out" && schema.overload_name() == "out";
 }

@@ -13,12 +13,13 @@ namespace {
 at::Tensor on_cpu(const at::Tensor& tensor) { return npu::is_npu(tensor) ? npu::cpu_alias(tensor) : tensor; }
 
 // self, dim, index, ...: whole slices.
-constexpr std::string_view kBySlice[] = {"aten::index_copy_", "aten::index_add_", "aten::index_fill_",
-                                         "aten::index_reduce_"};
+constexpr std::string_view kBySlice[] = {at::_ops::index_copy_::name, at::_ops::index_add_::name,
+                                         at::_ops::index_fill__int_Scalar::name, at::_ops::index_reduce_::name};
 // self, dim, index, ...: single elements.
-constexpr std::string_view kByElement[] = {"aten::scatter_", "aten::scatter_add_", "aten::scatter_reduce_"};
+constexpr std::string_view kByElement[] = {at::_ops::scatter__src::name, at::_ops::scatter_add_::name,
+                                           at::_ops::scatter_reduce__two::name};
 // self, indices, ...
-constexpr std::string_view kByIndices[] = {"aten::index_put_", "aten::_index_put_impl_"};
+constexpr std::string_view kByIndices[] = {at::_ops::index_put_::name, at::_ops::_index_put_impl_::name};
 
 Places of_slices(int64_t dim, const at::Tensor& index) {
   Places out;

@@ -16,6 +16,7 @@
 #include "torch/device/cpu_call.h"
 #include "torch/device/streams.h"
 #include "torch/npu/generator.h"
+#include "torch/npu/host_arguments.h"
 #include "torch/npu/over_aliases.h"
 #include "torch/npu/tensor.h"
 
@@ -33,17 +34,6 @@ bool holds(const c10::Type& type, c10::TypeKind kind) {
   if (type.kind() == kind) return true;
   for (const c10::TypePtr& inner : type.containedTypes())
     if (holds(*inner, kind)) return true;
-  return false;
-}
-
-// Operators that by their definition take lengths or indices from the host, and which of their arguments these are.
-bool takes_from_cpu(std::string_view op, std::string_view argument) {
-  if (op.starts_with("aten::index") || op.starts_with("aten::_index") || op.starts_with("aten::_unsafe_index"))
-    return argument == "indices";
-  if (op == "aten::_pack_padded_sequence") return argument == "lengths";
-  if (op.starts_with("npu::") || op.starts_with("atb::"))  // lengths of sequences
-    return argument.find("len") != argument.npos || argument.ends_with("_padding_size");
-  if (op.starts_with("aten::_ctc_loss")) return argument == "input_lengths" || argument == "target_lengths";
   return false;
 }
 
@@ -90,7 +80,7 @@ BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_
     const c10::Type& type = *argument.real_type();
     if (holds(type, c10::TypeKind::TensorType))
       tensors_.push_back({position, argument.alias_info() != nullptr && argument.alias_info()->isWrite(),
-                          takes_from_cpu(op.operator_name().name, argument.name())});
+                          may_be_on_host(op.operator_name().name, argument.name())});
     else if (holds(type, c10::TypeKind::GeneratorType))
       generators_.push_back(position);
     else if (holds(type, c10::TypeKind::DeviceObjType))
@@ -233,15 +223,18 @@ void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) 
 // Their composite kernels ask for the device's type, and know only torch's own; those of scans call several operators, each of
 // which would go to the CPU by itself.
 constexpr std::string_view kBoxedThoughComposite[] = {
-    "aten::convolution", "aten::convolution_backward", "aten::_convolution",   "aten::_lazy_clone",
-    "aten::mode",        "aten::_conj_physical",       "aten::conj_physical_", "aten::cummax",
-    "aten::cummin",      "aten::logcumsumexp",         "aten::kaiser_window",
+    at::_ops::convolution::name,    at::_ops::convolution_backward::name,
+    at::_ops::_convolution::name,   at::_ops::_lazy_clone::name,
+    at::_ops::mode::name,           at::_ops::_conj_physical::name,
+    at::_ops::conj_physical_::name, at::_ops::cummax::name,
+    at::_ops::cummin::name,         at::_ops::logcumsumexp::name,
+    at::_ops::kaiser_window::name,
 };
 
 bool is_boxed(const OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   if (op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || name.starts_with("aten::_foreach_")) return true;
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || name.find("::_foreach_") != name.npos) return true;
   for (const std::string_view composite : kBoxedThoughComposite)
     if (name == composite) return true;
   return false;

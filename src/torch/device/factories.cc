@@ -87,8 +87,8 @@ Tensor on_cpu(const Tensor& tensor, const char* name) {
 
 void run_copy(const Tensor& self, const Tensor& dst) {
   const bridge::BelowAutograd below;
-  Tensor to = on_cpu(dst, "aten::copy_");
-  to.copy_(on_cpu(self, "aten::copy_"));
+  Tensor to = on_cpu(dst, at::_ops::copy_::name);
+  to.copy_(on_cpu(self, at::_ops::copy_::name));
 }
 
 // A stream copies by itself between memory of the device and pinned memory; for all else the host waits for it.
@@ -124,7 +124,7 @@ void copy_watched(const Tensor& self, const Tensor& dst, bool non_blocking) {
   check_copy(self, dst, non_blocking);
   if (dst.is_conj()) return copy_watched(self.conj(), dst.conj(), non_blocking);
   if (dst.is_neg()) return copy_watched(self._neg_view(), dst._neg_view(), non_blocking);
-  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(at::_ops::copy_::name, "");
   const Tensor from = without_lazy_bits(self);
   torch::jit::Stack stack{dst, from, non_blocking};
   launch_watched(op, stack, stream_of_copy(from, dst), [&] {
@@ -149,7 +149,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
 
 at::Scalar local_scalar_dense(const Tensor& self) {
   capture::check_host_may_wait("item()", current_stream(self.device().index()));
-  return at::native::_local_scalar_dense_cpu(on_cpu(self, "aten::_local_scalar_dense"));
+  return at::native::_local_scalar_dense_cpu(on_cpu(self, at::_ops::_local_scalar_dense::name));
 }
 
 // Whether x.data = y keeps x: so that a module that moves keeps its parameters, and lazy ones stay lazy.

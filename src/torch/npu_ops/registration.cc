@@ -6,6 +6,7 @@
 #include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/exchange/families.h"
 #include "torch/npu_ops/exchange/wrapped_collectives.h"
+#include "torch/npu_ops/host_arguments.h"
 #include "torch/npu_ops/layers/families.h"
 #include "torch/npu_ops/matmul/families.h"
 #include "torch/npu_ops/moe/families.h"
@@ -109,6 +110,7 @@ void register_operators() {
     define_vocabulary_losses(*npu);
     npu->complete();
     atb->complete();
+    declare_host_arguments();
   });
 }
 

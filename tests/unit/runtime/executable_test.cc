@@ -155,10 +155,10 @@ TEST(Executable, NamesWhatItDoesForProfilers) {
   const auto captured = make(host, kChain, {.label = "call"});
   Argument x({1});
   for (int i = 0; i < 2; ++i) Results(*captured, host, {x.bound()});
-  EXPECT_EQ(host.ranges, "call(acl_graph_capture()acl_graph_warm_up(acl_graph_replay()))call(acl_graph_replay())");
+  EXPECT_EQ(host.ranges, "call(capture()warm_up(replay()))call(replay())");
   host.ranges = "";
   Results(*make(host, kChain, {.capture = false}), host, {x.bound()});
-  EXPECT_EQ(host.ranges, "fx_run_eagerly()");
+  EXPECT_EQ(host.ranges, "eager_run()");
 }
 
 TEST(Executable, ReportsMemoryAndTraffic) {
