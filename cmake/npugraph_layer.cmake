@@ -6,16 +6,16 @@ if(NPUGRAPH_SANITIZE)
   set(NPUGRAPH_TEST_SECONDS 1800)
 endif()
 
-# npugraph_layer(<dir> [DEPS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [TEST_SHARDS <n>])
+# npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [TEST_SHARDS <n>])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
-# program <dir>_test. DEPS are the layers that this one may include, exactly those of scripts/check_layers;
+# program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this one may include, exactly those of scripts/check_layers;
 # LINK are libraries from outside of the tree, PCH headers to precompile, PCH_OF the layer
 # whose precompiled headers this one takes. Tests that take long run in TEST_SHARDS
 # processes, each with its share of the tests.
 function(npugraph_layer dir)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS;PCH_OF" "DEPS;LINK;PCH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS;PCH_OF" "DEPS;ROOMS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -23,7 +23,11 @@ function(npugraph_layer dir)
   list(TRANSFORM arg_DEPS REPLACE "/" "_")
   list(TRANSFORM arg_DEPS PREPEND npugraph_)
 
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
+  set(globs ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
+  foreach(room ${arg_ROOMS})
+    list(APPEND globs ${CMAKE_SOURCE_DIR}/src/${dir}/${room}/*.cc)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
   if(sources)
     add_library(npugraph_${name} STATIC ${sources})
     if(arg_PCH_OF)
@@ -38,6 +42,9 @@ function(npugraph_layer dir)
     set(scope INTERFACE)
   endif()
   target_link_libraries(npugraph_${name} ${scope} npugraph_options ${arg_DEPS} ${arg_LINK})
+  if(npugraph_ops IN_LIST arg_DEPS)
+    add_dependencies(npugraph_${name} npugraph_operators_header)
+  endif()
 
   if(NPUGRAPH_TESTS)
     if(NOT arg_TEST_SHARDS)

@@ -2,13 +2,13 @@
 #include "frontend/importer.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"
 #include "base/words.h"
 #include "ir/alias.h"
 #include "ir/text.h"
+#include "ops/operators.h"
 #include "ops/table.h"
 
 namespace npugraph::frontend {
@@ -16,15 +16,6 @@ namespace npugraph::frontend {
 using ir::Trait;
 
 namespace {
-
-// Operators whose result is a lazy marker on the same memory in eager, or that resolve one, and the operator that computes the
-// same values into fresh memory.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kLazyOperators = {{
-    {"aten._conj", "aten::_conj_physical(Tensor self) -> Tensor"},
-    {"aten._neg_view", "aten::neg(Tensor self) -> Tensor"},
-    {"aten.resolve_conj", "aten::lift_fresh_copy(Tensor self) -> Tensor"},
-    {"aten.resolve_neg", "aten::lift_fresh_copy(Tensor self) -> Tensor"},
-}};
 
 Expr item_bytes(const ir::TensorType& type) { return Expr(size_of(type.dtype)); }
 
@@ -66,11 +57,13 @@ ir::ValueId Importer::add_constant(const TensorDescription& tensor, std::string 
 
 const ir::Op& Importer::op_for(const std::string& schema, ir::Traits traits) {
   // By its schema, because a name may be given to another operator while the process runs.
-  const ir::Op* op = ops_.intern(schema, traits);
-  for (const auto& [lazy, computed] : kLazyOperators) {
-    if (op->name == lazy) return *ops_.intern(computed, 0);
-  }
-  return *op;
+  const ir::Op& op = *ops_.intern(schema, traits);
+  // Of operators whose result is a lazy marker on the same memory in eager, or that resolve one: the operator that
+  // computes the same values into fresh memory.
+  if (aten::_conj::is(op)) return aten::_conj_physical::op();
+  if (aten::_neg_view::is(op)) return aten::neg::op();
+  if (ops::is_any<aten::resolve_conj, aten::resolve_neg>(op)) return aten::lift_fresh_copy::op();
+  return op;
 }
 
 // In elements of the result. What has no elements may say it lies anywhere, also outside of its base.
@@ -119,16 +112,15 @@ Importer::Values Importer::add_shared(const NodeDescription& node, const ir::Nod
     refusal_ = cat(built.op->name, " may return its argument, and here returns other memory");
     return std::nullopt;
   }
-  const ir::Op* view = ops_.find("aten.as_strided");
   std::vector<ir::ValueId> values;
   for (size_t i = 0; i < shared.size(); ++i) {
     const TensorDescription& result = *node.results[i];
     const auto& type = std::get<ir::TensorType>(result.type);
     const Expr offset = offset_in(result, places_[shared[i]]);
     ir::Node strided;
-    strided.op = view;
+    strided.op = &aten::as_strided::op();
     strided.args = {TensorRef{shared[i]}, type.sizes, type.strides, None{}};
-    if (!offset.is_int(0)) strided.args.back() = result.storage_offset;
+    if (!offset.is_int(0)) aten::as_strided::storage_offset.attr(strided) = result.storage_offset;
     strided.views = {{offset}};
     strided.section = node.section;
     strided.origin = built.origin;
@@ -140,15 +132,13 @@ Importer::Values Importer::add_shared(const NodeDescription& node, const ir::Nod
 
 // Offsets in storages are not guarded, and another one names another place.
 void Importer::note_named_place(const ir::Node& node) {
-  const auto& args = node.op->schema.args;
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i].name != "storage_offset" || std::holds_alternative<None>(node.args[i])) continue;
-    for (const ir::ValueId operand : ir::operands(node)) {
-      if (!graph_.value(operand).is_tensor() || places_[operand].input == ir::kNone) continue;
-      ir::Input& input = graph_.inputs[places_[operand].input];
-      const Expr bytes = item_bytes(graph_.value(input.value).tensor());
-      input.storage_offset = Expr::make(ExprOp::kFloorDiv, {places_[input.value].byte_offset, bytes});
-    }
+  const Attr* offset = arg::storage_offset.find(node);
+  if (offset == nullptr || std::holds_alternative<None>(*offset)) return;
+  for (const ir::ValueId operand : ir::operands(node)) {
+    if (!graph_.value(operand).is_tensor() || places_[operand].input == ir::kNone) continue;
+    ir::Input& input = graph_.inputs[places_[operand].input];
+    const Expr bytes = item_bytes(graph_.value(input.value).tensor());
+    input.storage_offset = Expr::make(ExprOp::kFloorDiv, {places_[input.value].byte_offset, bytes});
   }
 }
 
@@ -198,7 +188,7 @@ Importer::Values Importer::add_node(const NodeDescription& node) {
   built.callable = node.callable;
   built.section = node.section;
   built.origin = {node.name, node.source};
-  const bool is_view = op->is(Trait::kView) && op->in_table;
+  const bool is_view = op->is(Trait::kView) && op->in_table();
   if (!is_view && std::ranges::any_of(ir::shared_operands(built), [](ir::ValueId id) { return id != ir::kNone; })) {
     return add_shared(node, built);
   }

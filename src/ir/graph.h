@@ -211,6 +211,12 @@ class Graph {
       names_;  // names in use, each with the suffix to try first when it is wished again
 };
 
+// What the rule of an operator says of its results.
+struct Inferred {
+  std::vector<std::optional<Type>> types;  // nothing for undefined results
+  std::vector<View> views;                 // of view operators
+};
+
 // Operand values of a node, in argument order; absent optional tensors are left out. A value used twice stands twice.
 std::vector<ValueId> operands(const Node& node);
 // Operand values that the node writes, by its schema.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ enum class Trait : uint32_t {
   kCreation = 1u << 11,  // a fresh tensor from sizes and scalars only
   kUninitialised = 1u << 12,  // a fresh tensor with no particular elements
   kExact = 1u << 13,          // rounds correctly or not at all, and is cheap: ask ops::is_exact()
+  kBeginsScope = 1u << 14,    // a mark: a super kernel scope begins, named by the first argument
+  kEndsScope = 1u << 15,      // a mark: it ends
 };
 
 using Traits = uint32_t;
@@ -70,10 +73,15 @@ struct Op {
   // "aten.add_.Tensor", which writes the result into the first argument; of a scatter the view of the first argument into
   // which it copies "src" ("aten.slice.Tensor"); or empty.
   std::string inplace_twin;
-  bool in_table = false;  // false: made from a schema that the table does not know
+  int32_t id = -1;  // its row in the table; -1: made from a schema that the table does not know
 
+  bool in_table() const { return id >= 0; }
   bool is(Trait trait) const { return has(traits, trait); }
 };
+
+class Graph;
+struct Node;
+struct Inferred;
 
 // How the text form turns names into rows; ops/ implements it.
 class OpResolver {
@@ -84,6 +92,9 @@ class OpResolver {
   // The row for a schema that the table does not know, made on first use. `extra` are traits beyond those of the schema. A
   // schema that the table has gives the table's row.
   virtual const Op* intern(std::string_view schema, Traits extra) = 0;
+  // The results of a node that has none yet, by the rule of its row. Nothing where it has no rule, or the rule cannot tell.
+  // UserError where the arguments do not fit.
+  virtual std::optional<Inferred> infer(const Graph& graph, const Node& node) const = 0;
 };
 
 }  // namespace npugraph::ir

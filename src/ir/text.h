@@ -24,6 +24,8 @@
 // Arguments are written in schema order; arguments equal to their default are left out from the end, keyword-only ones are
 // written by name, and any argument may be. A contiguous stride list may be left out: f32[s0, 64] means f32[s0, 64]{64, 1}.
 // A device other than cpu follows the type: f32[4]{1} device("npu", 0).
+// Types of results may be left out where the rule of the operator tells them (ops/), and with them the places of views:
+// %a, %b = aten.split.Tensor(%x, 4).
 // A row is called as its schema without the overload "default": aten.t. A symbol needs no declaration when a scalar input or
 // a node defines it; it then has no bounds. An input without a kind is a user's. The bytes of an external constant are not
 // there after parsing (data is null).

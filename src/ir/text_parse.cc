@@ -316,6 +316,7 @@ class Parser {
     parse_args(node);
     parse_annotations(node);
     check_number_of_results(node, at);
+    if (types.empty() && !names.empty()) infer(types, node, at);
     const NodeId id = graph_.append(std::move(node), std::move(types), names.empty() ? "" : names.front().text);
     const auto& results = graph_.node(id).results;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -327,12 +328,13 @@ class Parser {
     }
   }
 
-  // `%a, none : f32[4]{1}, none =`
+  // `%a, none : f32[4]{1}, none =`, or `%a, none =`
   void parse_results(std::vector<Token>& names, std::vector<Type>& types, Node& node) {
     do {
       names.push_back(lexer_.at("none") ? lexer_.next() : expect_value_token());
       node.results.push_back(names.back().kind == TokenKind::kValue ? 0 : kNone);
     } while (lexer_.accept(","));
+    if (lexer_.accept("=")) return;  // the operator tells the types
     lexer_.expect(":");
     for (size_t i = 0; i < names.size(); ++i) {
       if (i > 0) lexer_.expect(",");
@@ -343,6 +345,26 @@ class Parser {
       }
     }
     lexer_.expect("=");
+  }
+
+  void infer(std::vector<Type>& types, Node& node, const Token& at) const {
+    std::optional<Inferred> inferred;
+    try {
+      inferred = ops_.infer(graph_, node);
+    } catch (const UserError& error) {
+      lexer_.fail_at(at, error.what());
+    }
+    if (!inferred) lexer_.fail_at(at, cat("no rule of ", node.op->name, " tells the types of its results: write them"));
+    if (inferred->types.size() != node.results.size())
+      lexer_.fail_at(at, cat(node.op->name, " returns ", counted(inferred->types.size(), "tensor"), " here, not ",
+                             node.results.size()));
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      if ((node.results[i] == kNone) == inferred->types[i].has_value())
+        lexer_.fail_at(at, cat("result ", i, " of ", node.op->name, " is ",
+                               inferred->types[i] ? "defined" : "undefined: write none"));
+      if (inferred->types[i]) types.push_back(std::move(*inferred->types[i]));
+    }
+    if (node.views.empty()) node.views = std::move(inferred->views);
   }
 
   void check_number_of_results(const Node& node, const Token& at) const {

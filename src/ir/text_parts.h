@@ -15,7 +15,7 @@
 
 namespace npugraph::ir {
 
-inline constexpr std::array<std::pair<Trait, std::string_view>, 14> kTraitNames = {
+inline constexpr std::array<std::pair<Trait, std::string_view>, 16> kTraitNames = {
     {{Trait::kElementwise, "elementwise"},
      {Trait::kReduction, "reduction"},
      {Trait::kView, "view"},
@@ -29,7 +29,9 @@ inline constexpr std::array<std::pair<Trait, std::string_view>, 14> kTraitNames 
      {Trait::kOpaque, "opaque"},
      {Trait::kCreation, "creation"},
      {Trait::kUninitialised, "uninitialised"},
-     {Trait::kExact, "exact"}}};
+     {Trait::kExact, "exact"},
+     {Trait::kBeginsScope, "begins_scope"},
+     {Trait::kEndsScope, "ends_scope"}}};
 
 inline constexpr std::array<std::string_view, 4> kInputKindNames = {"user", "parameter", "buffer", "static"};
 

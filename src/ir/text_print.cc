@@ -86,7 +86,7 @@ class Printer {
     std::vector<const Op*> seen;
     for (const NodeId id : graph_.order()) {
       const Op* op = graph_.node(id).op;
-      if (graph_.node(id).dead || op == nullptr || op->in_table) continue;
+      if (graph_.node(id).dead || op == nullptr || op->in_table()) continue;
       if (std::find(seen.begin(), seen.end(), op) != seen.end()) continue;
       seen.push_back(op);
       out_.append("  op ").append(quote(op->schema.text)).append(" traits(");

@@ -53,6 +53,13 @@ std::optional<size_t> Call::find(std::string_view name) const {
   return static_cast<size_t>(arg - schema.begin());
 }
 
+std::optional<Expr> Call::defined_size(int32_t result, int32_t dim) const {
+  for (const ir::SymbolDef& def : defines) {
+    if (def.result == result && def.dim == dim) return Expr::symbol(def.symbol, def.kind);
+  }
+  return std::nullopt;
+}
+
 int64_t normalise_dim(const Call& call, int64_t dim, int64_t rank) {
   const int64_t limit = std::max<int64_t>(rank, 1);
   if (dim < -limit || dim >= limit) {

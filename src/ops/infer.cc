@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/text.h"
 #include "ops/row.h"
 #include "ops/verify_types.h"
-#include "ops/views.h"
+#include "ops/views/views.h"
 
 namespace npugraph::ops {
 namespace {
-
-const Row* row_of(const ir::Op& op) { return op.in_table ? static_cast<const RegisteredOp&>(op).row : nullptr; }
 
 Types types_of_views(const Call& call, const Row& row) {
   auto views = row.view(call);
@@ -42,12 +42,13 @@ bool contradict(const Expr& a, const Expr& b) {
   return difference && *difference != 0;
 }
 
-bool contradict(const ir::TensorType& declared, const ir::TensorType& rule) {
+bool contradict(const ir::TensorType& declared, const ir::TensorType& rule, bool any_order = false) {
   if (declared.dtype != rule.dtype || declared.device.type != rule.device.type) return true;
   if (declared.sizes.size() != rule.sizes.size()) return true;
   for (size_t i = 0; i < rule.sizes.size(); ++i) {
     if (contradict(declared.sizes[i], rule.sizes[i])) return true;
   }
+  if (any_order) return false;
   // Strides mean nothing without elements, and in dimensions with one.
   for (const Expr& size : rule.sizes) {
     if (size.is_int(0)) return false;
@@ -58,14 +59,64 @@ bool contradict(const ir::TensorType& declared, const ir::TensorType& rule) {
   return false;
 }
 
-bool contradict(const ir::Type& declared, const ir::Type& rule) {
+bool contradict(const ir::Type& declared, const ir::Type& rule, bool any_order) {
   const auto* a = std::get_if<ir::TensorType>(&declared);
   const auto* b = std::get_if<ir::TensorType>(&rule);
-  return a != nullptr && b != nullptr && contradict(*a, *b);
+  return a != nullptr && b != nullptr && contradict(*a, *b, any_order);
+}
+
+bool is_undefined(const ir::Type& type) {
+  const auto* opaque = std::get_if<ir::OpaqueType>(&type);
+  return opaque != nullptr && opaque->what.empty();
+}
+
+// torch counts a size that may be 0 as 1 in strides, which mean nothing when it is 0.
+Expr without_max_of_one(const Expr& e) {
+  if (e.is_constant() || e.op() == ExprOp::kSymbol) return e;
+  std::vector<Expr> args;
+  for (const Expr& arg : e.args()) args.push_back(without_max_of_one(arg));
+  if (e.op() == ExprOp::kMax && args.size() == 2) {
+    if (args[0].is_int(1)) return args[1];
+    if (args[1].is_int(1)) return args[0];
+  }
+  return Expr::make(e.op(), std::move(args));
+}
+
+// Whether every declared size and stride that matters is the rule's as an expression.
+bool is_same(const ir::Type& declared, const ir::Type& rule) {
+  const auto* a = std::get_if<ir::TensorType>(&declared);
+  const auto* b = std::get_if<ir::TensorType>(&rule);
+  if (a == nullptr || b == nullptr) return declared == rule;
+  if (contradict(*a, *b) || a->sizes != b->sizes) return false;
+  const auto is_empty = [](const Expr& size) { return size.is_int(0); };
+  if (std::any_of(a->sizes.begin(), a->sizes.end(), is_empty)) return true;
+  for (size_t i = 0; i < a->sizes.size(); ++i) {
+    if (a->sizes[i].is_int(1) || a->strides[i] == b->strides[i]) continue;
+    if (without_max_of_one(a->strides[i]) != without_max_of_one(b->strides[i])) return false;
+  }
+  return true;
+}
+
+std::string compare_node(const ir::Graph& graph, const ir::Node& node) {
+  if (!has_rule(*node.op)) return "no rule";
+  const auto types = infer_types(graph, *node.op, node.args, node.defines);
+  if (!types) return "open";
+  if (types->size() < node.results.size()) {
+    return cat("differs: ", node.results.size(), " results; the rule gives ", types->size());
+  }
+  for (size_t i = 0; i < types->size(); ++i) {
+    const bool has_result = i < node.results.size() && node.results[i] != ir::kNone;
+    if (has_result == is_undefined((*types)[i])) return cat("differs: which results are undefined, at ", i);
+    if (!has_result) continue;
+    const ir::Value& result = graph.value(node.results[i]);
+    if (is_same(result.type, (*types)[i])) continue;
+    return cat("differs: the type is ", ir::to_text(result.type), "; the rule gives ", ir::to_text((*types)[i]));
+  }
+  return "agrees";
 }
 
 std::string verify_node(const ir::Graph& graph, const ir::Node& node) {
-  const auto types = infer_types(graph, *node.op, node.args);
+  const auto types = infer_types(graph, *node.op, node.args, node.defines);
   if (!types) return "";
   if (types->size() != node.results.size()) {
     return cat(node.op->name, ": ", node.results.size(), " results; the rule of the operator gives ", types->size());
@@ -74,7 +125,7 @@ std::string verify_node(const ir::Graph& graph, const ir::Node& node) {
   for (size_t i = 0; i < types->size(); ++i) {
     if (node.results[i] == ir::kNone) continue;
     const ir::Value& result = graph.value(node.results[i]);
-    if (contradict(result.type, (*types)[i])) {
+    if (contradict(result.type, (*types)[i], row_of(*node.op)->any_order)) {
       return cat("%", result.name, " = ", node.op->name, ": the type is ", ir::to_text(result.type),
                  "; the rule of the operator gives ", ir::to_text((*types)[i]));
     }
@@ -89,20 +140,58 @@ std::string verify_node(const ir::Graph& graph, const ir::Node& node) {
 }  // namespace
 
 std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const ir::Op& op,
-                                                 const std::vector<Attr>& args) {
+                                                 const std::vector<Attr>& args,
+                                                 const std::vector<ir::SymbolDef>& defines) {
   const Row* row = row_of(op);
   if (row == nullptr) return std::nullopt;
-  const Call call{graph, op, args};
+  const Call call{graph, op, args, defines};
   if (row->view != nullptr) return types_of_views(call, *row);
   if (row->shape != nullptr) return row->shape(call);
+  if (ir::result_count(op.schema).most == 0) return std::vector<ir::Type>();
   return op.is(ir::Trait::kMutates) ? types_of_returned(call) : std::nullopt;
+}
+
+std::optional<ir::Inferred> infer_results(const ir::Graph& graph, const ir::Node& node) {
+  const auto types = infer_types(graph, *node.op, node.args, node.defines);
+  if (!types) return std::nullopt;
+  ir::Inferred inferred;
+  for (const ir::Type& type : *types) {
+    inferred.types.push_back(is_undefined(type) ? std::nullopt : std::optional(type));
+  }
+  if (node.op->is(ir::Trait::kView)) {
+    const auto views = infer_views(graph, *node.op, node.args);
+    if (!views) return std::nullopt;
+    for (const ViewResult& view : *views) inferred.views.push_back({view.offset});
+  }
+  return inferred;
+}
+
+bool has_rule(const ir::Op& op) {
+  const Row* row = row_of(op);
+  if (row == nullptr) return false;
+  return row->view != nullptr || row->shape != nullptr || op.is(ir::Trait::kMutates) ||
+         ir::result_count(op.schema).most == 0;
 }
 
 std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const ir::Op& op,
                                                    const std::vector<Attr>& args) {
   const Row* row = row_of(op);
   if (row == nullptr || row->view == nullptr) return std::nullopt;
-  return row->view(Call{graph, op, args});
+  return row->view(Call{graph, op, args, {}});
+}
+
+std::vector<std::string> compare_types(const ir::Graph& graph) {
+  std::vector<std::string> lines;
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    if (node.dead) continue;
+    try {
+      lines.push_back(cat(node.op->name, ": ", compare_node(graph, node)));
+    } catch (const UserError& error) {
+      lines.push_back(cat(node.op->name, ": raises: ", error.what()));
+    }
+  }
+  return lines;
 }
 
 std::string verify_types(const ir::Graph& graph) {

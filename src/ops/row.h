@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "loop/builder.h"
+#include "ops/small_kernel.h"
 #include "ops/table.h"
 
 namespace npugraph::ops {
@@ -15,6 +17,7 @@ struct Call {
   const ir::Graph& graph;
   const ir::Op& op;
   const std::vector<Attr>& args;
+  const std::vector<ir::SymbolDef>& defines;
 
   // Type of argument `i` when it is a strided tensor, else null.
   const ir::TensorType* tensor(size_t i) const;
@@ -27,6 +30,8 @@ struct Call {
   bool is_none(size_t i) const { return std::holds_alternative<None>(args[i]); }
   // Position of the schema argument `name`, or nothing.
   std::optional<size_t> find(std::string_view name) const;
+  // The symbol that the call defines for a size of a result, or nothing.
+  std::optional<Expr> defined_size(int32_t result, int32_t dim) const;
 };
 
 using Types = std::optional<std::vector<ir::Type>>;
@@ -36,10 +41,24 @@ using ViewRule = Views (*)(const Call&);
 
 // One trait, several of them (by operator|), or 0.
 struct TraitSet {
-  ir::Traits bits;
+  ir::Traits bits = 0;
+  constexpr TraitSet() = default;
   constexpr TraitSet(ir::Trait trait) : bits(static_cast<ir::Traits>(trait)) {}  // NOLINT: rows are written as lists
   constexpr TraitSet(ir::Traits traits) : bits(traits) {}                        // NOLINT
 };
+
+// What one element of the result of an elementwise operator is (scalar_rules.h).
+class ScalarArgs;
+enum class Domain : uint8_t;
+struct ScalarRule {
+  Domain domain{};
+  loop::Value (*formula)(const ScalarArgs& args) = nullptr;
+  // What the formula needs beyond its domain; null: nothing.
+  bool (*fits)(const Call& call) = nullptr;
+};
+
+// Arithmetic operations of one call (operations.h).
+using OperationsRule = Expr (*)(const ir::Graph& graph, const ir::Node& node);
 
 struct Row {
   const char* schema;
@@ -47,12 +66,14 @@ struct Row {
   const char* inplace_twin = nullptr;
   ShapeRule shape = nullptr;  // not needed where a view rule or the returned operand says the type
   ViewRule view = nullptr;
+  ScalarRule scalar;   // of functional operators: in-place ones ask their functional forms
+  SmallKernel kernel;  // of functional operators, and of their in-place twins
+  OperationsRule operations = nullptr;
+  bool any_order = false;  // whoever adds a node may choose another order of the dimensions of its results
 };
 
-// An Op of the process. `row` is null for operators that the table does not know.
-struct RegisteredOp : ir::Op {
-  const Row* row = nullptr;
-};
+// The row of an operator; null where the table does not know it.
+const Row* row_of(const ir::Op& op);
 
 // `dim` of a tensor of this rank, counted from the end when negative. UserError that names the operator when out of range.
 int64_t normalise_dim(const Call& call, int64_t dim, int64_t rank);

@@ -8,17 +8,22 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ops/handle.h"
+#include "ops/operation_rules.h"
 #include "ops/row.h"
-#include "ops/shapes.h"
-#include "ops/views.h"
+#include "ops/scalar/formulas.h"
+#include "ops/shapes/shapes.h"
+#include "ops/views/views.h"
 
 namespace npugraph::ops {
 namespace {
 
 using enum ir::Trait;
+using enum Domain;
+using enum KernelTypes;
 
 constexpr Row kRows[] = {
-#include "ops/rows.inc"
+#include "ops/rows/rows.inc"
 };
 
 std::string name_of_schema(std::string_view schema) {
@@ -46,6 +51,10 @@ class Registry final : public ir::OpResolver {
     return entry == by_name_.end() ? nullptr : resolve(entry->second);
   }
 
+  std::optional<ir::Inferred> infer(const ir::Graph& graph, const ir::Node& node) const override {
+    return infer_results(graph, node);
+  }
+
   const ir::Op* intern(std::string_view schema, ir::Traits extra) override {
     std::string name = name_of_schema(schema);
     if (name.ends_with(".default")) name.resize(name.size() - 8);
@@ -55,7 +64,7 @@ class Registry final : public ir::OpResolver {
       if (const ir::Op* op = find_equal(known->second, schema, extra)) return op;
     }
     ir::Schema parsed = parse_schema(schema);
-    RegisteredOp& op = ops_.emplace_back();
+    ir::Op& op = ops_.emplace_back();
     op.name = parsed.name;
     op.traits = traits_of(parsed) | extra | kMayThrow;
     op.schema = std::move(parsed);
@@ -66,14 +75,14 @@ class Registry final : public ir::OpResolver {
  private:
   struct Entry {
     const Row* row = nullptr;
-    mutable const RegisteredOp* op = nullptr;  // of `row`, made on first use: most programs use few rows
-    std::vector<const RegisteredOp*> interned;
+    mutable const ir::Op* op = nullptr;  // of `row`, made on first use: most programs use few rows
+    std::vector<const ir::Op*> interned;
   };
 
   // The row, or what was interned before from this schema with these traits; null when there is neither.
   const ir::Op* find_equal(const Entry& entry, std::string_view schema, ir::Traits extra) const {
     if (entry.row != nullptr && schema == entry.row->schema) return resolve(entry);
-    for (const RegisteredOp* op : entry.interned) {
+    for (const ir::Op* op : entry.interned) {
       if (op->schema.text == schema && op->traits == (traits_of(op->schema) | extra | kMayThrow)) return op;
     }
     return nullptr;
@@ -82,21 +91,20 @@ class Registry final : public ir::OpResolver {
   const ir::Op* resolve(const Entry& entry) const {
     if (entry.row == nullptr) return entry.interned.empty() ? nullptr : entry.interned.back();
     if (entry.op == nullptr) {
-      RegisteredOp& op = ops_.emplace_back();
+      ir::Op& op = ops_.emplace_back();
       op.schema = parse_schema(entry.row->schema);
       op.name = op.schema.name;
       // A schema cannot tell a view from an operator that returns its argument in some cases (contiguous): the row does.
       op.traits = entry.row->traits.bits | (traits_of(op.schema) & ~static_cast<ir::Traits>(kView));
       if (entry.row->inplace_twin != nullptr) op.inplace_twin = entry.row->inplace_twin;
-      op.in_table = true;
-      op.row = entry.row;
+      op.id = static_cast<int32_t>(entry.row - kRows);
       entry.op = &op;
     }
     return entry.op;
   }
 
   mutable std::mutex mutex_;
-  mutable std::deque<RegisteredOp> ops_;  // stable addresses
+  mutable std::deque<ir::Op> ops_;  // stable addresses
   std::unordered_map<std::string, Entry, NameHash, std::equal_to<>> by_name_;
 };
 
@@ -113,6 +121,32 @@ const ir::Op& require(std::string_view name) {
     throw UserError(cat("unknown operator '", name, "': it is neither in the operator table nor declared"));
   return *op;
 }
+
+const Row* row_of(const ir::Op& op) { return op.in_table() ? &kRows[op.id] : nullptr; }
+
+const ir::Op* functional_form(const ir::Op& op) {
+  static const auto forms = [] {
+    std::unordered_map<std::string_view, int32_t> by_twin;
+    for (const Row& row : kRows) {
+      if (row.inplace_twin != nullptr) by_twin.emplace(row.inplace_twin, static_cast<int32_t>(&row - kRows));
+    }
+    return by_twin;
+  }();
+  const auto found = op.in_table() && op.is(ir::Trait::kMutates) ? forms.find(op.name) : forms.end();
+  return found == forms.end() ? nullptr : &operator_of(found->second);
+}
+
+const SmallKernel* small_kernel(const ir::Op& op) {
+  const auto kernel_of = [](const ir::Op& of) {
+    const Row* row = row_of(of);
+    return row == nullptr || row->kernel.name.empty() ? nullptr : &row->kernel;
+  };
+  const SmallKernel* own = kernel_of(op);
+  const ir::Op* functional = own == nullptr ? functional_form(op) : nullptr;
+  return functional == nullptr ? own : kernel_of(*functional);
+}
+
+const ir::Op& operator_of(int32_t id) { return require(name_of_schema(kRows[id].schema)); }
 
 std::vector<std::string_view> table_names() {
   std::vector<std::string_view> names;

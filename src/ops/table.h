@@ -17,6 +17,8 @@ namespace npugraph::ops {
 ir::OpResolver& registry();
 // UserError when there is no row of this name.
 const ir::Op& require(std::string_view name);
+// The operator of which this one is the in-place twin; null where there is none.
+const ir::Op* functional_form(const ir::Op& op);
 // Names of the static rows, in table order.
 std::vector<std::string_view> table_names();
 
@@ -25,10 +27,15 @@ ir::Schema parse_schema(std::string_view text);
 // Traits that follow from the schema alone (kMutates; kView for a result that aliases an argument without write).
 ir::Traits traits_of(const ir::Schema& schema);
 
-// Shape and dtype rule of the table's rows: types of the results for these arguments, with eager's strides. Nothing when the
-// row has no rule. UserError when the arguments do not fit.
+// Shape and dtype rule of the table's rows: types of the results for these arguments, with eager's strides. Sizes that only a
+// run can tell are the symbols of `defines`. An undefined result is an OpaqueType without a name. Nothing when the row has no
+// rule, or the rule cannot tell. UserError when the arguments do not fit.
 std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const ir::Op& op,
-                                                 const std::vector<Attr>& args);
+                                                 const std::vector<Attr>& args,
+                                                 const std::vector<ir::SymbolDef>& defines = {});
+bool has_rule(const ir::Op& op);
+// The same of a node, with the places of views.
+std::optional<ir::Inferred> infer_results(const ir::Graph& graph, const ir::Node& node);
 
 // Affine meaning of view rows: for result i, sizes, strides and offset in the base. Nothing when the row has none.
 struct ViewResult {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -11,5 +12,9 @@ namespace npugraph::ops {
 // Returns an empty string, or the first node whose result types or view offsets contradict its row. Nodes without a rule, and
 // nodes for which the rule cannot tell, pass. Requires a graph that ir::verify accepts.
 std::string verify_types(const ir::Graph& graph);
+
+// For each node, in order, "<operator>: " and how its declared types compare with the rule of its row: "agrees" where sizes and
+// strides are equal as expressions; "open" where the rule cannot tell; "no rule"; "differs: ..." or "raises: ..." otherwise.
+std::vector<std::string> compare_types(const ir::Graph& graph);
 
 }  // namespace npugraph::ops

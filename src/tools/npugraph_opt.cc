@@ -48,6 +48,7 @@ struct Options {
   bool list_passes = false;
   bool uses = false;
   bool aliases = false;
+  bool compare_types = false;
   bool training = false;
   bool fuses = false;
   bool expect_errors = false;
@@ -159,10 +160,14 @@ std::vector<passes::Pass> pipeline_of(const Options& options) {
 
 std::string run(const std::string& text, const Options& options, const tools::TextCatalog& catalog) {
   ir::Graph graph = ir::parse(text, options.input == "-" ? "<stdin>" : options.input, ops::registry());
+  std::string out;
+  if (options.compare_types) {
+    for (const std::string& line : ops::compare_types(graph)) out += cat(line, "\n");
+    return out;
+  }
   check(graph);
   const std::vector<passes::Pass> pipeline = pipeline_of(options);
 
-  std::string out;
   passes::PassContext context;
   context.training = options.training;
   context.fuses = options.fuses;
@@ -235,6 +240,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--fuses", options.fuses, "code will be generated");
   app.add_flag("--uses", options.uses, "also print the users of each value");
   app.add_flag("--aliases", options.aliases, "also print which memory each value is in");
+  app.add_flag("--compare-types", options.compare_types,
+               "print how the types of each node compare with the rule of its operator, and nothing else");
   app.add_flag("--expect-errors", options.expect_errors, "errors are output only: exit with 0");
   app.add_flag("--list-passes", options.list_passes, "list all passes and exit");
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "ir/graph.h"
 #include "ops/table.h"
 #include "tensor/shape.h"
@@ -127,7 +128,11 @@ class RandomGraph {
     for (size_t i = args.size(); i < node.op->schema.args.size(); ++i)
       args.push_back(node.op->schema.args[i].default_value);
     node.args = std::move(args);
-    auto types = ops::infer_types(graph_, *node.op, node.args);
+    std::optional<std::vector<Type>> types;
+    try {
+      types = ops::infer_types(graph_, *node.op, node.args);
+    } catch (const UserError&) {  // the operands do not fit each other
+    }
     if (!types || (types->empty() && !node.op->schema.returns.empty())) return;
     if (node.op->is(Trait::kView)) {
       const auto views = ops::infer_views(graph_, *node.op, node.args);

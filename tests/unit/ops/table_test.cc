@@ -20,7 +20,7 @@ TEST(Table, RowsHaveTheNamesOfTheirSchemas) {
     const ir::Op& op = require(name);
     EXPECT_EQ(op.name, name);
     EXPECT_EQ(op.schema.name, name);
-    EXPECT_TRUE(op.in_table);
+    EXPECT_TRUE(op.in_table());
   }
   EXPECT_GT(seen.size(), 700u);
 }
@@ -100,7 +100,7 @@ TEST(Table, InternsOtherSchemasOnce) {
   auto& ops = registry();
   const ir::Op* op = ops.intern("table_test::f(Tensor(a!) x, int n=3) -> ()", static_cast<ir::Traits>(Trait::kRandom));
   EXPECT_EQ(op->name, "table_test.f");
-  EXPECT_FALSE(op->in_table);
+  EXPECT_FALSE(op->in_table());
   EXPECT_TRUE(op->is(Trait::kMutates));
   EXPECT_TRUE(op->is(Trait::kRandom));
   EXPECT_TRUE(op->is(Trait::kMayThrow)) << "nobody said that it cannot";

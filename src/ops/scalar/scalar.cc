@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/scalar.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "ops/scalar/scalar_rules.h"
+#include "ops/shapes/promote.h"
+
+namespace npugraph::ops {
+namespace {
+
+using loop::Value;
+
+bool is_compute_number(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 || (is_integral(dtype) && dtype != DType::kBool);
+}
+
+// The common type of all arguments that take part in promotion.
+std::optional<DType> common_type(const Call& call) {
+  std::vector<size_t> args;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const std::string_view name = call.op.schema.args[i].name;
+    const bool is_number = std::holds_alternative<Expr>(call.args[i]);
+    if (call.tensor(i) != nullptr || (is_number && (name == "self" || name == "other"))) args.push_back(i);
+  }
+  return result_type(call, args);
+}
+
+struct Types {
+  DType common;
+  DType compute;
+  DType result;
+};
+
+std::optional<Types> types_of(const Call& call, Domain domain, DType result) {
+  const auto with = [&](DType common) { return Types{common, compute_type(common), result}; };
+  switch (domain) {
+    case Domain::kSame: return Types{result, result, result};
+    case Domain::kTruth: return Types{DType::kBool, DType::kBool, result};
+    case Domain::kBits:
+      return is_integral(result) && call.tensor(0) != nullptr && call.tensor(0)->dtype == result
+                 ? std::optional(Types{result, result, result})
+                 : std::nullopt;
+    case Domain::kFloat: {
+      const Types types = with(result);
+      return is_floating(result) && is_compute_number(types.compute) ? std::optional(types) : std::nullopt;
+    }
+    case Domain::kNumber: {
+      const Types types = with(result);
+      return is_compute_number(types.compute) ? std::optional(types) : std::nullopt;
+    }
+    case Domain::kPredicate: {
+      const auto* self = call.tensor(0);
+      if (self == nullptr || !is_floating(self->dtype)) return std::nullopt;
+      const Types types = with(self->dtype);
+      return is_compute_number(types.compute) ? std::optional(types) : std::nullopt;
+    }
+    case Domain::kCompare: {
+      const auto common = common_type(call);
+      if (!common) return std::nullopt;
+      const Types types = with(*common);
+      const bool fits = is_compute_number(types.compute) || types.compute == DType::kBool;
+      return fits ? std::optional(types) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+struct Meaning {
+  const ScalarRule* rule;
+  Types types;
+};
+
+bool is_scalar_type(DType dtype) { return !is_complex(dtype) && size_of(dtype) <= 8; }
+
+std::optional<Meaning> find_meaning(const ir::Graph& graph, const ir::Node& node) {
+  const Row* row = node.op == nullptr || node.results.size() != 1 ? nullptr : row_of(*node.op);
+  if (row == nullptr || row->scalar.formula == nullptr) return std::nullopt;
+  const ScalarRule& rule = row->scalar;
+  const auto* result = std::get_if<ir::TensorType>(&graph.value(node.results.front()).type);
+  const Call call{graph, *node.op, node.args, node.defines};
+  if (result == nullptr || !is_scalar_type(result->dtype) || (rule.fits != nullptr && !rule.fits(call)))
+    return std::nullopt;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    const auto* ref = std::get_if<TensorRef>(&node.args[i]);
+    const bool is_absent = ref != nullptr && ref->id == TensorRef::kAbsent;
+    if (ref != nullptr && !is_absent && (call.tensor(i) == nullptr || !is_scalar_type(call.tensor(i)->dtype)))
+      return std::nullopt;
+    if (std::holds_alternative<std::complex<double>>(node.args[i])) return std::nullopt;
+  }
+  const auto types = types_of(call, rule.domain, result->dtype);
+  return types ? std::optional(Meaning{&rule, *types}) : std::nullopt;
+}
+
+}  // namespace
+
+Value ScalarArgs::as(size_t arg, DType dtype) const {
+  const Attr& attr = call_.args[arg];
+  if (const auto* ref = std::get_if<TensorRef>(&attr)) {
+    // As torch: first to the common type, then to the one in which it computes.
+    return loop::cast(source_.element(ref->id), dtype);
+  }
+  const Expr& number = std::get<Expr>(attr);
+  if (number.is_constant()) {
+    const Scalar value = number.value();
+    return source_.builder.constant(
+        dtype, is_integral(dtype) ? Scalar::of_int(value.as_int()) : Scalar::of_float(value.as_float()));
+  }
+  return loop::cast(source_.scalar(number), dtype);
+}
+
+Value ScalarArgs::operator[](size_t arg) const {
+  if (!std::holds_alternative<TensorRef>(call_.args[arg])) return as(arg, compute_);
+  return loop::cast(as(arg, common_), compute_);
+}
+
+Value ScalarArgs::number(std::string_view name, DType dtype) const {
+  const auto arg = call_.find(name);
+  NG_CHECK(arg, call_.op.name, " has no argument ", name);
+  return as(*arg, dtype);
+}
+
+std::optional<double> ScalarArgs::known(size_t arg) const {
+  const auto* number = std::get_if<Expr>(&call_.args[arg]);
+  if (number == nullptr || !number->is_constant()) return std::nullopt;
+  return number->value().as_float();
+}
+
+bool ScalarArgs::is_number(std::string_view name, double value) const {
+  const auto arg = call_.find(name);
+  return arg && known(*arg) == value;
+}
+
+std::string_view ScalarArgs::text(size_t arg) const {
+  const auto* text = std::get_if<std::string>(&call_.args[arg]);
+  return text == nullptr ? std::string_view() : *text;
+}
+
+bool has_scalar_meaning(const ir::Graph& graph, const ir::Node& node) { return find_meaning(graph, node).has_value(); }
+
+Value emit_scalar(const ir::Graph& graph, const ir::Node& node, const ScalarSource& source) {
+  const auto meaning = find_meaning(graph, node);
+  NG_CHECK(meaning, node.op->name, " has no scalar meaning");
+  const Call call{graph, *node.op, node.args, node.defines};
+  const ScalarArgs args(call, source, meaning->types.common, meaning->types.compute, meaning->types.result);
+  return loop::cast(meaning->rule->formula(args), meaning->types.result);
+}
+
+}  // namespace npugraph::ops

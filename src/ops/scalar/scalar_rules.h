@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas of elementwise operators. Internal to ops/.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "loop/builder.h"
+#include "ops/row.h"
+#include "ops/scalar.h"
+
+namespace npugraph::ops {
+
+// In which type a formula computes, and what it is defined for.
+enum class Domain : uint8_t {
+  kFloat,      // real floats; integers when the result is a float
+  kNumber,     // real floats and integers
+  kBits,       // integers and bool
+  kCompare,    // two numbers or bools of their common type; gives bool
+  kTruth,      // operands as "!= 0"; gives bool
+  kPredicate,  // one real float, of its own type; gives bool
+  kSame,       // any real type: operands are the result but for conversion
+};
+
+// The arguments of one call, in the type in which the formula computes.
+class ScalarArgs {
+ public:
+  ScalarArgs(const Call& call, const ScalarSource& source, DType common, DType compute, DType result)
+      : call_(call), source_(source), common_(common), compute_(compute), result_(result) {}
+
+  loop::Value operator[](size_t arg) const;  // tensor or number
+  loop::Value as(size_t arg, DType dtype) const;
+  loop::Value number(std::string_view name) const { return number(name, compute_); }
+  loop::Value number(std::string_view name, DType dtype) const;
+  std::optional<double> known(size_t arg) const;              // a constant number
+  bool is_number(std::string_view name, double value) const;  // a constant of this value
+  bool has(size_t arg) const { return !call_.is_none(arg); }
+  std::string_view text(size_t arg) const;  // "" for none
+  loop::Value constant(double value) const { return constant(compute_, value); }
+  loop::Value constant(DType dtype, double value) const { return source_.builder.constant(dtype, value); }
+  DType type_of(size_t arg) const { return call_.tensor(arg)->dtype; }  // requires a tensor
+  DType result_type() const { return result_; }
+  bool is_float() const { return is_floating(compute_); }
+
+ private:
+  const Call& call_;
+  const ScalarSource& source_;
+  const DType common_;
+  const DType compute_;
+  const DType result_;
+};
+
+}  // namespace npugraph::ops

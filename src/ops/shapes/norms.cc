@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "ir/bounds.h"
+#include "ops/shapes/promote.h"
+#include "ops/shapes/shapes.h"
+#include "ops/shapes/strides.h"
+#include "tensor/shape.h"
+
+namespace npugraph::ops::shapes {
+namespace {
+
+const ir::TensorType* tensor_named(const Call& call, std::string_view name) {
+  const auto arg = call.find(name);
+  return arg ? call.tensor(*arg) : nullptr;
+}
+
+// Whether the strides read as channels last, with torch's answers for sizes of 1. Nothing when symbols leave it open.
+std::optional<bool> is_channels_last(const ir::Graph& graph, const ir::TensorType& type) {
+  const size_t rank = type.sizes.size();
+  if ((rank != 4 && rank != 5) || type.strides == contiguous_strides(type.sizes)) return false;
+  std::vector<size_t> inner_to_outer{1};
+  for (size_t i = rank - 1; i > 1; --i) inner_to_outer.push_back(i);
+  inner_to_outer.push_back(0);
+  if (type.strides[1].is_int(0)) return false;
+  Expr least = 0;
+  for (const size_t dim : inner_to_outer) {
+    if (type.sizes[dim].is_int(0)) return false;
+    const Expr more = type.strides[dim] - least;
+    if (!ir::is_nonnegative(more, graph.symbols)) {
+      return ir::is_nonnegative(Expr(-1) - more, graph.symbols) ? std::optional(false) : std::nullopt;
+    }
+    if (dim == 0 && least == type.strides[1]) return false;
+    least = type.strides[dim] * type.sizes[dim];
+  }
+  return true;
+}
+
+// A fresh tensor of the type's sizes in the memory format that torch suggests for it.
+std::optional<ir::TensorType> in_suggested_format(const Call& call, const ir::TensorType& type) {
+  const auto channels_last = is_channels_last(call.graph, type);
+  if (!channels_last) return std::nullopt;
+  const auto format = type.sizes.size() == 5 ? MemoryFormat::kChannelsLast3d : MemoryFormat::kChannelsLast;
+  auto strides = format_strides(type.sizes, *channels_last ? format : MemoryFormat::kContiguous);
+  if (!strides) return std::nullopt;
+  return ir::TensorType{type.dtype, type.sizes, std::move(*strides), type.device};
+}
+
+// The type of statistics: on the CPU that of the input, unless parameters of another type ask for f32. Devices compute
+// the statistics of half types in ways of their own.
+std::optional<DType> statistics_type(const Call& call, const ir::TensorType& input) {
+  if (input.device.type != "cpu") {
+    return compute_type(input.dtype) == input.dtype ? std::optional(input.dtype) : std::nullopt;
+  }
+  constexpr std::array<std::string_view, 4> kParameters = {"weight", "bias", "running_mean", "running_var"};
+  const bool is_mixed = std::any_of(kParameters.begin(), kParameters.end(), [&](std::string_view name) {
+    const auto* parameter = tensor_named(call, name);
+    return parameter != nullptr && parameter->dtype != input.dtype;
+  });
+  return is_mixed ? DType::kF32 : input.dtype;
+}
+
+bool wants(const Call& call, size_t result) {
+  const auto* mask = std::get_if<std::vector<Expr>>(&call.args[*call.find("output_mask")]);
+  return mask == nullptr || result >= mask->size() || !(*mask)[result].is_constant() ||
+         (*mask)[result].value().as_bool();
+}
+
+ir::Type undefined() { return ir::OpaqueType{}; }
+
+// The gradient of a parameter: row-major, and undefined where the call does not ask for it or there is no parameter.
+ir::Type gradient(const Call& call, size_t result, std::string_view parameter, const std::vector<Expr>& sizes) {
+  const auto* type = tensor_named(call, parameter);
+  if (type == nullptr || !wants(call, result)) return undefined();
+  return dense(type->dtype, sizes, type->device);
+}
+
+// The input's sizes with 1 for each normalised dimension.
+std::optional<std::vector<Expr>> statistics_sizes(const Call& call, const ir::TensorType& input) {
+  const auto shape = call.integers(*call.find("normalized_shape"));
+  if (!shape) return std::nullopt;
+  if (shape->size() > input.sizes.size()) {
+    throw UserError(npugraph::cat(call.op.name, ": normalized_shape has ", shape->size(), " dimensions, the input has ",
+                                  input.sizes.size()));
+  }
+  auto sizes = input.sizes;
+  std::fill(sizes.end() - static_cast<int64_t>(shape->size()), sizes.end(), Expr(1));
+  return sizes;
+}
+
+// Whether arguments N and C are the first sizes of the input, and C certainly is made of groups.
+bool has_groups(const Call& call, const ir::TensorType& input) {
+  const auto batch = call.integer(*call.find("N"));
+  const auto channels = call.integer(*call.find("C"));
+  const auto groups = call.integer(*call.find("group"));
+  if (!batch || !channels || !groups || input.sizes.size() < 2) return false;
+  return input.sizes[0] == *batch && input.sizes[1] == *channels && (channels->as_int() || groups->is_int(1));
+}
+
+Types batch_norm(const Call& call, bool training) {
+  const auto* input = call.tensor(0);
+  if (input == nullptr || input->sizes.size() < 2) return std::nullopt;
+  auto output = in_suggested_format(call, *input);
+  const auto dtype = statistics_type(call, *input);
+  if (!output || !dtype) return std::nullopt;
+  const Device& device = input->device;
+  std::vector<ir::Type> types{std::move(*output)};
+  types.resize(3, dense(*dtype, {training ? input->sizes[1] : Expr(0)}, device));
+  const size_t results = call.op.schema.returns.size();
+  if (results == 4 || results == 6) {
+    if (device.type != "cpu") return std::nullopt;  // the backend decides how much it keeps for the backward pass
+    types.emplace_back(dense(DType::kU8, {0}, device));
+  }
+  if (results < 5) return types;
+  for (const std::string_view name : {"running_mean", "running_var"}) {
+    const auto* running = tensor_named(call, name);
+    if (running == nullptr) return std::nullopt;
+    types.emplace_back(dense(running->dtype, running->sizes, device));
+  }
+  return types;
+}
+
+}  // namespace
+
+Types softmax(const Call& call) {
+  const auto* self = call.tensor(0);
+  const auto half_to_float = call.boolean(2);
+  if (self == nullptr || !half_to_float) return std::nullopt;
+  return contiguous(*half_to_float ? DType::kF32 : self->dtype, self->sizes, self->device);
+}
+
+Types softmax_dtype(const Call& call) {
+  const auto* self = call.tensor(0);
+  if (self == nullptr) return std::nullopt;
+  const DType dtype = asked_dtype(call, self->dtype);
+  return is_integral(dtype) ? std::nullopt : contiguous(dtype, self->sizes, self->device);
+}
+
+Types softmax_backward(const Call& call) {
+  const auto* grad = call.tensor(0);
+  const auto* dtype = std::get_if<DType>(&call.args[3]);
+  return grad == nullptr || dtype == nullptr ? std::nullopt : contiguous(*dtype, grad->sizes, grad->device);
+}
+
+Types layer_norm(const Call& call) {
+  const auto* input = call.tensor(0);
+  if (input == nullptr) return std::nullopt;
+  const auto sizes = statistics_sizes(call, *input);
+  const auto dtype = statistics_type(call, *input);
+  if (!sizes || !dtype) return std::nullopt;
+  std::vector<ir::Type> types{dense(input->dtype, input->sizes, input->device)};
+  types.resize(3, dense(*dtype, *sizes, input->device));
+  return types;
+}
+
+Types layer_norm_backward(const Call& call) {
+  const auto* input = call.tensor(1);
+  const auto shape = call.integers(2);
+  if (input == nullptr || !shape) return std::nullopt;
+  return std::vector<ir::Type>{gradient(call, 0, "input", input->sizes), gradient(call, 1, "weight", *shape),
+                               gradient(call, 2, "bias", *shape)};
+}
+
+Types rms_norm(const Call& call) {
+  const auto* input = call.tensor(0);
+  if (input == nullptr) return std::nullopt;
+  auto output = in_suggested_format(call, *input);
+  auto sizes = statistics_sizes(call, *input);
+  if (!output || !sizes) return std::nullopt;
+  return std::vector<ir::Type>{std::move(*output), dense(compute_type(input->dtype), std::move(*sizes), input->device)};
+}
+
+Types rms_norm_backward(const Call& call) {
+  const auto* input = call.tensor(1);
+  const auto shape = call.integers(2);
+  // Devices give row-major gradients; what others do with other layouts is open.
+  if (input == nullptr || !shape || !is_contiguous(input->sizes, input->strides)) return std::nullopt;
+  return std::vector<ir::Type>{gradient(call, 0, "input", input->sizes), gradient(call, 1, "weight", *shape)};
+}
+
+Types group_norm(const Call& call) {
+  const auto* input = call.tensor(0);
+  if (input == nullptr || !has_groups(call, *input)) return std::nullopt;
+  auto output = in_suggested_format(call, *input);
+  const auto dtype = statistics_type(call, *input);
+  if (!output || !dtype) return std::nullopt;
+  std::vector<ir::Type> types{std::move(*output)};
+  types.resize(3, dense(*dtype, {input->sizes[0], *call.integer(*call.find("group"))}, input->device));
+  return types;
+}
+
+Types group_norm_backward(const Call& call) {
+  const auto* input = call.tensor(1);
+  // Gradients of parameters that there are not have no type.
+  const bool has_weight = tensor_named(call, "weight") != nullptr;
+  if (input == nullptr || !has_groups(call, *input) || (!has_weight && (wants(call, 1) || wants(call, 2)))) {
+    return std::nullopt;
+  }
+  auto output = in_suggested_format(call, *input);
+  if (!output) return std::nullopt;
+  const std::vector<Expr> channels{input->sizes[1]};
+  return std::vector<ir::Type>{wants(call, 0) ? ir::Type(std::move(*output)) : undefined(),
+                               gradient(call, 1, "weight", channels), gradient(call, 2, "weight", channels)};
+}
+
+Types batch_norm(const Call& call) {
+  const auto training = call.boolean(*call.find("training"));
+  return training ? batch_norm(call, *training) : std::nullopt;
+}
+
+Types batch_norm_training(const Call& call) { return batch_norm(call, true); }
+
+Types batch_norm_inference(const Call& call) { return batch_norm(call, false); }
+
+Types batch_norm_backward(const Call& call) {
+  const auto* input = call.tensor(1);
+  if (input == nullptr || input->sizes.size() < 2) return std::nullopt;
+  auto output = in_suggested_format(call, *input);
+  const auto dtype = statistics_type(call, *input);
+  if (!output || !dtype) return std::nullopt;
+  const ir::Type parameter = dense(*dtype, {input->sizes[1]}, input->device);
+  return std::vector<ir::Type>{wants(call, 0) ? ir::Type(std::move(*output)) : undefined(),
+                               wants(call, 1) ? parameter : undefined(), wants(call, 2) ? parameter : undefined()};
+}
+
+Types weight_norm(const Call& call) {
+  const auto* direction = call.tensor(0);
+  const auto* length = call.tensor(1);
+  if (direction == nullptr || length == nullptr) return std::nullopt;
+  return std::vector<ir::Type>{dense(direction->dtype, direction->sizes, direction->device),
+                               dense(compute_type(length->dtype), length->sizes, length->device)};
+}
+
+}  // namespace npugraph::ops::shapes

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape and dtype rules of the table: the types of fresh results, with eager's strides. A rule returns nothing when symbols,
+// torch's default dtype or an argument that it does not know leave the answer open. Internal to ops/.
+#pragma once
+
+#include "ops/row.h"
+
+namespace npugraph::ops::shapes {
+
+// Elementwise.
+Types unary(const Call& call);           // the type of the first argument
+Types unary_float(const Call& call);     // the same, for floating point only
+Types absolute(const Call& call);        // complex becomes real
+Types predicate(const Call& call);       // bool
+Types promote(const Call& call);         // tensors and numbers are promoted together
+Types promote_float(const Call& call);   // the same, for floating point only
+Types divide_mode(const Call& call);     // rounding_mode none divides in floating point
+Types compare(const Call& call);         // broadcast to bool
+Types select_by_mask(const Call& call);  // where
+Types masked_fill(const Call& call);
+Types convert(const Call& call);  // prims.convert_element_type
+
+// Reductions: dense row-major results.
+Types sum(const Call& call);  // integers become i64, unless dtype says otherwise
+Types mean(const Call& call);
+Types mean_like(const Call& call);      // floating point and complex only
+Types variance(const Call& call);       // the same, and complex becomes real
+Types variance_mean(const Call& call);  // a variance and a mean
+Types norm(const Call& call);           // like variance, of the type dtype
+Types reduce_same(const Call& call);    // the type of the argument
+Types reduce_same_pair(const Call& call);
+Types reduce_with_index(const Call& call);
+Types reduce_index(const Call& call);
+Types reduce_bool(const Call& call);
+
+// Products and look-ups.
+Types mm(const Call& call);
+Types addmm(const Call& call);
+Types bmm(const Call& call);
+Types baddbmm(const Call& call);
+Types mv(const Call& call);
+Types dot(const Call& call);
+Types embedding(const Call& call);
+Types gather(const Call& call);  // and take
+
+// Products of torch_npu.
+Types npu_quant_matmul(const Call& call);
+Types npu_weight_quant_batchmatmul(const Call& call);
+
+// Copies and fresh tensors.
+Types clone(const Call& call);
+Types to_copy(const Call& call);
+Types like_self(const Call& call);             // known for row-major tensors
+Types like_self_contiguous(const Call& call);  // always row-major
+Types cat(const Call& call);
+Types stack(const Call& call);
+Types arange(const Call& call);
+Types create(const Call& call);  // full, zeros, ones, empty
+Types create_scalar(const Call& call);
+Types create_strided(const Call& call);
+Types create_new(const Call& call);   // new_*, and others whose argument 1 holds the sizes
+Types create_like(const Call& call);  // *_like
+
+// Pools, unpooling and their gradients: in the memory format that torch reads from the argument, or row-major.
+Types max_pool2d(const Call& call);
+Types max_pool3d(const Call& call);
+Types avg_pool1d(const Call& call);
+Types avg_pool2d(const Call& call);
+Types avg_pool3d(const Call& call);
+Types adaptive_avg_pool1d(const Call& call);
+Types adaptive_max_pool2d(const Call& call);
+Types adaptive_max_pool3d(const Call& call);
+Types to_output_size2d(const Call& call);  // images of argument output_size
+Types to_output_size3d(const Call& call);  // volumes, row-major
+Types fractional_max_pool2d(const Call& call);
+Types pool_gradient(const Call& call);        // the type of the second argument, dense
+Types max_pool3d_gradient(const Call& call);  // the same for volumes
+Types pool3d_gradient(const Call& call);      // the same, row-major
+
+// Images and volumes in other sizes.
+Types upsample(const Call& call);
+Types upsample_scaled(const Call& call);  // by output_size or scale_factors
+Types upsample_gradient(const Call& call);
+Types upsample_bicubic_gradient(const Call& call);  // row-major
+Types grid_sampler(const Call& call);
+Types grid_sampler_gradient(const Call& call);
+Types affine_grid(const Call& call);
+Types im2col(const Call& call);
+Types col2im(const Call& call);
+Types pixel_shuffle(const Call& call);
+Types pixel_unshuffle(const Call& call);
+Types channel_shuffle(const Call& call);
+
+// Sequences.
+Types lstm_cell(const Call& call);
+Types ctc_loss(const Call& call);
+
+// Random numbers.
+Types random_of_size(const Call& call);
+Types random_permutation(const Call& call);
+Types sample_like_parameters(const Call& call);  // row-major, in the type of the first tensor of two parameters
+Types multinomial(const Call& call);
+Types dropout(const Call& call);
+Types dropout_with_mask(const Call& call);
+Types dropout_with_byte_mask(const Call& call);
+Types copies_of_two(const Call& call);  // of the first two arguments
+
+// Reads and writes at indices.
+Types index(const Call& call);  // in the order of dimensions that TensorIterator gives self and the indices
+Types index_select(const Call& call);
+Types masked_scatter(const Call& call);
+Types repeat_interleave(const Call& call);
+Types repeated_positions(const Call& call);  // repeat_interleave of counts alone
+Types one_hot(const Call& call);
+Types embedding_bag(const Call& call);
+Types embedding_bag_forward_only(const Call& call);
+Types embedding_backward(const Call& call);
+
+// Searches and counts, whose results often have sizes that only a run can tell.
+Types nonzero(const Call& call);
+Types nonzero_static(const Call& call);
+Types masked_select(const Call& call);
+Types unique(const Call& call);
+Types unique_dim(const Call& call);  // with or without dim
+Types bincount(const Call& call);
+Types histogram(const Call& call);
+Types positions(const Call& call);  // bucketize, searchsorted
+Types is_in(const Call& call);
+Types numbers(const Call& call);  // results that are no tensors
+
+// Scans and sorting.
+Types scan(const Call& call);  // integers become i64, unless dtype says otherwise
+Types scan_with_index(const Call& call);
+Types sort(const Call& call);
+Types argsort(const Call& call);
+Types topk(const Call& call);
+
+// Softmax: row-major.
+Types softmax(const Call& call);
+Types softmax_dtype(const Call& call);  // in the type dtype
+Types softmax_backward(const Call& call);
+
+// Norms.
+Types layer_norm(const Call& call);
+Types layer_norm_backward(const Call& call);
+Types rms_norm(const Call& call);
+Types rms_norm_backward(const Call& call);
+Types group_norm(const Call& call);
+Types group_norm_backward(const Call& call);
+Types batch_norm(const Call& call);            // argument training
+Types batch_norm_training(const Call& call);   // always
+Types batch_norm_inference(const Call& call);  // never
+Types batch_norm_backward(const Call& call);
+Types weight_norm(const Call& call);
+
+// Losses and distances.
+Types nll_loss(const Call& call);
+Types nll_loss_backward(const Call& call);
+Types kl_div(const Call& call);
+Types distance(const Call& call);            // of two tensors
+Types distances(const Call& call);           // of each row of one and each of the other
+Types pairwise_distances(const Call& call);  // of each two rows
+
+// Parts of rules.
+DType asked_dtype(const Call& call, DType otherwise);                       // argument dtype
+ir::TensorType dense(DType dtype, std::vector<Expr> sizes, Device device);  // row-major
+
+// More products: dense row-major results.
+Types addbmm(const Call& call);
+Types addmv(const Call& call);
+Types addr(const Call& call);       // elementwise in layout and type
+Types mm_in_i32(const Call& call);  // integers add up in i32
+Types mm_scaled(const Call& call);  // in argument out_dtype, if given
+Types matmul(const Call& call);
+Types linear(const Call& call);  // by rows of weights, the first size of argument 1
+Types trilinear(const Call& call);
+Types rnn_layer(const Call& call);  // known without training
+Types cross(const Call& call);
+
+// Convolutions: channels last where the input or the weight is.
+Types convolution(const Call& call);
+Types convolution_backward(const Call& call);
+
+// Attention over [batch, heads, rows, size].
+Types attention(const Call& call);        // npugraph.attention
+Types attention_fused(const Call& call);  // in the layout of the query, with the logarithms of sums
+Types attention_fused_backward(const Call& call);
+Types attention_written_out(const Call& call);  // any rank; with the weights of the keys
+Types attention_either(const Call& call);       // known where both kernels give the same layout
+
+// Quantisation.
+Types quantize(const Call& call);
+Types dequantize(const Call& call);  // to argument out_dtype, or f32
+Types quantize_channels(const Call& call);
+Types dequantize_channels(const Call& call);
+Types gguf_embedding(const Call& call);
+
+// Linear algebra.
+Types matrix_by_row(const Call& call);  // the type of the argument, square matrices
+Types matrix_by_column(const Call& call);
+Types square_by_column(const Call& call);
+Types square_with_info(const Call& call);  // such matrices, and error codes
+Types factor_with_info(const Call& call);  // factors by column, pivots, error codes
+Types determinant(const Call& call);       // or its sign and logarithm; with factors and pivots
+Types lu(const Call& call);                // permutation, lower and upper factors
+Types qr(const Call& call);
+Types geqrf(const Call& call);
+Types eigenvalues(const Call& call);  // complex, with vectors if the operator returns two tensors
+Types eigenvalues_real(const Call& call);
+Types svd(const Call& call);
+Types pseudoinverse(const Call& call);
+Types solve(const Call& call);
+Types solve_lu(const Call& call);
+Types solve_triangular(const Call& call);
+Types solve_cholesky(const Call& call);
+Types solve_triangular_with_copy(const Call& call);  // solution, and a copy of the matrices
+Types least_squares(const Call& call);               // by LAPACK's drivers on the CPU
+Types multiply_by_reflections(const Call& call);
+
+// Fourier transforms.
+Types fft_complex(const Call& call);
+Types fft_from_real(const Call& call);
+Types fft_to_real(const Call& call);
+
+// A dense row-major tensor as the only result.
+Types contiguous(DType dtype, std::vector<Expr> sizes, Device device);
+// A tensor with the element type and on the device of `self` as the only result; nothing without strides.
+Types like(const ir::TensorType& self, std::vector<Expr> sizes, std::optional<std::vector<Expr>> strides);
+
+// Copies of parts, padding, triangles.
+Types copies(const Call& call, ViewRule view);  // dense row-major copies of what `view` shows
+Types parts(const Call& call, ViewRule view);   // what `view` shows
+template <ViewRule kView>
+Types copy_of(const Call& call) {
+  return copies(call, kView);
+}
+template <ViewRule kView>
+Types part_of(const Call& call) {
+  return parts(call, kView);
+}
+Types view_copy(const Call& call);
+Types same_strides(const Call& call);    // of the first argument, unless its elements overlap
+Types slice_inverse(const Call& call);   // sizes and strides of the second argument
+Types suggested_copy(const Call& call);  // in the memory format that torch suggests for the first argument
+Types roll(const Call& call);
+Types rot90(const Call& call);
+Types repeat(const Call& call);
+Types tile(const Call& call);
+Types diag_embed(const Call& call);
+Types constant_pad(const Call& call);
+Types pad(const Call& call);           // reflection and replication
+Types pad_backward(const Call& call);  // the type of the second argument
+Types pad_sequence(const Call& call);
+Types block_diag(const Call& call);
+Types cartesian_product(const Call& call);
+Types kron(const Call& call);
+Types lower_triangle(const Call& call);
+Types upper_triangle(const Call& call);
+
+// Elementwise, with layouts or types of their own.
+Types angle(const Call& call);                     // complex becomes real, in row-major order
+Types complex_of_parts(const Call& call);          // complex, polar
+Types mantissa_and_exponent(const Call& call);     // frexp
+Types promote_contiguous(const Call& call);        // promote, always row-major
+Types promote_float_contiguous(const Call& call);  // promote_float, always row-major
+Types log_sigmoid_with_buffer(const Call& call);
+Types glu(const Call& call);  // half as long in one dimension
+
+// Losses: a tensor of each element's loss, or without dimensions for their mean or sum.
+Types loss(const Call& call);
+Types cross_entropy(const Call& call);              // in the layout of the first argument
+Types cross_entropy_with_logits(const Call& call);  // in the layout of the target
+Types loss_backward(const Call& call);              // row-major of the sizes of the second argument
+Types cross_entropy_backward(const Call& call);     // in the layout of the second argument
+
+// Fresh tensors whose sizes are numbers.
+Types eye(const Call& call);
+Types create_vector(const Call& call);    // linspace, logspace, windows
+Types create_permuted(const Call& call);  // empty_permuted
+
+// Arguments that are given back, or copies of them.
+Types same(const Call& call);                 // sizes and strides of the first argument
+Types copy_of_last(const Call& call);         // a copy of the last argument
+Types contiguous_as_asked(const Call& call);  // contiguous
+Types reshape(const Call& call);
+
+// Collectives: row-major results.
+Types reduced_by_all(const Call& call);  // each as the argument
+Types gathered(const Call& call);        // dimension 0 as often as there are ranks
+Types scattered(const Call& call);       // dimension 0 divided by the ranks
+Types exchanged(const Call& call);       // dimension 0 as the received parts together
+
+}  // namespace npugraph::ops::shapes

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes and strides of fresh results, as eager makes them. Internal to ops/.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace npugraph::ops {
+
+// Broadcast of all sizes; nothing when symbols leave it open, UserError (with `name`) when they do not fit.
+std::optional<std::vector<Expr>> broadcast(std::string_view name, const std::vector<const ir::TensorType*>& operands);
+
+// Strides that TensorIterator gives a fresh output of `sizes` for these operands, in their order. Nothing when symbols leave
+// them open.
+std::optional<std::vector<Expr>> elementwise_strides(const ir::Graph& graph, const std::vector<Expr>& sizes,
+                                                     const std::vector<const ir::TensorType*>& operands);
+
+// Strides of a copy in memory_format.preserve: those of a dense original, otherwise dense ones in the same order.
+std::optional<std::vector<Expr>> preserved_strides(const ir::Graph& graph, const ir::TensorType& type);
+
+// Strides of a fresh tensor in a given memory format; nothing for a rank that the format does not have.
+std::optional<std::vector<Expr>> format_strides(const std::vector<Expr>& sizes, MemoryFormat format);
+
+// Strides of a dense tensor of which the dimensions lie in this order, the innermost first.
+std::vector<Expr> dense_strides(const std::vector<Expr>& sizes, const std::vector<size_t>& order);
+
+// The memory format that torch reads off the strides (suggest_memory_format): one of the channels-last ones, or contiguous.
+// Nothing when symbols leave it open.
+std::optional<MemoryFormat> suggested_format(const ir::Graph& graph, const std::vector<Expr>& sizes,
+                                             const std::vector<Expr>& strides);
+
+// Strides of a fresh tensor of `sizes`, which have the rank of `type`, in the format that torch suggests for `type`.
+std::optional<std::vector<Expr>> suggested_strides(const ir::Graph& graph, const ir::TensorType& type,
+                                                   const std::vector<Expr>& sizes);
+
+// -1, 0 or 1 where `a` is below, equal to or above `b`; nothing when symbols leave it open.
+std::optional<int> order_of(Expr a, Expr b, const std::vector<ir::Symbol>& symbols);
+
+}  // namespace npugraph::ops
