@@ -43,7 +43,7 @@ struct TaskInfo {
   int64_t least_nanoseconds = 0;
   int64_t most_nanoseconds = 0;
   Expr saved_bytes;  // that its operators, each by itself, would store or load besides; a number from the first call on
-  Expr operations;   // lower/operations.h; the same
+  Expr operations;   // ops/operations.h; the same
 };
 
 // Memory that tasks write, from the first one that touches it to the last one; as many as there are tasks: to the end.

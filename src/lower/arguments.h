@@ -2,24 +2,23 @@
 // Arguments of nodes, as rules ask for them. Internal to lower/.
 #pragma once
 
-#include <optional>
-
 #include "ir/graph.h"
+#include "ops/operators.h"
 
 namespace npugraph::lower {
 
-// The type of a tensor argument; null where it is absent or something else.
-inline const ir::TensorType* tensor_argument(const ir::Graph& graph, const ir::Node& node, size_t arg) {
-  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
-  if (ref == nullptr || ref->id == TensorRef::kAbsent) return nullptr;
-  return std::get_if<ir::TensorType>(&graph.value(ref->id).type);
+// The type of a tensor; null where there is none, or it is something else.
+inline const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id) {
+  return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
+}
+inline const ir::TensorType* tensor_type(const ir::Graph& graph, const Attr& argument) {
+  return tensor_type(graph, ops::as_value(argument));
 }
 
-// A number or truth value that is known.
-inline std::optional<Scalar> constant_argument(const ir::Node& node, size_t arg) {
-  const auto* number = std::get_if<Expr>(&node.args[arg]);
-  if (number == nullptr || !number->is_constant()) return {};
-  return number->value();
+// The argument `self`, of any operator that has it, and its type.
+inline ir::ValueId self_of(const ir::Node& node) { return ops::as_value(arg::self(node)); }
+inline const ir::TensorType* self_type(const ir::Graph& graph, const ir::Node& node) {
+  return tensor_type(graph, self_of(node));
 }
 
 }  // namespace npugraph::lower

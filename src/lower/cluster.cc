@@ -12,6 +12,7 @@
 #include "lower/legality.h"
 #include "lower/score.h"
 #include "lower/terms.h"
+#include "ops/operators.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {
@@ -348,8 +349,8 @@ bool Finder::is_whole(ir::ValueId view, ir::ValueId result) const {
 
 // Whether the product adds numbers that differ from row to row.
 bool Finder::adds_matrix(const ir::Node& product) const {
-  if (product.op->name != "aten.addmm") return false;
-  const auto& sizes = graph_.value(std::get<TensorRef>(product.args[0]).id).tensor().sizes;
+  if (!aten::addmm::is(product)) return false;
+  const auto& sizes = graph_.value(aten::addmm::self(product)).tensor().sizes;
   return sizes.size() > 1 && !sizes[sizes.size() - 2].is_int(1);
 }
 

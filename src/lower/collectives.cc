@@ -2,8 +2,9 @@
 #include "lower/collectives.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
+
+#include "ops/operators.h"
 
 namespace npugraph::lower {
 namespace {
@@ -13,11 +14,6 @@ using program::BufferClass;
 using program::Operand;
 using program::Task;
 using program::TaskKind;
-
-constexpr std::array<std::string_view, 12> kCollectives = {
-    "npugraph.all_reduce",  "npugraph.all_gather", "npugraph.reduce_scatter",  "npugraph.all_to_all",
-    "npugraph.broadcast",   "npugraph.send",       "npugraph.receive",         "npugraph.transfer",
-    "npugraph.all_reduce_", "npugraph.broadcast_", "npugraph.all_gather_into", "npugraph.reduce_scatter_into"};
 
 bool has_effects(const program::Program& program, const Task& task) {
   if (program::is_callable(task.kind)) return true;
@@ -40,12 +36,16 @@ bool touches(const Task& next, const Task& wait) {
 
 }  // namespace
 
-bool is_collective(const ir::Op& op) { return std::ranges::find(kCollectives, op.name) != kCollectives.end(); }
+bool is_collective(const ir::Op& op) {
+  return ops::is_any<own::all_reduce, own::all_gather, own::reduce_scatter, own::all_to_all, own::broadcast, own::send,
+                     own::receive, own::transfer, own::all_reduce_, own::broadcast_, own::all_gather_into,
+                     own::reduce_scatter_into>(op);
+}
 
 Task wait_for(const Task& begin) {
   Task wait;
   wait.kind = TaskKind::kCollective;
-  wait.name = kWaitTask;
+  wait.name = program::kWaitTask;
   wait.operands = begin.operands;
   for (Operand& operand : wait.operands) {
     if (operand.access == Access::kWrite) operand.access = Access::kReadWrite;

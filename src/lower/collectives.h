@@ -3,16 +3,12 @@
 // first needed. What lies between runs beside it.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "ir/op.h"
 #include "program/program.h"
 
 namespace npugraph::lower {
-
-// Name of the tasks that wait.
-inline constexpr std::string_view kWaitTask = "npugraph.wait";
 
 bool is_collective(const ir::Op& op);
 

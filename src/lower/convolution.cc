@@ -9,12 +9,10 @@
 namespace npugraph::lower {
 namespace {
 
-// Arguments of the operator.
-enum : size_t { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
+using Conv = aten::convolution;
 
 // A number for each of `rank` dimensions; one number stands for all.
-std::optional<std::vector<int64_t>> as_ints(const Attr& arg, size_t rank) {
-  const auto* list = std::get_if<std::vector<Expr>>(&arg);
+std::optional<std::vector<int64_t>> as_ints(const std::vector<Expr>* list, size_t rank) {
   if (list == nullptr || (list->size() != rank && list->size() != 1)) return {};
   std::vector<int64_t> numbers;
   for (size_t d = 0; d < rank; ++d) {
@@ -32,10 +30,10 @@ bool is_element(DType dtype) {
 // Nothing for transposed convolutions, for groups that are neither products nor direct, and where numbers are not known.
 std::optional<loop::Convolution> describe(const ir::Node& node, const ir::TensorType& weight, bool channels_last) {
   const size_t rank = weight.sizes.size() - 2;
-  const auto stride = as_ints(node.args[kStride], rank), padding = as_ints(node.args[kPadding], rank),
-             dilation = as_ints(node.args[kDilation], rank);
-  const auto transposed = constant_argument(node, kTransposed), groups = constant_argument(node, kGroups);
-  const auto sizes = as_ints(weight.sizes, weight.sizes.size());
+  const auto stride = as_ints(Conv::stride(node), rank), padding = as_ints(Conv::padding(node), rank),
+             dilation = as_ints(Conv::dilation(node), rank);
+  const auto transposed = Conv::transposed.as_constant(node), groups = Conv::groups.as_constant(node);
+  const auto sizes = as_ints(&weight.sizes, weight.sizes.size());
   if (!stride || !padding || !dilation || !transposed || transposed->as_bool() || !groups || !sizes) return {};
   if (groups->as_int() < 1) return {};
   loop::Convolution found{.channels_last = channels_last,
@@ -61,10 +59,10 @@ bool has_channels_last(const ir::TensorType& type) {
 }  // namespace
 
 std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name != "aten.convolution" || node.results.front() == ir::kNone) return {};
-  const ir::TensorType* input = tensor_argument(graph, node, kInput);
-  const ir::TensorType* weight = tensor_argument(graph, node, kWeight);
-  const ir::TensorType* bias = tensor_argument(graph, node, kBias);
+  if (!Conv::is(node) || node.results.front() == ir::kNone) return {};
+  const ir::TensorType* input = tensor_type(graph, Conv::input(node));
+  const ir::TensorType* weight = tensor_type(graph, Conv::weight(node));
+  const ir::TensorType* bias = tensor_type(graph, Conv::bias(node));
   const ir::TensorType& result = graph.value(node.results.front()).tensor();
   if (input == nullptr || weight == nullptr || !is_element(input->dtype)) return {};
   for (const ir::TensorType* other : {weight, bias == nullptr ? weight : bias}) {
@@ -81,12 +79,13 @@ std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const 
 std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node) {
   auto convolution = find_convolution(graph, node);
   if (!convolution) return {};
-  convolution->bias = tensor_argument(graph, node, kBias) != nullptr;
+  convolution->bias = tensor_type(graph, Conv::bias(node)) != nullptr;
 
-  GeneratedNode generated{
-      .kind = program::TaskKind::kConvolution, .name = "convolution", .text = loop::print(*convolution)};
-  for (const size_t arg : {kWeight, kInput}) generated.reads.push_back(std::get<TensorRef>(node.args[arg]).id);
-  if (convolution->bias) generated.reads.push_back(std::get<TensorRef>(node.args[kBias]).id);
+  GeneratedNode generated{.kind = program::TaskKind::kConvolution,
+                          .name = "convolution",
+                          .text = loop::print(*convolution),
+                          .reads = {Conv::weight(node), Conv::input(node)}};
+  if (convolution->bias) generated.reads.push_back(Conv::bias(node));
   generated.writes = {node.results.front()};
   return generated;
 }

@@ -63,7 +63,7 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
     if (refusal != nullptr) {
       decision.reason = *refusal;
-    } else if (!place_parts && is_concatenation(node.op)) {
+    } else if (!place_parts && is_concatenation(node)) {
       decision.reason = "remove_cat_ops is off";
     } else if (!generate) {
       decision.reason = "generate_code is off";

@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/generators.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string_view>
 #include <vector>
 
-#include "lower/term_rule.h"
+#include "lower/arguments.h"
+#include "ops/operator_rows.h"
 
 namespace npugraph::lower {
 namespace {
 
 using Made = std::optional<Generator>;
 
-std::optional<Expr> integer(const ir::Node& node, std::string_view name, int64_t otherwise) {
-  const auto arg = find_argument(node, name);
-  if (!arg) return Expr(otherwise);
-  const auto* e = std::get_if<Expr>(&node.args[*arg]);
+std::optional<Expr> integer(const Attr* argument, int64_t otherwise) {
+  if (argument == nullptr) return Expr(otherwise);
+  const Expr* e = ops::as_number(*argument);
   return e != nullptr && e->kind() == ScalarKind::kInt ? std::optional(*e) : std::nullopt;
 }
 
 // Whole numbers of a type that holds them exactly.
 Made make_range(const ir::Node& node, DType dtype) {
-  const auto start = integer(node, "start", 0), step = integer(node, "step", 1);
+  const auto start = integer(arg::start.find(node), 0), step = integer(arg::step.find(node), 1);
   if (!start || !step || (dtype != DType::kI64 && dtype != DType::kI32)) return {};
   return Generator{.first = *start, .step = *step};
 }
@@ -36,41 +34,38 @@ Made make_number(const Expr& number, DType dtype) {
 }
 
 Made make_filled(const ir::Node& node, DType dtype) {
-  const auto arg = find_argument(node, node.op->name == "aten.scalar_tensor" ? "s" : "fill_value");
-  const auto* number = arg ? std::get_if<Expr>(&node.args[*arg]) : nullptr;
+  const bool is_scalar = aten::scalar_tensor::is(node);
+  const Expr* number = is_scalar ? aten::scalar_tensor::s(node) : ops::as_number(arg::fill_value(node));
   return number != nullptr ? make_number(*number, dtype) : std::nullopt;
 }
 
 Made make_zeros(const ir::Node&, DType dtype) { return make_number(0, dtype); }
 Made make_ones(const ir::Node&, DType dtype) { return make_number(1, dtype); }
 
-struct Row {
-  std::string_view op;
-  Made (*make)(const ir::Node& node, DType dtype);
-};
-constexpr Row kRows[] = {
-    {"aten.arange", make_range},
-    {"aten.arange.start", make_range},
-    {"aten.arange.start_step", make_range},
-    {"aten.full", make_filled},
-    {"aten.full_like", make_filled},
-    {"aten.new_full", make_filled},
-    {"aten.zeros", make_zeros},
-    {"aten.zeros_like", make_zeros},
-    {"aten.new_zeros", make_zeros},
-    {"aten.ones", make_ones},
-    {"aten.ones_like", make_ones},
-    {"aten.new_ones", make_ones},
-    {"aten.scalar_tensor", make_filled},
+using Make = Made (*)(const ir::Node& node, DType dtype);
+constexpr ops::OperatorRow<Make> kRows[] = {
+    {aten::arange::kId, make_range},
+    {aten::arange_start::kId, make_range},
+    {aten::arange_start_step::kId, make_range},
+    {aten::full::kId, make_filled},
+    {aten::full_like::kId, make_filled},
+    {aten::new_full::kId, make_filled},
+    {aten::zeros::kId, make_zeros},
+    {aten::zeros_like::kId, make_zeros},
+    {aten::new_zeros::kId, make_zeros},
+    {aten::ones::kId, make_ones},
+    {aten::ones_like::kId, make_ones},
+    {aten::new_ones::kId, make_ones},
+    {aten::scalar_tensor::kId, make_filled},
 };
 
 Made find_made(const ir::Graph& graph, const ir::Node& node) {
   if (node.dead || !node.op->is(ir::Trait::kCreation) || node.results.size() != 1) return {};
   const auto* type = tensor_type(graph, node.results[0]);
   if (type == nullptr || is_complex(type->dtype) || size_of(type->dtype) > 8) return {};
-  const auto* row =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == node.op->name; });
-  return row == std::end(kRows) ? std::nullopt : row->make(node, type->dtype);
+  static const ops::OperatorRows<Make> rows = {kRows};
+  const Make* make = rows.find(*node.op);
+  return make == nullptr ? std::nullopt : (*make)(node, type->dtype);
 }
 
 // Per root: whether nodes write its memory, or may.

@@ -16,11 +16,12 @@
 #include "lower/loop_nest.h"
 #include "lower/merge_products.h"
 #include "lower/moved.h"
-#include "lower/operations.h"
 #include "lower/quant.h"
 #include "lower/sections.h"
 #include "lower/streaming.h"
 #include "lower/terms.h"
+#include "ops/operations.h"
+#include "ops/operators.h"
 
 namespace npugraph::lower {
 
@@ -49,14 +50,15 @@ struct Factors {
 };
 
 Factors factors_of(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog) {
-  const auto value = [&](size_t arg) { return std::get<TensorRef>(product.args[arg]).id; };
   if (const auto convolution = find_convolution(graph, product)) {
     const Sums sums = convolution->channels_last ? Sums::kMatrix : Sums::kImages;
-    return {TaskKind::kConvolution, {value(1), value(0)}, loop::print(*convolution) + "\n", sums};
+    const ir::ValueId weight = aten::convolution::weight(product), input = aten::convolution::input(product);
+    return {TaskKind::kConvolution, {weight, input}, loop::print(*convolution) + "\n", sums};
   }
-  const size_t first = product.op->name == "aten.addmm" ? 1 : 0;
-  Factors factors{.values = {value(first), value(first + 1)}, .head = product_head(graph, product, catalog)};
-  if (is_int4_product(graph, product)) factors.values.push_back(value(3));
+  const auto [x, weights] = matrices_of(product);
+  Factors factors{.values = {x, weights}, .head = product_head(graph, product, catalog)};
+  if (is_int4_product(graph, product))
+    factors.values.push_back(aten::_weight_int4pack_mm_for_cpu::qScaleAndZeros(product));
   return factors;
 }
 
@@ -86,7 +88,7 @@ class Lowering {
       const ir::Node& node = graph_.node(id);
       if (node.dead || !node.views.empty()) continue;
       lower(id);
-      add_notes({.node = id, .saved_bytes = {}, .operations = operations(graph_, node)});
+      add_notes({.node = id, .saved_bytes = {}, .operations = ops::count_operations(graph_, node)});
     }
     for (Task& wait : waits_.rest()) program_.tasks.push_back(std::move(wait));
     notes_.resize(program_.tasks.size());
@@ -389,9 +391,10 @@ void Lowering::generate(const Cluster& cluster) {
     throw Refused{cluster.anchor(), refusal(error.what())};
   }
   TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}};
-  for (const ir::NodeId id : cluster.nodes) note.operations = note.operations + operations(graph_, graph_.node(id));
+  for (const ir::NodeId id : cluster.nodes)
+    note.operations = note.operations + ops::count_operations(graph_, graph_.node(id));
   if (cluster.product != ir::kNone && notes_.size() == first) {  // else it has a task, and a note, of its own
-    note.operations = note.operations + operations(graph_, graph_.node(cluster.product));
+    note.operations = note.operations + ops::count_operations(graph_, graph_.node(cluster.product));
   }
   add_notes(note);
   if (notes_.size() != first + 1) return;
@@ -423,7 +426,7 @@ void Lowering::lower_cluster(const Cluster& cluster) {
                    .space = graph_.value(result).tensor().sizes,
                    .results = {result}});
   }
-  add_notes({.node = cluster.anchor(), .saved_bytes = {}, .operations = operations(graph_, product)});
+  add_notes({.node = cluster.anchor(), .saved_bytes = {}, .operations = ops::count_operations(graph_, product)});
   lower_nest(cluster);
 }
 

@@ -23,7 +23,7 @@ struct LowerOptions {
 struct TaskNote {
   ir::NodeId node = ir::kNone;  // that it runs for; of a generated one, where its cluster stands
   Expr saved_bytes;             // score of its cluster (lower/cluster.h)
-  Expr operations;              // of its nodes (lower/operations.h)
+  Expr operations;              // of its nodes (ops/operations.h)
 };
 
 // Two operators that could have run together and do not (lower/cluster.h).

@@ -206,7 +206,7 @@ Value NestValues::compute(int id) {
   switch (term.kind) {
     case Term::Kind::kLoad: return load(term, id);
     case Term::Kind::kPlace: return builder_.index(place_.at[static_cast<size_t>(plan_.layout.place[term.dim])]);
-    case Term::Kind::kScan: return builder_.scan(term.combine, value_of(term.args[0]));
+    case Term::Kind::kScan: return builder_.scan(term.combine, value_of(term.args.front()));
     default: break;
   }
   NG_CHECK(term.kind == Term::Kind::kMap, "a reduction is read before its walk");

@@ -75,7 +75,7 @@ std::vector<Value> NestWalks::walk_run(const Expr& first, const Expr& length, in
   std::vector<Value> sums;
   for (const int t : reductions) {
     const Term& term = plan_.terms.term(t);
-    const Value value = values_.value_of(term.args[0]);
+    const Value value = values_.value_of(term.args.front());
     sums.push_back(term.to_place ? builder_.reduce_with_index(term.combine, value).index
                                  : builder_.reduce(term.combine, value));
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/node_kinds.h"
 
+#include "lower/arguments.h"
+
 namespace npugraph::lower {
 
 NodeKinds::NodeKinds(const ir::Graph& graph) : graph_(graph), kinds_(graph.num_nodes()), walks_(graph.num_nodes()) {
@@ -16,11 +18,7 @@ bool NodeKinds::reads_by_place(ir::NodeId user, ir::ValueId value) const {
   const ir::Node& node = graph_.node(user);
   if (!kinds_[user] || reads_elsewhere(user)) return false;
   if (is(user, TermKind::kConcatenation)) return true;
-  const auto is_tensor = [&](size_t arg) {
-    const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
-    return ref != nullptr && ref->id == value;
-  };
-  if (is(user, TermKind::kScatter) && (is_tensor(0) || index_operand(node) == value)) return false;
+  if (is(user, TermKind::kScatter) && (self_of(node) == value || index_operand(node) == value)) return false;
   const auto space = space_of(graph_, node);
   const size_t rank = graph_.value(value).tensor().sizes.size();
   return rank == space->size() || (rank == 0 && space->size() == 1 && space->front().is_int(1));

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ops/exact.h"
-#include "ops/table.h"
+#include "ops/operators.h"
 
 namespace npugraph::lower {
 namespace {
@@ -15,14 +15,9 @@ constexpr size_t kMaxRank = 8;  // of what kernel.copy moves
 constexpr int32_t kReturned = INT32_MAX;
 constexpr int64_t kAlignment = 64;  // of memory that hosts give; the sums of a product may depend on it
 
-bool is_stack(const ir::Op* op) {
-  static const ir::Op* kStack = &ops::require("aten.stack");
-  return op == kStack;
-}
-
 // Moves or computes elements in the same way whatever the strides.
 bool is_indifferent(const ir::Graph& graph, const ir::Node& node) {
-  return ops::is_exact(graph, node) || is_concatenation(node.op);
+  return ops::is_exact(graph, node) || is_concatenation(node);
 }
 
 // The strides of `view`, all of the elements of `part` in another arrangement of dimensions, when the elements of `part` lie
@@ -57,10 +52,7 @@ bool same_layout(const ir::TensorType& type, const Window& window) {
 
 }  // namespace
 
-bool is_concatenation(const ir::Op* op) {
-  static const ir::Op* kCat = &ops::require("aten.cat");
-  return op == kCat || is_stack(op);
-}
+bool is_concatenation(const ir::Node& node) { return ops::is_any<aten::cat, aten::stack>(node); }
 
 PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
                        std::function<bool(const ir::Node&)> writes_into,
@@ -70,7 +62,7 @@ PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
   // The outer one of nested concatenations first: it is the place of the inner one.
   const auto& order = graph.order();
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
-    if (!graph.node(*id).dead && is_concatenation(graph.node(*id).op) && !is_generated(*id)) take_apart(*id);
+    if (!graph.node(*id).dead && is_concatenation(graph.node(*id)) && !is_generated(*id)) take_apart(*id);
   }
 }
 
@@ -118,12 +110,11 @@ const std::vector<Part>* PartPlaces::parts(ir::NodeId cat) const {
 std::vector<Part> PartPlaces::list_parts(ir::NodeId cat) const {
   const ir::Node& node = graph_.node(cat);
   const ir::TensorType& whole = graph_.value(node.results[0]).tensor();
-  const auto* operands = std::get_if<std::vector<TensorRef>>(&node.args[0]);
-  const auto* dim_arg = std::get_if<Expr>(&node.args[1]);
-  if (operands == nullptr || dim_arg == nullptr || !dim_arg->as_int() || whole.sizes.size() > kMaxRank) return {};
-  const bool stack = is_stack(node.op);
-  const int64_t known = *dim_arg->as_int();
-  const auto dim = static_cast<size_t>(known < 0 ? known + static_cast<int64_t>(whole.sizes.size()) : known);
+  const auto* operands = std::get_if<std::vector<TensorRef>>(&arg::tensors(node));
+  const std::optional<int64_t> given = ops::as_int(arg::dim(node));
+  if (operands == nullptr || !given || whole.sizes.size() > kMaxRank) return {};
+  const bool stack = aten::stack::is(node);
+  const auto dim = static_cast<size_t>(*given < 0 ? *given + static_cast<int64_t>(whole.sizes.size()) : *given);
   Window window = this->window(node.results[0]);
   const Expr step = window.strides[dim] * Expr(size_of(whole.dtype));
   if (stack) window.strides.erase(window.strides.begin() + static_cast<std::ptrdiff_t>(dim));

@@ -21,7 +21,7 @@
 namespace npugraph::lower {
 
 // Of cat and stack.
-bool is_concatenation(const ir::Op* op);
+bool is_concatenation(const ir::Node& node);
 
 // Where a value lies in the memory of another; strides in elements.
 struct Window {

@@ -22,27 +22,30 @@ constexpr const char* kHead = "npugraph.quant 1 ";
 }  // namespace
 
 bool is_quantised_product(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name != "npugraph.gguf_linear") return false;
-  const auto* x = tensor_argument(graph, node, 0);
-  return x != nullptr && is_float(x->dtype) && x->sizes.size() == 2 && are_blocks(tensor_argument(graph, node, 1));
+  if (!own::gguf_linear::is(node)) return false;
+  const auto* x = tensor_type(graph, own::gguf_linear::x(node));
+  const auto* blocks = tensor_type(graph, own::gguf_linear::blocks(node));
+  return x != nullptr && is_float(x->dtype) && x->sizes.size() == 2 && are_blocks(blocks);
 }
 
 bool is_int8_product(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name != "aten._weight_int8pack_mm") return false;
-  const ir::TensorType* x = tensor_argument(graph, node, 0);
-  const ir::TensorType* weights = tensor_argument(graph, node, 1);
-  const ir::TensorType* scales = tensor_argument(graph, node, 2);
+  using Product = aten::_weight_int8pack_mm;
+  if (!Product::is(node)) return false;
+  const ir::TensorType* x = tensor_type(graph, Product::self(node));
+  const ir::TensorType* weights = tensor_type(graph, Product::mat2(node));
+  const ir::TensorType* scales = tensor_type(graph, Product::scales(node));
   if (x == nullptr || weights == nullptr || scales == nullptr || !is_float(scales->dtype)) return false;
   const bool matrices = x->sizes.size() == 2 && weights->sizes.size() == 2 && scales->sizes.size() == 1;
   return matrices && is_float(x->dtype) && weights->dtype == DType::kI8;
 }
 
 bool is_int4_product(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name != "aten._weight_int4pack_mm_for_cpu") return false;
-  const ir::TensorType* x = tensor_argument(graph, node, 0);
-  const ir::TensorType* weights = tensor_argument(graph, node, 1);
-  const ir::TensorType* scales = tensor_argument(graph, node, 3);
-  const auto group = constant_argument(node, 2);
+  using Product = aten::_weight_int4pack_mm_for_cpu;
+  if (!Product::is(node)) return false;
+  const ir::TensorType* x = tensor_type(graph, Product::self(node));
+  const ir::TensorType* weights = tensor_type(graph, Product::mat2(node));
+  const ir::TensorType* scales = tensor_type(graph, Product::qScaleAndZeros(node));
+  const auto group = Product::qGroupSize.as_constant(node);
   if (x == nullptr || weights == nullptr || scales == nullptr || !group) return false;
   if (!is_float(x->dtype) || scales->dtype != x->dtype || weights->dtype != DType::kU8) return false;
   if (x->sizes.size() != 2 || weights->sizes.size() != 2 || scales->sizes.size() != 3) return false;
@@ -56,22 +59,23 @@ bool is_int4_product(const ir::Graph& graph, const ir::Node& node) {
 }
 
 bool is_integer_product(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name != "aten._int_mm") return false;
-  const ir::TensorType* x = tensor_argument(graph, node, 0);
-  const ir::TensorType* weights = tensor_argument(graph, node, 1);
+  if (!aten::_int_mm::is(node)) return false;
+  const ir::TensorType* x = tensor_type(graph, aten::_int_mm::self(node));
+  const ir::TensorType* weights = tensor_type(graph, aten::_int_mm::mat2(node));
   return x != nullptr && weights != nullptr && x->sizes.size() == 2 && weights->sizes.size() == 2 &&
          x->dtype == DType::kI8 && weights->dtype == DType::kI8 && weights->strides[0].is_int(1);
 }
 
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->name != "npugraph.gguf_embedding") return {};
-  const auto* indices = tensor_argument(graph, node, 1);
-  if (!are_blocks(tensor_argument(graph, node, 0)) || indices == nullptr || indices->dtype != DType::kI64 ||
+  using Embedding = own::gguf_embedding;
+  if (!Embedding::is(node)) return {};
+  const auto* indices = tensor_type(graph, Embedding::indices(node));
+  if (!are_blocks(tensor_type(graph, Embedding::blocks(node))) || indices == nullptr || indices->dtype != DType::kI64 ||
       !is_float(graph.value(node.results.front()).tensor().dtype))
     return {};
   return GeneratedNode{.kind = program::TaskKind::kLoop,
                        .name = "loop.gguf_embedding",
-                       .text = cat(kHead, "rows ", std::get<std::string>(node.args[2])),
+                       .text = cat(kHead, "rows ", *Embedding::type(node)),
                        .reads = ir::operands(node),
                        .writes = {node.results.front()}};
 }
@@ -84,11 +88,12 @@ std::string product_head(const ir::Graph& graph, const ir::Node& product, const 
   if (is_int4_product(graph, product)) {
     const auto packing = catalog.int4_packing();
     NG_CHECK(packing, "the host's packing of weights is not known");
-    return cat(kHead, "packed ", loop::print(*packing), " ", constant_argument(product, 2)->as_int(), "\n");
+    const int64_t group = *aten::_weight_int4pack_mm_for_cpu::qGroupSize.as_int(product);
+    return cat(kHead, "packed ", loop::print(*packing), " ", group, "\n");
   }
   if (!is_quantised_product(graph, product)) return {};
-  const bool int8 = std::get<Expr>(product.args[3]).value().as_bool();
-  return cat(kHead, "linear ", std::get<std::string>(product.args[2]), int8 ? " int8\n" : "\n");
+  const bool int8 = own::gguf_linear::int8.as_constant(product)->as_bool();
+  return cat(kHead, "linear ", *own::gguf_linear::type(product), int8 ? " int8\n" : "\n");
 }
 
 }  // namespace npugraph::lower

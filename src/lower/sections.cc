@@ -15,7 +15,7 @@ using program::kNone;
 // Whether others can notice when it runs. An event of the program belongs to one stream, and says nothing about others.
 bool is_noticed(const ir::Op& op) {
   constexpr ir::Traits kNoticed = ir::Trait::kRandom | ir::Trait::kSideEffect | ir::Trait::kOpaque;
-  return (op.traits & kNoticed) != 0 && op.name != "npugraph_ex.record_program_event";
+  return (op.traits & kNoticed) != 0 && op.name != program::kEventTask;
 }
 
 // The last tasks of sections, as far as the walk over the tasks has come.

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "ops/table.h"
 #include "program/super_kernel.h"
 
 namespace npugraph::lower {
@@ -15,13 +16,12 @@ using program::Task;
 
 namespace {
 
-// Of torch_npu, and of npugraph_ex.scope.
-bool begins(const Task& task) {
-  return task.name == "npu.super_kernel_scope_begin" || task.name == "npugraph_ex.super_kernel_scope_begin";
+bool marks(const Task& task, ir::Trait trait) {
+  const ir::Op* op = task.operands.empty() ? ops::registry().find(task.name) : nullptr;
+  return op != nullptr && op->is(trait);
 }
-bool ends(const Task& task) {
-  return task.name == "npu.super_kernel_scope_end" || task.name == "npugraph_ex.super_kernel_scope_end";
-}
+bool begins(const Task& task) { return marks(task, ir::Trait::kBeginsScope); }
+bool ends(const Task& task) { return marks(task, ir::Trait::kEndsScope); }
 
 // A mark without a name is one of the same scope as all others without.
 std::string scope_of(const Task& mark) {

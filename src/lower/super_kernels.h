@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adjacent tasks of one scope as one task (program/super_kernel.h). Scopes are what the user marked:
 //
-//   npu.super_kernel_scope_begin("block")
+//   scope_begin("block")
 //   loop.add(...)                                  super_kernel.block(loop.add, matmul.mm)
 //   matmul.mm(...)                        ->       aten.topk.values(...)
 //   aten.topk.values(...)                          loop.exp(...)
 //   loop.exp(...)
-//   npu.super_kernel_scope_end("block")
+//   scope_end("block")
 //
 // Tasks of the innermost scope count; one of the empty name keeps its tasks out. Scopes of one name that follow each other are
 // one scope.

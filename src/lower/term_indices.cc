@@ -19,18 +19,18 @@ namespace {
 // (tensors, dim): along the rows, of one type and rank.
 constexpr size_t kMostParts = 4;
 bool fits_cat(const ir::Graph& graph, const ir::Node& node) {
-  const auto* parts = std::get_if<std::vector<TensorRef>>(&node.args[0]);
+  const auto* parts = aten::cat::tensors(node);
   const auto* result = tensor_type(graph, node.results.front());
   if (parts == nullptr || result == nullptr || parts->size() > kMostParts || size_of(result->dtype) > 8) return false;
   return !is_complex(result->dtype) && !result->sizes.empty() &&
-         dim_of(node.args[1], result->sizes.size()) == result->sizes.size() - 1 &&
+         dim_of(aten::cat::dim.attr(node), result->sizes.size()) == result->sizes.size() - 1 &&
          std::all_of(parts->begin(), parts->end(), [&](const TensorRef& part) {
            const auto* type = tensor_type(graph, part.id);
            return type != nullptr && type->dtype == result->dtype && type->sizes.size() == result->sizes.size();
          });
 }
 void write_cat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const auto& parts = std::get<std::vector<TensorRef>>(node.args[0]);
+  const std::vector<TensorRef>& parts = *aten::cat::tensors(node);
   const auto& whole = graph.value(node.results[0]).tensor().sizes;
   const int dim = static_cast<int>(whole.size()) - 1;
   std::vector<int> args = {w.place(dim)};
@@ -107,28 +107,28 @@ std::vector<Gather::Index> index_list(const ir::TensorType& self, const Attr& at
 }
 
 std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const ir::ValueId from = aten::embedding::is(node) ? aten::embedding::weight(node) : self_of(node);
+  const auto* self = tensor_type(graph, from);
   if (self == nullptr || self->sizes.empty() || is_complex(self->dtype) || size_of(self->dtype) > 8 ||
       tensor_type(graph, node.results.front()) == nullptr)
     return std::nullopt;
-  Gather found{.self = value_of(node, 0)};
-  const std::string& name = node.op->name;
+  Gather found{.self = from};
   const std::string in_self = "IndexError: index out of range in self";
   // Torch has other words for what is not a contiguous matrix, or is empty.
   const bool is_table =
       self->sizes.size() == 2 && is_contiguous(self->sizes, self->strides) && !numel(self->sizes).is_int(0);
-  const bool is_gather = name == "aten.gather";
-  if (name == "aten.embedding" && is_table) {
-    found.indices = {{value_of(node, 1), 0, {}, in_self}};
-  } else if (name == "aten.index_select" && is_table && is_float_tensor(self)) {
-    if (dim_of(node.args[1], self->sizes.size()) != 0) return std::nullopt;
-    found.indices = {{value_of(node, 2), 0, {}, in_self}};
+  const bool is_gather = aten::gather::is(node);
+  if (aten::embedding::is(node) && is_table) {
+    found.indices = {{aten::embedding::indices(node), 0, {}, in_self}};
+  } else if (aten::index_select::is(node) && is_table && is_float_tensor(self)) {
+    if (dim_of(aten::index_select::dim.attr(node), self->sizes.size()) != 0) return std::nullopt;
+    found.indices = {{aten::index_select::index(node), 0, {}, in_self}};
   } else if (is_gather) {
-    const auto dim = dim_of(node.args[1], self->sizes.size());
+    const auto dim = dim_of(aten::gather::dim.attr(node), self->sizes.size());
     if (!dim) return std::nullopt;
-    found.indices = {{value_of(node, 2), *dim, {}, out_of_bounds("", *dim, self->sizes[*dim])}};
-  } else if (name == "aten.index.Tensor" || name == "aten._unsafe_index.Tensor") {
-    found.indices = index_list(*self, node.args[1]);
+    found.indices = {{aten::gather::index(node), *dim, {}, out_of_bounds("", *dim, self->sizes[*dim])}};
+  } else if (ops::is_any<aten::index_Tensor, aten::_unsafe_index_Tensor>(node)) {
+    found.indices = index_list(*self, arg::indices(node));
     found.from_end = true;
   }
   const auto fits = [&](const Gather::Index& index) { return is_index(tensor_type(graph, index.value)); };
@@ -158,18 +158,18 @@ void write_gather(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
 }
 
 constexpr TermKind kGather = TermKind::kGather;
-constexpr NamedRule kRules[] = {
-    {"aten.cat", {fits_cat, write_cat, TermKind::kConcatenation}},
-    {"aten.embedding", {fits_gather, write_gather, kGather}},
-    {"aten.index_select", {fits_gather, write_gather, kGather}},
-    {"aten.gather", {fits_gather, write_gather, kGather}},
-    {"aten.index.Tensor", {fits_gather, write_gather, kGather}},
-    {"aten._unsafe_index.Tensor", {fits_gather, write_gather, kGather}},
+constexpr RuleRow kRules[] = {
+    {aten::cat::kId, {fits_cat, write_cat, TermKind::kConcatenation}},
+    {aten::embedding::kId, {fits_gather, write_gather, kGather}},
+    {aten::index_select::kId, {fits_gather, write_gather, kGather}},
+    {aten::gather::kId, {fits_gather, write_gather, kGather}},
+    {aten::index_Tensor::kId, {fits_gather, write_gather, kGather}},
+    {aten::_unsafe_index_Tensor::kId, {fits_gather, write_gather, kGather}},
 };
 
 }  // namespace
 
-std::span<const NamedRule> index_rules() { return kRules; }
+std::span<const RuleRow> index_rules() { return kRules; }
 
 int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end) {
   if (from_end) w.reads(*from_end);

@@ -17,21 +17,21 @@ using Values = TermValues;
 namespace {
 
 bool is_generated(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   return self != nullptr && !is_complex(self->dtype) && size_of(self->dtype) <= 8 && !self->sizes.empty() &&
          tensor_type(graph, node.results.front()) != nullptr;
 }
 
 // (self, repeats): the last repeats belong to the dimensions of self.
 bool fits_repeat(const ir::Graph& graph, const ir::Node& node) {
-  const auto* repeats = std::get_if<std::vector<Expr>>(&node.args[1]);
+  const auto* repeats = aten::repeat::repeats(node);
   return is_generated(graph, node) && repeats != nullptr &&
          repeats->size() == graph.value(node.results[0]).tensor().sizes.size() &&
-         (repeats->back().is_int(1) || tensor_argument(graph, node, 0)->sizes.back().is_int(1));
+         (repeats->back().is_int(1) || self_type(graph, node)->sizes.back().is_int(1));
 }
 void write_repeat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const auto& self = tensor_argument(graph, node, 0)->sizes;
-  const auto& repeats = std::get<std::vector<Expr>>(node.args[1]);
+  const auto& self = self_type(graph, node)->sizes;
+  const std::vector<Expr>& repeats = *aten::repeat::repeats(node);
   std::vector<int> dims;
   std::vector<TermAccess::Index> indices;
   for (size_t d = 0; d < self.size(); ++d) {
@@ -43,17 +43,17 @@ void write_repeat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
                          return loop::binary(loop::Op::kFloorMod, v[0], b.index(size));
                        })});
   }
-  w.result(node.results[0], w.spread(w.load_indexed(value_of(node, 0), std::move(dims), std::move(indices))));
+  w.result(node.results[0], w.spread(w.load_indexed(self_of(node), std::move(dims), std::move(indices))));
 }
 
 // (self, shifts, dims)
 std::optional<std::vector<Expr>> find_shifts(const ir::Graph& graph, const ir::Node& node) {
-  const auto* shifts = std::get_if<std::vector<Expr>>(&node.args[1]);
-  const auto* dims = std::get_if<std::vector<Expr>>(&node.args[2]);
+  const auto* shifts = aten::roll::shifts(node);
+  const auto* dims = aten::roll::dims(node);
   if (!is_generated(graph, node) || shifts == nullptr || dims == nullptr || dims->empty() ||
       dims->size() != shifts->size())
     return std::nullopt;
-  std::vector<Expr> found(tensor_argument(graph, node, 0)->sizes.size(), Expr(0));
+  std::vector<Expr> found(self_type(graph, node)->sizes.size(), Expr(0));
   for (size_t i = 0; i < dims->size(); ++i) {
     const auto dim = dim_of((*dims)[i], found.size());
     if (!dim) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<std::vector<Expr>> find_shifts(const ir::Graph& graph, const ir::N
 }
 bool fits_roll(const ir::Graph& graph, const ir::Node& node) { return find_shifts(graph, node).has_value(); }
 void write_roll(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const auto& sizes = tensor_argument(graph, node, 0)->sizes;
+  const auto& sizes = self_type(graph, node)->sizes;
   const std::vector<Expr> shifts = *find_shifts(graph, node);
   std::vector<int> dims;
   std::vector<TermAccess::Index> indices;
@@ -78,16 +78,16 @@ void write_roll(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
                          return loop::select(from < 0.0, from + b.index(size), from);
                        })});
   }
-  w.result(node.results[0], w.load_indexed(value_of(node, 0), std::move(dims), std::move(indices)));
+  w.result(node.results[0], w.load_indexed(self_of(node), std::move(dims), std::move(indices)));
 }
 
-constexpr NamedRule kRules[] = {
-    {"aten.repeat", {fits_repeat, write_repeat, TermKind::kGather}},
-    {"aten.roll", {fits_roll, write_roll, TermKind::kGather}},
+constexpr RuleRow kRules[] = {
+    {aten::repeat::kId, {fits_repeat, write_repeat, TermKind::kGather}},
+    {aten::roll::kId, {fits_roll, write_roll, TermKind::kGather}},
 };
 
 }  // namespace
 
-std::span<const NamedRule> rearrangement_rules() { return kRules; }
+std::span<const RuleRow> rearrangement_rules() { return kRules; }
 
 }  // namespace npugraph::lower

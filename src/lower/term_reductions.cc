@@ -31,15 +31,15 @@ std::vector<int> all_dims(size_t rank) {
 // The dimensions that argument `dim` names: one, a list, or all where there is none. Nothing where they are not known, or
 // where an empty list means something else.
 std::optional<std::vector<int>> dims_of(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   if (self == nullptr || self->sizes.empty()) return std::nullopt;
   const size_t rank = self->sizes.size();
-  const auto arg = find_argument(node, "dim");
-  if (!arg || std::holds_alternative<None>(node.args[*arg])) return all_dims(rank);
+  const Attr* argument = arg::dim.find(node);
+  if (argument == nullptr || std::holds_alternative<None>(*argument)) return all_dims(rank);
   std::vector<Expr> named;
-  if (const auto* one = std::get_if<Expr>(&node.args[*arg])) named = {*one};
-  if (const auto* list = std::get_if<std::vector<Expr>>(&node.args[*arg])) {
-    const bool is_truth = node.op->name.starts_with("aten.any") || node.op->name.starts_with("aten.all");
+  if (const Expr* one = ops::as_number(*argument)) named = {*one};
+  if (const auto* list = ops::as_numbers(*argument)) {
+    const bool is_truth = ops::is_any<aten::any_dims, aten::all_dims>(node);
     if (list->empty()) return is_truth ? std::nullopt : std::optional(all_dims(rank));
     named = *list;
   }
@@ -53,7 +53,7 @@ std::optional<std::vector<int>> dims_of(const ir::Graph& graph, const ir::Node& 
 }
 // Whether each row certainly has an element. Of none there is no extreme: eager raises, and so the operator itself has to run.
 bool has_elements(const ir::Graph& graph, const ir::Node& node) {
-  const auto& sizes = tensor_argument(graph, node, 0)->sizes;
+  const auto& sizes = self_type(graph, node)->sizes;
   const auto dims = dims_of(graph, node);
   return dims && std::all_of(dims->begin(), dims->end(), [&](int d) {
            return ir::is_nonnegative(sizes[static_cast<size_t>(d)] - 1, graph.symbols);
@@ -69,8 +69,8 @@ const ir::TensorType* first_result(const ir::Graph& graph, const ir::Node& node)
 }
 
 bool keeps_dims(const ir::Node& node) {
-  const auto arg = find_argument(node, "keepdim");
-  const auto value = arg ? constant_argument(node, *arg) : std::nullopt;
+  const Attr* argument = arg::keepdim.find(node);
+  const auto value = argument == nullptr ? std::nullopt : ops::as_constant(*argument);
   return value && value->as_bool();
 }
 // A value per row, whose dimensions stay in the result or not.
@@ -82,7 +82,7 @@ void row_result(TermWriter& w, const ir::Node& node, size_t result, int term) {
 
 // Floats to floats. A type that is asked for must hold what the operand holds: torch converts before it combines.
 bool fits_float(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   const auto* result = first_result(graph, node);
   if (!is_float_tensor(self) || !is_float_tensor(result) || !dims_of(graph, node)) return false;
   return result->dtype == self->dtype || result->dtype == DType::kF64 ||
@@ -91,7 +91,7 @@ bool fits_float(const ir::Graph& graph, const ir::Node& node) {
 // The operand in the type in which the result is computed.
 int operand(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = compute_type(first_result(graph, node)->dtype);
-  return w.map({w.load(value_of(node, 0))}, 0, [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); });
+  return w.map({w.load(self_of(node))}, 0, [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); });
 }
 DType operand_type(const ir::Graph& graph, const ir::Node& node) {
   return compute_type(first_result(graph, node)->dtype);
@@ -99,7 +99,7 @@ DType operand_type(const ir::Graph& graph, const ir::Node& node) {
 
 // Sums and products of integers are i64.
 bool fits_total(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   const auto* result = first_result(graph, node);
   if (self == nullptr || result == nullptr) return false;
   const bool counts = is_integral(self->dtype) && result->dtype == DType::kI64 && dims_of(graph, node);
@@ -108,7 +108,7 @@ bool fits_total(const ir::Graph& graph, const ir::Node& node) {
 template <Combine combine>
 void write_total(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = is_integral(first_result(graph, node)->dtype) ? DType::kI64 : operand_type(graph, node);
-  const int x = w.map({w.load(value_of(node, 0))}, 0, [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); });
+  const int x = w.map({w.load(self_of(node))}, 0, [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); });
   row_result(w, node, 0, w.reduce(combine, x));
 }
 int mean_of(TermWriter& w, DType dtype, int x) { return w.map({w.reduce(Combine::kSum, x), w.count(dtype)}, 1, div); }
@@ -118,11 +118,10 @@ void write_mean(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
 
 // (self, dim, ...)
 bool keeps_result_type(const ir::Graph& graph, const ir::Node& node) {
-  return is_float_tensor(tensor_argument(graph, node, 0)) && is_float_tensor(first_result(graph, node)) &&
-         dims_of(graph, node);
+  return is_float_tensor(self_type(graph, node)) && is_float_tensor(first_result(graph, node)) && dims_of(graph, node);
 }
 int shifted(TermWriter& w, const ir::Node& node) {
-  const int x = w.in_float(value_of(node, 0));
+  const int x = w.in_float(self_of(node));
   return w.map({x, w.reduce(Combine::kMax, x)}, 1, sub);
 }
 void write_softmax(TermWriter& w, const ir::Graph&, const ir::Node& node) {
@@ -148,25 +147,29 @@ void write_logsumexp(TermWriter& w, const ir::Graph& graph, const ir::Node& node
 
 // (input, normalized_shape, weight?, bias?, eps) -> (output, mean, rstd): over the last dimensions.
 bool fits_layer_norm(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
-  const auto* shape = std::get_if<std::vector<Expr>>(&node.args[1]);
-  const auto fits = [&](size_t arg) {
-    const auto* parameter = tensor_argument(graph, node, arg);
+  using Norm = aten::native_layer_norm;
+  const auto* self = tensor_type(graph, Norm::input(node));
+  const auto* shape = Norm::normalized_shape(node);
+  const auto fits = [&](ir::ValueId id) {
+    const auto* parameter = tensor_type(graph, id);
     return parameter == nullptr ||
            (is_float_tensor(parameter) && compute_type(parameter->dtype) == compute_type(self->dtype));
   };
   return is_float_tensor(self) && is_float_tensor(first_result(graph, node)) && shape != nullptr && !shape->empty() &&
-         shape->size() <= self->sizes.size() && constant_argument(node, 4) && fits(2) && fits(3);
+         shape->size() <= self->sizes.size() && Norm::eps.as_constant(node) && fits(Norm::weight(node)) &&
+         fits(Norm::bias(node));
 }
 std::vector<int> layer_norm_dims(const ir::Graph& graph, const ir::Node& node) {
-  std::vector<int> dims = all_dims(tensor_argument(graph, node, 0)->sizes.size());
-  const auto count = static_cast<int64_t>(std::get<std::vector<Expr>>(node.args[1]).size());
+  using Norm = aten::native_layer_norm;
+  std::vector<int> dims = all_dims(tensor_type(graph, Norm::input(node))->sizes.size());
+  const auto count = static_cast<int64_t>(Norm::normalized_shape(node)->size());
   return {dims.end() - count, dims.end()};
 }
 void write_layer_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = compute_type(tensor_argument(graph, node, 0)->dtype);
-  const double eps = std::get<Expr>(node.args[4]).value().as_float();
-  const int x = w.in_float(value_of(node, 0));
+  using Norm = aten::native_layer_norm;
+  const DType dtype = compute_type(tensor_type(graph, Norm::input(node))->dtype);
+  const double eps = Norm::eps.as_constant(node)->as_float();
+  const int x = w.in_float(Norm::input(node));
   const int n = w.count(dtype);
   const int mean = w.map({w.reduce(Combine::kSum, x), n}, 1, div);
   const int centred = w.map({x, mean}, 1, sub);
@@ -174,8 +177,9 @@ void write_layer_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   const int rstd =
       w.map({squares, n}, 4, [eps](Builder&, Values v) { return loop::unary(Op::kRsqrt, v[0] / v[1] + eps); });
   int y = w.map({centred, rstd}, 1, mul);
-  if (has(node, 2)) y = w.map({y, w.in_float(value_of(node, 2))}, 1, mul);
-  if (has(node, 3)) y = w.map({y, w.in_float(value_of(node, 3))}, 1, [](Builder&, Values v) { return v[0] + v[1]; });
+  const ir::ValueId weight = Norm::weight(node), bias = Norm::bias(node);
+  if (weight != ir::kNone) y = w.map({y, w.in_float(weight)}, 1, mul);
+  if (bias != ir::kNone) y = w.map({y, w.in_float(bias)}, 1, [](Builder&, Values v) { return v[0] + v[1]; });
   w.result(node.results[0], y);
   w.result(node.results[1], mean);
   w.result(node.results[2], rstd);
@@ -183,12 +187,11 @@ void write_layer_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
 
 // (self, dim?, correction?, keepdim): the variance or its root, and the mean behind it.
 double correction_of(const ir::Node& node) {
-  const auto value = constant_argument(node, *find_argument(node, "correction"));
+  const auto value = ops::as_constant(arg::correction(node));
   return value ? value->as_float() : 1;
 }
 bool fits_variance(const ir::Graph& graph, const ir::Node& node) {
-  const Attr& correction = node.args[*find_argument(node, "correction")];
-  const auto* number = std::get_if<Expr>(&correction);
+  const Expr* number = ops::as_number(arg::correction(node));
   return fits_float(graph, node) && (number == nullptr || number->is_constant());
 }
 template <bool is_root>
@@ -209,7 +212,7 @@ void write_variance(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
 
 // (self, ord, dim?, keepdim, dtype?)
 std::optional<double> known_order(const ir::Node& node) {
-  const auto order = constant_argument(node, 1);
+  const auto order = aten::linalg_vector_norm::ord.as_constant(node);
   return order ? std::optional(order->as_float()) : std::nullopt;
 }
 bool fits_norm(const ir::Graph& graph, const ir::Node& node) {
@@ -231,31 +234,30 @@ void write_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
 
 // (self, dim?, keepdim?): whether some or all are not 0.
 bool fits_truth(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   return self != nullptr && !is_complex(self->dtype) && first_result(graph, node) != nullptr && dims_of(graph, node);
 }
 template <Combine combine>
 void write_truth(TermWriter& w, const ir::Graph&, const ir::Node& node) {
-  const int x =
-      w.map({w.load(value_of(node, 0))}, 1, [](Builder&, Values v) { return loop::cast(v[0], DType::kBool); });
+  const int x = w.map({w.load(self_of(node))}, 1, [](Builder&, Values v) { return loop::cast(v[0], DType::kBool); });
   row_result(w, node, 0, w.reduce(combine, x));
 }
 
 // (self, dim?, keepdim?) -> values, (values, indices) or indices alone.
 bool is_comparable(DType dtype) { return is_floating(dtype) ? size_of(dtype) > 1 : dtype != DType::kBool; }
 bool fits_extreme(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   if (self == nullptr || !dims_of(graph, node) || is_complex(self->dtype)) return false;
   return is_comparable(self->dtype) && has_elements(graph, node);
 }
 int comparable(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = tensor_argument(graph, node, 0)->dtype;
-  return is_floating(dtype) ? w.in_float(value_of(node, 0)) : w.load(value_of(node, 0));
+  const DType dtype = self_type(graph, node)->dtype;
+  return is_floating(dtype) ? w.in_float(self_of(node)) : w.load(self_of(node));
 }
 // The first place of the row that has the extreme: of several dimensions, those that have it are looked for behind.
 int place_of(TermWriter& w, const ir::Graph& graph, const ir::Node& node, Combine combine, int x) {
   if (w.row_rank() == 1) return w.reduce_to_place(combine, x);
-  const auto& sizes = tensor_argument(graph, node, 0)->sizes;
+  const auto& sizes = self_type(graph, node)->sizes;
   std::vector<int> args = {x, w.reduce(combine, x)};
   std::vector<Expr> extents;
   for (const int d : w.row_dims()) {
@@ -290,7 +292,7 @@ void write_extreme_and_place(TermWriter& w, const ir::Graph& graph, const ir::No
 
 // (self, dim, dtype?)
 bool fits_scan(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   const auto* result = first_result(graph, node);
   return self != nullptr && result != nullptr && self->dtype == result->dtype && dims_of(graph, node) &&
          (result->dtype == DType::kF32 || result->dtype == DType::kF64 || result->dtype == DType::kI64 ||
@@ -301,49 +303,49 @@ template <Combine combine>
 void write_scan(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = first_result(graph, node)->dtype;
   const DType wide = is_floating(dtype) ? DType::kF64 : dtype;
-  const int x = w.map({w.load(value_of(node, 0))}, 0, [wide](Builder&, Values v) { return loop::cast(v[0], wide); });
+  const int x = w.map({w.load(self_of(node))}, 0, [wide](Builder&, Values v) { return loop::cast(v[0], wide); });
   w.result(node.results[0], w.scan(combine, x));
 }
 
 constexpr Rule rows(decltype(Rule::fits) fits, decltype(Rule::write) write) {
-  return {fits, write, TermKind::kRows, 0, walk_dims};
+  return {fits, write, TermKind::kRows, arg::self, walk_dims};
 }
-constexpr NamedRule kRules[] = {
-    {"aten._softmax", rows(keeps_result_type, write_softmax)},
-    {"aten._log_softmax", rows(keeps_result_type, write_log_softmax)},
-    {"aten.logsumexp", rows(fits_float, write_logsumexp)},
-    {"aten.native_layer_norm", {fits_layer_norm, write_layer_norm, TermKind::kRows, 0, layer_norm_dims}},
-    {"aten.sum", rows(fits_total, write_total<Combine::kSum>)},
-    {"aten.sum.dim_IntList", rows(fits_total, write_total<Combine::kSum>)},
-    {"aten.prod", rows(fits_total, write_total<Combine::kProduct>)},
-    {"aten.prod.dim_int", rows(fits_total, write_total<Combine::kProduct>)},
-    {"aten.mean", rows(fits_float, write_mean)},
-    {"aten.mean.dim", rows(fits_float, write_mean)},
-    {"aten.var.correction", rows(fits_variance, write_variance<false>)},
-    {"aten.var_mean.correction", rows(fits_variance, write_variance<false>)},
-    {"aten.std.correction", rows(fits_variance, write_variance<true>)},
-    {"aten.std_mean.correction", rows(fits_variance, write_variance<true>)},
-    {"aten.linalg_vector_norm", rows(fits_norm, write_norm)},
-    {"aten.any", rows(fits_truth, write_truth<Combine::kOr>)},
-    {"aten.any.dim", rows(fits_truth, write_truth<Combine::kOr>)},
-    {"aten.any.dims", rows(fits_truth, write_truth<Combine::kOr>)},
-    {"aten.all", rows(fits_truth, write_truth<Combine::kAnd>)},
-    {"aten.all.dim", rows(fits_truth, write_truth<Combine::kAnd>)},
-    {"aten.all.dims", rows(fits_truth, write_truth<Combine::kAnd>)},
-    {"aten.amax", rows(fits_extreme, write_extreme<Combine::kMax>)},
-    {"aten.amin", rows(fits_extreme, write_extreme<Combine::kMin>)},
-    {"aten.max", rows(fits_extreme, write_extreme<Combine::kMax>)},
-    {"aten.min", rows(fits_extreme, write_extreme<Combine::kMin>)},
-    {"aten.argmax", rows(fits_extreme, write_place_of_extreme<Combine::kMax>)},
-    {"aten.argmin", rows(fits_extreme, write_place_of_extreme<Combine::kMin>)},
-    {"aten.max.dim", rows(fits_extreme, write_extreme_and_place<Combine::kMax>)},
-    {"aten.min.dim", rows(fits_extreme, write_extreme_and_place<Combine::kMin>)},
-    {"aten.cumsum", rows(fits_scan, write_scan<Combine::kSum>)},
-    {"aten.cumprod", rows(fits_scan, write_scan<Combine::kProduct>)},
+constexpr RuleRow kRules[] = {
+    {aten::_softmax::kId, rows(keeps_result_type, write_softmax)},
+    {aten::_log_softmax::kId, rows(keeps_result_type, write_log_softmax)},
+    {aten::logsumexp::kId, rows(fits_float, write_logsumexp)},
+    {aten::native_layer_norm::kId, {fits_layer_norm, write_layer_norm, TermKind::kRows, arg::input, layer_norm_dims}},
+    {aten::sum::kId, rows(fits_total, write_total<Combine::kSum>)},
+    {aten::sum_dim_IntList::kId, rows(fits_total, write_total<Combine::kSum>)},
+    {aten::prod::kId, rows(fits_total, write_total<Combine::kProduct>)},
+    {aten::prod_dim_int::kId, rows(fits_total, write_total<Combine::kProduct>)},
+    {aten::mean::kId, rows(fits_float, write_mean)},
+    {aten::mean_dim::kId, rows(fits_float, write_mean)},
+    {aten::var_correction::kId, rows(fits_variance, write_variance<false>)},
+    {aten::var_mean_correction::kId, rows(fits_variance, write_variance<false>)},
+    {aten::std_correction::kId, rows(fits_variance, write_variance<true>)},
+    {aten::std_mean_correction::kId, rows(fits_variance, write_variance<true>)},
+    {aten::linalg_vector_norm::kId, rows(fits_norm, write_norm)},
+    {aten::any::kId, rows(fits_truth, write_truth<Combine::kOr>)},
+    {aten::any_dim::kId, rows(fits_truth, write_truth<Combine::kOr>)},
+    {aten::any_dims::kId, rows(fits_truth, write_truth<Combine::kOr>)},
+    {aten::all::kId, rows(fits_truth, write_truth<Combine::kAnd>)},
+    {aten::all_dim::kId, rows(fits_truth, write_truth<Combine::kAnd>)},
+    {aten::all_dims::kId, rows(fits_truth, write_truth<Combine::kAnd>)},
+    {aten::amax::kId, rows(fits_extreme, write_extreme<Combine::kMax>)},
+    {aten::amin::kId, rows(fits_extreme, write_extreme<Combine::kMin>)},
+    {aten::max::kId, rows(fits_extreme, write_extreme<Combine::kMax>)},
+    {aten::min::kId, rows(fits_extreme, write_extreme<Combine::kMin>)},
+    {aten::argmax::kId, rows(fits_extreme, write_place_of_extreme<Combine::kMax>)},
+    {aten::argmin::kId, rows(fits_extreme, write_place_of_extreme<Combine::kMin>)},
+    {aten::max_dim::kId, rows(fits_extreme, write_extreme_and_place<Combine::kMax>)},
+    {aten::min_dim::kId, rows(fits_extreme, write_extreme_and_place<Combine::kMin>)},
+    {aten::cumsum::kId, rows(fits_scan, write_scan<Combine::kSum>)},
+    {aten::cumprod::kId, rows(fits_scan, write_scan<Combine::kProduct>)},
 };
 
 }  // namespace
 
-std::span<const NamedRule> reduction_rules() { return kRules; }
+std::span<const RuleRow> reduction_rules() { return kRules; }
 
 }  // namespace npugraph::lower

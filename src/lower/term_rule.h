@@ -11,6 +11,7 @@
 #include "ir/graph.h"
 #include "lower/arguments.h"
 #include "lower/term_writer.h"
+#include "ops/operator_rows.h"
 
 namespace npugraph::lower {
 
@@ -19,48 +20,26 @@ struct Rule {
   // Requires that the node fits.
   void (*write)(TermWriter& w, const ir::Graph& graph, const ir::Node& node);
   TermKind kind;
-  // The argument whose sizes are the space; kNone: the result's.
-  int space = ir::kNone;
+  // The argument whose sizes are the space; nothing: the result's.
+  std::optional<ops::ArgumentName> space = {};
   // The dimensions of the space that are combined, in any order; null: none.
   std::vector<int> (*walk)(const ir::Graph& graph, const ir::Node& node) = nullptr;
 };
 
-struct NamedRule {
-  std::string_view op;
-  Rule rule;
-};
+using RuleRow = ops::OperatorRow<Rule>;
 
-std::span<const NamedRule> reduction_rules();
-std::span<const NamedRule> index_rules();
-std::span<const NamedRule> window_rules();
-std::span<const NamedRule> triangle_rules();
-std::span<const NamedRule> scatter_rules();
-std::span<const NamedRule> rearrangement_rules();
+std::span<const RuleRow> reduction_rules();
+std::span<const RuleRow> index_rules();
+std::span<const RuleRow> window_rules();
+std::span<const RuleRow> triangle_rules();
+std::span<const RuleRow> scatter_rules();
+std::span<const RuleRow> rearrangement_rules();
 
 using TermValues = std::span<const loop::Value>;
-
-inline const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id) {
-  return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
-}
 
 inline bool is_float_tensor(const ir::TensorType* type) {
   return type != nullptr && (type->dtype == DType::kF32 || type->dtype == DType::kF64 || type->dtype == DType::kBF16 ||
                              type->dtype == DType::kF16);
-}
-
-inline ir::ValueId value_of(const ir::Node& node, size_t arg) { return std::get<TensorRef>(node.args[arg]).id; }
-
-inline bool has(const ir::Node& node, size_t arg) {
-  const auto* ref = std::get_if<TensorRef>(&node.args[arg]);
-  return ref != nullptr && ref->id != TensorRef::kAbsent;
-}
-
-// Position of the argument `name` in the schema, or nothing.
-inline std::optional<size_t> find_argument(const ir::Node& node, std::string_view name) {
-  for (size_t i = 0; i < node.args.size(); ++i) {
-    if (node.op->schema.args[i].name == name) return i;
-  }
-  return std::nullopt;
 }
 
 // A known dimension of a tensor of this rank.
@@ -71,7 +50,7 @@ inline std::optional<int> known_dim(const Expr& e, size_t rank) {
 }
 
 inline std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
-  const auto* e = std::get_if<Expr>(&attr);
+  const Expr* e = ops::as_number(attr);
   const auto dim = e == nullptr ? std::nullopt : known_dim(*e, rank);
   return dim ? std::optional(static_cast<size_t>(*dim)) : std::nullopt;
 }

@@ -30,9 +30,7 @@ bool has_simple_numbers(const ir::Node& node) {
 }
 // Which of two zeros these take depends, in torch, on where an element lies.
 bool chooses_zeros(const ir::Op& op) {
-  static constexpr std::string_view kNames[] = {"aten.fmax", "aten.fmin", "aten.clamp.Tensor", "aten.clamp_min.Tensor",
-                                                "aten.clamp_max.Tensor"};
-  return std::find(std::begin(kNames), std::end(kNames), op.name) != std::end(kNames);
+  return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
 }
 bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
   return !chooses_zeros(*node.op) && has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
@@ -63,26 +61,24 @@ void write_scalar(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
 
 // (input, scales, zero points?, axis, ..): a number per element of one dimension, which is the argument `axis`.
 std::optional<int> channel_axis(const ir::Graph& graph, const ir::Node& node) {
-  const auto* input = tensor_argument(graph, node, 0);
-  const auto axis = find_argument(node, "axis");
-  if (input == nullptr || !axis) return std::nullopt;
-  const auto* number = std::get_if<Expr>(&node.args[*axis]);
+  const auto* input = tensor_type(graph, arg::input(node));
+  if (input == nullptr) return std::nullopt;
+  const Expr* number = ops::as_number(arg::axis(node));
   const auto dim = number == nullptr ? std::nullopt : known_dim(*number, input->sizes.size());
   return dim && *dim >= 0 && *dim < static_cast<int>(input->sizes.size()) ? dim : std::nullopt;
 }
 bool fits_channels(const ir::Graph& graph, const ir::Node& node) {
   const auto axis = channel_axis(graph, node);
   if (!axis || !fits_scalar(graph, node)) return false;
-  const Expr& size = tensor_argument(graph, node, 0)->sizes[static_cast<size_t>(*axis)];
-  for (const size_t arg : {1, 2}) {
-    const auto* type = tensor_argument(graph, node, arg);
+  const Expr& size = tensor_type(graph, arg::input(node))->sizes[static_cast<size_t>(*axis)];
+  for (const auto* type : {tensor_type(graph, arg::scales(node)), tensor_type(graph, arg::zero_points(node))}) {
     if (type != nullptr && (type->sizes.size() != 1 || !(type->sizes.front() == size))) return false;
   }
   return true;
 }
 void write_channels(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const int axis = *channel_axis(graph, node);
-  const ir::ValueId input = value_of(node, 0);
+  const ir::ValueId input = ops::as_value(arg::input(node));
   w.result(node.results[0], scalar_term(w, graph, node, [&](ir::ValueId operand) {
              return operand == input ? w.load(operand) : w.load_along(operand, {axis});
            }));
@@ -90,12 +86,9 @@ void write_channels(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
 
 // The node that computes what an in-place node writes into its first operand.
 std::optional<ir::Node> functional_form(const ir::Node& node) {
-  const std::string& name = node.op->name;
-  const size_t dot = name.find('.', name.find('.') + 1);
-  const size_t end = dot == std::string::npos ? name.size() : dot;
-  if (node.results.size() != 1 || node.results[0] == ir::kNone || name[end - 1] != '_') return std::nullopt;
-  const ir::Op* op = ops::registry().find(name.substr(0, end - 1) + name.substr(end));
-  if (op == nullptr || op->inplace_twin != name) return std::nullopt;
+  if (node.results.size() != 1 || node.results[0] == ir::kNone) return std::nullopt;
+  const ir::Op* op = ops::functional_form(*node.op);
+  if (op == nullptr) return std::nullopt;
   ir::Node functional = node;
   functional.op = op;
   return functional;
@@ -103,10 +96,11 @@ std::optional<ir::Node> functional_form(const ir::Node& node) {
 // Operands of other types than the one written would compute in a type that the functional form does not know of.
 bool fits_write(const ir::Graph& graph, const ir::Node& node) {
   const auto functional = functional_form(node);
-  const auto* self = functional ? tensor_argument(graph, node, 0) : nullptr;
-  if (self == nullptr || ir::written_operands(node) != std::vector{value_of(node, 0)}) return false;
+  if (!functional || arg::self.find(node) == nullptr) return false;
+  const auto* self = self_type(graph, node);
+  if (self == nullptr || ir::written_operands(node) != std::vector{self_of(node)}) return false;
   const auto operands = ir::operands(node);
-  const bool converts = functional->op->name == "aten.copy";
+  const bool converts = aten::copy::is(*functional);
   const bool same_types = std::all_of(operands.begin(), operands.end(), [&](ir::ValueId id) {
     const auto* type = tensor_type(graph, id);
     return type != nullptr && (converts || type->dtype == self->dtype) && type->sizes.size() <= self->sizes.size();
@@ -114,12 +108,12 @@ bool fits_write(const ir::Graph& graph, const ir::Node& node) {
   return same_types && ir::has_distinct_elements(*self, graph.symbols) && fits_scalar(graph, *functional);
 }
 void write_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  w.write(value_of(node, 0), node.results[0], scalar_term(w, graph, *functional_form(node)));
+  w.write(self_of(node), node.results[0], scalar_term(w, graph, *functional_form(node)));
 }
 
 // The only part of a concatenation that has elements, of the type of the result.
 std::optional<ir::ValueId> only_part(const ir::Graph& graph, const ir::Node& node) {
-  const auto* parts = node.op->name == "aten.cat" ? std::get_if<std::vector<TensorRef>>(&node.args[0]) : nullptr;
+  const auto* parts = aten::cat::is(node) ? aten::cat::tensors(node) : nullptr;
   const auto* result = parts == nullptr ? nullptr : tensor_type(graph, node.results.front());
   if (result == nullptr || is_complex(result->dtype) || size_of(result->dtype) > 8) return std::nullopt;
   std::optional<ir::ValueId> found;
@@ -136,28 +130,23 @@ void write_only_part(TermWriter& w, const ir::Graph& graph, const ir::Node& node
   w.result(node.results[0], w.load(*only_part(graph, node)));
 }
 
-const Rule* find_named(std::string_view op) {
-  static const auto rules = [] {
-    std::unordered_map<std::string_view, const Rule*> by_name;
-    for (const auto family :
-         {reduction_rules(), index_rules(), scatter_rules(), rearrangement_rules(), triangle_rules(), window_rules()})
-      for (const NamedRule& row : family) by_name.emplace(row.op, &row.rule);
-    return by_name;
-  }();
-  const auto found = rules.find(op);
-  return found == rules.end() ? nullptr : found->second;
-}
+constexpr Rule kChannels = {fits_channels, write_channels, TermKind::kElementwise};
+constexpr RuleRow kRules[] = {
+    {quantized_decomposed::quantize_per_channel::kId, kChannels},
+    {quantized_decomposed::dequantize_per_channel::kId, kChannels},
+};
 
 const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
   static constexpr Rule kScalar = {fits_scalar, write_scalar, TermKind::kElementwise};
-  static constexpr Rule kChannels = {fits_channels, write_channels, TermKind::kElementwise};
   static constexpr Rule kOnlyPart = {fits_only_part, write_only_part, TermKind::kElementwise};
+  static const ops::OperatorRows<Rule> rules = {kRules,          reduction_rules(),     index_rules(),
+                                                scatter_rules(), rearrangement_rules(), triangle_rules(),
+                                                window_rules()};
   static constexpr Rule kInPlace = {fits_write, write_write, TermKind::kWrite};
   if (node.results.empty() || !node.views.empty() || !node.defines.empty() || node.op->is(ir::Trait::kOpaque))
     return nullptr;
   if (fits_only_part(graph, node)) return &kOnlyPart;
-  const Rule* rule = find_named(node.op->name);
-  if (node.op->name.ends_with("quantize_per_channel")) rule = &kChannels;
+  const Rule* rule = rules.find(*node.op);
   if (rule == nullptr) rule = node.op->is(ir::Trait::kMutates) ? &kInPlace : &kScalar;
   return rule->fits(graph, node) ? rule : nullptr;
 }
@@ -186,7 +175,7 @@ std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node) {
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node) {
   const Rule* rule = find_rule(graph, node);
   if (rule == nullptr) return std::nullopt;
-  ir::ValueId of = rule->space == ir::kNone ? ir::kNone : value_of(node, rule->space);
+  ir::ValueId of = rule->space ? ops::as_value((*rule->space)(node)) : ir::kNone;
   for (const ir::ValueId result : node.results) {
     if (of == ir::kNone) of = result;
   }

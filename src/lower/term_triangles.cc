@@ -12,8 +12,8 @@ namespace {
 
 // (self, diagonal), of the last two dimensions.
 bool fits_triangle(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
-  const auto* diagonal = std::get_if<Expr>(&node.args[1]);
+  const auto* self = self_type(graph, node);
+  const auto* diagonal = ops::as_number(arg::diagonal(node));
   return self != nullptr && self->sizes.size() >= 2 && !is_complex(self->dtype) && size_of(self->dtype) <= 8 &&
          tensor_type(graph, node.results.front()) != nullptr && diagonal != nullptr &&
          diagonal->kind() == ScalarKind::kInt;
@@ -21,24 +21,24 @@ bool fits_triangle(const ir::Graph& graph, const ir::Node& node) {
 
 template <bool is_lower>
 void write_triangle(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const int last = static_cast<int>(tensor_argument(graph, node, 0)->sizes.size()) - 1;
-  const Expr diagonal = std::get<Expr>(node.args[1]);
+  const int last = static_cast<int>(self_type(graph, node)->sizes.size()) - 1;
+  const Expr diagonal = *ops::as_number(arg::diagonal(node));
   w.reads(diagonal);
   w.result(node.results[0],
-           w.map({w.load(value_of(node, 0)), w.place(last - 1), w.place(last)}, 3, [diagonal](Builder& b, Values v) {
+           w.map({w.load(self_of(node)), w.place(last - 1), w.place(last)}, 3, [diagonal](Builder& b, Values v) {
              const Value edge = v[1] + b.index(diagonal);
              const Value zero = loop::cast(b.constant(DType::kI64, 0), v[0].dtype());
              return loop::select(is_lower ? v[2] <= edge : v[2] >= edge, v[0], zero);
            }));
 }
 
-constexpr NamedRule kRules[] = {
-    {"aten.tril", {fits_triangle, write_triangle<true>, TermKind::kElementwise}},
-    {"aten.triu", {fits_triangle, write_triangle<false>, TermKind::kElementwise}},
+constexpr RuleRow kRules[] = {
+    {aten::tril::kId, {fits_triangle, write_triangle<true>, TermKind::kElementwise}},
+    {aten::triu::kId, {fits_triangle, write_triangle<false>, TermKind::kElementwise}},
 };
 
 }  // namespace
 
-std::span<const NamedRule> triangle_rules() { return kRules; }
+std::span<const RuleRow> triangle_rules() { return kRules; }
 
 }  // namespace npugraph::lower

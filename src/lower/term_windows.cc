@@ -18,9 +18,7 @@ namespace {
 // Windows are written out element by element.
 constexpr int64_t kLargestWindow = 64;
 
-std::optional<std::vector<int64_t>> integers(const ir::Node& node, std::string_view name) {
-  const auto arg = find_argument(node, name);
-  const auto* list = arg ? std::get_if<std::vector<Expr>>(&node.args[*arg]) : nullptr;
+std::optional<std::vector<int64_t>> integers(const std::vector<Expr>* list) {
   if (list == nullptr) return std::nullopt;
   std::vector<int64_t> out;
   for (const Expr& e : *list) {
@@ -31,9 +29,9 @@ std::optional<std::vector<int64_t>> integers(const ir::Node& node, std::string_v
   return out;
 }
 
-bool is_set(const ir::Node& node, std::string_view name) {
-  const auto arg = find_argument(node, name);
-  const auto value = arg ? constant_argument(node, *arg) : std::nullopt;
+// Of an argument that the operator may lack.
+bool is_set(const Attr* argument) {
+  const auto value = argument == nullptr ? std::nullopt : ops::as_constant(*argument);
   return value && value->as_bool();
 }
 
@@ -47,11 +45,11 @@ struct Window {
 using Windows = std::array<Window, 2>;
 
 std::optional<Windows> find_windows(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
+  const auto* self = self_type(graph, node);
   const auto* result = tensor_type(graph, node.results[0]);
   if (!is_float_tensor(self) || result == nullptr || self->sizes.size() < 3) return std::nullopt;
   Windows windows;
-  if (node.op->name == "aten._adaptive_avg_pool2d") {
+  if (aten::_adaptive_avg_pool2d::is(node)) {
     for (size_t d = 0; d < 2; ++d) {
       const auto in = self->sizes[self->sizes.size() - 2 + d].as_int();
       const auto out = result->sizes[result->sizes.size() - 2 + d].as_int();
@@ -59,9 +57,11 @@ std::optional<Windows> find_windows(const ir::Graph& graph, const ir::Node& node
       windows[d] = {.size = *in / *out, .stride = *in / *out};
     }
   } else {
-    const auto size = integers(node, "kernel_size"), padding = integers(node, "padding");
-    auto stride = integers(node, "stride");
-    const auto dilation = find_argument(node, "dilation") ? integers(node, "dilation") : std::vector<int64_t>{1};
+    const auto size = integers(ops::as_numbers(arg::kernel_size(node)));
+    const auto padding = integers(ops::as_numbers(arg::padding(node)));
+    auto stride = integers(ops::as_numbers(arg::stride(node)));
+    const Attr* dilations = arg::dilation.find(node);
+    const auto dilation = dilations != nullptr ? integers(ops::as_numbers(*dilations)) : std::vector<int64_t>{1};
     if (!size || !padding || !stride || !dilation) return std::nullopt;
     if (stride->empty()) stride = size;
     const auto at = [](const std::vector<int64_t>& list, size_t d) { return list.size() > 1 ? list[d] : list[0]; };
@@ -96,7 +96,7 @@ int both(TermWriter& w, int a, int b) {
 // The elements of all windows, in the type in which floats compute.
 std::vector<int> window_elements(TermWriter& w, const ir::Graph& graph, const ir::Node& node, double outside) {
   const Windows windows = *find_windows(graph, node);
-  const ir::TensorType& self = *tensor_argument(graph, node, 0);
+  const ir::TensorType& self = *self_type(graph, node);
   const ir::TensorType& result = graph.value(node.results[0]).tensor();
   const size_t rank = self.sizes.size();
   const DType dtype = compute_type(self.dtype);
@@ -116,7 +116,7 @@ std::vector<int> window_elements(TermWriter& w, const ir::Graph& graph, const ir
       steps[rank - 2] = step(windows[0], i);
       steps[rank - 1] = step(windows[1], j);
       const int inside = both(w, exists[0][static_cast<size_t>(i)], exists[1][static_cast<size_t>(j)]);
-      const int x = w.load_stepped(value_of(node, 0), steps, inside, outside);
+      const int x = w.load_stepped(self_of(node), steps, inside, outside);
       elements.push_back(w.map({x}, 0, [dtype](Builder&, Values v) { return loop::cast(v[0], dtype); }));
     }
   }
@@ -157,7 +157,7 @@ void write_max_pool(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
   }));
   if (node.results[1] == ir::kNone) return;
   const Windows windows = *find_windows(graph, node);
-  const auto& sizes = tensor_argument(graph, node, 0)->sizes;
+  const auto& sizes = self_type(graph, node)->sizes;
   w.reads(sizes.back());
   elements.push_back(w.place(static_cast<int>(sizes.size()) - 2));
   elements.push_back(w.place(static_cast<int>(sizes.size()) - 1));
@@ -168,9 +168,9 @@ void write_max_pool(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
 }
 
 bool fits_average_pool(const ir::Graph& graph, const ir::Node& node) {
-  const auto divisor = find_argument(node, "divisor_override");
-  const bool has_divisor = divisor && !std::holds_alternative<None>(node.args[*divisor]);
-  return !has_divisor && !is_set(node, "ceil_mode") && find_windows(graph, node).has_value();
+  const Attr* divisor = arg::divisor_override.find(node);
+  const bool has_divisor = divisor != nullptr && !std::holds_alternative<None>(*divisor);
+  return !has_divisor && !is_set(arg::ceil_mode.find(node)) && find_windows(graph, node).has_value();
 }
 // How many elements of the window at each place of dimension `dim` lie in the operand.
 int count_inside(TermWriter& w, int dim, const Window& window, const Expr& in, DType dtype) {
@@ -183,7 +183,7 @@ int count_inside(TermWriter& w, int dim, const Window& window, const Expr& in, D
 }
 void write_average_pool(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const Windows windows = *find_windows(graph, node);
-  const ir::TensorType& self = *tensor_argument(graph, node, 0);
+  const ir::TensorType& self = *self_type(graph, node);
   const size_t rank = self.sizes.size();
   std::vector<int> elements = window_elements(w, graph, node, 0);
   const int cost = static_cast<int>(elements.size());
@@ -192,7 +192,7 @@ void write_average_pool(TermWriter& w, const ir::Graph& graph, const ir::Node& n
     for (size_t k = 1; k < v.size(); ++k) out = out + v[k];
     return out;
   });
-  const bool counts_all = !find_argument(node, "count_include_pad") || is_set(node, "count_include_pad") ||
+  const bool counts_all = arg::count_include_pad.find(node) == nullptr || is_set(arg::count_include_pad.find(node)) ||
                           (windows[0].padding == 0 && windows[1].padding == 0);
   if (counts_all) {
     const auto area = static_cast<double>(windows[0].size * windows[1].size);
@@ -211,15 +211,15 @@ bool is_movable(const ir::TensorType* type) {
 
 // (self, pad, value): pairs from the last dimension on.
 bool fits_pad(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
-  const auto pad = integers(node, "pad");
-  return is_movable(self) && pad && pad->size() <= 2 * self->sizes.size() && constant_argument(node, 2) &&
-         tensor_type(graph, node.results[0]) != nullptr;
+  const auto* self = self_type(graph, node);
+  const auto pad = integers(aten::constant_pad_nd::pad(node));
+  return is_movable(self) && pad && pad->size() <= 2 * self->sizes.size() &&
+         aten::constant_pad_nd::value.as_constant(node) && tensor_type(graph, node.results[0]) != nullptr;
 }
 void write_pad(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const ir::TensorType& self = *tensor_argument(graph, node, 0);
+  const ir::TensorType& self = *self_type(graph, node);
   const ir::TensorType& result = graph.value(node.results[0]).tensor();
-  const std::vector<int64_t> pad = *integers(node, "pad");
+  const std::vector<int64_t> pad = *integers(aten::constant_pad_nd::pad(node));
   std::vector<Step> steps(self.sizes.size());
   int inside = ir::kNone;
   for (size_t k = 0; 2 * k < pad.size(); ++k) {
@@ -228,40 +228,40 @@ void write_pad(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
     const Window window = {.padding = pad[2 * k]};
     inside = both(w, inside, element_exists(w, static_cast<int>(d), window, 0, self.sizes[d], result.sizes[d]));
   }
-  const double value = constant_argument(node, 2)->as_float();
-  w.result(node.results[0], w.load_stepped(value_of(node, 0), steps, inside, value));
+  const double value = aten::constant_pad_nd::value.as_constant(node)->as_float();
+  w.result(node.results[0], w.load_stepped(self_of(node), steps, inside, value));
 }
 
 // (self, dims)
 bool fits_flip(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = tensor_argument(graph, node, 0);
-  const auto dims = integers(node, "dims");
+  const auto* self = self_type(graph, node);
+  const auto dims = integers(aten::flip::dims(node));
   if (!is_movable(self) || !dims || tensor_type(graph, node.results[0]) == nullptr) return false;
   return std::all_of(dims->begin(), dims->end(), [&](int64_t d) {
     return self->sizes[static_cast<size_t>(*known_dim(Expr(d), self->sizes.size()))].as_int().has_value();
   });
 }
 void write_flip(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const auto& sizes = tensor_argument(graph, node, 0)->sizes;
+  const auto& sizes = self_type(graph, node)->sizes;
   std::vector<Step> steps(sizes.size());
-  const std::vector<int64_t> dims = *integers(node, "dims");
+  const std::vector<int64_t> dims = *integers(aten::flip::dims(node));
   for (const int64_t dim : dims) {
     const auto d = static_cast<size_t>(*known_dim(Expr(dim), sizes.size()));
     steps[d] = {-1, *sizes[d].as_int() - 1};
   }
-  w.result(node.results[0], w.load_stepped(value_of(node, 0), steps, ir::kNone, 0));
+  w.result(node.results[0], w.load_stepped(self_of(node), steps, ir::kNone, 0));
 }
 
-constexpr NamedRule kRules[] = {
-    {"aten.max_pool2d_with_indices", {fits_max_pool, write_max_pool, TermKind::kWindow}},
-    {"aten.avg_pool2d", {fits_average_pool, write_average_pool, TermKind::kWindow}},
-    {"aten._adaptive_avg_pool2d", {fits_average_pool, write_average_pool, TermKind::kWindow}},
-    {"aten.constant_pad_nd", {fits_pad, write_pad, TermKind::kWindow}},
-    {"aten.flip", {fits_flip, write_flip, TermKind::kWindow}},
+constexpr RuleRow kRules[] = {
+    {aten::max_pool2d_with_indices::kId, {fits_max_pool, write_max_pool, TermKind::kWindow}},
+    {aten::avg_pool2d::kId, {fits_average_pool, write_average_pool, TermKind::kWindow}},
+    {aten::_adaptive_avg_pool2d::kId, {fits_average_pool, write_average_pool, TermKind::kWindow}},
+    {aten::constant_pad_nd::kId, {fits_pad, write_pad, TermKind::kWindow}},
+    {aten::flip::kId, {fits_flip, write_flip, TermKind::kWindow}},
 };
 
 }  // namespace
 
-std::span<const NamedRule> window_rules() { return kRules; }
+std::span<const RuleRow> window_rules() { return kRules; }
 
 }  // namespace npugraph::lower

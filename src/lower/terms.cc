@@ -314,11 +314,11 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   if (is_quantised_product(graph, node) || is_int8_product(graph, node) || is_int4_product(graph, node) ||
       is_integer_product(graph, node))
     return true;
-  const bool adds = node.op->name == "aten.addmm";
-  if (!adds && node.op->name != "aten.mm" && node.op->name != "aten.bmm") return false;
-  const auto is_one = [](const Attr& attr) {
-    const auto* e = std::get_if<Expr>(&attr);
-    return e != nullptr && e->is_constant() && e->value().as_float() == 1.0;
+  const bool adds = aten::addmm::is(node);
+  if (!adds && !ops::is_any<aten::mm, aten::bmm>(node)) return false;
+  const auto is_one = [&](const ops::NumberArgument& factor) {
+    const auto number = factor.as_constant(node);
+    return number && number->as_float() == 1.0;
   };
   const ir::ValueId first = node.results.front();
   const auto* result = graph.value(first).is_tensor() ? &graph.value(first).tensor() : nullptr;
@@ -327,29 +327,32 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   const auto fits = [&](ir::ValueId id) {
     return graph.value(id).is_tensor() && graph.value(id).tensor().dtype == result->dtype;
   };
-  const bool is_plain =
-      std::all_of(operands.begin(), operands.end(), fits) && (!adds || (is_one(node.args[3]) && is_one(node.args[4])));
+  const bool is_plain = std::all_of(operands.begin(), operands.end(), fits) &&
+                        (!adds || (is_one(aten::addmm::beta) && is_one(aten::addmm::alpha)));
   if (!is_plain) return false;
-  const auto factor = [&](size_t i) -> const ir::TensorType& {
-    return graph.value(operands[adds ? i + 1 : i]).tensor();
-  };
-  return result->dtype != DType::kF32 || !is_small_product(factor(0), factor(1));
+  const auto [a, b] = matrices_of(node);
+  return result->dtype != DType::kF32 || !is_small_product(graph.value(a).tensor(), graph.value(b).tensor());
+}
+
+std::pair<ir::ValueId, ir::ValueId> matrices_of(const ir::Node& product) {
+  if (aten::addmm::is(product)) return {aten::addmm::mat1(product), aten::addmm::mat2(product)};
+  if (own::gguf_linear::is(product)) return {own::gguf_linear::x(product), own::gguf_linear::blocks(product)};
+  return {self_of(product), ops::as_value(arg::mat2(product))};
 }
 
 void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view) {
   TermWriter w(*this, graph);
   if (is_integer_product(graph, node)) sums_type_ = DType::kI32;
   int sum = w.sums();
-  if (node.op->name == "aten.addmm") {
-    sum = w.map({sum, w.in_float(std::get<TensorRef>(node.args[0]).id)}, 1,
-                [](Builder&, Values v) { return v[0] + v[1]; });
+  if (aten::addmm::is(node)) {
+    sum = w.map({sum, w.in_float(aten::addmm::self(node))}, 1, [](Builder&, Values v) { return v[0] + v[1]; });
   }
-  if (node.op->name == "aten.convolution" && tensor_argument(graph, node, 2) != nullptr) {
-    const int bias = w.load_along(std::get<TensorRef>(node.args[2]).id, {1});
+  if (aten::convolution::is(node) && tensor_type(graph, aten::convolution::bias(node)) != nullptr) {
+    const int bias = w.load_along(aten::convolution::bias(node), {1});
     sum = w.map({sum, bias}, 1, [](Builder&, Values v) { return v[0] + loop::cast(v[1], DType::kF32); });
   }
   if (is_int8_product(graph, node)) {
-    sum = w.map({sum, w.in_float(std::get<TensorRef>(node.args[2]).id)}, 1,
+    sum = w.map({sum, w.in_float(aten::_weight_int8pack_mm::scales(node))}, 1,
                 [](Builder&, Values v) { return v[0] * v[1]; });
   }
   w.result(node.results.front(), sum);

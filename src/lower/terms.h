@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -176,5 +177,7 @@ ir::ValueId index_operand(const ir::Node& node);
 
 // A matrix product that generated code computes.
 bool is_product(const ir::Graph& graph, const ir::Node& node);
+// The two matrices that it multiplies.
+std::pair<ir::ValueId, ir::ValueId> matrices_of(const ir::Node& product);
 
 }  // namespace npugraph::lower

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 
+#include "ops/operators.h"
 #include "passes/key_mask.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
 namespace npugraph::passes {
 namespace {
+
+using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
 
 // Bounds as attention takes them.
 struct Bounds {
@@ -19,8 +22,8 @@ struct Bounds {
 };
 
 bool is_false(const Attr& attr) {
-  const Expr* flag = std::get_if<Expr>(&attr);
-  return flag != nullptr && flag->is_constant() && !flag->value().as_bool();
+  const auto flag = ops::as_constant(attr);
+  return flag && !flag->as_bool();
 }
 
 class Bounder {
@@ -30,11 +33,11 @@ class Bounder {
 
   bool bound(ir::NodeId id, bool flash) {
     const ir::Node node = graph_.node(id);
-    const ir::ValueId mask = as_value(argument(node, flash ? "attn_mask" : "mask"));
-    const ir::TensorType* q = tensor(as_value(argument(node, "query")));
-    const ir::TensorType* k = tensor(as_value(argument(node, "key")));
+    const ir::ValueId mask = flash ? Flash::attn_mask(node) : own::attention::mask(node);
+    const ir::TensorType* q = tensor(ops::as_value(arg::query(node)));
+    const ir::TensorType* k = tensor(ops::as_value(arg::key(node)));
     if (mask == ir::kNone || q == nullptr || k == nullptr) return false;
-    if (flash ? !is_false(argument(node, "is_causal")) : has_bounds(node)) return false;
+    if (flash ? !is_false(Flash::is_causal.attr(node)) : has_bounds(node)) return false;
     if (q->sizes.size() != 4 || k->sizes.size() != 4 || q->dtype == DType::kF64) return false;
     const auto said = read_key_mask(graph_, mask, q->sizes[2], k->sizes[2]);
     if (!said || !stay_as_they_are(*said, id)) return false;
@@ -46,29 +49,32 @@ class Bounder {
     }
     if (said->rest == ir::kNone && said->position == ir::kNone && !bounds->position && !bounds->at_end &&
         !bounds->before && bounds->after.value_or(0) == 0) {
-      argument(graph_.node(id), "attn_mask") = None{};
-      argument(graph_.node(id), "is_causal") = Expr::constant(Scalar::of_bool(bounds->after.has_value()));
+      Flash::attn_mask.attr(graph_.node(id)) = None{};
+      Flash::is_causal.attr(graph_.node(id)) = Expr::constant(Scalar::of_bool(bounds->after.has_value()));
       return true;
     }
     return replace(id, *said, *bounds);
   }
 
  private:
-  static bool has_bounds(const ir::Node& attention) {
-    const auto is_none = [&](const char* name) { return std::holds_alternative<None>(argument(attention, name)); };
-    return !is_none("position") || !is_none("before") || !is_none("after");
+  static bool has_bounds(const ir::Node& node) {
+    using own::attention;
+    const auto is_given = [](const Attr& attr) { return !std::holds_alternative<None>(attr); };
+    return is_given(attention::position.attr(node)) || is_given(attention::before.attr(node)) ||
+           is_given(attention::after.attr(node));
   }
 
   void add_bounds(ir::NodeId id, const KeyMask& said, const Bounds& bounds) {
     const ir::ValueId position = bounds.position ? insert_number(id, *bounds.position) : said.position;
     const auto number = [](const std::optional<int64_t>& x) { return x ? Attr(Expr(*x)) : Attr(None{}); };
     const auto value = [](ir::ValueId x) { return x == ir::kNone ? Attr(None{}) : Attr(TensorRef{x}); };
-    ir::Node& attention = graph_.node(id);
-    argument(attention, "mask") = value(said.rest);
-    argument(attention, "position") = value(position);
-    argument(attention, "before") = number(bounds.before);
-    argument(attention, "after") = number(bounds.after);
-    argument(attention, "at_end") = Expr::constant(Scalar::of_bool(bounds.at_end));
+    using own::attention;
+    ir::Node& node = graph_.node(id);
+    attention::mask.attr(node) = value(said.rest);
+    attention::position.attr(node) = value(position);
+    attention::before.attr(node) = number(bounds.before);
+    attention::after.attr(node) = number(bounds.after);
+    attention::at_end.attr(node) = Expr::constant(Scalar::of_bool(bounds.at_end));
   }
 
   const ir::TensorType* tensor(ir::ValueId id) const {
@@ -88,8 +94,8 @@ class Bounder {
 
   // The number in memory, beside `attention`.
   ir::ValueId insert_number(ir::NodeId attention, const Expr& number) {
-    const Device device = tensor(as_value(argument(graph_.node(attention), "query")))->device;
-    return insert_before(graph_, attention, *row("aten.scalar_tensor"), {number, DType::kI64, None{}, device, None{}},
+    const Device device = tensor(ops::as_value(arg::query(graph_.node(attention))))->device;
+    return insert_before(graph_, attention, aten::scalar_tensor::op(), {number, DType::kI64, None{}, device, None{}},
                          {.dtype = DType::kI64, .sizes = {}, .strides = {}, .device = device}, "position");
   }
 
@@ -133,13 +139,13 @@ class Bounder {
     const ir::ValueId result = node.results[0], logsumexp = node.results[1];
     if (result == ir::kNone) return false;
     if (logsumexp != ir::kNone && (!uses_.users[logsumexp].empty() || uses_.output_uses[logsumexp] > 0)) return false;
-    const auto* dropout = std::get_if<Expr>(&argument(node, "dropout_p"));
-    if (dropout == nullptr || !dropout->is_constant() || dropout->value().as_float() != 0) return false;
+    const auto dropout = Flash::dropout_p.as_constant(node);
+    if (!dropout || dropout->as_float() != 0) return false;
     const Expr no = Expr::constant(Scalar::of_bool(false));
-    ir::Node attention{.op = row("npugraph.attention"), .section = node.section, .origin = node.origin};
+    ir::Node attention{.op = &own::attention::op(), .section = node.section, .origin = node.origin};
     attention.args = {
-        argument(node, "query"), argument(node, "key"), argument(node, "value"), None{}, None{}, None{}, None{}, no, no,
-        argument(node, "scale")};
+        Flash::query.attr(node), Flash::key.attr(node), Flash::value.attr(node), None{}, None{}, None{}, None{}, no, no,
+        Flash::scale.attr(node)};
     const ir::NodeId made =
         graph_.insert_before(id, std::move(attention), {graph_.value(result).type}, graph_.value(result).name);
     add_bounds(made, said, bounds);
@@ -158,14 +164,12 @@ class Bounder {
 
 int bound_attention(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
-  const ir::Op* flash = row("aten._scaled_dot_product_flash_attention_for_cpu");
-  const ir::Op* attention = row("npugraph.attention");
   Replacements replacements(graph);
   Bounder bounder(graph, replacements);
   int hits = 0;
   walk(graph, replacements, [&](ir::NodeId id) {
-    const bool is_flash = graph.node(id).op == flash && graph.node(id).results.size() == 2;
-    if ((!is_flash && graph.node(id).op != attention) || !bounder.bound(id, is_flash)) return;
+    const bool is_flash = Flash::is(graph.node(id)) && graph.node(id).results.size() == 2;
+    if ((!is_flash && !own::attention::is(graph.node(id))) || !bounder.bound(id, is_flash)) return;
     context.remark(graph.node(id), "knows from positions which keys a query sees");
     ++hits;
   });

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/canonicalise.h"
 
-#include <utility>
-
 #include "passes/rewrite.h"
 #include "passes/view_rules.h"
 
 namespace npugraph::passes {
 namespace {
-
-bool has_unit_alpha(const ir::Node& node) {
-  const int32_t alpha = find_argument(*node.op, "alpha");
-  return alpha < 0 || as_int(node.args[alpha]) == 1;
-}
 
 class Canonicaliser {
  public:
@@ -50,15 +43,14 @@ class Canonicaliser {
 
   // The strides of the result follow the first operand, so the other one must have exactly the result's placement.
   bool move_constant_last(ir::Node& node) const {
-    if (!node.op->is(ir::Trait::kCommutative) || node.op->is(ir::Trait::kMutates) || !has_unit_alpha(node))
-      return false;
-    const ir::ValueId first = as_value(node.args[0]);
-    const ir::ValueId second = as_value(node.args[1]);
-    if (first == ir::kNone || second == ir::kNone || !is_constant_[first] || is_constant_[second]) return false;
+    const auto operands = exchangeable_operands(node);
+    if (!operands || node.op->is(ir::Trait::kMutates)) return false;
+    const auto [first, second] = *operands;
+    if (!is_constant_[first] || is_constant_[second]) return false;
     const auto* type = std::get_if<ir::TensorType>(&graph_.value(second).type);
     const auto* result = std::get_if<ir::TensorType>(&graph_.value(node.results[0]).type);
     if (!type || !result || type->sizes != result->sizes || type->strides != result->strides) return false;
-    std::swap(node.args[0], node.args[1]);
+    exchange_operands(node.args);
     return true;
   }
 

@@ -102,15 +102,11 @@ class Numbering {
 
   bool have_equal_arguments(const ir::Node& a, const ir::Node& b) const {
     if (a.args == b.args) return true;
-    if (!a.op->is(ir::Trait::kCommutative) || a.args.size() < 2) return false;
-    const ir::ValueId first = as_value(a.args[0]);
-    const ir::ValueId second = as_value(a.args[1]);
-    if (first == ir::kNone || second == ir::kNone || graph_.value(first).type != graph_.value(second).type)
-      return false;
-    const int32_t alpha = find_argument(*a.op, "alpha");
-    if (alpha >= 0 && as_int(a.args[alpha]) != 1) return false;
-    return a.args[0] == b.args[1] && a.args[1] == b.args[0] &&
-           std::equal(a.args.begin() + 2, a.args.end(), b.args.begin() + 2);
+    const auto operands = exchangeable_operands(a);
+    if (!operands || graph_.value(operands->first).type != graph_.value(operands->second).type) return false;
+    std::vector<Attr> exchanged = a.args;
+    exchange_operands(exchanged);
+    return exchanged == b.args;
   }
 
   bool is_any_operand_written_since(ir::NodeId earlier, const ir::Node& node) const {

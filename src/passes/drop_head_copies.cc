@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 #include "tensor/shape.h"
@@ -10,21 +11,21 @@
 namespace npugraph::passes {
 namespace {
 
+using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
+
 class Dropper {
  public:
   explicit Dropper(ir::Graph& graph) : graph_(graph), trace_(graph), uses_(ir::find_uses(graph)) {}
 
   int run(PassContext& context) {
-    static const ir::Op* kFlash = row("aten._scaled_dot_product_flash_attention_for_cpu");
-    static const ir::Op* kAttention = row("npugraph.attention");
     int hits = 0;
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
-      if (node.dead || (node.op != kFlash && node.op != kAttention)) continue;
+      if (node.dead || !ops::is_any<Flash, own::attention>(node)) continue;
       bool dropped = false;
-      for (const char* name : {"key", "value"}) dropped |= drop(id, name);
+      for (const auto& argument : {arg::key, arg::value}) dropped |= drop(id, argument);
       // The result is laid out as the queries are.
-      if (node.op == kFlash && may_move(node) && drop(id, "query")) {
+      if (Flash::is(node) && may_move(node) && drop(id, arg::query)) {
         move_result(node);
         dropped = true;
       }
@@ -45,12 +46,12 @@ class Dropper {
            !type.sizes[1].is_int(1) && !type.sizes[2].is_int(1);
   }
 
-  // What attention may read instead of the operand `name`; kNone where there is no copy.
-  ir::ValueId original_of(ir::NodeId attention, const char* name) const {
-    const ir::ValueId copy = as_value(argument(graph_.node(attention), name));
+  // What attention may read instead of the operand; kNone where there is no copy.
+  ir::ValueId original_of(ir::NodeId attention, const ops::ArgumentName& argument) const {
+    const ir::ValueId copy = ops::as_value(argument(graph_.node(attention)));
     const ir::NodeId copying = copy == ir::kNone ? ir::kNone : graph_.value(copy).def;
     if (copying == ir::kNone || !makes_contiguous(graph_.node(copying))) return ir::kNone;
-    const ir::ValueId original = as_value(graph_.node(copying).args[0]);
+    const ir::ValueId original = aten::clone::self(graph_.node(copying));
     if (tensor(original) == nullptr || !has_heads_in_rows(*tensor(original))) return ir::kNone;
     const int32_t from = trace_.position(copying), to = trace_.position(attention);
     const auto is_written = [&](ir::ValueId id, int32_t after) {
@@ -59,9 +60,9 @@ class Dropper {
     return is_written(original, from) || is_written(copy, from) ? ir::kNone : original;
   }
 
-  bool drop(ir::NodeId attention, const char* name) {
-    const ir::ValueId original = original_of(attention, name);
-    if (original != ir::kNone) argument(graph_.node(attention), name) = TensorRef{original};
+  bool drop(ir::NodeId attention, const ops::ArgumentName& argument) {
+    const ir::ValueId original = original_of(attention, argument);
+    if (original != ir::kNone) argument(graph_.node(attention)) = TensorRef{original};
     return original != ir::kNone;
   }
 
@@ -75,9 +76,10 @@ class Dropper {
 
   // Whether the result is read through transposed views alone, and these by copies.
   bool may_move(const ir::Node& attention) const {
-    static const ir::Op* kTranspose = row("aten.transpose.int");
+    using aten::transpose_int;
     return all_read(attention.results[0], [&](const ir::Node& view) {
-      const bool fits = view.op == kTranspose && as_int(view.args[1]) == 1 && as_int(view.args[2]) == 2;
+      const bool fits =
+          transpose_int::is(view) && transpose_int::dim0.as_int(view) == 1 && transpose_int::dim1.as_int(view) == 2;
       return fits && all_read(view.results[0], makes_contiguous);
     });
   }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ops/operators.h"
 #include "passes/in_place.h"
 #include "passes/rewrite.h"
 
@@ -12,7 +13,6 @@ namespace npugraph::passes {
 namespace {
 
 std::vector<ir::NodeId> find_epilogues(const ir::Graph& graph, const ir::AliasInfo& aliases) {
-  const ir::Op* copy_op = row("aten.copy_");
   const auto is_input = [&](ir::ValueId id) { return graph.value(aliases.root(id)).def == ir::kNone; };
   std::vector<ir::NodeId> epilogues;
   std::unordered_set<ir::ValueId> written_before;  // roots
@@ -21,13 +21,13 @@ std::vector<ir::NodeId> find_epilogues(const ir::Graph& graph, const ir::AliasIn
     const ir::Node& node = graph.node(*id);
     if (node.dead || is_free_view(node)) continue;
     const auto written = ir::written_operands(node);
-    at_end = at_end && node.op == copy_op && is_input(written.front());
+    at_end = at_end && aten::copy_::is(node) && is_input(written.front());
     if (at_end) epilogues.push_back(*id);
     if (at_end) continue;
     for (const ir::ValueId value : written) written_before.insert(aliases.root(value));
   }
   std::erase_if(epilogues, [&](ir::NodeId id) {
-    return written_before.contains(aliases.root(as_value(argument(graph.node(id), "self"))));
+    return written_before.contains(aliases.root(aten::copy_::self(graph.node(id))));
   });
   std::reverse(epilogues.begin(), epilogues.end());
   return epilogues;
@@ -46,7 +46,7 @@ EpilogueSources::EpilogueSources(const ir::Graph& graph, const MemoryTrace& trac
   const auto epilogues = find_epilogues(graph, trace.aliases());
   if (epilogues.empty()) return;
   is_source_.assign(graph.num_values(), false);
-  for (const ir::NodeId id : epilogues) add(as_value(argument(graph.node(id), "src")));
+  for (const ir::NodeId id : epilogues) add(aten::copy_::src(graph.node(id)));
   for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
     const ir::Node& node = graph.node(*id);
     if (node.dead || is_free_view(node) || node.results.size() != 1 || node.results[0] == ir::kNone) continue;

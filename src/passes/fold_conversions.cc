@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "ops/operators.h"
 #include "ops/table.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
@@ -14,11 +15,7 @@ namespace {
 constexpr int64_t kMostElements = 4096;
 
 // Its result has the common type of its operands, in which it computes.
-bool is_arithmetic(const ir::Op* op) {
-  static const ir::Op* kMul = row("aten.mul.Tensor");
-  static const ir::Op* kDiv = row("aten.div.Tensor");
-  return op == kMul || op == kDiv;
-}
+bool is_arithmetic(const ir::Node& node) { return ops::is_any<aten::mul_Tensor, aten::div_Tensor>(node); }
 
 class Folder {
  public:
@@ -27,15 +24,15 @@ class Folder {
   bool fold(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
     // Both operands converted would give another type; one alone would leave the other without its value.
-    if (!is_arithmetic(node.op) || as_value(node.args[0]) == as_value(node.args[1])) return false;
-    for (size_t i = 0; i < 2; ++i) {
-      const ir::ValueId source = find_source(as_value(node.args[i]), id);
+    if (!is_arithmetic(node) || ops::as_value(arg::self(node)) == ops::as_value(arg::other(node))) return false;
+    for (size_t i = 0; i < node.args.size(); ++i) {
+      const ir::ValueId source = find_source(ops::as_value(node.args[i]), id);
       if (source == ir::kNone) continue;
       std::vector<Attr> args = node.args;
       args[i] = TensorRef{source};
       const auto types = ops::infer_types(graph_, *node.op, args);
       if (!types || types->front() != graph_.value(node.results[0]).type) continue;
-      graph_.erase(graph_.value(as_value(node.args[i])).def);
+      graph_.erase(graph_.value(ops::as_value(node.args[i])).def);
       graph_.node(id).args = std::move(args);
       return true;
     }
@@ -45,11 +42,10 @@ class Folder {
  private:
   // What `value` is converted from to the type in which `reader` computes, for this one reader.
   ir::ValueId find_source(ir::ValueId value, ir::NodeId reader) const {
-    static const ir::Op* kConvert = row("aten._to_copy");
     if (value == ir::kNone || graph_.value(value).def == ir::kNone) return ir::kNone;
     const ir::Node& node = graph_.node(graph_.value(value).def);
-    if (node.op != kConvert || uses_.users[value].size() != 1 || uses_.output_uses[value] != 0) return ir::kNone;
-    const ir::ValueId source = as_value(node.args[0]);
+    if (!aten::_to_copy::is(node) || uses_.users[value].size() != 1 || uses_.output_uses[value] != 0) return ir::kNone;
+    const ir::ValueId source = aten::_to_copy::self(node);
     if (source == ir::kNone) return ir::kNone;  // a number
     const auto* from = std::get_if<ir::TensorType>(&graph_.value(source).type);
     const auto* to = std::get_if<ir::TensorType>(&graph_.value(value).type);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ops/operators.h"
 #include "ops/table.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
@@ -24,23 +25,22 @@ class Folder {
       : graph_(graph), replacements_(replacements), trace_(graph), known_(graph.num_values()) {}
 
   bool fold(ir::NodeId id) {
-    static const ir::Op* kMm = row("aten.mm");
-    static const ir::Op* kAddmm = row("aten.addmm");
+    using aten::addmm, aten::mm;
     const ir::Node& node = graph_.node(id);
-    const bool adds = node.op == kAddmm;
-    if (!adds && node.op != kMm) return false;
-    if (adds && !(is_one(argument(node, "beta")) && is_one(argument(node, "alpha")))) return false;
-    const ir::ValueId x = as_value(node.args[adds ? 1 : 0]), bias = adds ? as_value(node.args[0]) : ir::kNone;
-    const auto weights = find_weights(as_value(node.args[adds ? 2 : 1]), id);
+    const bool adds = addmm::is(node);
+    if (!adds && !mm::is(node)) return false;
+    if (adds && !(is_one(addmm::beta.attr(node)) && is_one(addmm::alpha.attr(node)))) return false;
+    const ir::ValueId x = adds ? addmm::mat1(node) : mm::self(node), bias = adds ? addmm::self(node) : ir::kNone;
+    const auto weights = find_weights(ops::as_value(arg::mat2(node)), id);
     const ir::ValueId result = node.results[0];
     if (!weights || (adds && !(is_f32(bias) && is_f32(result)))) return false;
     const ir::ValueId scales =
         weights->scales == ir::kNone ? insert_ones(id, *weights, type(x).dtype) : weights->scales;
     // All of the type of the result: where sizes may be 1, rules for several operands find no order of the dimensions.
-    ir::ValueId y = insert(id, "aten._weight_int8pack_mm", {TensorRef{x}, TensorRef{weights->codes}, TensorRef{scales}},
-                           type(result));
+    ir::ValueId y = insert<aten::_weight_int8pack_mm>(id, {TensorRef{x}, TensorRef{weights->codes}, TensorRef{scales}},
+                                                      type(result));
     if (weights->zeros != ir::kNone) y = take_off(id, y, x, *weights);
-    if (adds) y = insert(id, "aten.add.Tensor", {TensorRef{y}, TensorRef{bias}, Expr(1)}, type(y));
+    if (adds) y = insert<aten::add_Tensor>(id, {TensorRef{y}, TensorRef{bias}, Expr(1)}, type(y));
     replacements_.replace(result, y);
     return true;
   }
@@ -51,8 +51,8 @@ class Folder {
     return id != ir::kNone && graph_.value(id).is_tensor() && type(id).dtype == DType::kF32;
   }
   static bool is_one(const Attr& attr) {
-    const auto* number = std::get_if<Expr>(&attr);
-    return number != nullptr && number->is_constant() && number->value().as_float() == 1;
+    const auto number = ops::as_constant(attr);
+    return number && number->as_float() == 1;
   }
   const ir::Node* producer(ir::ValueId id) const {
     const bool made = id != ir::kNone && graph_.value(id).is_tensor() && graph_.value(id).def != ir::kNone;
@@ -74,16 +74,17 @@ class Folder {
 
   // Of a second factor [k, n], whose type the product has.
   std::optional<Weights> find_weights(ir::ValueId factor, ir::NodeId product) const {
-    static const ir::Op* kDequantize = row("quantized_decomposed.dequantize_per_channel");
-    static const ir::Op* kConvert = row("aten._to_copy");
+    using quantized_decomposed::dequantize_per_channel, aten::_to_copy;
     const ir::ValueId dense = transposed(factor), made = dense == ir::kNone ? factor : dense;
     const ir::Node* node = producer(made);
-    if (node == nullptr || (node->op != kDequantize && node->op != kConvert)) return {};
-    Weights found{.node = graph_.value(made).def, .codes = as_value(node->args[0])};
-    if (node->op == kDequantize) {
-      found.scales = as_value(argument(*node, "scales"));
-      found.zeros = as_value(argument(*node, "zero_points"));
-      const bool by_rows = dense != ir::kNone && as_int(argument(*node, "axis")) == 0;
+    if (!ops::is_any<dequantize_per_channel, _to_copy>(node)) return {};
+    const bool dequantizes = dequantize_per_channel::is(node);
+    Weights found{.node = graph_.value(made).def,
+                  .codes = dequantizes ? dequantize_per_channel::input(*node) : _to_copy::self(*node)};
+    if (dequantizes) {
+      found.scales = dequantize_per_channel::scales(*node);
+      found.zeros = dequantize_per_channel::zero_points(*node);
+      const bool by_rows = dense != ir::kNone && dequantize_per_channel::axis.as_int(*node) == 0;
       if (!by_rows || !is_f32(dense) || !is_f32(found.scales) || !is_absent_or_integer(found.zeros)) return {};
     } else if (dense == ir::kNone) {
       // Converted behind the view.
@@ -112,16 +113,18 @@ class Folder {
   }
 
   ir::ValueId insert_ones(ir::NodeId before, const Weights& weights, DType dtype) {
-    return insert(before, "aten.full",
-                  {std::vector<Expr>{type(weights.codes).sizes[0]}, Expr(1), dtype, None{}, None{}, None{}});
+    return insert<aten::full>(
+        before, {std::vector<Expr>{type(weights.codes).sizes[0]}, Expr(1), dtype, None{}, None{}, None{}});
   }
 
-  ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args, const ir::TensorType& made) {
-    return insert_before(graph_, before, *row(op), std::move(args), made, "codes");
+  template <typename Operator>
+  ir::ValueId insert(ir::NodeId before, std::vector<Attr> args, const ir::TensorType& made) {
+    return insert_before(graph_, before, Operator::op(), std::move(args), made, "codes");
   }
-  ir::ValueId insert(ir::NodeId before, const char* op, std::vector<Attr> args) {
-    const ir::ValueId made = insert_before(graph_, before, *row(op), std::move(args), "codes");
-    NG_CHECK(made != ir::kNone, op, " has no rule for its type");
+  template <typename Operator>
+  ir::ValueId insert(ir::NodeId before, std::vector<Attr> args) {
+    const ir::ValueId made = insert_before(graph_, before, Operator::op(), std::move(args), "codes");
+    NG_CHECK(made != ir::kNone, Operator::op().name, " has no rule for its type");
     return made;
   }
 
@@ -130,12 +133,12 @@ class Folder {
     const auto of = [](ir::ValueId id) { return TensorRef{id}; };
     const Expr keep = Expr::constant(Scalar::of_bool(true));
     // The product of integers and floats converts the integers.
-    const ir::ValueId zeros = insert(before, "aten.mul.Tensor", {of(weights.zeros), of(weights.scales)});
-    const ir::ValueId sums = insert(before, "aten.sum.dim_IntList", {of(x), std::vector<Expr>{Expr(1)}, keep, None{}});
-    const ir::ValueId products = insert(before, "aten.mul.Tensor", {of(sums), of(zeros)});
-    const ir::ValueId less = insert(before, "aten.sub.Tensor", {of(y), of(products), Expr(1)});
-    const ir::ValueId nothing = insert(before, "aten.eq.Scalar", {of(zeros), Expr(0)});
-    return insert(before, "aten.where.self", {of(nothing), of(y), of(less)}, type(y));
+    const ir::ValueId zeros = insert<aten::mul_Tensor>(before, {of(weights.zeros), of(weights.scales)});
+    const ir::ValueId sums = insert<aten::sum_dim_IntList>(before, {of(x), std::vector<Expr>{Expr(1)}, keep, None{}});
+    const ir::ValueId products = insert<aten::mul_Tensor>(before, {of(sums), of(zeros)});
+    const ir::ValueId less = insert<aten::sub_Tensor>(before, {of(y), of(products), Expr(1)});
+    const ir::ValueId nothing = insert<aten::eq_Scalar>(before, {of(zeros), Expr(0)});
+    return insert<aten::where_self>(before, {of(nothing), of(y), of(less)}, type(y));
   }
 
   ir::Graph& graph_;

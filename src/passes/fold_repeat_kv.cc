@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 #include "tensor/shape.h"
@@ -53,9 +54,8 @@ class Matcher {
 
   // What a node copies in row-major order, as a tensor of five dimensions of the same type.
   ir::ValueId copied_operand(ir::NodeId id) const {
-    static const ir::Op* kClone = row("aten.clone");
-    if (id == ir::kNone || graph_.node(id).op != kClone) return ir::kNone;
-    const ir::ValueId operand = as_value(graph_.node(id).args[0]);
+    if (id == ir::kNone || !aten::clone::is(graph_.node(id))) return ir::kNone;
+    const ir::ValueId operand = aten::clone::self(graph_.node(id));
     const ir::TensorType* type = tensor(operand);
     const bool fits =
         type != nullptr && type->sizes.size() == 5 && type->sizes == tensor(graph_.node(id).results[0])->sizes;
@@ -98,18 +98,17 @@ class Matcher {
 }  // namespace
 
 int fold_repeat_kv(ir::Graph& graph, PassContext& context) {
-  const ir::Op* flash = row("aten._scaled_dot_product_flash_attention_for_cpu");
-  const ir::Op* attention = row("npugraph.attention");
+  using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
   const MemoryTrace trace(graph);
   const Matcher matcher(graph, trace);
   int hits = 0;
   for (const ir::NodeId id : graph.order()) {
     ir::Node& node = graph.node(id);
-    if (node.dead || (node.op != flash && node.op != attention)) continue;
-    Attr& key = argument(node, "key");
-    Attr& value = argument(node, "value");
-    const auto keys = matcher.match(as_value(key), trace.position(id));
-    const auto values = matcher.match(as_value(value), trace.position(id));
+    if (node.dead || !ops::is_any<Flash, own::attention>(node)) continue;
+    Attr& key = arg::key(node);
+    Attr& value = arg::value(node);
+    const auto keys = matcher.match(ops::as_value(key), trace.position(id));
+    const auto values = matcher.match(ops::as_value(value), trace.position(id));
     if (!keys || !values || keys->times != values->times) continue;
     key = TensorRef{keys->source};
     value = TensorRef{values->source};

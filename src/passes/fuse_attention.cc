@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ops/table.h"
+#include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 #include "tensor/shape.h"
@@ -24,12 +24,6 @@ struct Parts {
 };
 
 bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
-
-std::optional<double> as_factor(const Attr& attr) {
-  const Expr* number = std::get_if<Expr>(&attr);
-  if (number == nullptr || !number->is_constant()) return {};
-  return number->value().as_float();
-}
 
 class Fuser {
  public:
@@ -70,13 +64,11 @@ class Fuser {
 
   // And above copies and conversions between floats.
   ir::ValueId through_copies(ir::ValueId id) const {
-    static const ir::Op* kClone = row("aten.clone");
-    static const ir::Op* kConvert = row("aten._to_copy");
     while (true) {
       id = through_views(id);
       const ir::Node* node = producer(id);
-      if (node == nullptr || (node->op != kClone && node->op != kConvert) || !has_one_reader(id)) return id;
-      const ir::ValueId from = as_value(node->args[0]);
+      if (!ops::is_any<aten::clone, aten::_to_copy>(node) || !has_one_reader(id)) return id;
+      const ir::ValueId from = ops::as_value(arg::self(*node));
       if (!graph_.value(from).is_tensor() || !is_float(type(from).dtype) || type(from).sizes != type(id).sizes)
         return id;
       id = from;
@@ -84,23 +76,22 @@ class Fuser {
   }
 
   std::optional<Parts> find_parts(ir::NodeId id) const {
-    static const ir::Op* kProduct = row("aten.bmm");
-    static const ir::Op* kSoftmax = row("aten._softmax");
-    if (graph_.node(id).op != kProduct) return {};
-    ir::ValueId at = through_copies(as_value(graph_.node(id).args[0]));
+    using aten::_softmax, aten::bmm;
+    if (!bmm::is(graph_.node(id))) return {};
+    ir::ValueId at = through_copies(bmm::self(graph_.node(id)));
     const ir::Node* softmax = producer(at);
-    if (softmax == nullptr || softmax->op != kSoftmax || !has_one_reader(at)) return {};
+    if (!_softmax::is(softmax) || !has_one_reader(at)) return {};
     Parts parts{.sizes = type(at).sizes};
-    const auto dim = as_int(softmax->args[1]);
+    const auto dim = _softmax::dim.as_int(*softmax);
     const auto rank = static_cast<int64_t>(parts.sizes.size());
     if (!dim || (*dim != -1 && *dim != rank - 1) || (rank != 3 && rank != 4)) return {};
-    at = through_copies(as_value(softmax->args[0]));
+    at = through_copies(_softmax::self(*softmax));
     at = take_mask(at, parts);
     at = through_copies(at);
     at = take_scale(at, parts);
     at = through_copies(at);
     const ir::Node* product = producer(at);
-    if (product == nullptr || product->op != kProduct || !has_one_reader(at)) return {};
+    if (!bmm::is(product) || !has_one_reader(at)) return {};
     parts.scores = graph_.value(at).def;
     if (rank == 3) parts.sizes.insert(parts.sizes.begin(), Expr(1));
     return parts;
@@ -108,10 +99,10 @@ class Fuser {
 
   // Takes a sum with a mask off.
   ir::ValueId take_mask(ir::ValueId id, Parts& parts) const {
-    static const ir::Op* kAdd = row("aten.add.Tensor");
+    using aten::add_Tensor;
     const ir::Node* node = producer(id);
-    if (node == nullptr || node->op != kAdd || as_int(node->args[2]) != 1 || !has_one_reader(id)) return id;
-    const ir::ValueId left = as_value(node->args[0]), right = as_value(node->args[1]);
+    if (!add_Tensor::is(node) || add_Tensor::alpha.as_int(*node) != 1 || !has_one_reader(id)) return id;
+    const ir::ValueId left = add_Tensor::self(*node), right = add_Tensor::other(*node);
     if (left == ir::kNone || right == ir::kNone || !graph_.value(left).is_tensor() || !graph_.value(right).is_tensor())
       return id;
     // Scores are those that nobody else reads and that a product made.
@@ -123,31 +114,33 @@ class Fuser {
 
   bool leads_to_product(ir::ValueId id) const {
     Parts ignored;
-    const ir::Node* node = producer(through_copies(take_scale(through_copies(id), ignored)));
-    return node != nullptr && node->op == row("aten.bmm");
+    return aten::bmm::is(producer(through_copies(take_scale(through_copies(id), ignored))));
   }
 
   ir::ValueId take_scale(ir::ValueId id, Parts& parts) const {
-    static const ir::Op* kMul = row("aten.mul.Tensor");
-    static const ir::Op* kDiv = row("aten.div.Tensor");
     const ir::Node* node = producer(id);
-    if (node == nullptr || (node->op != kMul && node->op != kDiv) || !has_one_reader(id)) return id;
-    const auto factor = as_factor(node->args[1]);
-    if (!factor || as_value(node->args[0]) == ir::kNone || (node->op == kDiv && *factor == 0)) return id;
-    parts.scale = node->op == kMul ? *factor : 1 / *factor;
-    return as_value(node->args[0]);
+    if (!ops::is_any<aten::mul_Tensor, aten::div_Tensor>(node) || !has_one_reader(id)) return id;
+    const auto number = ops::as_constant(arg::other(*node));
+    const ir::ValueId scaled = ops::as_value(arg::self(*node));
+    if (!number || scaled == ir::kNone) return id;
+    const bool divides = aten::div_Tensor::is(node);
+    const double factor = number->as_float();
+    if (divides && factor == 0) return id;
+    parts.scale = divides ? 1 / factor : factor;
+    return scaled;
   }
 
   bool fits(const Parts& parts, ir::NodeId id) const {
-    const ir::Node& first = graph_.node(parts.scores);
-    const ir::ValueId q = as_value(first.args[0]), k = as_value(first.args[1]), v = as_value(graph_.node(id).args[1]);
+    using aten::bmm;
+    const ir::Node &first = graph_.node(parts.scores), &last = graph_.node(id);
+    const ir::ValueId q = bmm::self(first), k = bmm::mat2(first), v = bmm::mat2(last);
     for (const ir::ValueId operand : {q, k, v}) {
       if (!graph_.value(operand).is_tensor() || type(operand).dtype != type(q).dtype) return false;
     }
     if (!is_float(type(q).dtype)) return false;
     const Sizes of_product{parts.sizes[0] * parts.sizes[1], parts.sizes[2], parts.sizes[3]};
     if (type(first.results[0]).sizes != of_product) return false;
-    if (type(as_value(graph_.node(id).args[0])).sizes != of_product) return false;
+    if (type(bmm::self(last)).sizes != of_product) return false;
     for (const ir::ValueId operand : {q, k}) {
       if (is_written_between(operand, parts.scores, id)) return false;
     }
@@ -166,21 +159,23 @@ class Fuser {
            trace_.is_accessed(id, trace_.position(first), trace_.position(last), MemoryTrace::Kind::kWrite);
   }
 
-  // A view before `before`; kNone where its place is not known.
-  ir::ValueId insert_view(ir::NodeId before, const char* op, std::vector<Attr> args) {
-    const std::string name = graph_.value(as_value(args[0])).name;
-    return insert_before(graph_, before, *row(op), std::move(args), name);
+  // Views of x before `before`; kNone where their place is not known.
+  ir::ValueId insert_view(ir::NodeId before, ir::ValueId x, const Sizes& sizes) {
+    return insert_before(graph_, before, aten::view::op(), {TensorRef{x}, sizes}, graph_.value(x).name);
+  }
+  ir::ValueId insert_transpose(ir::NodeId before, ir::ValueId x) {
+    return insert_before(graph_, before, aten::transpose_int::op(), {TensorRef{x}, Expr(1), Expr(2)},
+                         graph_.value(x).name);
   }
 
   // [b * h, rows, size] by heads.
   ir::ValueId insert_heads(ir::NodeId before, ir::ValueId x, const Sizes& scores) {
     const Sizes sizes{scores[0], scores[1], type(x).sizes[1], type(x).sizes[2]};
-    return insert_view(before, "aten.view", {TensorRef{x}, sizes});
+    return insert_view(before, x, sizes);
   }
 
   // The copy to [b, rows, h, size] that is all that is made of the result.
   ir::ValueId find_transposed_copy(ir::ValueId result, const Sizes& scores) const {
-    static const ir::Op* kClone = row("aten.clone");
     if (!has_one_reader(result)) return ir::kNone;
     const ir::Node& heads = graph_.node(uses_.users[result].front());
     const Expr size = type(result).sizes[2];
@@ -188,21 +183,22 @@ class Fuser {
       return ir::kNone;
     if (!has_one_reader(heads.results[0])) return ir::kNone;
     const ir::Node& transposed = graph_.node(uses_.users[heads.results[0]].front());
-    if (transposed.op != row("aten.transpose.int") || !has_one_reader(transposed.results[0])) return ir::kNone;
+    if (!aten::transpose_int::is(transposed) || !has_one_reader(transposed.results[0])) return ir::kNone;
     const ir::Node& copy = graph_.node(uses_.users[transposed.results[0]].front());
     const Sizes wanted{scores[0], scores[2], scores[1], size};
-    if (copy.op != kClone || type(copy.results[0]).sizes != wanted) return ir::kNone;
+    if (!aten::clone::is(copy) || type(copy.results[0]).sizes != wanted) return ir::kNone;
     return is_contiguous(wanted, type(copy.results[0]).strides) ? copy.results[0] : ir::kNone;
   }
 
   bool replace(const Parts& parts, ir::NodeId id) {
+    using aten::bmm;
     const ir::Node first = graph_.node(parts.scores), last = graph_.node(id);
     const ir::ValueId result = last.results[0];
-    const ir::ValueId transposed = insert_view(id, "aten.transpose.int", {first.args[1], Expr(1), Expr(2)});
+    const ir::ValueId transposed = insert_transpose(id, bmm::mat2(first));
     if (transposed == ir::kNone) return false;
-    const ir::ValueId q = insert_heads(id, as_value(first.args[0]), parts.sizes);
+    const ir::ValueId q = insert_heads(id, bmm::self(first), parts.sizes);
     const ir::ValueId k = insert_heads(id, transposed, parts.sizes);
-    const ir::ValueId v = insert_heads(id, as_value(last.args[1]), parts.sizes);
+    const ir::ValueId v = insert_heads(id, bmm::mat2(last), parts.sizes);
     if (q == ir::kNone || k == ir::kNone || v == ir::kNone) return false;
 
     const ir::ValueId copy = find_transposed_copy(result, parts.sizes);
@@ -215,20 +211,20 @@ class Fuser {
     }
     const Attr mask = parts.mask == ir::kNone ? Attr(None{}) : Attr(TensorRef{parts.mask});
     const auto flag = [](bool value) { return Expr::constant(Scalar::of_bool(value)); };
-    ir::Node attention{.op = row("npugraph.attention"), .section = last.section, .origin = last.origin};
+    ir::Node attention{.op = &own::attention::op(), .section = last.section, .origin = last.origin};
     attention.args = {
         TensorRef{q}, TensorRef{k}, TensorRef{v}, mask,       None{},
         None{},       None{},       flag(false),  flag(true), Expr::constant(Scalar::of_float(parts.scale))};
     const ir::NodeId made = graph_.insert_before(id, std::move(attention), {out}, graph_.value(result).name);
-    const TensorRef value{graph_.node(made).results[0]};
+    const ir::ValueId value = graph_.node(made).results[0];
     if (copy != ir::kNone) {
-      const ir::ValueId by_rows = insert_view(id, "aten.transpose.int", {value, Expr(1), Expr(2)});
+      const ir::ValueId by_rows = insert_transpose(id, value);
       if (by_rows != ir::kNone && type(by_rows) == type(copy)) {
         replacements_.replace(copy, by_rows);
         return true;
       }
     }
-    const ir::ValueId flat = insert_view(id, "aten.view", {value, type(result).sizes});
+    const ir::ValueId flat = insert_view(id, value, type(result).sizes);
     if (flat == ir::kNone || type(flat) != type(result)) return false;
     replacements_.replace(result, flat);
     return true;
@@ -244,12 +240,11 @@ class Fuser {
 
 int fuse_attention(ir::Graph& graph, PassContext& context) {
   if (!context.fuses || context.training) return 0;
-  const ir::Op* product = row("aten.bmm");
   Replacements replacements(graph);
   Fuser fuser(graph, replacements);
   int hits = 0;
   walk(graph, replacements, [&](ir::NodeId id) {
-    if (graph.node(id).op != product || !fuser.fuse(id)) return;
+    if (!aten::bmm::is(graph.node(id)) || !fuser.fuse(id)) return;
     context.remark(graph.node(id), "is attention, of which no scores are stored");
     ++hits;
   });

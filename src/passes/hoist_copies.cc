@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/operators.h"
 #include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
@@ -30,8 +31,8 @@ int32_t ready_position(const MemoryTrace& trace, const ir::Graph& graph, ir::Val
 
 // Position of the last node that must stay before the copy.
 int32_t find_anchor(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId copy, bool can_move_views) {
-  const ir::ValueId destination = as_value(argument(graph.node(copy), "self"));
-  const ir::ValueId source = as_value(argument(graph.node(copy), "src"));
+  const ir::ValueId destination = aten::copy_::self(graph.node(copy));
+  const ir::ValueId source = aten::copy_::src(graph.node(copy));
   const int32_t here = trace.position(copy);
   return std::max({ready_position(trace, graph, destination, can_move_views),
                    ready_position(trace, graph, source, can_move_views),

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/alias.h"
+#include "ops/operators.h"
 #include "ops/table.h"
 
 namespace npugraph::passes {
@@ -14,7 +15,7 @@ namespace {
 // Arguments of the view: those of the scatter without its source.
 std::vector<Attr> view_arguments(const ir::Op& view, const ir::Node& scatter) {
   std::vector<Attr> args;
-  for (const ir::SchemaArg& arg : view.schema.args) args.push_back(argument(scatter, arg.name));
+  for (const ir::SchemaArg& arg : view.schema.args) args.push_back(ops::ArgumentName{arg.name}(scatter));
   return args;
 }
 
@@ -35,8 +36,8 @@ std::optional<ops::ViewResult> find_old_part(const ir::Graph& graph, const InPla
 
 std::optional<InPlaceForm> scatter_form(const ir::Graph& graph, const ir::Node& node, const ir::Op* view) {
   InPlaceForm form{.twin = view, .is_scatter = true, .args = view_arguments(*view, node)};
-  form.target = as_value(argument(node, "self"));
-  form.source = as_value(argument(node, "src"));
+  form.target = ops::as_value(arg::self(node));
+  form.source = ops::as_value(arg::src(node));
   const auto places = ops::infer_views(graph, *view, form.args);
   const auto place = places ? std::optional(places->front()) : find_old_part(graph, form);
   if (!place) return std::nullopt;
@@ -52,7 +53,7 @@ std::optional<InPlaceForm> twin_form(const ir::Node& node, const ir::Op* twin) {
   if (!args) return std::nullopt;
   InPlaceForm form{.twin = twin, .args = std::move(*args)};
   for (size_t i = 0; i < twin->schema.args.size(); ++i) {
-    if (twin->schema.args[i].is_write) form.target = as_value(form.args[i]);
+    if (twin->schema.args[i].is_write) form.target = ops::as_value(form.args[i]);
   }
   return form;
 }
@@ -68,7 +69,7 @@ std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node&
     return std::nullopt;
   }
   if (node.op->inplace_twin.empty()) return std::nullopt;
-  const ir::Op* twin = row(node.op->inplace_twin);
+  const ir::Op* twin = &ops::require(node.op->inplace_twin);
   auto form = twin->is(ir::Trait::kView) ? scatter_form(graph, node, twin) : twin_form(node, twin);
   if (!form || form->target == ir::kNone) return std::nullopt;
   const auto* target = std::get_if<ir::TensorType>(&graph.value(form->target).type);
@@ -95,7 +96,7 @@ bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeI
   return true;
 }
 
-bool fails_before_writing(const ir::Op& op) { return op.name == "aten.index_put_"; }
+bool fails_before_writing(const ir::Op& op) { return aten::index_put_::is(op); }
 
 ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements) {
   if (!form.is_scatter) {
@@ -111,11 +112,12 @@ ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Rep
   ir::Node view{.op = form.twin, .args = std::move(form.args), .views = {{form.offset}}};
   view.section = graph.node(id).section;
   view.origin = graph.node(id).origin;
-  const ir::Op* copy_op = row("aten.copy_");
-  ir::Node copy{.op = copy_op, .section = view.section, .origin = view.origin};
+  ir::Node copy = with_defaults(aten::copy_::op());
+  copy.section = view.section;
+  copy.origin = view.origin;
   const ir::NodeId view_id = graph.insert_before(id, std::move(view), {type}, name + ".part");
-  copy.args = {TensorRef{graph.node(view_id).results[0]}, TensorRef{form.source},
-               copy_op->schema.args[2].default_value};
+  aten::copy_::self.attr(copy) = TensorRef{graph.node(view_id).results[0]};
+  aten::copy_::src.attr(copy) = TensorRef{form.source};
   const ir::NodeId copy_id = graph.insert_before(id, std::move(copy), {type}, name + ".write");
   replacements.replace(result, form.target);
   graph.erase(id);

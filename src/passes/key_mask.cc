@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/operators.h"
 #include "passes/rewrite.h"
 
 namespace npugraph::passes {
@@ -30,25 +31,15 @@ const ir::TensorType* tensor(const ir::Graph& graph, ir::ValueId id) {
 
 bool is_one(const Expr& size) { return size.is_int(1); }
 
-bool is_named(const ir::Node& node, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), node.op->name) != names.end();
-}
-
-const Expr* as_number(const Attr& attr) { return std::get_if<Expr>(&attr); }
-
 // The number that all elements are, where a node says so.
 std::optional<Scalar> constant_elements(const ir::Graph& graph, const Attr& attr) {
-  const Expr* number = as_number(attr);
-  if (number == nullptr) {
-    const ir::Node* node = producer(graph, as_value(attr));
-    if (node == nullptr) return {};
-    if (is_named(*node, {"aten.zeros"})) return Scalar::of_int(0);
-    if (is_named(*node, {"aten.ones", "aten.new_ones"})) return Scalar::of_int(1);
-    if (is_named(*node, {"aten.scalar_tensor"})) number = as_number(node->args[0]);
-    if (is_named(*node, {"aten.full"})) number = as_number(node->args[1]);
-  }
-  if (number == nullptr || !number->is_constant()) return {};
-  return number->value();
+  if (ops::as_number(attr) != nullptr) return ops::as_constant(attr);
+  const ir::Node* node = producer(graph, ops::as_value(attr));
+  if (aten::zeros::is(node)) return Scalar::of_int(0);
+  if (ops::is_any<aten::ones, aten::new_ones>(node)) return Scalar::of_int(1);
+  if (aten::scalar_tensor::is(node)) return aten::scalar_tensor::s.as_constant(*node);
+  if (aten::full::is(node)) return aten::full::fill_value.as_constant(*node);
+  return {};
 }
 
 class Reader {
@@ -63,9 +54,10 @@ class Reader {
     KeyMask said;
     if (type->dtype == DType::kBool) return add(mask, said) && said.rest != mask ? std::optional(said) : std::nullopt;
     const ir::Node* where = producer(graph_, mask);
-    if (where == nullptr || !is_named(*where, {"aten.where.self"})) return {};
-    const auto seen = constant_elements(graph_, where->args[1]), hidden = constant_elements(graph_, where->args[2]);
-    const ir::ValueId condition = as_value(where->args[0]);
+    if (!aten::where_self::is(where)) return {};
+    const auto seen = constant_elements(graph_, aten::where_self::self.attr(*where));
+    const auto hidden = constant_elements(graph_, aten::where_self::other.attr(*where));
+    const ir::ValueId condition = aten::where_self::condition(*where);
     if (!seen || !hidden || seen->as_float() != 0 || !add(condition, said) || said.rest == condition) return {};
     const bool infinite = hidden->as_float() == -std::numeric_limits<double>::infinity();
     if (!infinite && !(hidden->as_float() < kLow && sees_first_key(said))) return {};
@@ -114,8 +106,8 @@ class Reader {
     const ir::Node* node = producer(graph_, id);
     const auto all = constant_elements(graph_, TensorRef{id});
     if (all && all->as_bool()) return true;
-    if (node != nullptr && is_named(*node, {"aten.bitwise_and.Tensor", "aten.logical_and"})) {
-      const ir::ValueId left = as_value(node->args[0]), right = as_value(node->args[1]);
+    if (ops::is_any<aten::bitwise_and_Tensor, aten::logical_and>(node)) {
+      const ir::ValueId left = ops::as_value(arg::self(*node)), right = ops::as_value(arg::other(*node));
       if (left != ir::kNone && right != ir::kNone) return add(left, said) && add(right, said);
     }
     if (node != nullptr && add_comparison(*node, said)) return true;
@@ -125,13 +117,13 @@ class Reader {
   }
 
   bool add_comparison(const ir::Node& node, KeyMask& said) {
-    const bool less = is_named(node, {"aten.le.Tensor", "aten.lt.Tensor", "aten.le.Scalar", "aten.lt.Scalar"});
-    const bool strict = is_named(node, {"aten.lt.Tensor", "aten.gt.Tensor", "aten.lt.Scalar", "aten.gt.Scalar"});
-    if (!less && !is_named(node, {"aten.ge.Tensor", "aten.gt.Tensor", "aten.ge.Scalar", "aten.gt.Scalar"}))
-      return false;
-    auto low = positions(node.args[0]), high = positions(node.args[1]);
-    if (!low) separate(node.args[0], low, high);
-    if (!high) separate(node.args[1], high, low);
+    const bool less = ops::is_any<aten::le_Tensor, aten::lt_Tensor, aten::le_Scalar, aten::lt_Scalar>(node);
+    const bool strict = ops::is_any<aten::lt_Tensor, aten::gt_Tensor, aten::lt_Scalar, aten::gt_Scalar>(node);
+    if (!less && !ops::is_any<aten::ge_Tensor, aten::gt_Tensor, aten::ge_Scalar, aten::gt_Scalar>(node)) return false;
+    const Attr &left = arg::self(node), &right = arg::other(node);
+    auto low = positions(left), high = positions(right);
+    if (!low) separate(left, low, high);
+    if (!high) separate(right, high, low);
     if (!low || !high) return false;
     if (!less) std::swap(low, high);
     if (strict) low->first = low->first + Expr(1);
@@ -149,10 +141,11 @@ class Reader {
 
   // A difference of positions, which counts along both, beside a number: what is taken away goes to the other side.
   void separate(const Attr& difference, std::optional<Positions>& from, std::optional<Positions>& number) {
-    const ir::Node* node = producer(graph_, through_views(as_value(difference)));
-    if (node == nullptr || !is_named(*node, {"aten.sub.Tensor"}) || as_int(node->args[2]) != 1) return;
+    const ir::Node* node = producer(graph_, through_views(ops::as_value(difference)));
+    if (!aten::sub_Tensor::is(node) || !has_unit_alpha(*node)) return;
     if (!number || number->along_keys || number->along_queries || number->base != ir::kNone) return;
-    const auto left = positions(node->args[0]), right = positions(node->args[1]);
+    const auto left = positions(aten::sub_Tensor::self.attr(*node));
+    const auto right = positions(aten::sub_Tensor::other.attr(*node));
     if (!left || !right) return;
     from = left;
     number->along_keys = right->along_keys;
@@ -180,11 +173,11 @@ class Reader {
   }
 
   std::optional<Positions> positions(const Attr& attr) {
-    if (const Expr* number = as_number(attr)) {
+    if (const Expr* number = ops::as_number(attr)) {
       if (number->is_constant() && number->value().kind != ScalarKind::kInt) return {};
       return Positions{.first = *number};
     }
-    return positions(as_value(attr));
+    return positions(ops::as_value(attr));
   }
 
   std::optional<Positions> positions(ir::ValueId id) {
@@ -203,17 +196,12 @@ class Reader {
     const ir::Node* node = producer(graph_, id);
     if (node == nullptr) return {};
     if (is_free_view(*node)) return view_positions(*node, *tensor(graph_, id));
-    if (is_named(*node, {"aten.arange", "aten.arange.start", "aten.arange.start_step"})) {
-      const bool from_zero = is_named(*node, {"aten.arange"});
-      const Expr* first = as_number(node->args[0]);
-      if (is_named(*node, {"aten.arange.start_step"}) && as_int(node->args[2]) != 1) return {};
-      if (first == nullptr || (first->is_constant() && first->value().kind != ScalarKind::kInt)) return {};
-      return Positions{.along_keys = !is_one(tensor(graph_, id)->sizes[0]), .first = from_zero ? Expr(0) : *first};
-    }
-    const bool sum = is_named(*node, {"aten.add.Tensor"});
-    if (!sum && !is_named(*node, {"aten.sub.Tensor"})) return {};
-    const auto left = positions(node->args[0]), right = positions(node->args[1]);
-    if (!left || !right || as_int(node->args[2]) != 1) return {};
+    if (ops::is_any<aten::arange, aten::arange_start, aten::arange_start_step>(node))
+      return counted_positions(*node, *tensor(graph_, id));
+    const bool sum = aten::add_Tensor::is(node);
+    if (!sum && !aten::sub_Tensor::is(node)) return {};
+    const auto left = positions(arg::self(*node)), right = positions(arg::other(*node));
+    if (!left || !right || !has_unit_alpha(*node)) return {};
     if ((left->along_keys && right->along_keys) || (left->along_queries && right->along_queries)) return {};
     if (!sum && (right->along_keys || right->along_queries || right->base != ir::kNone)) return {};
     if (left->base != ir::kNone && right->base != ir::kNone) return {};
@@ -221,6 +209,15 @@ class Reader {
                      .along_queries = left->along_queries || right->along_queries,
                      .first = sum ? left->first + right->first : left->first - right->first,
                      .base = left->base == ir::kNone ? right->base : left->base};
+  }
+
+  static std::optional<Positions> counted_positions(const ir::Node& arange, const ir::TensorType& type) {
+    const Attr* start = arg::start.find(arange);
+    const Attr* step = arg::step.find(arange);
+    if (step != nullptr && ops::as_int(*step) != 1) return {};
+    const Expr* number = ops::as_number(start == nullptr ? arg::end(arange) : *start);
+    if (number == nullptr || (number->is_constant() && number->value().kind != ScalarKind::kInt)) return {};
+    return Positions{.along_keys = !is_one(type.sizes[0]), .first = start == nullptr ? Expr(0) : *number};
   }
 
   // A view counts along the dimension that steps through memory as its base counts.

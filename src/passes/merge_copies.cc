@@ -2,10 +2,10 @@
 #include "passes/merge_copies.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <ranges>
 
+#include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -14,11 +14,8 @@ namespace {
 
 // Views that mean the same elements whatever the strides of their base are.
 bool is_rearrangement(const ir::Node& node) {
-  static const std::array<const ir::Op*, 7> kOps = {
-      row("aten.permute"), row("aten.t"),         row("aten.transpose.int"), row("aten.select.int"),
-      row("aten.expand"),  row("aten.unsqueeze"), row("aten.slice.Tensor"),
-  };
-  return is_free_view(node) && std::ranges::find(kOps, node.op) != kOps.end();
+  return is_free_view(node) && ops::is_any<aten::permute, aten::t, aten::transpose_int, aten::select_int, aten::expand,
+                                           aten::unsqueeze, aten::slice_Tensor>(node);
 }
 
 class Merger {
@@ -46,17 +43,16 @@ class Merger {
   }
 
   bool merge(ir::NodeId copy) {
-    static const ir::Op* kClone = row("aten.clone");
     std::vector<const ir::Node*> views;  // from the copy back to its source
-    ir::ValueId at = as_value(graph_.node(copy).args[0]);
+    ir::ValueId at = aten::clone::self(graph_.node(copy));
     const ir::Node* maker = sole_maker(at);
     while (maker != nullptr && is_rearrangement(*maker)) {
       views.push_back(maker);
-      at = as_value(maker->args[0]);
+      at = ops::as_value(arg::self(*maker));
       maker = sole_maker(at);
     }
-    if (views.empty() || maker == nullptr || maker->op != kClone) return false;
-    const ir::ValueId source = as_value(maker->args[0]);
+    if (views.empty() || !aten::clone::is(maker)) return false;
+    const ir::ValueId source = aten::clone::self(*maker);
     const int32_t first = trace_.position(graph_.value(at).def), second = trace_.position(copy);
     if (static_cast<size_t>(source) >= values_) return false;
     if (trace_.is_accessed(source, first, second, MemoryTrace::Kind::kWrite) || trace_.is_written(at)) return false;
@@ -65,14 +61,14 @@ class Merger {
 
   // The same views of `source`.
   bool read_through(ir::NodeId copy, const std::vector<const ir::Node*>& views, ir::ValueId source) {
-    std::vector<std::pair<const ir::Op*, std::vector<Attr>>> calls;
-    for (const ir::Node* view : views | std::views::reverse) calls.emplace_back(view->op, view->args);
-    for (auto& [op, args] : calls) {
-      args[0] = TensorRef{source};
-      source = insert_before(graph_, copy, *op, std::move(args), "rearranged");
+    std::vector<ir::Node> calls;
+    for (const ir::Node* view : views | std::views::reverse) calls.push_back(*view);
+    for (ir::Node& call : calls) {
+      arg::self(call) = TensorRef{source};
+      source = insert_before(graph_, copy, *call.op, std::move(call.args), "rearranged");
       if (source == ir::kNone) return false;
     }
-    graph_.node(copy).args[0] = TensorRef{source};
+    aten::clone::self.attr(graph_.node(copy)) = TensorRef{source};
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/exact.h"
+#include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -30,13 +31,12 @@ ir::ValueId compute_again(ir::Graph& graph, ir::ValueId part) {
 }  // namespace
 
 int recompute_parts(ir::Graph& graph, PassContext& context) {
-  static const ir::Op* kCat = row("aten.cat");
   const MemoryTrace trace(graph);
   int hits = 0;
   const std::vector<ir::NodeId> order = graph.order();
   for (const ir::NodeId id : order) {
-    if (graph.node(id).dead || graph.node(id).op != kCat) continue;
-    auto parts = std::get<std::vector<TensorRef>>(graph.node(id).args[0]);
+    if (graph.node(id).dead || !aten::cat::is(graph.node(id))) continue;
+    auto parts = std::get<std::vector<TensorRef>>(aten::cat::tensors.attr(graph.node(id)));
     std::vector<ir::ValueId> seen;
     for (TensorRef& part : parts) {
       const auto at = std::lower_bound(seen.begin(), seen.end(), part.id);
@@ -48,7 +48,7 @@ int recompute_parts(ir::Graph& graph, PassContext& context) {
         ++hits;
       }
     }
-    graph.node(id).args[0] = std::move(parts);
+    aten::cat::tensors.attr(graph.node(id)) = std::move(parts);
   }
   return hits;
 }

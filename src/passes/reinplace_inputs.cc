@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ops/operators.h"
 #include "passes/epilogues.h"
 #include "passes/in_place.h"
 #include "passes/memory_trace.h"
@@ -105,8 +106,8 @@ class Round {
  private:
   bool try_copy(PendingCopy& copy, std::vector<PendingCopy>& added) {
     Sink sink{.copy = copy.id, .is_epilogue = copy.is_epilogue};
-    sink.destination = as_value(argument(graph_.node(copy.id), "self"));
-    sink.source = as_value(argument(graph_.node(copy.id), "src"));
+    sink.destination = aten::copy_::self(graph_.node(copy.id));
+    sink.source = aten::copy_::src(graph_.node(copy.id));
     if (sink.source == ir::kNone || is_touched(sink.destination) || is_touched(sink.source)) return false;
     if (trace_.aliases().same_view(sink.destination, sink.source)) {
       drop_copy(sink);
@@ -132,8 +133,7 @@ class Round {
   }
 
   void write(const Sink& sink, InPlaceForm form, std::vector<PendingCopy>& added) {
-    static const ir::Op* copy_op = row("aten.copy_");
-    const bool is_copy = !form.is_scatter && form.twin == copy_op;
+    const bool is_copy = !form.is_scatter && aten::copy_::is(*form.twin);
     context_.remark(graph_.node(sink.producer), "updated in place");
     drop_copy(sink);
     touched_[sink.result] = true;
@@ -171,12 +171,11 @@ class Round {
 
 // Every copy_ of the graph, in order.
 std::vector<PendingCopy> find_copies(const ir::Graph& graph, const std::vector<ir::NodeId>& epilogues) {
-  const ir::Op* copy_op = row("aten.copy_");
   std::vector<PendingCopy> copies;
   std::vector<bool> is_epilogue(graph.num_nodes(), false);
   for (const ir::NodeId id : epilogues) is_epilogue[id] = true;
   for (const ir::NodeId id : graph.order()) {
-    if (graph.node(id).op == copy_op && !graph.node(id).dead) copies.push_back({id, is_epilogue[id]});
+    if (aten::copy_::is(graph.node(id)) && !graph.node(id).dead) copies.push_back({id, is_epilogue[id]});
   }
   return copies;
 }

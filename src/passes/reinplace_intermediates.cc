@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/reinplace_intermediates.h"
 
+#include "ops/operators.h"
 #include "passes/in_place.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
@@ -19,10 +20,9 @@ bool dies_here(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, 
 
 // Whether the node gives back what it copies over a tensor of its own: remove_copies then needs no copy at all.
 bool is_replacement(const ir::Graph& graph, const ir::Node& node) {
-  static const ir::Op* kCopy = row("aten.copy");
-  if (node.op != kCopy) return false;
-  const ir::NodeId made = graph.value(as_value(argument(node, "self"))).def;
-  const ir::ValueId source = as_value(argument(node, "src"));
+  if (!aten::copy::is(node)) return false;
+  const ir::NodeId made = graph.value(aten::copy::self(node)).def;
+  const ir::ValueId source = aten::copy::src(node);
   return graph.value(source).type == graph.value(node.results[0]).type && made != ir::kNone &&
          !is_free_view(graph.node(made));
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/remove_copies.h"
 
-#include <array>
-
+#include "ops/operators.h"
 #include "passes/epilogues.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
@@ -12,22 +11,16 @@ namespace {
 
 // What a node copies, when its result is a copy of one operand and nothing else.
 ir::ValueId copied_operand(const ir::Node& node, bool has_epilogues) {
-  static const std::array<const ir::Op*, 3> kCopies = {row("aten.clone"), row("aten._to_copy"),
-                                                       row("aten.lift_fresh_copy")};
-  static const ir::Op* kFunctionalCopy = row("aten.copy");
-  for (const ir::Op* op : kCopies) {
-    if (node.op == op) return as_value(node.args[0]);
-  }
+  if (ops::is_any<aten::clone, aten::_to_copy, aten::lift_fresh_copy>(node)) return ops::as_value(arg::self(node));
   // It marks the place of a write of the user's program until reinplace_inputs has put the write there.
-  if (node.op == kFunctionalCopy && !has_epilogues) return as_value(argument(node, "src"));
+  if (aten::copy::is(node) && !has_epilogues) return aten::copy::src(node);
   return ir::kNone;
 }
 
 bool is_self_copy(const MemoryTrace& trace, const ir::Node& node) {
-  static const ir::Op* kCopyInto = row("aten.copy_");
-  if (node.op != kCopyInto) return false;
-  const ir::ValueId source = as_value(argument(node, "src"));
-  return source != ir::kNone && trace.aliases().same_view(as_value(argument(node, "self")), source);
+  if (!aten::copy_::is(node)) return false;
+  const ir::ValueId source = aten::copy_::src(node);
+  return source != ir::kNone && trace.aliases().same_view(aten::copy_::self(node), source);
 }
 
 // Whether the copy keeps the old value of an input that an epilogue overwrites.
@@ -52,7 +45,7 @@ int remove_copies(ir::Graph& graph, PassContext& context) {
   };
   walk(graph, replacements, [&](ir::NodeId id) {
     const ir::Node& node = graph.node(id);
-    if (is_self_copy(trace, node)) return drop(id, as_value(argument(node, "self")));
+    if (is_self_copy(trace, node)) return drop(id, aten::copy_::self(node));
     const ir::ValueId source = copied_operand(node, context.copy_epilogues);
     if (source == ir::kNone) return;
     const int32_t position = trace.position(id);

@@ -2,64 +2,53 @@
 #include "passes/rewrite.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
+#include "ops/operators.h"
 #include "ops/table.h"
 
 namespace npugraph::passes {
 
 bool makes_contiguous(const ir::Node& node) {
-  static const ir::Op* kClone = row("aten.clone");
-  return node.op == kClone && argument(node, "memory_format") == Attr(MemoryFormat::kContiguous);
+  return aten::clone::is(node) && aten::clone::memory_format.attr(node) == Attr(MemoryFormat::kContiguous);
 }
 
-int32_t find_argument(const ir::Op& op, std::string_view name) {
-  const auto& args = op.schema.args;
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i].name == name) return static_cast<int32_t>(i);
-  }
-  return -1;
+bool has_unit_alpha(const ir::Node& node) {
+  const Attr* alpha = arg::alpha.find(node);
+  return alpha == nullptr || ops::as_int(*alpha) == 1;
 }
 
-const Attr& argument(const ir::Node& node, std::string_view name) {
-  const int32_t index = find_argument(*node.op, name);
-  NG_CHECK(index >= 0, node.op->name, " has no argument ", name);
-  return node.args[index];
+// Trait::kCommutative is about positions: also operators that are not in the table may have it.
+std::optional<std::pair<ir::ValueId, ir::ValueId>> exchangeable_operands(const ir::Node& node) {
+  if (!node.op->is(ir::Trait::kCommutative) || !has_unit_alpha(node) || node.args.size() < 2) return std::nullopt;
+  const std::pair operands(ops::as_value(node.args.front()), ops::as_value(*std::next(node.args.begin())));
+  return operands.first == ir::kNone || operands.second == ir::kNone ? std::nullopt : std::optional(operands);
 }
 
-Attr& argument(ir::Node& node, std::string_view name) {
-  return const_cast<Attr&>(argument(static_cast<const ir::Node&>(node), name));
-}
+void exchange_operands(std::vector<Attr>& args) { std::iter_swap(args.begin(), std::next(args.begin())); }
 
-ir::ValueId as_value(const Attr& attr) {
-  const auto* ref = std::get_if<TensorRef>(&attr);
-  return ref ? ref->id : ir::kNone;
+ir::Node with_defaults(const ir::Op& op) {
+  ir::Node node{.op = &op};
+  for (const ir::SchemaArg& arg : op.schema.args) node.args.push_back(arg.default_value);
+  return node;
 }
-
-std::optional<int64_t> as_int(const Attr& attr) {
-  const auto* expr = std::get_if<Expr>(&attr);
-  return expr ? expr->as_int() : std::nullopt;
-}
-
-const std::vector<Expr>* as_ints(const Attr& attr) { return std::get_if<std::vector<Expr>>(&attr); }
 
 std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::Node& node) {
   const auto& from = node.op->schema.args;
   for (size_t i = 0; i < from.size(); ++i) {
     const bool is_default = from[i].has_default && node.args[i] == from[i].default_value;
-    if (!is_default && find_argument(op, from[i].name) < 0) return std::nullopt;
+    if (!is_default && !ops::ArgumentName{from[i].name}.position(op)) return std::nullopt;
   }
   std::vector<Attr> args;
   args.reserve(op.schema.args.size());
   for (const ir::SchemaArg& arg : op.schema.args) {
-    const int32_t index = find_argument(*node.op, arg.name);
-    if (index < 0 && !arg.has_default) return std::nullopt;
-    args.push_back(index < 0 ? arg.default_value : node.args[index]);
+    const Attr* given = ops::ArgumentName{arg.name}.find(node);
+    if (given == nullptr && !arg.has_default) return std::nullopt;
+    args.push_back(given == nullptr ? arg.default_value : *given);
   }
   return args;
 }
-
-const ir::Op* row(std::string_view name) { return &ops::require(name); }
 
 namespace {
 

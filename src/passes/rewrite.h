@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that several passes share: what a node is, its arguments by name, and replacing values.
+// Steps that several passes share: what a node is, what its arguments are, and replacing values.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -26,23 +26,21 @@ inline bool is_pure(const ir::Op& op) {
 // Whether the node copies its operand into contiguous memory.
 bool makes_contiguous(const ir::Node& node);
 
-// Index of the schema argument `name`, or -1.
-int32_t find_argument(const ir::Op& op, std::string_view name);
-// The argument `name`. The schema must have it.
-const Attr& argument(const ir::Node& node, std::string_view name);
-Attr& argument(ir::Node& node, std::string_view name);
+// Whether the operator multiplies no operand by a factor `alpha`, or by 1.
+bool has_unit_alpha(const ir::Node& node);
 
-// The tensor, integer or integers that an argument is; kNone, nothing and null when it is something else.
-ir::ValueId as_value(const Attr& attr);
-std::optional<int64_t> as_int(const Attr& attr);
-const std::vector<Expr>* as_ints(const Attr& attr);
+// The two tensors that a commutative node takes in either order: its first arguments, whatever their names. Nothing
+// where it is not commutative, or a number stands there.
+std::optional<std::pair<ir::ValueId, ir::ValueId>> exchangeable_operands(const ir::Node& node);
+// Gives the arguments of such a node the other order.
+void exchange_operands(std::vector<Attr>& args);
+
+// A node of `op` whose arguments are their defaults, None where they have none.
+ir::Node with_defaults(const ir::Op& op);
 
 // Arguments of `op` taken by name from `node`, the others by default. Nothing when `node` has an argument of which `op`
 // does not know and whose value is not the default, or leaves one open that `op` requires.
 std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::Node& node);
-
-// The operator `name`; it must be in the table.
-const ir::Op* row(std::string_view name);
 
 // Adds a node before `before`, in its section and with its origin, for one result that is no view.
 ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,

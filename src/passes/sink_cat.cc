@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ops/exact.h"
-#include "ops/table.h"
+#include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
@@ -47,7 +47,7 @@ class Sinker {
     const ir::Node& node = graph_.node(id);
     if (!is_pure(*node.op) || !ops::is_exact(graph_, node) || node.results.size() != 1) return std::nullopt;
     for (size_t i = 0; i < node.args.size(); ++i) {
-      const ir::ValueId operand = as_value(node.args[i]);
+      const ir::ValueId operand = ops::as_value(node.args[i]);
       if (operand == ir::kNone || !is_known(operand)) continue;
       auto match = find_parts(operand);
       if (!match || !is_only_reader(node, operand) || !others_fit(node, i, *match) || !saves_copies(id, *match))
@@ -59,11 +59,10 @@ class Sinker {
   }
 
   std::optional<Match> find_parts(ir::ValueId value) const {
-    static const ir::Op* kCat = row("aten.cat");
     const ir::NodeId def = graph_.value(value).def;
-    if (def == ir::kNone || graph_.node(def).op != kCat) return std::nullopt;
-    const auto* parts = std::get_if<std::vector<TensorRef>>(&graph_.node(def).args[0]);
-    const auto dim = as_int(graph_.node(def).args[1]);
+    if (def == ir::kNone || !aten::cat::is(graph_.node(def))) return std::nullopt;
+    const auto* parts = aten::cat::tensors(graph_.node(def));
+    const auto dim = aten::cat::dim.as_int(graph_.node(def));
     const ir::TensorType* type = tensor(value);
     if (parts == nullptr || !dim || type == nullptr) return std::nullopt;
     const auto rank = static_cast<int64_t>(type->sizes.size());
@@ -92,9 +91,9 @@ class Sinker {
   }
 
   bool others_fit(const ir::Node& node, size_t argument, const Match& match) const {
-    const ir::TensorType& whole = *tensor(as_value(node.args[argument]));
+    const ir::TensorType& whole = *tensor(ops::as_value(node.args[argument]));
     for (size_t i = 0; i < node.args.size(); ++i) {
-      const ir::ValueId other = as_value(node.args[i]);
+      const ir::ValueId other = ops::as_value(node.args[i]);
       if (i == argument || other == ir::kNone) continue;
       const ir::TensorType* type = tensor(other);
       if (type == nullptr) return false;
@@ -128,16 +127,15 @@ class Sinker {
 
   // `reader` on elements [begin, end) along the dimension.
   ir::ValueId add_part(ir::NodeId reader, const Match& match, ir::ValueId part, const Expr& begin, const Expr& end) {
-    static const ir::Op* kSlice = row("aten.slice.Tensor");
-    const ir::TensorType whole = *tensor(as_value(graph_.node(reader).args[match.argument]));
+    const ir::TensorType whole = *tensor(ops::as_value(graph_.node(reader).args[match.argument]));
     std::vector<Attr> args = graph_.node(reader).args;
     for (size_t i = 0; i < args.size(); ++i) {
-      const ir::ValueId other = as_value(args[i]);
+      const ir::ValueId other = ops::as_value(args[i]);
       if (i == match.argument || other == ir::kNone || !is_divided(*tensor(other), whole, match.dim)) continue;
       const Expr dim = dim_of(*tensor(other), whole, match.dim);
       const std::string name = graph_.value(other).name + ".part";
       const ir::ValueId slice =
-          insert_before(graph_, reader, *kSlice, {TensorRef{other}, dim, begin, end, Expr(1)}, name);
+          insert_before(graph_, reader, aten::slice_Tensor::op(), {TensorRef{other}, dim, begin, end, Expr(1)}, name);
       if (slice == ir::kNone || tensor(slice)->sizes[*dim.as_int()] != end - begin) return ir::kNone;
       args[i] = TensorRef{slice};
     }
@@ -158,7 +156,7 @@ class Sinker {
     }
     const ir::ValueId result = graph_.node(reader).results[0];
     const ir::ValueId whole =
-        insert_before(graph_, reader, *row("aten.cat"), {parts, Expr(match.dim)}, graph_.value(result).name + ".whole");
+        insert_before(graph_, reader, aten::cat::op(), {parts, Expr(match.dim)}, graph_.value(result).name + ".whole");
     if (whole == ir::kNone || graph_.value(whole).type != graph_.value(result).type) return false;
     replacements_.replace(result, whole);
     return true;

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "ops/table.h"
+#include "ops/operators.h"
 #include "passes/rewrite.h"
 #include "tensor/shape.h"
 
@@ -48,9 +48,8 @@ class Straightener {
 
   // A copy of any layout in the same one, as dropout leaves it where it does nothing.
   static bool is_plain_clone(const ir::Node& node) {
-    static const ir::Op* kClone = row("aten.clone");
-    if (node.op != kClone) return false;
-    const auto* format = std::get_if<MemoryFormat>(&argument(node, "memory_format"));
+    if (!aten::clone::is(node)) return false;
+    const auto* format = aten::clone::memory_format(node);
     return format == nullptr || *format == MemoryFormat::kPreserve;
   }
   // One fresh tensor, computed element by element.
@@ -61,8 +60,9 @@ class Straightener {
   }
   // Whatever the strides of `value`, it gives the same, and rows in order suit it best.
   bool wants_rows(const ir::Node& node, ir::ValueId value) const {
-    static const ir::Op* kLayerNorm = row("aten.native_layer_norm");
-    return (node.op == kLayerNorm || makes_contiguous(node)) && as_value(node.args[0]) == value;
+    using aten::native_layer_norm;
+    if (native_layer_norm::is(node)) return native_layer_norm::input(node) == value;
+    return makes_contiguous(node) && aten::clone::self(node) == value;
   }
   bool allows(ir::NodeId user, ir::ValueId value) const {
     const ir::Node& node = graph_.node(user);
@@ -107,7 +107,7 @@ class Straightener {
     chain.nodes.push_back(id);
     for (const ir::NodeId user : uses_.users[node.results[0]])
       chain.readers += wants_rows(graph_.node(user), node.results[0]);
-    for (const Attr& arg : node.args) chain.transposed += is_transposed(as_value(arg));
+    for (const Attr& arg : node.args) chain.transposed += is_transposed(ops::as_value(arg));
   }
 
   bool is_transposed(ir::ValueId operand) const {
@@ -119,7 +119,7 @@ class Straightener {
   void rewrite(const Chain& chain) {
     for (const ir::NodeId id : chain.nodes) {
       for (size_t i = 0; i < graph_.node(id).args.size(); ++i) {
-        const ir::ValueId operand = as_value(graph_.node(id).args[i]);
+        const ir::ValueId operand = ops::as_value(graph_.node(id).args[i]);
         if (!is_transposed(operand)) continue;
         const ir::ValueId copy = insert_copy(id, operand);
         graph_.node(id).args[i] = TensorRef{copy};
@@ -130,10 +130,9 @@ class Straightener {
   }
 
   ir::ValueId insert_copy(ir::NodeId before, ir::ValueId operand) {
-    static const ir::Op* kClone = row("aten.clone");
     ir::TensorType type = *tensor(operand);
     type.strides = contiguous_strides(type.sizes);
-    return insert_before(graph_, before, *kClone, {TensorRef{operand}, MemoryFormat::kContiguous}, type,
+    return insert_before(graph_, before, aten::clone::op(), {TensorRef{operand}, MemoryFormat::kContiguous}, type,
                          graph_.value(operand).name + ".rows");
   }
 

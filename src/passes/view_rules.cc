@@ -2,8 +2,9 @@
 #include "passes/view_rules.h"
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "ops/operator_rows.h"
+#include "ops/operators.h"
 #include "ops/table.h"
 #include "passes/rewrite.h"
 
@@ -17,8 +18,12 @@ const ir::TensorType* type_of(const ir::Graph& graph, ir::ValueId id) {
   return id != ir::kNone && graph.value(id).is_tensor() ? &graph.value(id).tensor() : nullptr;
 }
 
+const ir::TensorType* type_of_self(const ir::Graph& graph, const ir::Node& node) {
+  return type_of(graph, ops::as_value(arg::self(node)));
+}
+
 int64_t rank_of_self(const ir::Graph& graph, const ir::Node& node) {
-  const auto* type = type_of(graph, as_value(node.args[0]));
+  const auto* type = type_of_self(graph, node);
   return type ? static_cast<int64_t>(type->sizes.size()) : -1;
 }
 
@@ -40,46 +45,46 @@ bool assign(Attr& attr, Attr value) {
 
 // A dimension of `rank` dimensions counted from the front.
 bool make_non_negative(Attr& attr, int64_t rank) {
-  const auto dim = as_int(attr);
+  const auto dim = ops::as_int(attr);
   return dim && *dim < 0 && rank > 0 && assign(attr, Expr(*dim + rank));
 }
 
 bool respell_reshape(ir::Graph& graph, ir::Node& node) {
-  static const ir::Op* kView = row("aten.view");
+  using aten::view;
   const auto* type = type_of(graph, node.results[0]);
   if (type == nullptr) return false;
   const Expr offset = is_free_view(node) ? node.views[0].offset : Expr(0);
-  std::vector<Attr> args = {node.args[0], type->sizes};
-  if ((node.op == kView && node.args == args) || !means_the_same(graph, node, *kView, args, offset)) return false;
-  node.op = kView;
+  std::vector<Attr> args = {arg::self(node), type->sizes};
+  if ((view::is(node) && node.args == args) || !means_the_same(graph, node, view::op(), args, offset)) return false;
+  node.op = &view::op();
   node.args = std::move(args);
   node.views = {{offset}};
   return true;
 }
 
 bool respell_transpose(ir::Graph& graph, ir::Node& node) {
-  static const ir::Op* kT = row("aten.t");
   const int64_t rank = rank_of_self(graph, node);
-  bool changed = make_non_negative(node.args[1], rank);
-  changed = make_non_negative(node.args[2], rank) || changed;
-  const auto first = as_int(node.args[1]);
-  const auto second = as_int(node.args[2]);
+  Attr &dim0 = aten::transpose_int::dim0.attr(node), &dim1 = aten::transpose_int::dim1.attr(node);
+  bool changed = make_non_negative(dim0, rank);
+  changed = make_non_negative(dim1, rank) || changed;
+  const auto first = ops::as_int(dim0);
+  const auto second = ops::as_int(dim1);
   if (!first || !second) return changed;
   if (rank == 2 && *first != *second) {
-    node.op = kT;
-    node.args.resize(1);
+    node.args = {aten::transpose_int::self.attr(node)};
+    node.op = &aten::t::op();
     return true;
   }
   if (*first > *second) {
-    std::swap(node.args[1], node.args[2]);
+    std::swap(dim0, dim1);
     return true;
   }
   return changed;
 }
 
 bool respell_permute(ir::Graph& graph, ir::Node& node) {
-  static const ir::Op* kTranspose = row("aten.transpose.int");
-  const auto* dims = as_ints(node.args[1]);
+  using aten::permute;
+  const auto* dims = permute::dims(node);
   const int64_t rank = rank_of_self(graph, node);
   if (dims == nullptr || static_cast<int64_t>(dims->size()) != rank) return false;
   std::vector<Expr> order = *dims;
@@ -90,77 +95,77 @@ bool respell_permute(ir::Graph& graph, ir::Node& node) {
     if (*dim < 0) order[i] = *dim + rank;
     if (!order[i].is_int(i)) moved.push_back(i);
   }
-  if (moved.size() != 2) return assign(node.args[1], order);
-  node.op = kTranspose;
-  node.args = {node.args[0], Expr(moved[0]), Expr(moved[1])};
+  if (moved.size() != 2) return assign(permute::dims.attr(node), order);
+  node.op = &aten::transpose_int::op();
+  node.args = {permute::self.attr(node), Expr(moved[0]), Expr(moved[1])};
   respell_transpose(graph, node);
   return true;
 }
 
 bool respell_dim(ir::Graph& graph, ir::Node& node) {
-  return make_non_negative(node.args[1], rank_of_self(graph, node));
+  return make_non_negative(arg::dim(node), rank_of_self(graph, node));
 }
 
 bool respell_unsqueeze(ir::Graph& graph, ir::Node& node) {
-  return make_non_negative(node.args[1], rank_of_self(graph, node) + 1);
+  return make_non_negative(aten::unsqueeze::dim.attr(node), rank_of_self(graph, node) + 1);
 }
 
 // Known bounds of a slice, counted from the front and clamped to the dimension.
 bool respell_slice(ir::Graph& graph, ir::Node& node) {
+  using aten::slice_Tensor;
   bool changed = respell_dim(graph, node);
-  const auto* type = type_of(graph, as_value(node.args[0]));
-  const auto dim = as_int(node.args[1]);
+  const auto* type = type_of_self(graph, node);
+  const auto dim = slice_Tensor::dim.as_int(node);
   if (type == nullptr || !dim || *dim >= static_cast<int64_t>(type->sizes.size())) return changed;
   const auto size = type->sizes[*dim].as_int();
   if (!size) return changed;
   const auto clamp = [&](Attr& bound, int64_t missing) {
     const bool is_missing = std::holds_alternative<None>(bound);
-    if (!is_missing && !as_int(bound)) return false;
-    int64_t value = is_missing ? missing : *as_int(bound);
+    if (!is_missing && !ops::as_int(bound)) return false;
+    int64_t value = is_missing ? missing : *ops::as_int(bound);
     if (value < 0) value += *size;
     return assign(bound, Expr(std::clamp<int64_t>(value, 0, *size)));
   };
-  changed = clamp(node.args[2], 0) || changed;
-  return clamp(node.args[3], *size) || changed;
+  changed = clamp(slice_Tensor::start.attr(node), 0) || changed;
+  return clamp(slice_Tensor::end.attr(node), *size) || changed;
 }
 
 bool respell_select(ir::Graph& graph, ir::Node& node) {
+  using aten::select_int;
   const bool changed = respell_dim(graph, node);
-  const auto* type = type_of(graph, as_value(node.args[0]));
-  const auto dim = as_int(node.args[1]);
+  const auto* type = type_of_self(graph, node);
+  const auto dim = select_int::dim.as_int(node);
   if (type == nullptr || !dim || *dim >= static_cast<int64_t>(type->sizes.size())) return changed;
-  return make_non_negative(node.args[2], type->sizes[*dim].as_int().value_or(0)) || changed;
+  return make_non_negative(select_int::index.attr(node), type->sizes[*dim].as_int().value_or(0)) || changed;
 }
 
-using Rule = bool (*)(ir::Graph&, ir::Node&);
+using Respell = bool (*)(ir::Graph&, ir::Node&);
 
-const std::unordered_map<const ir::Op*, Rule>& rules() {
-  static const std::unordered_map<const ir::Op*, Rule> rules = {
-      {row("aten.view"), respell_reshape},       {row("aten._unsafe_view"), respell_reshape},
-      {row("aten.reshape"), respell_reshape},    {row("aten.transpose.int"), respell_transpose},
-      {row("aten.permute"), respell_permute},    {row("aten.unsqueeze"), respell_unsqueeze},
-      {row("aten.squeeze.dim"), respell_dim},    {row("aten.select.int"), respell_select},
-      {row("aten.slice.Tensor"), respell_slice},
-  };
-  return rules;
-}
+constexpr ops::OperatorRow<Respell> kRules[] = {
+    {aten::view::kId, respell_reshape},       {aten::_unsafe_view::kId, respell_reshape},
+    {aten::reshape::kId, respell_reshape},    {aten::transpose_int::kId, respell_transpose},
+    {aten::permute::kId, respell_permute},    {aten::unsqueeze::kId, respell_unsqueeze},
+    {aten::squeeze_dim::kId, respell_dim},    {aten::select_int::kId, respell_select},
+    {aten::slice_Tensor::kId, respell_slice},
+};
 
 }  // namespace
 
 bool respell_view(ir::Graph& graph, ir::Node& node) {
-  const auto rule = rules().find(node.op);
-  return rule != rules().end() && node.results.size() == 1 && rule->second(graph, node);
+  static const ops::OperatorRows<Respell> rules({kRules});
+  const Respell* rule = rules.find(*node.op);
+  return rule != nullptr && node.results.size() == 1 && (*rule)(graph, node);
 }
 
 bool skip_inner_view(ir::Graph& graph, ir::Node& node) {
-  static const ir::Op* kView = row("aten.view");
-  if (node.op != kView || !is_free_view(node)) return false;
-  const ir::NodeId def = graph.value(as_value(node.args[0])).def;
-  if (def == ir::kNone || graph.node(def).op != kView || !is_free_view(graph.node(def))) return false;
+  using aten::view;
+  if (!view::is(node) || !is_free_view(node)) return false;
+  const ir::NodeId def = graph.value(view::self(node)).def;
+  if (def == ir::kNone || !view::is(graph.node(def)) || !is_free_view(graph.node(def))) return false;
   const ir::Node& inner = graph.node(def);
   const Expr offset = inner.views[0].offset + node.views[0].offset;
-  std::vector<Attr> args = {inner.args[0], node.args[1]};
-  if (!means_the_same(graph, node, *kView, args, offset)) return false;
+  std::vector<Attr> args = {view::self.attr(inner), view::size.attr(node)};
+  if (!means_the_same(graph, node, view::op(), args, offset)) return false;
   node.args = std::move(args);
   node.views = {{offset}};
   return true;

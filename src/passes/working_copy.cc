@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/operators.h"
 #include "passes/in_place.h"
 #include "passes/rewrite.h"
 
@@ -13,11 +14,10 @@ constexpr int32_t kNever = MemoryTrace::kNever;
 
 std::optional<WorkingCopy> find_working_copy(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId source,
                                              ir::ValueId destination) {
-  static const ir::Op* kClone = row("aten.clone");
   const ir::ValueId result = trace.root(source);
   const ir::NodeId clone = graph.value(result).def;
-  if (clone == ir::kNone || graph.node(clone).op != kClone) return std::nullopt;
-  const ir::ValueId original = as_value(argument(graph.node(clone), "self"));
+  if (clone == ir::kNone || !aten::clone::is(graph.node(clone))) return std::nullopt;
+  const ir::ValueId original = aten::clone::self(graph.node(clone));
   if (original == ir::kNone || graph.value(original).type != graph.value(result).type) return std::nullopt;
   const auto& aliases = trace.aliases();
   const auto &from = aliases.placement(source), &base = aliases.placement(original),
@@ -54,7 +54,7 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   const auto& [clone, original, result] = working;
   const int32_t copied = trace.position(copy);
   const int32_t written = std::min(trace.first_access(result, trace.position(clone), Kind::kWrite), copied);
-  if (!is_all_copied(trace, working, as_value(argument(graph.node(copy), "src")))) return "only a part is copied back";
+  if (!is_all_copied(trace, working, aten::copy_::src(graph.node(copy)))) return "only a part is copied back";
   if (!trace.is_settled(result, copy)) return "copied on another stream, with no event between";
   const ir::NodeId writer = node_at(trace, working, written, copy);
   if (!trace.is_settled(original, writer)) return "the old value is used on another stream, with no event between";
