@@ -3,7 +3,7 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
-PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_file_size scripts/fit_math \
+PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_file_size scripts/fit_math \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stubs
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
@@ -52,6 +52,7 @@ lint: setup  ## check style, layers and file sizes without changing anything
 	@.venv/bin/ruff check -q $(wildcard $(PYTHON_SOURCES))
 	@.venv/bin/ruff format -q --check $(wildcard $(PYTHON_SOURCES))
 	@scripts/check_layers
+	@scripts/check_operators
 	@scripts/check_file_size
 
 asan tsan: setup  ## the torch-free half under sanitizers

@@ -136,6 +136,44 @@ def test_layers_name_the_wrong_edge(tmp_path: Path, name: str, text: str, compla
     assert len(output.splitlines()) == 1
 
 
+ROWS = '{.schema = "npu::scatter(Tensor x) -> Tensor"},\n{.schema = "aten::mm(Tensor a) -> Tensor"},\n'
+
+
+def check_operators(root: Path, name: str, text: str) -> tuple[int, str]:
+    return run("check_operators", "--root", str(write(root, {"src/ops/rows/all.inc": ROWS, name: text})))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("src/passes/dce.cc", 'if (node.op->name == "aten.mm") return;\n'),
+        ("src/lower/terms.cc", 'row("aten.of.no.row");\n'),
+        ("src/torch/device/copies.cc", 'call("aten::copy_", tensor);  // to the host\n'),
+        ("src/lower/terms.cc", 'constexpr std::string_view kName = "npu.scatter";\n'),
+        ("src/passes/dce.cc", "const Attr& other = node.args[1];\n"),
+        ("src/lower/terms.cc", "return node->args.at(0);\n"),
+    ],
+)
+def test_operators_and_arguments_are_named_by_handles(tmp_path: Path, name: str, text: str) -> None:
+    code, output = check_operators(tmp_path, name, text)
+    assert code == 1
+    assert output.startswith(f"{name}:1: ")
+    assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("src/ops/shapes/all.cc", 'find("aten.mm"), call.args[1]\n'),
+        ("src/passes/dce.cc", '// %y = aten.mm(%x), or "aten.mm"\nuse(node.args[i], "npu.other");\n'),
+        ("src/lower/terms.cc", 'task.name = "kernel.mm_f32";\nname.starts_with("aten::");\n'),
+        ("src/torch/device/copies.cc", "const c10::IValue& other = args[1];\n"),
+    ],
+)
+def test_what_is_no_operator_or_stands_in_the_table(tmp_path: Path, name: str, text: str) -> None:
+    assert check_operators(tmp_path, name, text)[0] == 0
+
+
 def test_the_picture_of_the_docs_is_that_of_the_layers() -> None:
     _, picture = run("check_layers", "--picture")
     assert f"```mermaid\n{picture}```" in (SCRIPTS.parent / "docs/architecture.md").read_text()
