@@ -2,24 +2,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "ir/text.h"
 #include "ops/row.h"
+#include "ops/shapes/shapes.h"
 #include "ops/verify_types.h"
 #include "ops/views/views.h"
 
 namespace npugraph::ops {
 namespace {
-
-Types types_of_views(const Call& call, const Row& row) {
-  auto views = row.view(call);
-  const auto dtype = views::result_dtype(row.view, call);
-  if (!views || !dtype) return std::nullopt;
-  std::vector<ir::Type> types;
-  for (ViewResult& view : *views) {
-    types.emplace_back(ir::TensorType{*dtype, std::move(view.sizes), std::move(view.strides), call.tensor(0)->device});
-  }
-  return types;
-}
 
 // Every result is a written argument, of the same type.
 Types types_of_returned(const Call& call) {
@@ -82,17 +73,25 @@ Expr without_max_of_one(const Expr& e) {
   return Expr::make(e.op(), std::move(args));
 }
 
-// Whether every declared size and stride that matters is the rule's as an expression.
-bool is_same(const ir::Type& declared, const ir::Type& rule) {
+// Whether both are the same expression, or the same number for all values of the symbols.
+bool is_equal(const Expr& a, const Expr& b, const std::vector<ir::Symbol>& symbols) {
+  return a == b || (ir::is_nonnegative(a - b, symbols) && ir::is_nonnegative(b - a, symbols));
+}
+
+// Whether every declared size and stride that matters is the rule's.
+bool is_same(const ir::Type& declared, const ir::Type& rule, const std::vector<ir::Symbol>& symbols) {
   const auto* a = std::get_if<ir::TensorType>(&declared);
   const auto* b = std::get_if<ir::TensorType>(&rule);
   if (a == nullptr || b == nullptr) return declared == rule;
-  if (contradict(*a, *b) || a->sizes != b->sizes) return false;
+  if (contradict(*a, *b)) return false;
+  for (size_t i = 0; i < a->sizes.size(); ++i) {
+    if (!is_equal(a->sizes[i], b->sizes[i], symbols)) return false;
+  }
   const auto is_empty = [](const Expr& size) { return size.is_int(0); };
   if (std::any_of(a->sizes.begin(), a->sizes.end(), is_empty)) return true;
   for (size_t i = 0; i < a->sizes.size(); ++i) {
-    if (a->sizes[i].is_int(1) || a->strides[i] == b->strides[i]) continue;
-    if (without_max_of_one(a->strides[i]) != without_max_of_one(b->strides[i])) return false;
+    const Expr x = without_max_of_one(a->strides[i]), y = without_max_of_one(b->strides[i]);
+    if (!a->sizes[i].is_int(1) && !is_equal(x, y, symbols)) return false;
   }
   return true;
 }
@@ -109,7 +108,7 @@ std::string compare_node(const ir::Graph& graph, const ir::Node& node) {
     if (has_result == is_undefined((*types)[i])) return cat("differs: which results are undefined, at ", i);
     if (!has_result) continue;
     const ir::Value& result = graph.value(node.results[i]);
-    if (is_same(result.type, (*types)[i])) continue;
+    if (is_same(result.type, (*types)[i], graph.symbols)) continue;
     return cat("differs: the type is ", ir::to_text(result.type), "; the rule gives ", ir::to_text((*types)[i]));
   }
   return "agrees";
@@ -145,7 +144,7 @@ std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const i
   const Row* row = row_of(op);
   if (row == nullptr) return std::nullopt;
   const Call call{graph, op, args, defines};
-  if (row->view != nullptr) return types_of_views(call, *row);
+  if (row->view != nullptr) return shapes::parts(call, row->view);
   if (row->shape != nullptr) return row->shape(call);
   if (ir::result_count(op.schema).most == 0) return std::vector<ir::Type>();
   return op.is(ir::Trait::kMutates) ? types_of_returned(call) : std::nullopt;

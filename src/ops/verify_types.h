@@ -14,7 +14,7 @@ namespace npugraph::ops {
 std::string verify_types(const ir::Graph& graph);
 
 // For each node, in order, "<operator>: " and how its declared types compare with the rule of its row: "agrees" where sizes and
-// strides are equal as expressions; "open" where the rule cannot tell; "no rule"; "differs: ..." or "raises: ..." otherwise.
+// strides are equal; "open" where the rule cannot tell; "no rule"; "differs: ..." or "raises: ..." otherwise.
 std::vector<std::string> compare_types(const ir::Graph& graph);
 
 }  // namespace npugraph::ops

@@ -68,14 +68,10 @@ ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op,
 ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,
                           std::string name) {
   ir::Node node{.op = &op, .args = std::move(args)};
-  const auto types = ops::infer_types(graph, op, node.args);
-  if (!types || types->size() != 1) return ir::kNone;
-  if (op.is(ir::Trait::kView)) {
-    const auto places = ops::infer_views(graph, op, node.args);
-    if (!places || places->size() != 1) return ir::kNone;
-    node.views = {{places->front().offset}};
-  }
-  return insert(graph, before, std::move(node), types->front(), std::move(name));
+  auto inferred = ops::infer_results(graph, node);
+  if (!inferred || inferred->types.size() != 1 || !inferred->types.front()) return ir::kNone;
+  node.views = std::move(inferred->views);
+  return insert(graph, before, std::move(node), *inferred->types.front(), std::move(name));
 }
 
 void Replacements::replace(ir::ValueId from, ir::ValueId to) {

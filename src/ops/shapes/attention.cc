@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 
 #include "base/error.h"
 #include "ops/shapes/shapes.h"
 #include "ops/shapes/strides.h"
-#include "tensor/shape.h"
 
 namespace npugraph::ops::shapes {
 namespace {
@@ -32,9 +30,7 @@ std::optional<Attention> arguments(const Call& call, bool is_batch) {
 // Leading sizes and rows of `left`, columns of `right`; the leading sizes are broadcast.
 std::optional<std::vector<Expr>> rows_by(const Call& call, const std::vector<Expr>& left,
                                          const std::vector<Expr>& right, const Expr& columns) {
-  const ir::TensorType a{DType::kF32, {left.begin(), left.end() - 2}, {}, {}};
-  const ir::TensorType b{DType::kF32, {right.begin(), right.end() - 2}, {}, {}};
-  auto sizes = broadcast(call.op.name, {&a, &b});
+  auto sizes = broadcast_batch(call, left, right);
   if (!sizes) return std::nullopt;
   sizes->push_back(left[left.size() - 2]);
   sizes->push_back(columns);
@@ -58,10 +54,8 @@ Types written_out(const Call& call, const Attention& a) {
   const auto weights = rows_by(call, a.query->sizes, key, key[key.size() - 2]);
   const auto result = weights ? rows_by(call, *weights, value, value.back()) : std::nullopt;
   if (!result) return std::nullopt;
-  const auto type = [&](const std::vector<Expr>& sizes) {
-    return ir::TensorType{a.query->dtype, sizes, contiguous_strides(sizes), a.query->device};
-  };
-  return std::vector<ir::Type>{type(*result), type(*weights)};
+  return std::vector<ir::Type>{dense(a.query->dtype, *result, a.query->device),
+                               dense(a.query->dtype, *weights, a.query->device)};
 }
 
 // [batch, heads, rows, size] where heads lie inside rows.
@@ -70,9 +64,7 @@ ir::Type rows_outside_heads(const ir::TensorType& type) {
 }
 
 Types like_query(const Call& call, const Attention& a) {
-  auto strides = preserved_strides(call.graph, *a.query);
-  if (!strides) return std::nullopt;
-  return std::vector<ir::Type>{ir::TensorType{a.query->dtype, a.query->sizes, std::move(*strides), a.query->device}};
+  return like(*a.query, a.query->sizes, preserved_strides(call.graph, *a.query));
 }
 
 // Whether torch may compute it in one kernel, which keeps the layout of the query.

@@ -27,7 +27,7 @@ Types resized(const Call& call, const Resize& resize) {
     auto sizes = input->sizes;
     if (sizes.empty()) throw UserError(npugraph::cat(call.op.name, ": a tensor without dimensions has no parts"));
     sizes[0] = resize(sizes[0]);
-    types.push_back(contiguous(input->dtype, std::move(sizes), input->device)->front());
+    types.emplace_back(dense(input->dtype, std::move(sizes), input->device));
   }
   return types;
 }
@@ -43,7 +43,7 @@ Types reduced_by_all(const Call& call) {
   std::vector<ir::Type> types;
   for (const auto* input : inputs_of(call)) {
     if (input == nullptr) return std::nullopt;
-    types.push_back(contiguous(input->dtype, input->sizes, input->device)->front());
+    types.emplace_back(dense(input->dtype, input->sizes, input->device));
   }
   return types;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/alias.h"
 #include "ir/bounds.h"
 #include "ops/shapes/shapes.h"
 #include "ops/shapes/strides.h"
@@ -160,23 +161,17 @@ Types convolution(const Call& call) {
 Types convolution_backward(const Call& call) {
   const auto conv = arguments(call);
   const auto* grad = call.tensor(*call.find("grad_output"));
-  const auto mask = call.integers(*call.find("output_mask"));
   const auto format = conv ? format_of(call, *conv) : std::nullopt;
-  if (!format || grad == nullptr || !mask || mask->size() != 3) return std::nullopt;
+  if (!format || grad == nullptr) return std::nullopt;
   // Without elements eager keeps the format of the weight, and FakeTensor does not.
-  const auto is_zero = [](const Expr& size) { return size.is_int(0); };
-  if (std::any_of(conv->input->sizes.begin(), conv->input->sizes.end(), is_zero) &&
-      !is_contiguous(conv->weight->sizes, conv->weight->strides)) {
-    return std::nullopt;
-  }
+  if (ir::is_empty(*conv->input) && !is_contiguous(conv->weight->sizes, conv->weight->strides)) return std::nullopt;
   std::vector<ir::Type> types(3, ir::OpaqueType{});
-  const auto is_asked = [&](size_t i) { return (*mask)[i].is_constant() && (*mask)[i].value().as_bool(); };
-  if (is_asked(0)) types[0] = in_format(grad->dtype, conv->input->sizes, *format, grad->device);
-  if (is_asked(1)) types[1] = in_format(grad->dtype, conv->weight->sizes, *format, grad->device);
-  if (is_asked(2)) {
+  if (is_asked_for(call, 0)) types[0] = in_format(grad->dtype, conv->input->sizes, *format, grad->device);
+  if (is_asked_for(call, 1)) types[1] = in_format(grad->dtype, conv->weight->sizes, *format, grad->device);
+  if (is_asked_for(call, 2)) {
     const auto bias = call.integers(*call.find("bias_sizes"));
     if (!bias) return std::nullopt;
-    types[2] = ir::TensorType{grad->dtype, *bias, contiguous_strides(*bias), grad->device};
+    types[2] = dense(grad->dtype, *bias, grad->device);
   }
   return types;
 }

@@ -120,7 +120,7 @@ Types slice_inverse(const Call& call) {
 Types suggested_copy(const Call& call) {
   const auto* self = call.tensor(0);
   if (self == nullptr) return std::nullopt;
-  return like(*self, self->sizes, suggested_strides(call.graph, *self, self->sizes));
+  return in_suggested_format(call, *self, {self->dtype}, self->sizes);
 }
 
 Types roll(const Call& call) {
@@ -138,8 +138,7 @@ Types roll(const Call& call) {
   if (!shifts || shifts->size() != indices.size()) return std::nullopt;
   std::optional<ir::TensorType> result = *self;
   for (size_t i = 0; result && i < indices.size(); ++i) result = rolled(call, *result, (*shifts)[i], indices[i]);
-  if (!result) return std::nullopt;
-  return std::vector<ir::Type>{std::move(*result)};
+  return only(std::move(result));
 }
 
 // A flip keeps the order of the dimensions, and a quarter turn then swaps two of them.

@@ -16,11 +16,6 @@ void check_rows(const Call& call, const ir::TensorType& type, size_t least) {
   }
 }
 
-// The sizes of all dimensions but the last two.
-ir::TensorType batch_of(const ir::TensorType& type) {
-  return dense(type.dtype, {type.sizes.begin(), type.sizes.end() - 2}, type.device);
-}
-
 }  // namespace
 
 Types nll_loss(const Call& call) {
@@ -33,11 +28,6 @@ Types nll_loss(const Call& call) {
                                dense(self->dtype, {}, self->device)};
 }
 
-Types nll_loss_backward(const Call& call) {
-  const auto* self = call.tensor(1);
-  return self == nullptr ? std::nullopt : contiguous(self->dtype, self->sizes, self->device);
-}
-
 Types kl_div(const Call& call) {
   const auto* self = call.tensor(0);
   const auto* target = call.tensor(1);
@@ -48,8 +38,7 @@ Types kl_div(const Call& call) {
   auto sizes = broadcast(call.op.name, {self, target});
   if (!sizes) return std::nullopt;
   auto strides = elementwise_strides(call.graph, *sizes, {target, self});
-  if (!strides) return std::nullopt;
-  return std::vector<ir::Type>{ir::TensorType{*dtype, std::move(*sizes), std::move(*strides), self->device}};
+  return like({.dtype = *dtype, .device = self->device}, std::move(*sizes), std::move(strides));
 }
 
 Types distance(const Call& call) {
@@ -65,9 +54,7 @@ Types distances(const Call& call) {
   if (a == nullptr || b == nullptr) return std::nullopt;
   check_rows(call, *a, 2);
   check_rows(call, *b, 2);
-  const ir::TensorType batch_a = batch_of(*a);
-  const ir::TensorType batch_b = batch_of(*b);
-  auto sizes = broadcast(call.op.name, {&batch_a, &batch_b});
+  auto sizes = broadcast_batch(call, a->sizes, b->sizes);
   if (!sizes) return std::nullopt;
   sizes->push_back(*(a->sizes.end() - 2));
   sizes->push_back(*(b->sizes.end() - 2));

@@ -55,10 +55,6 @@ std::optional<std::vector<size_t>> dimensions(const Call& call) {
   return wrapped;
 }
 
-Types only(std::optional<ir::TensorType> type) {
-  return type ? Types(std::vector<ir::Type>{std::move(*type)}) : std::nullopt;
-}
-
 }  // namespace
 
 Types fft_complex(const Call& call) {

@@ -9,7 +9,6 @@
 #include "ops/shapes/shapes.h"
 #include "ops/shapes/strides.h"
 #include "ops/views/views.h"
-#include "tensor/shape.h"
 
 namespace npugraph::ops {
 namespace {
@@ -71,11 +70,6 @@ std::optional<ir::TensorType> joined_columns(const Call& call, const TensorTypes
   TensorTypes pointers;
   for (const auto& column : columns) pointers.push_back(&column);
   return joined(call, pointers, -1);
-}
-
-Types only(std::optional<ir::TensorType> type) {
-  if (!type) return std::nullopt;
-  return std::vector<ir::Type>{std::move(*type)};
 }
 
 // As a matrix; a list becomes one row.

@@ -11,18 +11,6 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-template <typename T>
-T named_or(const Call& call, std::string_view name, T otherwise) {
-  const auto arg = call.find(name);
-  const T* value = arg ? std::get_if<T>(&call.args[*arg]) : nullptr;
-  return value == nullptr ? otherwise : *value;
-}
-
-Types fresh(DType dtype, std::vector<Expr> sizes, std::optional<std::vector<Expr>> strides, Device device) {
-  if (!strides) return std::nullopt;
-  return std::vector<ir::Type>{ir::TensorType{dtype, std::move(sizes), std::move(*strides), std::move(device)}};
-}
-
 // A copy of the first argument in another dtype, device and memory format.
 Types copy_of_self(const Call& call) {
   const auto* self = call.tensor(0);
@@ -30,17 +18,8 @@ Types copy_of_self(const Call& call) {
   const auto format = named_or(call, "memory_format", MemoryFormat::kPreserve);
   auto strides =
       format == MemoryFormat::kPreserve ? preserved_strides(call.graph, *self) : format_strides(self->sizes, format);
-  return fresh(named_or(call, "dtype", self->dtype), self->sizes, std::move(strides),
-               named_or(call, "device", self->device));
-}
-
-// What a creation operator is asked to make; nothing without an explicit dtype, which torch's default would give.
-Types create(const Call& call, std::optional<DType> dtype, std::vector<Expr> sizes) {
-  const auto arg = call.find("dtype");
-  if (const auto* asked = arg ? std::get_if<DType>(&call.args[*arg]) : nullptr) dtype = *asked;
-  if (!dtype || named_or(call, "layout", Layout::kStrided) != Layout::kStrided) return std::nullopt;
-  auto strides = format_strides(sizes, named_or(call, "memory_format", MemoryFormat::kContiguous));
-  return fresh(*dtype, std::move(sizes), std::move(strides), named_or(call, "device", Device{}));
+  return like({.dtype = named_or(call, "dtype", self->dtype), .device = named_or(call, "device", self->device)},
+              self->sizes, std::move(strides));
 }
 
 // What tril_indices and triu_indices are asked for.
@@ -93,20 +72,6 @@ std::optional<Expr> known_steps(const Call& call, DType dtype) {
 
 }  // namespace
 
-ir::TensorType dense(DType dtype, std::vector<Expr> sizes, Device device) {
-  auto strides = contiguous_strides(sizes);
-  return {dtype, std::move(sizes), std::move(strides), std::move(device)};
-}
-
-Types contiguous(DType dtype, std::vector<Expr> sizes, Device device) {
-  return std::vector<ir::Type>{dense(dtype, std::move(sizes), std::move(device))};
-}
-
-Types like(const ir::TensorType& self, std::vector<Expr> sizes, std::optional<std::vector<Expr>> strides) {
-  if (!strides) return std::nullopt;
-  return std::vector<ir::Type>{ir::TensorType{self.dtype, std::move(sizes), std::move(*strides), self.device}};
-}
-
 Types clone(const Call& call) { return copy_of_self(call); }
 
 Types to_copy(const Call& call) { return copy_of_self(call); }
@@ -122,6 +87,11 @@ Types like_self_contiguous(const Call& call) {
   return self == nullptr ? std::nullopt : contiguous(self->dtype, self->sizes, self->device);
 }
 
+Types like_second_contiguous(const Call& call) {
+  const auto* second = call.tensor(1);
+  return second == nullptr ? std::nullopt : contiguous(second->dtype, second->sizes, second->device);
+}
+
 Types arange(const Call& call) {
   const auto number = [&](std::string_view name, int64_t otherwise) -> std::optional<Expr> {
     const auto arg = call.find(name);
@@ -132,14 +102,14 @@ Types arange(const Call& call) {
   const auto step = number("step", 1);
   if (!start || !end || !step) {
     const auto count = known_steps(call, named_or(call, "dtype", DType::kF32));
-    return count ? create(call, std::nullopt, {*count}) : std::nullopt;
+    return count ? created(call, std::nullopt, {*count}) : std::nullopt;
   }
   if (!step->as_int() || step->is_int(0)) return std::nullopt;
   const bool up = *step->as_int() > 0;
   const Expr distance = up ? *end - *start : *start - *end;
   if (!ir::is_nonnegative(distance, call.graph.symbols)) return std::nullopt;
   const Expr count = Expr::make(ExprOp::kCeilDiv, {distance, up ? *step : Expr(0) - *step});
-  return create(call, DType::kI64, {count});
+  return created(call, DType::kI64, {count});
 }
 
 Types create(const Call& call) {
@@ -151,20 +121,20 @@ Types create(const Call& call) {
     if (e->kind() == ScalarKind::kBool) dtype = DType::kBool;
     if (e->kind() == ScalarKind::kInt) dtype = DType::kI64;
   }
-  return create(call, dtype, std::move(*sizes));
+  return created(call, dtype, std::move(*sizes));
 }
 
 Types eye(const Call& call) {
   const auto rows = call.integer(0);
   const auto columns = call.op.schema.args[1].name == "m" ? call.integer(1) : rows;
   if (!rows || !columns) return std::nullopt;
-  return create(call, std::nullopt, {*rows, *columns});
+  return created(call, std::nullopt, {*rows, *columns});
 }
 
 Types create_vector(const Call& call) {
   const auto steps = call.find("steps");
   const auto length = call.integer(steps ? *steps : 0);
-  return length ? create(call, std::nullopt, {*length}) : std::nullopt;
+  return length ? created(call, std::nullopt, {*length}) : std::nullopt;
 }
 
 Types create_permuted(const Call& call) {
@@ -183,12 +153,12 @@ Types create_permuted(const Call& call) {
   const auto dense = contiguous_strides(ordered);
   std::vector<Expr> strides(sizes->size());
   for (size_t i = 0; i < strides.size(); ++i) strides[(*order)[i]] = dense[i];
-  auto types = create(call, std::nullopt, *sizes);
+  auto types = created(call, std::nullopt, *sizes);
   if (types) std::get<ir::TensorType>(types->front()).strides = std::move(strides);
   return types;
 }
 
-Types create_scalar(const Call& call) { return create(call, std::nullopt, {}); }
+Types create_scalar(const Call& call) { return created(call, std::nullopt, {}); }
 
 Types create_strided(const Call& call) {
   const auto* self = call.tensor(0);
@@ -199,7 +169,8 @@ Types create_strided(const Call& call) {
   const auto* asked = std::get_if<DType>(&call.args[*arg]);
   if (!sizes || !strides || (asked == nullptr && self == nullptr)) return std::nullopt;
   const Device device = named_or(call, "device", self != nullptr ? self->device : Device{});
-  return fresh(asked != nullptr ? *asked : self->dtype, std::move(*sizes), std::move(strides), device);
+  return like({.dtype = asked != nullptr ? *asked : self->dtype, .device = device}, std::move(*sizes),
+              std::move(strides));
 }
 
 Types create_new(const Call& call) {
@@ -214,14 +185,14 @@ Types create_like(const Call& call) { return copy_of_self(call); }
 Types lower_triangle(const Call& call) {
   const auto size = triangle_of(call);
   if (!size) return std::nullopt;
-  return create(call, DType::kI64, {2, elements_below(size->rows, size->columns, size->offset)});
+  return created(call, DType::kI64, {2, elements_below(size->rows, size->columns, size->offset)});
 }
 
 Types upper_triangle(const Call& call) {
   const auto size = triangle_of(call);
   if (!size) return std::nullopt;
   const int64_t below = elements_below(size->rows, size->columns, size->offset - 1);
-  return create(call, DType::kI64, {2, size->rows * size->columns - below});
+  return created(call, DType::kI64, {2, size->rows * size->columns - below});
 }
 
 }  // namespace npugraph::ops::shapes

@@ -10,30 +10,28 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-using Sizes = std::vector<Expr>;
+using SizeList = std::vector<Expr>;
 using Results = std::vector<ir::Type>;
 
 // An argument that holds matrices.
 struct Matrices {
   const ir::TensorType* type;
 
-  const Sizes& sizes() const { return type->sizes; }
+  const SizeList& sizes() const { return type->sizes; }
   const Expr& rows() const { return sizes()[sizes().size() - 2]; }
   const Expr& columns() const { return sizes().back(); }
-  Sizes batch() const { return {sizes().begin(), sizes().end() - 2}; }
-  Sizes batch_and(const std::vector<Expr>& last) const {
-    Sizes all = batch();
+  SizeList batch() const { return {sizes().begin(), sizes().end() - 2}; }
+  SizeList batch_and(const std::vector<Expr>& last) const {
+    SizeList all = batch();
     all.insert(all.end(), last.begin(), last.end());
     return all;
   }
 
   // Fresh tensors of the same type, or of another.
-  ir::Type by_row(const Sizes& all) const { return by_row(all, type->dtype); }
-  ir::Type by_row(const Sizes& all, DType dtype) const {
-    return ir::TensorType{dtype, all, contiguous_strides(all), type->device};
-  }
-  ir::Type by_column(const Sizes& all) const { return by_column(all, type->dtype); }
-  ir::Type by_column(Sizes all, DType dtype) const {
+  ir::Type by_row(const SizeList& all) const { return by_row(all, type->dtype); }
+  ir::Type by_row(const SizeList& all, DType dtype) const { return dense(dtype, all, type->device); }
+  ir::Type by_column(const SizeList& all) const { return by_column(all, type->dtype); }
+  ir::Type by_column(SizeList all, DType dtype) const {
     if (all.size() < 2) return by_row(all, dtype);
     std::vector<size_t> order = {all.size() - 2, all.size() - 1};
     for (size_t i = all.size() - 2; i-- > 0;) order.push_back(i);
@@ -65,13 +63,9 @@ Expr shorter_side(const Call& call, const Matrices& a) {
   return Expr::make(ExprOp::kMin, {a.rows(), a.columns()});
 }
 
-bool flag(const Call& call, std::string_view name) { return call.boolean(*call.find(name)).value_or(false); }
-
 // The sizes of `a` with its batch broadcast to that of `b`.
-std::optional<Sizes> broadcast_batch(const Call& call, const Matrices& a, const Matrices& b) {
-  const ir::TensorType x{a.type->dtype, a.batch(), {}, {}};
-  const ir::TensorType y{b.type->dtype, b.batch(), {}, {}};
-  auto sizes = broadcast(call.op.name, {&x, &y});
+Sizes broadcast_to_batch(const Call& call, const Matrices& a, const Matrices& b) {
+  auto sizes = broadcast_batch(call, a.sizes(), b.sizes());
   if (sizes) sizes->insert(sizes->end(), {a.rows(), a.columns()});
   return sizes;
 }
@@ -105,7 +99,7 @@ std::optional<RightHandSide> right_hand_side(const Call& call, const Matrices& a
   return RightHandSide{std::move(type), *vectors};
 }
 
-Types optional_result(const Matrices& a, const std::optional<Sizes>& sizes, bool in_columns) {
+Types optional_result(const Matrices& a, const std::optional<SizeList>& sizes, bool in_columns) {
   if (!sizes) return std::nullopt;
   return Results{in_columns ? a.by_column(*sizes) : a.by_row(*sizes)};
 }
@@ -155,8 +149,8 @@ Types lu(const Call& call) {
   if (!a) return std::nullopt;
   const Expr shorter = shorter_side(call, *a);
   const bool unpacks = call.find("unpack_data").has_value();
-  const bool has_data = !unpacks || flag(call, "unpack_data");
-  const bool has_pivots = flag(call, unpacks ? "unpack_pivots" : "pivot");
+  const bool has_data = !unpacks || is_set(call, "unpack_data");
+  const bool has_pivots = is_set(call, unpacks ? "unpack_pivots" : "pivot");
   return Results{has_pivots ? a->by_row(a->batch_and({a->rows(), a->rows()})) : a->empty(),
                  has_data ? a->by_row(a->batch_and({a->rows(), shorter})) : a->empty(),
                  has_data ? a->by_row(a->batch_and({shorter, a->columns()})) : a->empty()};
@@ -193,16 +187,16 @@ Types eigenvalues_real(const Call& call) {
   const auto a = square_matrices(call, 0);
   if (!a) return std::nullopt;
   return Results{a->by_row(a->batch_and({a->rows()}), real_of(a->type->dtype)),
-                 flag(call, "compute_v") ? a->by_column(a->sizes()) : a->empty()};
+                 is_set(call, "compute_v") ? a->by_column(a->sizes()) : a->empty()};
 }
 
 Types svd(const Call& call) {
   const auto a = matrices(call, 0);
   if (!a) return std::nullopt;
   const Expr shorter = shorter_side(call, *a);
-  const bool is_full = flag(call, "full_matrices");
+  const bool is_full = is_set(call, "full_matrices");
   const auto values = a->by_row(a->batch_and({shorter}), real_of(a->type->dtype));
-  if (!flag(call, "compute_uv")) return Results{a->empty(), values, a->empty()};
+  if (!is_set(call, "compute_uv")) return Results{a->empty(), values, a->empty()};
   return Results{a->by_column(a->batch_and({a->rows(), is_full ? a->rows() : shorter})), values,
                  a->by_column(a->batch_and({is_full ? a->columns() : shorter, a->columns()}))};
 }
@@ -227,10 +221,10 @@ Types solve(const Call& call) {
   const auto b = a ? right_hand_side(call, *a, 1) : std::nullopt;
   if (!b) return std::nullopt;
   const Matrices right{&b->type};
-  auto sizes = broadcast_batch(call, right, *a);
+  auto sizes = broadcast_to_batch(call, right, *a);
   if (!sizes) return std::nullopt;
   if (b->is_vectors) sizes->pop_back();
-  return Results{flag(call, "left") ? right.by_column(*sizes) : right.by_row(*sizes), a->by_column(a->sizes()),
+  return Results{is_set(call, "left") ? right.by_column(*sizes) : right.by_row(*sizes), a->by_column(a->sizes()),
                  a->by_row(a->batch_and({a->rows()}), DType::kI32), a->by_row(a->batch(), DType::kI32)};
 }
 
@@ -238,28 +232,28 @@ Types solve_lu(const Call& call) {
   const auto a = square_matrices(call, 0);
   const auto b = matrices(call, 2);
   if (!a || !b) return std::nullopt;
-  return optional_result(*b, broadcast_batch(call, *b, *a), flag(call, "left"));
+  return optional_result(*b, broadcast_to_batch(call, *b, *a), is_set(call, "left"));
 }
 
 Types solve_triangular(const Call& call) {
   const auto a = square_matrices(call, 0);
   const auto b = matrices(call, 1);
   if (!a || !b) return std::nullopt;
-  return optional_result(*b, broadcast_batch(call, *b, *a), true);
+  return optional_result(*b, broadcast_to_batch(call, *b, *a), true);
 }
 
 Types solve_cholesky(const Call& call) {
   const auto b = matrices(call, 0);
   const auto a = square_matrices(call, 1);
   if (!a || !b) return std::nullopt;
-  return optional_result(*b, broadcast_batch(call, *b, *a), true);
+  return optional_result(*b, broadcast_to_batch(call, *b, *a), true);
 }
 
 Types solve_triangular_with_copy(const Call& call) {
   const auto b = matrices(call, 0);
   const auto a = square_matrices(call, 1);
-  const auto solution = a && b ? broadcast_batch(call, *b, *a) : std::nullopt;
-  const auto copy = a && b ? broadcast_batch(call, *a, *b) : std::nullopt;
+  const auto solution = a && b ? broadcast_to_batch(call, *b, *a) : std::nullopt;
+  const auto copy = a && b ? broadcast_to_batch(call, *a, *b) : std::nullopt;
   if (!solution || !copy) return std::nullopt;
   return Results{b->by_column(*solution), a->by_column(*copy)};
 }
@@ -271,7 +265,7 @@ Types least_squares(const Call& call) {
   if (!b) return std::nullopt;
   const std::string_view driver = asked == nullptr ? "gelsy" : std::string_view(*asked);
   const Matrices right{&b->type};
-  auto sizes = broadcast_batch(call, right, *a);
+  auto sizes = broadcast_to_batch(call, right, *a);
   const auto is_tall = order_of(a->rows(), a->columns(), call.graph.symbols);
   if (!sizes || !is_tall) return std::nullopt;
   // The ranks that a run finds decide whether these give residuals.
@@ -281,14 +275,14 @@ Types least_squares(const Call& call) {
   auto solution = std::get<ir::TensorType>(right.by_column(*sizes));
   solution.sizes[sizes->size() - 2] = a->columns();
   const DType real = real_of(a->type->dtype);
-  Sizes residuals = solution.sizes;
+  SizeList residuals = solution.sizes;
   residuals.erase(residuals.end() - 2);
   if (b->is_vectors) solution.sizes.pop_back();
   if (b->is_vectors) solution.strides.pop_back();
   const bool has_ranks = driver != "gels", has_values = driver == "gelsd" || driver == "gelss";
-  return Results{solution, a->by_row(*is_tall > 0 && driver == "gels" ? residuals : Sizes{0}, real),
-                 a->by_row(has_ranks ? a->batch() : Sizes{0}, DType::kI64),
-                 a->by_row(has_values ? a->batch_and({shorter_side(call, *a)}) : Sizes{0}, real)};
+  return Results{solution, a->by_row(*is_tall > 0 && driver == "gels" ? residuals : SizeList{0}, real),
+                 a->by_row(has_ranks ? a->batch() : SizeList{0}, DType::kI64),
+                 a->by_row(has_values ? a->batch_and({shorter_side(call, *a)}) : SizeList{0}, real)};
 }
 
 Types multiply_by_reflections(const Call& call) {

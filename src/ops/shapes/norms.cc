@@ -3,10 +3,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "ir/bounds.h"
-#include "ops/shapes/promote.h"
 #include "ops/shapes/shapes.h"
-#include "ops/shapes/strides.h"
 #include "tensor/shape.h"
 
 namespace npugraph::ops::shapes {
@@ -15,37 +12,6 @@ namespace {
 const ir::TensorType* tensor_named(const Call& call, std::string_view name) {
   const auto arg = call.find(name);
   return arg ? call.tensor(*arg) : nullptr;
-}
-
-// Whether the strides read as channels last, with torch's answers for sizes of 1. Nothing when symbols leave it open.
-std::optional<bool> is_channels_last(const ir::Graph& graph, const ir::TensorType& type) {
-  const size_t rank = type.sizes.size();
-  if ((rank != 4 && rank != 5) || type.strides == contiguous_strides(type.sizes)) return false;
-  std::vector<size_t> inner_to_outer{1};
-  for (size_t i = rank - 1; i > 1; --i) inner_to_outer.push_back(i);
-  inner_to_outer.push_back(0);
-  if (type.strides[1].is_int(0)) return false;
-  Expr least = 0;
-  for (const size_t dim : inner_to_outer) {
-    if (type.sizes[dim].is_int(0)) return false;
-    const Expr more = type.strides[dim] - least;
-    if (!ir::is_nonnegative(more, graph.symbols)) {
-      return ir::is_nonnegative(Expr(-1) - more, graph.symbols) ? std::optional(false) : std::nullopt;
-    }
-    if (dim == 0 && least == type.strides[1]) return false;
-    least = type.strides[dim] * type.sizes[dim];
-  }
-  return true;
-}
-
-// A fresh tensor of the type's sizes in the memory format that torch suggests for it.
-std::optional<ir::TensorType> in_suggested_format(const Call& call, const ir::TensorType& type) {
-  const auto channels_last = is_channels_last(call.graph, type);
-  if (!channels_last) return std::nullopt;
-  const auto format = type.sizes.size() == 5 ? MemoryFormat::kChannelsLast3d : MemoryFormat::kChannelsLast;
-  auto strides = format_strides(type.sizes, *channels_last ? format : MemoryFormat::kContiguous);
-  if (!strides) return std::nullopt;
-  return ir::TensorType{type.dtype, type.sizes, std::move(*strides), type.device};
 }
 
 // The type of statistics: on the CPU that of the input, unless parameters of another type ask for f32. Devices compute
@@ -62,18 +28,12 @@ std::optional<DType> statistics_type(const Call& call, const ir::TensorType& inp
   return is_mixed ? DType::kF32 : input.dtype;
 }
 
-bool wants(const Call& call, size_t result) {
-  const auto* mask = std::get_if<std::vector<Expr>>(&call.args[*call.find("output_mask")]);
-  return mask == nullptr || result >= mask->size() || !(*mask)[result].is_constant() ||
-         (*mask)[result].value().as_bool();
-}
-
 ir::Type undefined() { return ir::OpaqueType{}; }
 
 // The gradient of a parameter: row-major, and undefined where the call does not ask for it or there is no parameter.
 ir::Type gradient(const Call& call, size_t result, std::string_view parameter, const std::vector<Expr>& sizes) {
   const auto* type = tensor_named(call, parameter);
-  if (type == nullptr || !wants(call, result)) return undefined();
+  if (type == nullptr || !is_asked_for(call, result)) return undefined();
   return dense(type->dtype, sizes, type->device);
 }
 
@@ -102,11 +62,11 @@ bool has_groups(const Call& call, const ir::TensorType& input) {
 Types batch_norm(const Call& call, bool training) {
   const auto* input = call.tensor(0);
   if (input == nullptr || input->sizes.size() < 2) return std::nullopt;
-  auto output = in_suggested_format(call, *input);
+  auto output = in_suggested_format(call, *input, {input->dtype}, input->sizes);
   const auto dtype = statistics_type(call, *input);
   if (!output || !dtype) return std::nullopt;
   const Device& device = input->device;
-  std::vector<ir::Type> types{std::move(*output)};
+  std::vector<ir::Type> types = std::move(*output);
   types.resize(3, dense(*dtype, {training ? input->sizes[1] : Expr(0)}, device));
   const size_t results = call.op.schema.returns.size();
   if (results == 4 || results == 6) {
@@ -134,7 +94,7 @@ Types softmax(const Call& call) {
 Types softmax_dtype(const Call& call) {
   const auto* self = call.tensor(0);
   if (self == nullptr) return std::nullopt;
-  const DType dtype = asked_dtype(call, self->dtype);
+  const DType dtype = named_or(call, "dtype", self->dtype);
   return is_integral(dtype) ? std::nullopt : contiguous(dtype, self->sizes, self->device);
 }
 
@@ -166,10 +126,10 @@ Types layer_norm_backward(const Call& call) {
 Types rms_norm(const Call& call) {
   const auto* input = call.tensor(0);
   if (input == nullptr) return std::nullopt;
-  auto output = in_suggested_format(call, *input);
+  auto output = in_suggested_format(call, *input, {input->dtype}, input->sizes);
   auto sizes = statistics_sizes(call, *input);
   if (!output || !sizes) return std::nullopt;
-  return std::vector<ir::Type>{std::move(*output), dense(compute_type(input->dtype), std::move(*sizes), input->device)};
+  return std::vector<ir::Type>{output->front(), dense(compute_type(input->dtype), std::move(*sizes), input->device)};
 }
 
 Types rms_norm_backward(const Call& call) {
@@ -183,10 +143,10 @@ Types rms_norm_backward(const Call& call) {
 Types group_norm(const Call& call) {
   const auto* input = call.tensor(0);
   if (input == nullptr || !has_groups(call, *input)) return std::nullopt;
-  auto output = in_suggested_format(call, *input);
+  auto output = in_suggested_format(call, *input, {input->dtype}, input->sizes);
   const auto dtype = statistics_type(call, *input);
   if (!output || !dtype) return std::nullopt;
-  std::vector<ir::Type> types{std::move(*output)};
+  std::vector<ir::Type> types = std::move(*output);
   types.resize(3, dense(*dtype, {input->sizes[0], *call.integer(*call.find("group"))}, input->device));
   return types;
 }
@@ -195,13 +155,14 @@ Types group_norm_backward(const Call& call) {
   const auto* input = call.tensor(1);
   // Gradients of parameters that there are not have no type.
   const bool has_weight = tensor_named(call, "weight") != nullptr;
-  if (input == nullptr || !has_groups(call, *input) || (!has_weight && (wants(call, 1) || wants(call, 2)))) {
+  if (input == nullptr || !has_groups(call, *input) ||
+      (!has_weight && (is_asked_for(call, 1) || is_asked_for(call, 2)))) {
     return std::nullopt;
   }
-  auto output = in_suggested_format(call, *input);
+  auto output = in_suggested_format(call, *input, {input->dtype}, input->sizes);
   if (!output) return std::nullopt;
   const std::vector<Expr> channels{input->sizes[1]};
-  return std::vector<ir::Type>{wants(call, 0) ? ir::Type(std::move(*output)) : undefined(),
+  return std::vector<ir::Type>{is_asked_for(call, 0) ? output->front() : undefined(),
                                gradient(call, 1, "weight", channels), gradient(call, 2, "weight", channels)};
 }
 
@@ -217,12 +178,13 @@ Types batch_norm_inference(const Call& call) { return batch_norm(call, false); }
 Types batch_norm_backward(const Call& call) {
   const auto* input = call.tensor(1);
   if (input == nullptr || input->sizes.size() < 2) return std::nullopt;
-  auto output = in_suggested_format(call, *input);
+  auto output = in_suggested_format(call, *input, {input->dtype}, input->sizes);
   const auto dtype = statistics_type(call, *input);
   if (!output || !dtype) return std::nullopt;
   const ir::Type parameter = dense(*dtype, {input->sizes[1]}, input->device);
-  return std::vector<ir::Type>{wants(call, 0) ? ir::Type(std::move(*output)) : undefined(),
-                               wants(call, 1) ? parameter : undefined(), wants(call, 2) ? parameter : undefined()};
+  return std::vector<ir::Type>{is_asked_for(call, 0) ? output->front() : undefined(),
+                               is_asked_for(call, 1) ? parameter : undefined(),
+                               is_asked_for(call, 2) ? parameter : undefined()};
 }
 
 Types weight_norm(const Call& call) {

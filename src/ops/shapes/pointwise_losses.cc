@@ -8,15 +8,6 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// A fresh tensor like argument `i`, in the same order of dimensions.
-Types like_argument(const Call& call, size_t i) {
-  const auto* tensor = call.tensor(i);
-  if (tensor == nullptr) return std::nullopt;
-  auto strides = preserved_strides(call.graph, *tensor);
-  if (!strides) return std::nullopt;
-  return std::vector<ir::Type>{ir::TensorType{tensor->dtype, tensor->sizes, std::move(*strides), tensor->device}};
-}
-
 enum class Losses : uint8_t { kEach, kReduced };
 
 // What argument `reduction` asks for: 0 for none, 1 for the mean, 2 for the sum.
@@ -35,7 +26,7 @@ Types loss_like(const Call& call, size_t i) {
   const auto* tensor = call.tensor(i);
   const auto losses = losses_of(call);
   if (tensor == nullptr || !losses || !is_floating(tensor->dtype)) return std::nullopt;
-  return *losses == Losses::kEach ? like_argument(call, i) : contiguous(tensor->dtype, {}, tensor->device);
+  return *losses == Losses::kEach ? only(copied(call, i)) : contiguous(tensor->dtype, {}, tensor->device);
 }
 
 }  // namespace
@@ -53,12 +44,7 @@ Types cross_entropy(const Call& call) { return loss_like(call, 0); }
 
 Types cross_entropy_with_logits(const Call& call) { return loss_like(call, 1); }
 
-Types loss_backward(const Call& call) {
-  const auto* self = call.tensor(1);
-  return self == nullptr ? std::nullopt : contiguous(self->dtype, self->sizes, self->device);
-}
-
-Types cross_entropy_backward(const Call& call) { return like_argument(call, 1); }
+Types cross_entropy_backward(const Call& call) { return only(copied(call, 1)); }
 
 Types log_sigmoid_with_buffer(const Call& call) {
   const auto* self = call.tensor(0);
@@ -87,6 +73,6 @@ Types glu(const Call& call) {
   return std::vector<ir::Type>{std::move(half)};
 }
 
-Types copy_of_last(const Call& call) { return like_argument(call, call.args.size() - 1); }
+Types copy_of_last(const Call& call) { return only(copied(call, call.args.size() - 1)); }
 
 }  // namespace npugraph::ops::shapes

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
 #include "ops/shapes/shapes.h"
-#include "ops/shapes/strides.h"
-#include "tensor/shape.h"
 
 namespace npugraph::ops::shapes {
 namespace {
 
-using Sizes = std::optional<std::vector<Expr>>;
 using Numbers = std::optional<std::vector<int64_t>>;
 
 // The argument `name` as one number for each of `count` spatial dimensions; a single number stands for all.
@@ -94,23 +91,13 @@ ir::TensorType unsqueezed(ir::TensorType type, size_t dim) {
   return type;
 }
 
-// A dense tensor of `sizes` for each element type, in the format that torch reads from `like`.
-Types in_format_of(const Call& call, const ir::TensorType& like, const std::vector<DType>& dtypes, const Sizes& sizes) {
-  if (!sizes) return std::nullopt;
-  const auto strides = suggested_strides(call.graph, like, *sizes);
-  if (!strides) return std::nullopt;
-  std::vector<ir::Type> types;
-  for (const DType dtype : dtypes) types.emplace_back(ir::TensorType{dtype, *sizes, *strides, like.device});
-  return types;
-}
-
-// The same where torch puts a dimension in before `dim`, works in the format of that, and takes it out again.
+// in_suggested_format where torch puts a dimension in before `dim`, works in the format of that, and takes it out again.
 Types in_format_unsqueezed(const Call& call, const ir::TensorType& like, size_t dim, const std::vector<DType>& dtypes,
                            Sizes sizes) {
   if (!sizes) return std::nullopt;
   const auto at = static_cast<int64_t>(dim);
   sizes->insert(sizes->begin() + at, 1);
-  auto types = in_format_of(call, unsqueezed(like, dim), dtypes, sizes);
+  auto types = in_suggested_format(call, unsqueezed(like, dim), dtypes, sizes);
   if (!types) return std::nullopt;
   for (ir::Type& type : *types) {
     auto& tensor = std::get<ir::TensorType>(type);
@@ -120,18 +107,10 @@ Types in_format_unsqueezed(const Call& call, const ir::TensorType& like, size_t 
   return types;
 }
 
-Types row_major(const ir::TensorType& like, const std::vector<DType>& dtypes, const Sizes& sizes) {
-  if (!sizes) return std::nullopt;
-  std::vector<ir::Type> types;
-  for (const DType dtype : dtypes)
-    types.emplace_back(ir::TensorType{dtype, *sizes, contiguous_strides(*sizes), like.device});
-  return types;
-}
-
 // Volumes without a batch are pooled as a batch of one.
 Types in_format_of_volume(const Call& call, const ir::TensorType& like, const std::vector<DType>& dtypes, Sizes sizes) {
   if (like.sizes.size() == 4) return in_format_unsqueezed(call, like, 0, dtypes, std::move(sizes));
-  return in_format_of(call, like, dtypes, sizes);
+  return in_suggested_format(call, like, dtypes, sizes);
 }
 
 // Signals are pooled as images of height 1.
@@ -144,7 +123,7 @@ Types in_format_of_signal(const Call& call, const ir::TensorType& like, Sizes si
 Types max_pool2d(const Call& call) {
   const auto* self = call.tensor(0);
   if (self == nullptr) return std::nullopt;
-  return in_format_of(call, *self, {self->dtype, DType::kI64}, pooled_sizes(call, 2));
+  return in_suggested_format(call, *self, {self->dtype, DType::kI64}, pooled_sizes(call, 2));
 }
 
 Types max_pool3d(const Call& call) {
@@ -160,7 +139,7 @@ Types avg_pool1d(const Call& call) {
 
 Types avg_pool2d(const Call& call) {
   const auto* self = call.tensor(0);
-  return self == nullptr ? std::nullopt : in_format_of(call, *self, {self->dtype}, pooled_sizes(call, 2));
+  return self == nullptr ? std::nullopt : in_suggested_format(call, *self, {self->dtype}, pooled_sizes(call, 2));
 }
 
 Types avg_pool3d(const Call& call) {
@@ -175,7 +154,7 @@ Types adaptive_avg_pool1d(const Call& call) {
 
 Types to_output_size2d(const Call& call) {
   const auto* self = call.tensor(0);
-  return self == nullptr ? std::nullopt : in_format_of(call, *self, {self->dtype}, output_sizes(call, 2));
+  return self == nullptr ? std::nullopt : in_suggested_format(call, *self, {self->dtype}, output_sizes(call, 2));
 }
 
 Types to_output_size3d(const Call& call) {
@@ -186,7 +165,7 @@ Types to_output_size3d(const Call& call) {
 Types adaptive_max_pool2d(const Call& call) {
   const auto* self = call.tensor(0);
   if (self == nullptr) return std::nullopt;
-  return in_format_of(call, *self, {self->dtype, DType::kI64}, output_sizes(call, 2));
+  return in_suggested_format(call, *self, {self->dtype, DType::kI64}, output_sizes(call, 2));
 }
 
 Types adaptive_max_pool3d(const Call& call) {
@@ -203,17 +182,12 @@ Types fractional_max_pool2d(const Call& call) {
 
 Types pool_gradient(const Call& call) {
   const auto* input = call.tensor(1);
-  return input == nullptr ? std::nullopt : in_format_of(call, *input, {input->dtype}, input->sizes);
+  return input == nullptr ? std::nullopt : in_suggested_format(call, *input, {input->dtype}, input->sizes);
 }
 
 Types max_pool3d_gradient(const Call& call) {
   const auto* input = call.tensor(1);
   return input == nullptr ? std::nullopt : in_format_of_volume(call, *input, {input->dtype}, input->sizes);
-}
-
-Types pool3d_gradient(const Call& call) {
-  const auto* input = call.tensor(1);
-  return input == nullptr ? std::nullopt : contiguous(input->dtype, input->sizes, input->device);
 }
 
 }  // namespace npugraph::ops::shapes

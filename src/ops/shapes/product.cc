@@ -29,6 +29,13 @@ Types product(const Call& call, size_t left, size_t right, size_t rank) {
   return contiguous(a->dtype, std::move(sizes), a->device);
 }
 
+// Argument `matrix` times a vector.
+Types matrix_by_vector(const Call& call, size_t matrix) {
+  const auto* a = call.tensor(matrix);
+  if (a == nullptr || a->sizes.size() != 2) return std::nullopt;
+  return contiguous(a->dtype, {a->sizes.front()}, a->device);
+}
+
 // The same types with this element type instead.
 Types in_dtype(Types types, DType dtype) {
   for (ir::Type& type : *types) std::get<ir::TensorType>(type).dtype = dtype;
@@ -70,21 +77,12 @@ Types mm_scaled(const Call& call) {
   return types && dtype != nullptr ? in_dtype(std::move(types), *dtype) : types;
 }
 
-Types mv(const Call& call) {
-  const auto* a = call.tensor(0);
-  if (a == nullptr || a->sizes.size() != 2) return std::nullopt;
-  return contiguous(a->dtype, {a->sizes.front()}, a->device);
-}
+Types mv(const Call& call) { return matrix_by_vector(call, 0); }
+Types addmv(const Call& call) { return matrix_by_vector(call, 1); }
 
 Types dot(const Call& call) {
   const auto* a = call.tensor(0);
   return a == nullptr ? std::nullopt : contiguous(a->dtype, {}, a->device);
-}
-
-Types addmv(const Call& call) {
-  const auto* a = call.tensor(1);
-  if (a == nullptr || a->sizes.size() != 2) return std::nullopt;
-  return contiguous(a->dtype, {a->sizes.front()}, a->device);
 }
 
 Types addr(const Call& call) {
@@ -120,9 +118,7 @@ Types matmul(const Call& call) {
   if (is_row) left.insert(left.begin(), 1);
   if (is_column) right.emplace_back(1);
   require_equal(call, left.back(), right[right.size() - 2]);
-  const ir::TensorType left_batch{a->dtype, {left.begin(), left.end() - 2}, {}, {}};
-  const ir::TensorType right_batch{b->dtype, {right.begin(), right.end() - 2}, {}, {}};
-  auto sizes = broadcast(call.op.name, {&left_batch, &right_batch});
+  auto sizes = broadcast_batch(call, left, right);
   if (!sizes) return std::nullopt;
   if (!is_row) sizes->push_back(left[left.size() - 2]);
   if (!is_column) sizes->push_back(right.back());
@@ -179,13 +175,9 @@ Types rnn_layer(const Call& call) {
   if (input->sizes.size() != 3) {
     throw UserError(npugraph::cat(call.op.name, ": an input of rank ", input->sizes.size(), ", not 3"));
   }
-  const auto fresh = [](const ir::TensorType* like, std::vector<Expr> sizes, DType dtype) {
-    auto strides = contiguous_strides(sizes);
-    return ir::TensorType{dtype, std::move(sizes), std::move(strides), like->device};
-  };
-  return std::vector<ir::Type>{fresh(input, {input->sizes[0], input->sizes[1], *size}, input->dtype),
-                               fresh(hidden, hidden->sizes, hidden->dtype), fresh(cell, cell->sizes, cell->dtype),
-                               fresh(input, {0}, DType::kU8)};
+  return std::vector<ir::Type>{dense(input->dtype, {input->sizes[0], input->sizes[1], *size}, input->device),
+                               dense(hidden->dtype, hidden->sizes, hidden->device),
+                               dense(cell->dtype, cell->sizes, cell->device), dense(DType::kU8, {0}, input->device)};
 }
 
 Types cross(const Call& call) {

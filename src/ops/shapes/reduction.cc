@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "base/error.h"
 #include "ops/shapes/promote.h"
 #include "ops/shapes/shapes.h"
-#include "tensor/shape.h"
 
 namespace npugraph::ops::shapes {
 namespace {
@@ -37,12 +35,7 @@ std::optional<std::vector<Expr>> reduced_sizes(const Call& call) {
 
 Types reduced(const Call& call, const std::vector<DType>& dtypes) {
   const auto sizes = reduced_sizes(call);
-  if (!sizes) return std::nullopt;
-  std::vector<ir::Type> types;
-  for (const DType dtype : dtypes) {
-    types.emplace_back(ir::TensorType{dtype, *sizes, contiguous_strides(*sizes), call.tensor(0)->device});
-  }
-  return types;
+  return sizes ? row_major(*call.tensor(0), dtypes, sizes) : std::nullopt;
 }
 
 // The type of the argument unless it is integral, which torch's default dtype or an error would follow.
@@ -53,22 +46,16 @@ std::optional<DType> inexact_self(const Call& call) {
 
 }  // namespace
 
-DType asked_dtype(const Call& call, DType otherwise) {
-  const auto arg = call.find("dtype");
-  const auto* dtype = arg ? std::get_if<DType>(&call.args[*arg]) : nullptr;
-  return dtype == nullptr ? otherwise : *dtype;
-}
-
 Types sum(const Call& call) {
   const auto* self = call.tensor(0);
   if (self == nullptr) return std::nullopt;
-  return reduced(call, {asked_dtype(call, is_integral(self->dtype) ? DType::kI64 : self->dtype)});
+  return reduced(call, {named_or(call, "dtype", is_integral(self->dtype) ? DType::kI64 : self->dtype)});
 }
 
 Types mean(const Call& call) {
   const auto* self = call.tensor(0);
   if (self == nullptr) return std::nullopt;
-  const DType dtype = asked_dtype(call, self->dtype);
+  const DType dtype = named_or(call, "dtype", self->dtype);
   if (is_integral(dtype)) return std::nullopt;
   return reduced(call, {dtype});
 }
@@ -90,7 +77,7 @@ Types variance_mean(const Call& call) {
 
 Types norm(const Call& call) {
   const auto dtype = inexact_self(call);
-  return dtype ? reduced(call, {real_of(asked_dtype(call, *dtype))}) : std::nullopt;
+  return dtype ? reduced(call, {real_of(named_or(call, "dtype", *dtype))}) : std::nullopt;
 }
 
 Types reduce_same(const Call& call) {

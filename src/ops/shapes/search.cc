@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "ir/alias.h"
 #include "ops/shapes/shapes.h"
-#include "tensor/shape.h"
 
 namespace npugraph::ops::shapes {
 namespace {
 
-bool is_empty(const std::vector<Expr>& sizes) {
-  return std::any_of(sizes.begin(), sizes.end(), [](const Expr& size) { return size.is_int(0); });
-}
-
 // How many elements of `self` an operator finds: the size that the call defines in dimension `dim` of its first result,
 // and none where there are no elements.
 std::optional<Expr> found(const Call& call, const ir::TensorType& self, int32_t dim) {
-  return is_empty(self.sizes) ? Expr(0) : call.defined_size(0, dim);
+  return ir::is_empty(self) ? Expr(0) : call.defined_size(0, dim);
 }
-
-bool is_set(const Call& call, std::string_view name) { return call.boolean(*call.find(name)).value_or(false); }
 
 // A row-major tensor of which dimension `dim` was the outermost when it was made.
 ir::TensorType made_along(DType dtype, std::vector<Expr> sizes, int64_t dim, const Device& device) {

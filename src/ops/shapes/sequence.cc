@@ -9,8 +9,8 @@ Types lstm_cell(const Call& call) {
   const auto* gates = call.tensor(0);
   const auto* cell = call.tensor(2);
   if (gates == nullptr || cell == nullptr) return std::nullopt;
-  const ir::Type state = contiguous(cell->dtype, cell->sizes, cell->device)->front();
-  return std::vector<ir::Type>{state, state, contiguous(gates->dtype, gates->sizes, gates->device)->front()};
+  const ir::Type state = dense(cell->dtype, cell->sizes, cell->device);
+  return std::vector<ir::Type>{state, state, dense(gates->dtype, gates->sizes, gates->device)};
 }
 
 Types ctc_loss(const Call& call) {
@@ -21,9 +21,8 @@ Types ctc_loss(const Call& call) {
   const Expr& batch = log_probs->sizes[1];
   // A blank before, between and after the labels of the longest target.
   const int64_t states = 2 * std::max<int64_t>(0, *std::max_element(lengths->begin(), lengths->end())) + 1;
-  auto types = contiguous(log_probs->dtype, {batch}, log_probs->device);
-  types->push_back(contiguous(log_probs->dtype, {batch, steps, states}, log_probs->device)->front());
-  return types;
+  return std::vector<ir::Type>{dense(log_probs->dtype, {batch}, log_probs->device),
+                               dense(log_probs->dtype, {batch, steps, states}, log_probs->device)};
 }
 
 }  // namespace npugraph::ops::shapes

@@ -3,7 +3,7 @@
 // torch's default dtype or an argument that it does not know leave the answer open. Internal to ops/.
 #pragma once
 
-#include "ops/row.h"
+#include "ops/shapes/results.h"
 
 namespace npugraph::ops::shapes {
 
@@ -50,8 +50,9 @@ Types npu_weight_quant_batchmatmul(const Call& call);
 // Copies and fresh tensors.
 Types clone(const Call& call);
 Types to_copy(const Call& call);
-Types like_self(const Call& call);             // known for row-major tensors
-Types like_self_contiguous(const Call& call);  // always row-major
+Types like_self(const Call& call);               // known for row-major tensors
+Types like_self_contiguous(const Call& call);    // always row-major
+Types like_second_contiguous(const Call& call);  // the type of the second argument, row-major
 Types cat(const Call& call);
 Types stack(const Call& call);
 Types arange(const Call& call);
@@ -75,7 +76,6 @@ Types to_output_size3d(const Call& call);  // volumes, row-major
 Types fractional_max_pool2d(const Call& call);
 Types pool_gradient(const Call& call);        // the type of the second argument, dense
 Types max_pool3d_gradient(const Call& call);  // the same for volumes
-Types pool3d_gradient(const Call& call);      // the same, row-major
 
 // Images and volumes in other sizes.
 Types upsample(const Call& call);
@@ -155,15 +155,10 @@ Types weight_norm(const Call& call);
 
 // Losses and distances.
 Types nll_loss(const Call& call);
-Types nll_loss_backward(const Call& call);
 Types kl_div(const Call& call);
 Types distance(const Call& call);            // of two tensors
 Types distances(const Call& call);           // of each row of one and each of the other
 Types pairwise_distances(const Call& call);  // of each two rows
-
-// Parts of rules.
-DType asked_dtype(const Call& call, DType otherwise);                       // argument dtype
-ir::TensorType dense(DType dtype, std::vector<Expr> sizes, Device device);  // row-major
 
 // More products: dense row-major results.
 Types addbmm(const Call& call);
@@ -222,11 +217,6 @@ Types fft_complex(const Call& call);
 Types fft_from_real(const Call& call);
 Types fft_to_real(const Call& call);
 
-// A dense row-major tensor as the only result.
-Types contiguous(DType dtype, std::vector<Expr> sizes, Device device);
-// A tensor with the element type and on the device of `self` as the only result; nothing without strides.
-Types like(const ir::TensorType& self, std::vector<Expr> sizes, std::optional<std::vector<Expr>> strides);
-
 // Copies of parts, padding, triangles.
 Types copies(const Call& call, ViewRule view);  // dense row-major copies of what `view` shows
 Types parts(const Call& call, ViewRule view);   // what `view` shows
@@ -270,7 +260,6 @@ Types glu(const Call& call);  // half as long in one dimension
 Types loss(const Call& call);
 Types cross_entropy(const Call& call);              // in the layout of the first argument
 Types cross_entropy_with_logits(const Call& call);  // in the layout of the target
-Types loss_backward(const Call& call);              // row-major of the sizes of the second argument
 Types cross_entropy_backward(const Call& call);     // in the layout of the second argument
 
 // Fresh tensors whose sizes are numbers.

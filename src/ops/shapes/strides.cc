@@ -116,16 +116,6 @@ class DimensionOrder {
   const std::vector<ir::Symbol>& symbols_;
 };
 
-std::vector<Expr> strides_in_order(const std::vector<Expr>& sizes, const std::vector<size_t>& order) {
-  std::vector<Expr> strides(sizes.size());
-  Expr next = 1;
-  for (const size_t dim : order) {
-    strides[dim] = next;
-    if (!sizes[dim].is_int(0)) next = next * sizes[dim];
-  }
-  return strides;
-}
-
 // Dimensions from the innermost to the outermost.
 std::vector<size_t> channels_last_order(size_t rank) {
   std::vector<size_t> order(rank);
@@ -135,12 +125,12 @@ std::vector<size_t> channels_last_order(size_t rank) {
   return order;
 }
 
-// The same for dimensions that may turn out to be empty: they count as 1, as in PyTorch.
-std::vector<Expr> strides_in_order(const ir::Graph& graph, std::vector<Expr> sizes, const std::vector<size_t>& order) {
+// dense_strides() for dimensions that may turn out to be empty: they count as 1, as in PyTorch.
+std::vector<Expr> fresh_strides(const ir::Graph& graph, std::vector<Expr> sizes, const std::vector<size_t>& order) {
   for (Expr& size : sizes) {
     if (!ir::is_nonnegative(size - 1, graph.symbols)) size = Expr::make(ExprOp::kMax, {1, size});
   }
-  return strides_in_order(sizes, order);
+  return dense_strides(sizes, order);
 }
 
 std::vector<Expr> broadcast_strides(const ir::TensorType& type, const std::vector<Expr>& sizes) {
@@ -192,7 +182,7 @@ std::optional<std::vector<Expr>> elementwise_strides(const ir::Graph& graph, con
   for (const auto* operand : operands) strides.push_back(broadcast_strides(*operand, sizes));
   const auto order = DimensionOrder(sizes, strides, graph.symbols).sort();
   if (!order) return std::nullopt;
-  return strides_in_order(graph, sizes, *order);
+  return fresh_strides(graph, sizes, *order);
 }
 
 std::optional<std::vector<Expr>> preserved_strides(const ir::Graph& graph, const ir::TensorType& type) {
@@ -200,14 +190,14 @@ std::optional<std::vector<Expr>> preserved_strides(const ir::Graph& graph, const
   const std::vector<std::vector<Expr>> strides{type.strides};
   const auto order = DimensionOrder(type.sizes, strides, graph.symbols).sort();
   if (!order) return std::nullopt;
-  return strides_in_order(graph, type.sizes, *order);
+  return fresh_strides(graph, type.sizes, *order);
 }
 
 std::optional<std::vector<Expr>> format_strides(const std::vector<Expr>& sizes, MemoryFormat format) {
   if (format == MemoryFormat::kContiguous) return contiguous_strides(sizes);
   const size_t rank = format == MemoryFormat::kChannelsLast ? 4 : 5;
   if (format == MemoryFormat::kPreserve || sizes.size() != rank) return std::nullopt;
-  return strides_in_order(sizes, channels_last_order(rank));
+  return dense_strides(sizes, channels_last_order(rank));
 }
 
 std::optional<MemoryFormat> suggested_format(const ir::Graph& graph, const std::vector<Expr>& sizes,
@@ -238,7 +228,13 @@ std::optional<std::vector<Expr>> suggested_strides(const ir::Graph& graph, const
 }
 
 std::vector<Expr> dense_strides(const std::vector<Expr>& sizes, const std::vector<size_t>& order) {
-  return strides_in_order(sizes, order);
+  std::vector<Expr> strides(sizes.size());
+  Expr next = 1;
+  for (const size_t dim : order) {
+    strides[dim] = next;
+    if (!sizes[dim].is_int(0)) next = next * sizes[dim];
+  }
+  return strides;
 }
 
 std::optional<int> order_of(Expr a, Expr b, const std::vector<ir::Symbol>& symbols) {

@@ -4,27 +4,16 @@
 #include "base/error.h"
 #include "ir/bounds.h"
 #include "ops/shapes/shapes.h"
-#include "ops/shapes/strides.h"
-#include "tensor/shape.h"
 
 namespace npugraph::ops::shapes {
 namespace {
 
-using Sizes = std::optional<std::vector<Expr>>;
-
 // Scales by which a size is taken to become a size.
 constexpr double kLargestFactor = 1 << 30;
 
-Types in_format_of(const Call& call, const ir::TensorType& like, const Sizes& sizes) {
-  if (!sizes) return std::nullopt;
-  auto strides = suggested_strides(call.graph, like, *sizes);
-  if (!strides) return std::nullopt;
-  return std::vector<ir::Type>{ir::TensorType{like.dtype, *sizes, std::move(*strides), like.device}};
-}
-
 // Only the CPU rearranges pixels and channels in the format that it reads from the argument.
 Types rearranged(const Call& call, const ir::TensorType& self, std::vector<Expr> sizes) {
-  if (self.device.type == "cpu") return in_format_of(call, self, std::move(sizes));
+  if (self.device.type == "cpu") return in_suggested_format(call, self, {self.dtype}, std::move(sizes));
   return contiguous(self.dtype, std::move(sizes), self.device);
 }
 
@@ -69,20 +58,21 @@ Sizes scaled_sizes(const Call& call, const std::vector<Expr>& factors) {
 
 Types upsample(const Call& call) {
   const auto* self = call.tensor(0);
-  return self == nullptr ? std::nullopt : in_format_of(call, *self, with_spatial(call, call.integers(1)));
+  return self == nullptr ? std::nullopt
+                         : in_suggested_format(call, *self, {self->dtype}, with_spatial(call, call.integers(1)));
 }
 
 Types upsample_scaled(const Call& call) {
   const auto* self = call.tensor(0);
   const auto* factors = std::get_if<std::vector<Expr>>(&call.args[*call.find("scale_factors")]);
   if (self == nullptr || (factors == nullptr) == call.is_none(1)) return std::nullopt;
-  return in_format_of(call, *self,
-                      with_spatial(call, factors == nullptr ? call.integers(1) : scaled_sizes(call, *factors)));
+  return in_suggested_format(call, *self, {self->dtype},
+                             with_spatial(call, factors == nullptr ? call.integers(1) : scaled_sizes(call, *factors)));
 }
 
 Types upsample_gradient(const Call& call) {
   const auto* grad = call.tensor(0);
-  return grad == nullptr ? std::nullopt : in_format_of(call, *grad, call.integers(2));
+  return grad == nullptr ? std::nullopt : in_suggested_format(call, *grad, {grad->dtype}, call.integers(2));
 }
 
 Types upsample_bicubic_gradient(const Call& call) {
@@ -108,14 +98,11 @@ Types grid_sampler(const Call& call) {
 Types grid_sampler_gradient(const Call& call) {
   const auto* input = call.tensor(1);
   const auto* grid = call.tensor(2);
-  const auto mask = call.integers(6);
-  if (input == nullptr || grid == nullptr || !mask || mask->size() != 2 || !mask->front().is_constant()) {
-    return std::nullopt;
-  }
+  if (input == nullptr || grid == nullptr) return std::nullopt;
   // The gradient of the grid is there even where nobody asks for it.
   std::vector<ir::Type> types(1, ir::OpaqueType{});
-  if (mask->front().value().as_bool()) types = *contiguous(input->dtype, input->sizes, input->device);
-  types.push_back(contiguous(grid->dtype, grid->sizes, grid->device)->front());
+  if (is_asked_for(call, 0)) types.front() = dense(input->dtype, input->sizes, input->device);
+  types.emplace_back(dense(grid->dtype, grid->sizes, grid->device));
   return types;
 }
 

@@ -9,10 +9,6 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-Types one(const ir::TensorType& like, std::vector<Expr> sizes, std::vector<Expr> strides) {
-  return std::vector<ir::Type>{ir::TensorType{like.dtype, std::move(sizes), std::move(strides), like.device}};
-}
-
 bool all_known(const std::vector<Expr>& expressions) {
   return std::all_of(expressions.begin(), expressions.end(), [](const Expr& e) { return e.as_int().has_value(); });
 }
@@ -21,7 +17,7 @@ bool all_known(const std::vector<Expr>& expressions) {
 
 Types same(const Call& call) {
   const auto* self = call.tensor(0);
-  return self == nullptr ? std::nullopt : one(*self, self->sizes, self->strides);
+  return self == nullptr ? std::nullopt : like(*self, self->sizes, self->strides);
 }
 
 Types contiguous_as_asked(const Call& call) {
@@ -32,7 +28,7 @@ Types contiguous_as_asked(const Call& call) {
   if (!strides) return std::nullopt;
   // A tensor in this format is returned itself, with the strides that it has in dimensions of size 1.
   for (size_t i = 0; i < self->sizes.size(); ++i) {
-    if (!self->sizes[i].is_int(1) && self->strides[i] != (*strides)[i]) return one(*self, self->sizes, *strides);
+    if (!self->sizes[i].is_int(1) && self->strides[i] != (*strides)[i]) return like(*self, self->sizes, *strides);
   }
   return same(call);
 }
@@ -43,7 +39,7 @@ Types reshape(const Call& call) {
   if (self == nullptr || !sizes) return std::nullopt;
   sizes = views::reshape_sizes(call, *self, std::move(*sizes));
   if (!sizes) return std::nullopt;
-  if (auto strides = views::reshape_strides(*self, *sizes)) return one(*self, std::move(*sizes), std::move(*strides));
+  if (auto strides = views::reshape_strides(*self, *sizes)) return like(*self, std::move(*sizes), std::move(*strides));
   // Without strides a view is impossible, unless symbols hide that it is possible.
   if (!all_known(*sizes) || !all_known(self->sizes) || !all_known(self->strides)) return std::nullopt;
   return contiguous(self->dtype, std::move(*sizes), self->device);
