@@ -73,7 +73,7 @@ Value* BlockReader::q4k_scales(bool offsets) {
 // Of all groups of a block of 256, beside each other.
 Value* BlockReader::shared_scales(bool offsets) {
   return once({offsets ? kOffsets : kScales}, [&] {
-    if (type_ == BlockType::kQ4K) return q4k_scales(offsets);
+    if (type_ == loop::BlockType::kQ4K) return q4k_scales(offsets);
     Value* numbers = b_.CreateSExt(bytes(192, 16), in_lanes(b_.getInt32Ty(), 16));
     return b_.CreateFMul(b_.CreateSIToFP(numbers, in_lanes(b_.getFloatTy(), 16)), half(format_.scale_byte, 16));
   });
@@ -85,23 +85,23 @@ Value* BlockReader::scale(int group, int lanes) {
 }
 
 Value* BlockReader::offset(int group, int lanes) {
-  if (type_ == BlockType::kQ4_1) return half(2, lanes);
+  if (type_ == loop::BlockType::kQ4_1) return half(2, lanes);
   return once({kOffset, group, lanes}, [&] { return one_lane(b_, shared_scales(true), group, lanes); });
 }
 
 // Whether 4 bits find their value in a register with the 16 that there are. That permutation looks at no other bits.
 bool BlockReader::looks_up(int lanes) const {
-  return target_.masks && lanes == 16 && (format_.has_offsets || type_ == BlockType::kQ4_0);
+  return target_.masks && lanes == 16 && (format_.has_offsets || type_ == loop::BlockType::kQ4_0);
 }
 
 // As i32, with anything above.
 Value* BlockReader::nibbles(int first, int lanes) {
-  const CodeBits bits = low_bits(type_, first);
+  const loop::CodeBits bits = loop::low_bits(type_, first);
   return shifted(b_, b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes)), bits.shift);
 }
 
 Value* BlockReader::high_bits(int first, int lanes) {
-  const CodeBits bits = upper_bits(first);
+  const loop::CodeBits bits = loop::upper_bits(first);
   Value* wide = b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes));
   return b_.CreateShl(b_.CreateAnd(shifted(b_, wide, bits.shift), splat(b_, b_.getInt32(3), lanes)), 4);
 }
@@ -114,8 +114,8 @@ Value* BlockReader::elements(int first, int lanes) {
     if (!format_.has_offsets) return b_.CreateFMul(codes, scale(group, lanes));
     return multiply_add(b_, codes, scale(group, lanes), offset(group, lanes), target_.fma);
   };
-  if (type_ == BlockType::kQ8_0)
-    return value(b_.CreateSIToFP(b_.CreateSExt(bytes(low_bits(type_, first).byte, lanes), integers), floats));
+  if (type_ == loop::BlockType::kQ8_0)
+    return value(b_.CreateSIToFP(b_.CreateSExt(bytes(loop::low_bits(type_, first).byte, lanes), integers), floats));
   Value* low = nibbles(first, lanes);
   if (looks_up(lanes)) {
     Value* table = once({kTable, group}, [&] {
@@ -127,7 +127,7 @@ Value* BlockReader::elements(int first, int lanes) {
     return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {table, low});
   }
   Value* codes = b_.CreateAnd(low, splat(b_, b_.getInt32(15), lanes));
-  if (type_ == BlockType::kQ6K) codes = b_.CreateOr(codes, high_bits(first, lanes));
+  if (type_ == loop::BlockType::kQ6K) codes = b_.CreateOr(codes, high_bits(first, lanes));
   if (!format_.has_offsets)
     codes = b_.CreateSub(codes, splat(b_, b_.getInt32(static_cast<uint32_t>(format_.zero_code)), lanes));
   return value(b_.CreateSIToFP(codes, floats));
@@ -135,8 +135,8 @@ Value* BlockReader::elements(int first, int lanes) {
 
 Value* BlockReader::codes(int first) {
   const auto all = [&](int code, int lanes) { return splat(b_, b_.getInt8(static_cast<uint8_t>(code)), lanes); };
-  const CodeBits bits = low_bits(type_, first);
-  if (type_ == BlockType::kQ8_0) return b_.CreateXor(bytes(bits.byte, 32), all(128, 32));
+  const loop::CodeBits bits = loop::low_bits(type_, first);
+  if (type_ == loop::BlockType::kQ8_0) return b_.CreateXor(bytes(bits.byte, 32), all(128, 32));
   if (format_.elements == 32) {
     Value* both = bytes(bits.byte, 16);
     std::vector<int> in_order(32);
@@ -144,14 +144,14 @@ Value* BlockReader::codes(int first) {
     return b_.CreateShuffleVector(b_.CreateAnd(both, all(15, 16)), b_.CreateLShr(both, 4), in_order);
   }
   Value* low = b_.CreateAnd(shifted(b_, bytes(bits.byte, 32), bits.shift), all(15, 32));
-  if (type_ == BlockType::kQ4K) return low;
-  const CodeBits upper = upper_bits(first);
+  if (type_ == loop::BlockType::kQ4K) return low;
+  const loop::CodeBits upper = loop::upper_bits(first);
   return b_.CreateOr(low, b_.CreateShl(b_.CreateAnd(shifted(b_, bytes(upper.byte, 32), upper.shift), all(3, 32)), 4));
 }
 
 Value* BlockReader::scales_of_quads(int first) {
   const int group = first / format_.group;
-  if (type_ != BlockType::kQ6K) return scale(group, 8);
+  if (type_ != loop::BlockType::kQ6K) return scale(group, 8);
   return b_.CreateShuffleVector(shared_scales(false),
                                 {group, group, group, group, group + 1, group + 1, group + 1, group + 1});
 }

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "codegen/emit/vectors.h"
-#include "codegen/quant/format.h"
+#include "loop/gguf.h"
 
 namespace npugraph::codegen {
 
@@ -16,8 +16,8 @@ namespace npugraph::codegen {
 class BlockReader {
  public:
   // `block`: a pointer to it.
-  BlockReader(Ir& b, const target::Target& target, BlockType type, llvm::Value* block)
-      : b_(b), target_(target), type_(type), format_(format_of(type)), block_(block) {}
+  BlockReader(Ir& b, const target::Target& target, loop::BlockType type, llvm::Value* block)
+      : b_(b), target_(target), type_(type), format_(loop::format_of(type)), block_(block) {}
 
   // Elements [first, first + lanes) as f32, rounded once; lanes divides 16 and `first`.
   llvm::Value* elements(int first, int lanes);
@@ -46,8 +46,8 @@ class BlockReader {
 
   Ir& b_;
   const target::Target& target_;
-  BlockType type_;
-  const BlockFormat& format_;
+  loop::BlockType type_;
+  const loop::BlockFormat& format_;
   llvm::Value* block_;
   std::map<Key, llvm::Value*> emitted_;
 };

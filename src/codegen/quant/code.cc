@@ -21,9 +21,9 @@ constexpr int64_t kPrefetchBytes = 8192;
 
 int element_lanes(const target::Target& target) { return std::min(target.lanes(DType::kF32), 16); }
 
-void emit_dequantize(llvm::Function* function, BlockType type, const target::Target& target) {
+void emit_dequantize(llvm::Function* function, loop::BlockType type, const target::Target& target) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(function->getContext(), "entry", function));
-  const BlockFormat& format = format_of(type);
+  const loop::BlockFormat& format = loop::format_of(type);
   const int lanes = element_lanes(target);
   emit_loop(b, b.getInt64(0), function->getArg(1), 1, [&](Value* i) {
     const auto times = [&](int size) { return b.CreateMul(i, b.getInt64(size)); };
@@ -39,12 +39,12 @@ void emit_dequantize(llvm::Function* function, BlockType type, const target::Tar
 
 class QuantMatvecEmitter {
  public:
-  QuantMatvecEmitter(llvm::Function* function, BlockType type, int vectors, bool by_digits,
+  QuantMatvecEmitter(llvm::Function* function, loop::BlockType type, int vectors, bool by_digits,
                      const target::Target& target)
       : b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         target_(target),
         type_(type),
-        format_(format_of(type)),
+        format_(loop::format_of(type)),
         vectors_(vectors),
         by_digits_(by_digits),
         lanes_(by_digits ? kGroup / 4 : element_lanes(target)),
@@ -179,8 +179,8 @@ class QuantMatvecEmitter {
 
   llvm::IRBuilder<> b_;
   const target::Target& target_;
-  BlockType type_;
-  const BlockFormat& format_;
+  loop::BlockType type_;
+  const loop::BlockFormat& format_;
   int vectors_;
   bool by_digits_;
   int lanes_;
@@ -198,19 +198,20 @@ class QuantMatvecEmitter {
 
 }  // namespace
 
-DequantizeFunction* dequantize_code(const target::Target& target, BlockType type) {
-  const MachineCode& code = stored_code(target, cat("dequantize ", format_of(type).name), [&](llvm::Module& module) {
-    llvm::LLVMContext& context = module.getContext();
-    llvm::Type* pointer = llvm::PointerType::getUnqual(context);
-    auto* function_type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                                  {pointer, llvm::Type::getInt64Ty(context), pointer}, false);
-    emit_dequantize(add_function(module, target, "dequantize", function_type), type, target);
-  });
+DequantizeFunction* dequantize_code(const target::Target& target, loop::BlockType type) {
+  const MachineCode& code =
+      stored_code(target, cat("dequantize ", loop::format_of(type).name), [&](llvm::Module& module) {
+        llvm::LLVMContext& context = module.getContext();
+        llvm::Type* pointer = llvm::PointerType::getUnqual(context);
+        auto* function_type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                                      {pointer, llvm::Type::getInt64Ty(context), pointer}, false);
+        emit_dequantize(add_function(module, target, "dequantize", function_type), type, target);
+      });
   return code.function<DequantizeFunction>("dequantize");
 }
 
-RowsMatvecFunction* quant_matvec_code(const target::Target& target, BlockType type, int vectors, bool by_digits) {
-  const std::string name = cat("quant matvec ", format_of(type).name, " ", vectors, by_digits ? " digits" : "");
+RowsMatvecFunction* quant_matvec_code(const target::Target& target, loop::BlockType type, int vectors, bool by_digits) {
+  const std::string name = cat("quant matvec ", loop::format_of(type).name, " ", vectors, by_digits ? " digits" : "");
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     llvm::Function* function = add_function(module, target, "matvec", matvec_type(module.getContext()));
     QuantMatvecEmitter(function, type, vectors, by_digits, target).emit();

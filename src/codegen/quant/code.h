@@ -3,17 +3,17 @@
 #pragma once
 
 #include "codegen/matmul/matvec.h"
-#include "codegen/quant/format.h"
+#include "loop/gguf.h"
 
 namespace npugraph::codegen {
 
 // `count` blocks, one after the other, as f32.
 using DequantizeFunction = void(const void* blocks, int64_t count, float* to);
 
-DequantizeFunction* dequantize_code(const target::Target& target, BlockType type);
+DequantizeFunction* dequantize_code(const target::Target& target, loop::BlockType type);
 
 // Matrix-vector products with a matrix of blocks, read once from where they lie; `vectors` is at most kMostVectors. The
 // vectors are f32 or, with one digit, as digits_code() writes them. Sums in f32, in an order that depends on k alone.
-RowsMatvecFunction* quant_matvec_code(const target::Target& target, BlockType type, int vectors, bool by_digits);
+RowsMatvecFunction* quant_matvec_code(const target::Target& target, loop::BlockType type, int vectors, bool by_digits);
 
 }  // namespace npugraph::codegen

@@ -20,7 +20,7 @@ constexpr int kQuads = kGroup / 4;
 
 class DigitsEmitter {
  public:
-  DigitsEmitter(llvm::Function* function, const BlockFormat& format, const DigitLayout& layout)
+  DigitsEmitter(llvm::Function* function, const loop::BlockFormat& format, const DigitLayout& layout)
       : b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         format_(format),
         layout_(layout),
@@ -104,7 +104,7 @@ class DigitsEmitter {
   }
 
   llvm::IRBuilder<> b_;
-  const BlockFormat& format_;
+  const loop::BlockFormat& format_;
   DigitLayout layout_;
   llvm::Function* f_;
   llvm::FixedVectorType* words_;
@@ -114,13 +114,13 @@ class DigitsEmitter {
 
 }  // namespace
 
-DigitLayout digit_layout(BlockType type, int digits) {
-  const BlockFormat& format = format_of(type);
+DigitLayout digit_layout(loop::BlockType type, int digits) {
+  const loop::BlockFormat& format = loop::format_of(type);
   return {.digits = digits, .starts = format.zero_code == 0 ? 0 : format.wide && digits > 1 ? 2 : 1};
 }
 
-DigitsFunction* digits_code(const target::Target& target, BlockType type, int digits) {
-  const BlockFormat& format = format_of(type);
+DigitsFunction* digits_code(const target::Target& target, loop::BlockType type, int digits) {
+  const loop::BlockFormat& format = loop::format_of(type);
   const DigitLayout layout = digit_layout(type, digits);
   const std::string name = cat("digits ", digits, " starts ", layout.starts, " zero ", format.zero_code);
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "codegen/quant/format.h"
+#include "loop/gguf.h"
 #include "target/target.h"
 
 namespace npugraph::codegen {
@@ -30,12 +30,12 @@ struct DigitLayout {
 
 // For codes of this type. Codes of 8 bits have starts of the highest digit and of the others together: their sums of three
 // digits do not fit 32 bits.
-DigitLayout digit_layout(BlockType type, int digits);
+DigitLayout digit_layout(loop::BlockType type, int digits);
 
 // So many groups of f32, which lie one after the other. A group with a NaN has a scale that is NaN.
 using DigitsFunction = void(const float* elements, int64_t groups, void* to);
 
 // Takes Target::int8_dot. Made on first use, shared by the process. Thread-safe.
-DigitsFunction* digits_code(const target::Target& target, BlockType type, int digits);
+DigitsFunction* digits_code(const target::Target& target, loop::BlockType type, int digits);
 
 }  // namespace npugraph::codegen

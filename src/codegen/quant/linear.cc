@@ -38,7 +38,7 @@ struct Plan {
   bool by_16 = false;    // 16 rows of weights at a time
   bool dense_x = false;  // x is first copied to rows of f32
   TileShape shape;
-  BlockType type = BlockType::kQ4_0;
+  loop::BlockType type = loop::BlockType::kQ4_0;
   bool rounds = false;  // x to 8 bits
 
   int64_t panels() const { return (m + shape.columns() - 1) / shape.columns(); }
@@ -75,7 +75,7 @@ std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target&
   const ng_buffer& x = call.buffers[0];
   const ng_buffer& w = call.buffers[1];
   if (x.rank != 2 || w.rank != 2 || w.dtype != NG_U8 || (w.sizes[1] > 1 && w.strides[1] != 1)) return std::nullopt;
-  const BlockFormat& format = format_of(spec.type);
+  const loop::BlockFormat& format = loop::format_of(spec.type);
   Plan plan{.m = x.sizes[0], .n = w.sizes[0], .k = x.sizes[1], .x_type = static_cast<DType>(x.dtype)};
   if (plan.x_type != DType::kF32 && plan.x_type != DType::kBF16 && plan.x_type != DType::kF16) return std::nullopt;
   if (plan.k % format.elements != 0 || w.sizes[1] != plan.k / format.elements * format.bytes) return std::nullopt;
@@ -116,7 +116,7 @@ class Run {
   Run(const Plan& plan, const Code& code, const ng_call& call)
       : p_(plan),
         code_(code),
-        format_(format_of(plan.type)),
+        format_(loop::format_of(plan.type)),
         call_(call),
         x_(static_cast<const char*>(call.buffers[0].data)),
         x_row_(p_.x_row),
@@ -234,7 +234,7 @@ class Run {
 
   const Plan& p_;
   const Code& code_;
-  const BlockFormat& format_;
+  const loop::BlockFormat& format_;
   const ng_call& call_;
   const char* x_;
   int64_t x_row_;

@@ -20,12 +20,12 @@ constexpr int kPairs = kRowsAtOnce / 2;
 
 class Matvec16Emitter {
  public:
-  Matvec16Emitter(llvm::Function* function, BlockType type, int digits, const target::Target& target)
+  Matvec16Emitter(llvm::Function* function, loop::BlockType type, int digits, const target::Target& target)
       : f_(function),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         target_(target),
         type_(type),
-        format_(format_of(type)),
+        format_(loop::format_of(type)),
         layout_(digit_layout(type, digits)),
         words_(llvm::FixedVectorType::get(b_.getInt32Ty(), kLanes)),
         floats_(llvm::FixedVectorType::get(b_.getFloatTy(), kLanes)),
@@ -133,8 +133,8 @@ class Matvec16Emitter {
   llvm::Function* f_;
   llvm::IRBuilder<> b_;
   const target::Target& target_;
-  BlockType type_;
-  const BlockFormat& format_;
+  loop::BlockType type_;
+  const loop::BlockFormat& format_;
   DigitLayout layout_;
   llvm::FixedVectorType* words_;
   llvm::FixedVectorType* floats_;
@@ -149,8 +149,8 @@ bool has_quant_matvec16(const target::Target& target) {
   return target.int8_dot && target.masks && target.lanes(DType::kF32) == kLanes;
 }
 
-RowsMatvecFunction* quant_matvec16_code(const target::Target& target, BlockType type, int digits) {
-  const std::string name = cat("quant matvec16 ", format_of(type).name, " ", digits);
+RowsMatvecFunction* quant_matvec16_code(const target::Target& target, loop::BlockType type, int digits) {
+  const std::string name = cat("quant matvec16 ", loop::format_of(type).name, " ", digits);
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     llvm::Function* function = add_function(module, target, "matvec", matvec_type(module.getContext()));
     Matvec16Emitter(function, type, digits, target).emit();

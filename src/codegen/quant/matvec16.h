@@ -13,6 +13,6 @@ bool has_quant_matvec16(const target::Target& target);
 
 // One vector as digits_code() writes it, and at least kRowsAtOnce rows that lie less than 2^27 bytes apart. The order of sums
 // depends on the number of blocks alone. Made on first use, shared by the process. Thread-safe.
-RowsMatvecFunction* quant_matvec16_code(const target::Target& target, BlockType type, int digits);
+RowsMatvecFunction* quant_matvec16_code(const target::Target& target, loop::BlockType type, int digits);
 
 }  // namespace npugraph::codegen

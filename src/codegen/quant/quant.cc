@@ -52,7 +52,7 @@ ng_task make_quant(std::string_view text, const target::Target& target, RowCount
     spec->epilogue = epilogue();
     return make_int4_linear(*spec, target, rows);
   }
-  const auto type = block_type(words[3]);
+  const auto type = loop::block_type(words[3]);
   if (!type) throw UserError(cat("unknown type of blocks: ", words[3]));
   if (words[2] == "rows" && words.size() == 4) return make_quant_rows(*type, target);
   const bool by_codes = words.size() == 5 && words[4] == "int8";

@@ -13,8 +13,8 @@ namespace {
 
 class QuantRows {
  public:
-  QuantRows(BlockType type, const target::Target& target)
-      : target_(target), format_(format_of(type)), dequantize_(dequantize_code(target, type)) {}
+  QuantRows(loop::BlockType type, const target::Target& target)
+      : target_(target), format_(loop::format_of(type)), dequantize_(dequantize_code(target, type)) {}
 
   bool fits(const ng_call& call) const {
     if (call.num_buffers != 3) return false;
@@ -65,13 +65,13 @@ class QuantRows {
   }
 
   target::Target target_;
-  BlockFormat format_;
+  loop::BlockFormat format_;
   DequantizeFunction* dequantize_;
 };
 
 }  // namespace
 
-ng_task make_quant_rows(BlockType type, const target::Target& target) {
+ng_task make_quant_rows(loop::BlockType type, const target::Target& target) {
   return {
       .context = new QuantRows(type, target),
       .run = [](void* context, void*, ng_call* call) { return static_cast<const QuantRows*>(context)->run(*call); },

@@ -69,7 +69,7 @@ Value* Blocks16::scales(int first) {
   Value* of_block = halves(format_.scale_byte);
   if (format_.elements == format_.group) return of_block;
   const int group = first / format_.group;
-  if (type_ == BlockType::kQ4K) return b_.CreateFMul(number_of_q4k(group, false), of_block);
+  if (type_ == loop::BlockType::kQ4K) return b_.CreateFMul(number_of_q4k(group, false), of_block);
   // Bytes with a sign.
   Value* raised = b_.CreateShl(words(192 + group / 4 * 4), static_cast<uint64_t>(24 - group % 4 * 8));
   return b_.CreateFMul(b_.CreateSIToFP(b_.CreateAShr(raised, 24), floats_type(b_)), of_block);
@@ -77,7 +77,7 @@ Value* Blocks16::scales(int first) {
 
 Value* Blocks16::offsets(int first) {
   Value* of_block = halves(format_.scale_byte + 2);
-  if (type_ == BlockType::kQ4_1) return of_block;
+  if (type_ == loop::BlockType::kQ4_1) return of_block;
   return b_.CreateFNeg(b_.CreateFMul(number_of_q4k(first / format_.group, true), of_block));
 }
 
@@ -95,7 +95,7 @@ Value* Blocks16::both_rows(int pair, int byte, int count) {
 }
 
 Value* Blocks16::codes(int pair, int first) {
-  const CodeBits low = low_bits(type_, first);
+  const loop::CodeBits low = loop::low_bits(type_, first);
   if (format_.wide) return b_.CreateXor(both_rows(pair, low.byte, 32), all(b_, 0x80808080));
   constexpr uint32_t kLow4 = 0x0f0f0f0f;
   if (format_.elements == kRowsAtOnce * 2) {
@@ -105,12 +105,12 @@ Value* Blocks16::codes(int pair, int first) {
     Value* bytes = both_rows(pair, low.byte, 16);
     return b_.CreateAnd(b_.CreateLShr(bytes, llvm::ConstantDataVector::get(b_.getContext(), shifts)), all(b_, kLow4));
   }
-  const auto shifted = [&](const CodeBits& place) {
+  const auto shifted = [&](const loop::CodeBits& place) {
     return b_.CreateLShr(both_rows(pair, place.byte, 32), all(b_, static_cast<uint32_t>(place.shift)));
   };
   Value* codes = b_.CreateAnd(shifted(low), all(b_, kLow4));
-  if (type_ != BlockType::kQ6K) return codes;
-  Value* upper = b_.CreateAnd(shifted(upper_bits(first)), all(b_, 0x03030303));
+  if (type_ != loop::BlockType::kQ6K) return codes;
+  Value* upper = b_.CreateAnd(shifted(loop::upper_bits(first)), all(b_, 0x03030303));
   return b_.CreateOr(codes, b_.CreateShl(upper, 4));
 }
 

@@ -8,7 +8,7 @@
 
 #include "codegen/emit/row_pointers.h"
 #include "codegen/emit/vectors.h"
-#include "codegen/quant/format.h"
+#include "loop/gguf.h"
 
 namespace npugraph::codegen {
 
@@ -18,10 +18,10 @@ inline constexpr int kRowsAtOnce = 16;
 class Blocks16 {
  public:
   // `rows` are at the blocks; `apart` has their distances from the first one in bytes, as i32.
-  Blocks16(Ir& b, const target::Target& target, BlockType type, const RowPointers& rows, llvm::Value* apart)
-      : b_(b), target_(target), type_(type), format_(format_of(type)), rows_(rows), apart_(apart) {}
+  Blocks16(Ir& b, const target::Target& target, loop::BlockType type, const RowPointers& rows, llvm::Value* apart)
+      : b_(b), target_(target), type_(type), format_(loop::format_of(type)), rows_(rows), apart_(apart) {}
 
-  // <16 x float>: what codes [first, first + BlockFormat::group) of each row are multiplied with, and what is added.
+  // <16 x float>: what codes [first, first + loop::BlockFormat::group) of each row are multiplied with, and what is added.
   llvm::Value* scales(int first);
   llvm::Value* offsets(int first);
   // <16 x i32>: codes [first, first + 32) of rows 2 * pair and 2 * pair + 1, as bytes without sign.
@@ -38,8 +38,8 @@ class Blocks16 {
 
   Ir& b_;
   const target::Target& target_;
-  BlockType type_;
-  const BlockFormat& format_;
+  loop::BlockType type_;
+  const loop::BlockFormat& format_;
   const RowPointers& rows_;
   llvm::Value* apart_;
   std::map<Key, llvm::Value*> emitted_;

@@ -2,15 +2,15 @@
 // The tasks behind quant.h. Internal to codegen.
 #pragma once
 
-#include "codegen/quant/format.h"
 #include "codegen/task/row_count.h"
+#include "loop/gguf.h"
 #include "loop/int4.h"
 #include "loop/kernel.h"
 
 namespace npugraph::codegen {
 
 struct QuantLinearSpec {
-  BlockType type = BlockType::kQ4_0;
+  loop::BlockType type = loop::BlockType::kQ4_0;
   bool by_codes = false;
   loop::Kernel epilogue;
 };
@@ -23,6 +23,6 @@ struct Int4LinearSpec {
 
 ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target, RowCount rows);
 ng_task make_int4_linear(const Int4LinearSpec& spec, const target::Target& target, RowCount rows);
-ng_task make_quant_rows(BlockType type, const target::Target& target);
+ng_task make_quant_rows(loop::BlockType type, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -11,14 +11,14 @@
 
 #include "base/error.h"
 #include "codegen/matmul/matmul_testing.h"
-#include "codegen/quant/format.h"
+#include "loop/gguf.h"
 
 namespace npugraph::codegen {
 namespace {
 
 const std::vector<std::string> kTypes = {"q4_0", "q4_1", "q8_0", "q4_k", "q6_k"};
 
-const BlockFormat& format(const std::string& type) { return format_of(*block_type(type)); }
+const loop::BlockFormat& format(const std::string& type) { return loop::format_of(*loop::block_type(type)); }
 
 double half_at(const uint8_t* at) { return element_value(at, DType::kF16); }
 
@@ -70,7 +70,7 @@ void fill_blocks(const std::string& type, Tensor& blocks) {
 }
 
 double weight(const std::string& type, const Tensor& blocks, int64_t row, int64_t k) {
-  const BlockFormat& f = format(type);
+  const loop::BlockFormat& f = format(type);
   const char* block = blocks.at({row, k / f.elements * f.bytes});
   return element_of(type, reinterpret_cast<const uint8_t*>(block), static_cast<int>(k % f.elements));
 }

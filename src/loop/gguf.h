@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace npugraph::codegen {
+namespace npugraph::loop {
 
 enum class BlockType : uint8_t { kQ4_0, kQ4_1, kQ8_0, kQ4K, kQ6K };
 
@@ -38,4 +38,4 @@ CodeBits low_bits(BlockType type, int first);
 // Bits 4 and 5 in a block of q6_k.
 CodeBits upper_bits(int first);
 
-}  // namespace npugraph::codegen
+}  // namespace npugraph::loop

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/quant/format.h"
+#include "loop/gguf.h"
 
 #include <array>
 
-namespace npugraph::codegen {
+namespace npugraph::loop {
 namespace {
 
 constexpr std::array<BlockFormat, 5> kFormats = {{
@@ -43,4 +43,4 @@ CodeBits low_bits(BlockType type, int first) {
 
 CodeBits upper_bits(int first) { return {128 + first / 128 * 32 + first % 32, first / 32 % 4 * 2}; }
 
-}  // namespace npugraph::codegen
+}  // namespace npugraph::loop
