@@ -34,6 +34,7 @@ enum class Trait : uint32_t {
   kExact = 1u << 13,          // rounds correctly or not at all, and is cheap: ask ops::is_exact()
   kBeginsScope = 1u << 14,    // a mark: a super kernel scope begins, named by the first argument
   kEndsScope = 1u << 15,      // a mark: it ends
+  kCollective = 1u << 16,     // exchanges data with other processes: one task begins it, another one waits for it
 };
 
 using Traits = uint32_t;

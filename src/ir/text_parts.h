@@ -15,7 +15,7 @@
 
 namespace npugraph::ir {
 
-inline constexpr std::array<std::pair<Trait, std::string_view>, 16> kTraitNames = {
+inline constexpr std::array<std::pair<Trait, std::string_view>, 17> kTraitNames = {
     {{Trait::kElementwise, "elementwise"},
      {Trait::kReduction, "reduction"},
      {Trait::kView, "view"},
@@ -31,7 +31,8 @@ inline constexpr std::array<std::pair<Trait, std::string_view>, 16> kTraitNames 
      {Trait::kUninitialised, "uninitialised"},
      {Trait::kExact, "exact"},
      {Trait::kBeginsScope, "begins_scope"},
-     {Trait::kEndsScope, "ends_scope"}}};
+     {Trait::kEndsScope, "ends_scope"},
+     {Trait::kCollective, "collective"}}};
 
 inline constexpr std::array<std::string_view, 4> kInputKindNames = {"user", "parameter", "buffer", "static"};
 

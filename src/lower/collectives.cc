@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ops/operators.h"
-
 namespace npugraph::lower {
 namespace {
 
@@ -35,12 +33,6 @@ bool touches(const Task& next, const Task& wait) {
 }
 
 }  // namespace
-
-bool is_collective(const ir::Op& op) {
-  return ops::is_any<own::all_reduce, own::all_gather, own::reduce_scatter, own::all_to_all, own::broadcast, own::send,
-                     own::receive, own::transfer, own::all_reduce_, own::broadcast_, own::all_gather_into,
-                     own::reduce_scatter_into>(op);
-}
 
 Task wait_for(const Task& begin) {
   Task wait;

@@ -5,12 +5,9 @@
 
 #include <vector>
 
-#include "ir/op.h"
 #include "program/program.h"
 
 namespace npugraph::lower {
-
-bool is_collective(const ir::Op& op);
 
 // The task that waits for what `begin` begins: it reads the last operand of `begin`, which stands for what is under way, and
 // touches all others, so that they live until then.

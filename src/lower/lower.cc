@@ -518,7 +518,7 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
   if (decision.generated) return lower_generated(node, *decision.generated);
   if (decision.kernel) return lower_kernel(node, *decision.kernel, decision.reason);
   const ir::Op& op = *node.op;
-  if (is_collective(op)) return lower_collective(node);
+  if (op.is(ir::Trait::kCollective)) return lower_collective(node);
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
     throw UserError(cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host"));
   }
