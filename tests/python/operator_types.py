@@ -178,9 +178,9 @@ class Verdicts:
     )
     examples: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
 
-    def judge(self, texts: list[str], guarded: list[bool]) -> None:
-        """Reads each of ``texts``, graphs of one call, with npugraph-opt. Where ``guarded``, a type that differs from
-        the rule's is called "guarded"."""
+    def judge(self, texts: list[str], calls: list[Recorded]) -> None:
+        """Reads each of ``texts``, the graphs of ``calls``, with npugraph-opt. Of a call that is guarded, a type that
+        differs from the rule's is called "guarded"."""
         made = subprocess.run(
             [BIN / "npugraph-opt", "--compare-types", "--expect-errors"],
             input="// -----\n".join(texts),
@@ -190,20 +190,19 @@ class Verdicts:
         )
         lines = made.stdout.split("// -----\n")
         assert len(lines) == len(texts)
-        for text, line, may_differ in zip(texts, lines, guarded, strict=True):
+        for text, line, call in zip(texts, lines, calls, strict=True):
             operator, _, verdict = line.strip().rpartition("\n")[2].partition(": ")
-            # The importer drops checks that compiling has settled, and hands to Python what it does not know.
-            if not operator or operator.startswith("python."):
+            if operator != row_name(call.function):  # the importer drops it, or puts another operator in its place
                 continue
             kind = verdict.partition(":")[0]
-            if kind == "differs" and may_differ:
+            if kind == "differs" and call.is_guarded:
                 kind = "guarded"
             self.counts[operator][kind] += 1
             self.examples.setdefault((operator, kind), f"{verdict}\n{text}")
 
 
 def judged(calls: list[Recorded], verdicts: Verdicts) -> None:
-    texts, guarded = [], []
+    texts, read = [], []
     for call in calls:
         if not call.is_guarded and call.has_changed:
             continue
@@ -215,9 +214,9 @@ def judged(calls: list[Recorded], verdicts: Verdicts) -> None:
             continue
         if text is not None:
             texts.append(text)
-            guarded.append(call.is_guarded)
+            read.append(call)
     if texts:
-        verdicts.judge(texts, guarded)
+        verdicts.judge(texts, read)
 
 
 def sampled(names: list[str], wanted: set[str], limit: int, verdicts: Verdicts) -> None:

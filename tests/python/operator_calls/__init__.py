@@ -13,6 +13,12 @@ import torch
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
+# Tensors in which elements stand for several, lie apart, are one without a dimension, or are none.
+EXPANDED = torch.rand(4).expand(3, 4)
+HOLES = torch.rand(4, 6)[:, ::2]
+SCALAR = torch.tensor(1.5)
+EMPTY = torch.rand(0, 4)
+
 
 def whole(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` without autograd, which would take operators made of others apart before anyone sees them."""

@@ -7,17 +7,13 @@ from collections.abc import Iterator
 
 import torch
 
-from tests.python.operator_calls import Call
+from tests.python.operator_calls import EMPTY, EXPANDED, HOLES, SCALAR, Call
 
 aten = torch.ops.aten
 
 X = torch.arange(24.0).reshape(2, 3, 4)
 LAST = X.permute(1, 2, 0)  # (3, 4, 2), its first dimension innermost but one
 IMAGE = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
-EXPANDED = torch.rand(4).expand(3, 4)
-HOLES = torch.rand(4, 6)[:, ::2]
-SCALAR = torch.tensor(1.5)
-EMPTY = torch.rand(0, 4)
 LAYOUTS = (X, LAST, IMAGE, EXPANDED, HOLES)
 WRITABLE = (X, LAST, IMAGE, HOLES, X.long(), X.bfloat16())
 

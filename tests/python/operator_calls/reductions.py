@@ -9,17 +9,13 @@ from typing import Any
 
 import torch
 
-from tests.python.operator_calls import Call
+from tests.python.operator_calls import EMPTY, EXPANDED, HOLES, SCALAR, Call
 
 aten = torch.ops.aten
 
 X = torch.rand(2, 3, 4)
 LAST = X.permute(1, 2, 0)
 IMAGE = torch.rand(2, 6, 4, 5).contiguous(memory_format=torch.channels_last)
-EXPANDED = torch.rand(4).expand(3, 4)
-HOLES = torch.rand(4, 6)[:, ::2]
-SCALAR = torch.tensor(1.5)
-EMPTY = torch.rand(0, 4)
 LAYOUTS = (X, LAST, IMAGE, EXPANDED, HOLES)
 FLOATS = (*LAYOUTS, SCALAR, EMPTY, X.bfloat16(), X.double())
 INTEGERS = (X.long(), LAST.to(torch.uint8), X > 0.5)
