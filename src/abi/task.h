@@ -2,7 +2,8 @@
 // The task ABI: the one call convention of everything that runs in a Program (generated code, precompiled kernels, ATen
 // tasks, users' kernels). Free-standing C, so that generated code and other compilers can use it without our headers.
 //
-// A task is a table of functions plus a context. `bind` is called when an Instance is made or its sizes change, `run` at
+// A task is made from its definition once, when a Program is loaded, by an ng_make. It is a table of functions plus a context.
+// `bind` is called when an Instance is made or its sizes change, `run` at
 // every replay. One context may be bound and run by several Instances at once: all that changes during a run belongs in
 // `state`. No function may throw or unwind.
 #pragma once
@@ -14,7 +15,7 @@ extern "C" {
 #endif
 
 // Rises when a struct below changes its layout or meaning.
-#define NG_TASK_ABI_VERSION 2u
+#define NG_TASK_ABI_VERSION 3u
 
 // Element types. The numbers are part of the ABI and of every saved Program: append only.
 typedef enum ng_dtype {
@@ -112,6 +113,63 @@ typedef struct ng_task {
   // Optional. Frees the context, once, after every state is gone.
   void (*destroy)(void* context);
 } ng_task;
+
+typedef enum ng_access {
+  NG_READ = 0,
+  NG_WRITE = 1,
+  NG_READ_WRITE = 2,
+} ng_access;
+
+// What is known of an operand before any sizes are.
+typedef struct ng_operand {
+  int32_t dtype;   // ng_dtype
+  int32_t access;  // ng_access
+  int32_t rank;
+  uint32_t reserved;  // 0
+} ng_operand;
+
+typedef enum ng_value_kind {
+  NG_VALUE_NONE = 0,     // nothing was given
+  NG_VALUE_OPERAND = 1,  // a tensor: `number.i` is the index of its operand
+  NG_VALUE_INT = 2,      // `number.i`
+  NG_VALUE_FLOAT = 3,    // `number.f`
+  NG_VALUE_BOOL = 4,     // `number.i`, 0 or 1
+  NG_VALUE_DTYPE = 5,    // `number.i`, an ng_dtype
+  NG_VALUE_TEXT = 6,     // `text`
+  NG_VALUE_OTHER = 7,    // of torch alone: a complex number, a device, a layout or a memory format
+} ng_value_kind;
+
+typedef struct ng_value {
+  int32_t kind;  // ng_value_kind
+  // Of integers, floating-point numbers and booleans: the index in ng_call::scalars of a value that comes with each call;
+  // -1 where `number` is it.
+  int32_t scalar;
+  ng_scalar number;
+  const char* text;  // ends with 0
+} ng_value;
+
+// An argument of the operator that a task computes, in the order of its schema: a value, or a list of them.
+typedef struct ng_attribute {
+  const ng_value* values;
+  uint32_t count;    // 1 unless it is a list
+  uint32_t is_list;  // 0 or 1
+} ng_attribute;
+
+// What a task is made from.
+typedef struct ng_definition {
+  const char* name;  // "kernel.copy"
+  const ng_operand* operands;
+  const ng_attribute* attributes;
+  uint32_t num_operands;
+  uint32_t num_attributes;
+  uint32_t abi_version;
+  uint32_t reserved;  // 0
+} ng_definition;
+
+// Makes a task. `definition` is read during the call only. On NG_ERROR there is no task, and why was told by
+// `refuse(reason, message)`, which copies the message. May not throw or unwind.
+typedef ng_status (*ng_make)(const ng_definition* definition, ng_task* task,
+                             void (*refuse)(void* reason, const char* message), void* reason);
 
 #ifdef __cplusplus
 }

@@ -48,11 +48,9 @@ void Artifact::compile_and_build(runtime::Host& runtime_host, const std::vector<
   result_ = compile(imported_, request_, host_);
   result_.phases.insert(result_.phases.begin(), front_end_phases.begin(), front_end_phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result_.program));
-  const auto take = [generated = std::move(result_.generated), program = program_](const program::Task& task) {
-    return generated->take(static_cast<size_t>(&task - program->tasks.data()));
-  };
+  const std::shared_ptr<GeneratedTasks> generated = std::move(result_.generated);
   Runnable made = run_phase(result_.phases, "build", [&] {
-    return make_runnable(program_, runtime_host, request_.run, {.all_sizes = take, .static_sizes = host_.generate});
+    return make_runnable(program_, runtime_host, request_.run, host_.make_task, generated.get());
   });
   static_kernels_ = std::move(made.static_kernels);
   executable_ = std::move(made.executable);
@@ -203,7 +201,7 @@ std::map<std::string, int64_t> Artifact::counters() const {
 
 std::map<std::string, int64_t> Artifact::compile_counters() const {
   const auto kernels = std::count_if(program_->tasks.begin(), program_->tasks.end(), [](const program::Task& task) {
-    return task.kind == program::TaskKind::kKernel || program::is_generated(task.kind);
+    return !program::has(task.kind, program::KindTrait::kOfHost);
   });
   const int64_t made = result_.kernel_builds + result_.kernel_loads;
   std::map<std::string, int64_t> counters = {{"compiles", 1},

@@ -38,10 +38,10 @@ std::vector<Job> list_jobs(const program::Program& program) {
   return jobs;
 }
 
-void run_job(const program::Program& program, const Generator& generate, Job& job) {
+void run_job(const program::Program& program, const runtime::MakeTask& make, Job& job) {
   const codegen::BuildCount count;
   try {
-    for (const size_t entry : job.entries) job.tasks.push_back(generate(program.tasks[entry]));
+    for (const size_t entry : job.entries) job.tasks.push_back(make(program, program.tasks[entry]));
   } catch (const std::exception& error) {
     job.refusal = error.what();
   }
@@ -56,11 +56,11 @@ void destroy(const ng_task& task) {
 
 }  // namespace
 
-GeneratedTasks::GeneratedTasks(const program::Program& program, const Generator& generate) {
+GeneratedTasks::GeneratedTasks(const program::Program& program, const runtime::MakeTask& make) {
   std::vector<Job> jobs = list_jobs(program);
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i = next++; i < jobs.size(); i = next++) run_job(program, generate, jobs[i]);
+    for (size_t i = next++; i < jobs.size(); i = next++) run_job(program, make, jobs[i]);
   };
   {
     const size_t workers = std::min<size_t>(jobs.size(), std::thread::hardware_concurrency());

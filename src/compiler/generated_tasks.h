@@ -2,22 +2,19 @@
 // The generated tasks of one Program, made at once.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 
 #include "abi/task.h"
 #include "program/program.h"
+#include "runtime/task_makers.h"
 
 namespace npugraph::compiler {
-
-// As generate() of generate.h, which is what there is outside of tests.
-using Generator = std::function<ng_task(const program::Task&)>;
 
 // Made when constructed: equal ones one after the other, others side by side.
 class GeneratedTasks {
  public:
-  GeneratedTasks(const program::Program& program, const Generator& generate);
+  GeneratedTasks(const program::Program& program, const runtime::MakeTask& make);
   ~GeneratedTasks();
   GeneratedTasks(const GeneratedTasks&) = delete;
   GeneratedTasks& operator=(const GeneratedTasks&) = delete;

@@ -117,7 +117,7 @@ void lower_graph(const ir::Graph& graph, const CompileRequest& request, const Co
 void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host,
                     CompileResult& result) {
   while (true) {
-    result.generated = std::make_shared<GeneratedTasks>(result.program, host.generate);
+    result.generated = std::make_shared<GeneratedTasks>(result.program, host.make_task);
     result.kernel_builds += result.generated->builds();
     result.kernel_build_ns += result.generated->build_ns();
     result.kernel_loads += result.generated->loads();
@@ -133,7 +133,7 @@ void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const
 // A super kernel takes its parts from the caches of machine code, where generate_tasks() has put them.
 void merge_scopes(const CompileRequest& request, const CompileHost& host, CompileResult& result) {
   result.scopes = lower::merge_scopes(result.program, result.notes, request.super_kernels);
-  result.generated = std::make_shared<GeneratedTasks>(result.program, host.generate);
+  result.generated = std::make_shared<GeneratedTasks>(result.program, host.make_task);
   NG_CHECK(result.generated->refused().empty(),
            "refused code is a part: ", result.generated->refused().begin()->second);
 }

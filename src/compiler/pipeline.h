@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/generate.h"
 #include "compiler/generated_tasks.h"
 #include "compiler/phases.h"
 #include "compiler/request.h"
+#include "compiler/task_makers.h"
 #include "ir/graph.h"
 #include "lower/catalog.h"
 #include "lower/lower.h"
@@ -25,7 +25,7 @@ namespace npugraph::compiler {
 struct CompileHost {
   const lower::OperatorCatalog* catalog = nullptr;
   passes::ConstantEvaluator evaluate;  // may be empty
-  Generator generate = compiler::generate;
+  runtime::MakeTask make_task = compiler::make_task;
   program::Metadata facts;  // what a saved Program must find again to run: "torch" -> "2.13.0"
 };
 

@@ -18,13 +18,9 @@ struct Runnable {
   std::shared_ptr<runtime::Executable> executable;
 };
 
-struct Generators {
-  Generator all_sizes;     // of the tasks of the Program, each of them once
-  Generator static_sizes;  // of tasks for the sizes of one Instance
-};
-
-// `host` must outlive what is made.
+// `make_task` makes the tasks for the sizes of one Instance, and those of the Program. Of the latter `generated` has some, which it
+// gives away; it may be null. `host` must outlive what is made.
 Runnable make_runnable(std::shared_ptr<const program::Program> program, runtime::Host& host, const RunRequest& request,
-                       const Generators& generators);
+                       const runtime::MakeTask& make_task, GeneratedTasks* generated = nullptr);
 
 }  // namespace npugraph::compiler

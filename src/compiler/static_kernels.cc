@@ -90,8 +90,8 @@ std::string text_of(const Task& task) {
 }  // namespace
 
 StaticKernels::StaticKernels(std::shared_ptr<const program::Program> program, StaticKernelRequest request,
-                             Generator generate)
-    : program_(std::move(program)), request_(std::move(request)), generate_(std::move(generate)) {}
+                             runtime::MakeTask make_task)
+    : program_(std::move(program)), request_(std::move(request)), make_task_(std::move(make_task)) {}
 
 runtime::Specialise StaticKernels::for_symbols(std::span<const Scalar> symbols) {
   const std::string key = key_of(symbols);
@@ -115,7 +115,7 @@ std::optional<ng_task> StaticKernels::make(const Task& task, std::span<const ng_
     if (!failed) {
       const std::optional<Task> own = specialised(task, scalars);
       if (!own) return {};
-      made = generate_(*own);
+      made = make_task_(*program_, *own);
     }
   } catch (const std::exception& error) {
     failed = true;

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/generated_tasks.h"
 #include "compiler/request.h"
 #include "program/program.h"
 #include "runtime/executable.h"
@@ -21,7 +20,8 @@ namespace npugraph::compiler {
 
 class StaticKernels {
  public:
-  StaticKernels(std::shared_ptr<const program::Program> program, StaticKernelRequest request, Generator generate);
+  StaticKernels(std::shared_ptr<const program::Program> program, StaticKernelRequest request,
+                runtime::MakeTask make_task);
 
   // For runtime::Hooks. A task that cannot be made stays as it is, with one warning; it is not tried again in this process.
   runtime::Specialise for_symbols(std::span<const Scalar> symbols);
@@ -52,7 +52,7 @@ class StaticKernels {
 
   const std::shared_ptr<const program::Program> program_;
   const StaticKernelRequest request_;
-  const Generator generate_;
+  const runtime::MakeTask make_task_;
   mutable std::mutex mutex_;  // guards what follows
   Counts counts_;
   std::vector<Sizes> sizes_;

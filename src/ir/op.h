@@ -35,6 +35,9 @@ enum class Trait : uint32_t {
   kBeginsScope = 1u << 14,    // a mark: a super kernel scope begins, named by the first argument
   kEndsScope = 1u << 15,      // a mark: it ends
   kCollective = 1u << 16,     // exchanges data with other processes: one task begins it, another one waits for it
+  // Not torch's own: its kernel may keep the tensors that it is given, call Python, and differ from device to device.
+  kForeign = 1u << 17,
+  kNested = 1u << 18,  // opaque: runs graphs of its own, by what only the run knows
 };
 
 using Traits = uint32_t;

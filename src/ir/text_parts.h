@@ -15,7 +15,7 @@
 
 namespace npugraph::ir {
 
-inline constexpr std::array<std::pair<Trait, std::string_view>, 17> kTraitNames = {
+inline constexpr std::array<std::pair<Trait, std::string_view>, 19> kTraitNames = {
     {{Trait::kElementwise, "elementwise"},
      {Trait::kReduction, "reduction"},
      {Trait::kView, "view"},
@@ -32,7 +32,9 @@ inline constexpr std::array<std::pair<Trait, std::string_view>, 17> kTraitNames 
      {Trait::kExact, "exact"},
      {Trait::kBeginsScope, "begins_scope"},
      {Trait::kEndsScope, "ends_scope"},
-     {Trait::kCollective, "collective"}}};
+     {Trait::kCollective, "collective"},
+     {Trait::kForeign, "foreign"},
+     {Trait::kNested, "nested"}}};
 
 inline constexpr std::array<std::string_view, 4> kInputKindNames = {"user", "parameter", "buffer", "static"};
 

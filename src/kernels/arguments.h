@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task::args as kernels see them: operands, scalars that are known now or at bind time, or nothing.
+// The attributes of a task as kernels see them: operands, scalars that are known now or at bind time, or nothing.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "abi/task.h"
-#include "program/program.h"
+#include "tensor/dtype.h"
+#include "tensor/expr.h"
 
 namespace npugraph::kernels {
 
 struct Argument {
-  int32_t operand = program::kNone;  // of a TensorRef
+  int32_t operand = -1;  // of a tensor
   bool is_scalar = false;
-  Scalar constant;                    // its kind holds for symbolic scalars too
-  int32_t symbolic = program::kNone;  // index into ng_call::scalars
+  Scalar constant;        // its kind holds for symbolic scalars too
+  int32_t symbolic = -1;  // index into ng_call::scalars
 
-  bool is_tensor() const { return operand != program::kNone; }
+  bool is_tensor() const { return operand >= 0; }
   bool present() const { return is_tensor() || is_scalar; }
   // Requires is_scalar.
   Scalar value(const ng_call& call) const;
@@ -25,7 +26,7 @@ struct Argument {
 
 class Arguments {
  public:
-  explicit Arguments(const program::Task& task);
+  explicit Arguments(const ng_definition& task);
 
   // Empty where the task has fewer.
   Argument operator[](size_t i) const { return i < arguments_.size() ? arguments_[i] : Argument{}; }
@@ -36,13 +37,14 @@ class Arguments {
   Argument scalar_or(size_t i, Scalar otherwise) const;
 
  private:
-  const program::Task& task_;
+  const ng_definition& task_;
   std::vector<Argument> arguments_;
 };
 
 // UserError "kernel.x: message".
-[[noreturn]] void refuse(const program::Task& task, const std::string& message);
+[[noreturn]] void refuse(const ng_definition& task, const std::string& message);
 // UserError unless the task has `inputs` operands that it reads and then one that it writes.
-void check_operands(const program::Task& task, size_t inputs);
+void check_operands(const ng_definition& task, size_t inputs);
+inline DType dtype_of(const ng_operand& operand) { return static_cast<DType>(operand.dtype); }
 
 }  // namespace npugraph::kernels

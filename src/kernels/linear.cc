@@ -13,8 +13,6 @@
 namespace npugraph::kernels {
 namespace {
 
-using program::Task;
-
 constexpr int64_t kGrainMultiplications = 1 << 18;  // per thread, below which a second one costs more than it brings
 
 // Operands: x, w [, bias], y.
@@ -26,7 +24,7 @@ class Linear {
     bool gather_w = false;
   };
 
-  Linear(const Task& task, bool w_is_transposed) : transposed_(w_is_transposed) {
+  Linear(const ng_definition& task, bool w_is_transposed) : transposed_(w_is_transposed) {
     const Arguments arguments(task);
     arguments.tensor(0);
     arguments.tensor(1);
@@ -34,11 +32,11 @@ class Linear {
     const size_t after = arguments[2].is_scalar ? 2 : 3;
     relu_ = arguments.scalar_or(after, Scalar::of_bool(false)).constant.as_bool();
     check_operands(task, has_bias_ ? 3 : 2);
-    for (size_t i = 0; i < task.operands.size(); ++i) {
-      const bool is_bias = has_bias_ && i == 2;
-      if (task.operands[i].dtype != DType::kF32) refuse(task, cat("operand ", i, " is not f32"));
-      if (task.operands[i].sizes.size() != (is_bias ? 1 : 2))
-        refuse(task, cat("operand ", i, " has ", task.operands[i].sizes.size(), " dimensions"));
+    for (uint32_t i = 0; i < task.num_operands; ++i) {
+      const ng_operand& operand = task.operands[i];
+      if (dtype_of(operand) != DType::kF32) refuse(task, cat("operand ", i, " is not f32"));
+      if (operand.rank != (has_bias_ && i == 2 ? 1 : 2))
+        refuse(task, cat("operand ", i, " has ", operand.rank, " dimensions"));
     }
   }
 
@@ -161,7 +159,7 @@ class Linear {
 };
 
 template <bool transposed>
-ng_task build(const Task& task) {
+ng_task make(const ng_definition& task) {
   ng_task made = make_task(std::make_unique<Linear>(task, transposed));
   made.workspace = [](void* context, const ng_call* call) {
     return static_cast<const Linear*>(context)->workspace(*call);
@@ -170,14 +168,14 @@ ng_task build(const Task& task) {
 }
 
 template <bool transposed>
-ng_status reference(const Task& task, ng_call* call) {
+ng_status reference(const ng_definition& task, ng_call* call) {
   return Linear(task, transposed).run_reference(*call);
 }
 
 constexpr Kernel kRows[] = {
-    {"kernel.linear_f32", "(x[m, k], w[n, k] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w^T + bias", build<true>,
-     reference<true>},
-    {"kernel.mm_f32", "(x[m, k], w[k, n] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w + bias", build<false>,
+    {"kernel.linear_f32", "(x[m, k], w[n, k] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w^T + bias",
+     made_by<make<true>>, reference<true>},
+    {"kernel.mm_f32", "(x[m, k], w[k, n] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w + bias", made_by<make<false>>,
      reference<false>},
 };
 

@@ -5,10 +5,12 @@
 // neither of which throws; making a State may.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <new>
 
 #include "abi/task.h"
+#include "base/error.h"
 
 namespace npugraph::kernels {
 
@@ -31,6 +33,18 @@ ng_task make_task(std::unique_ptr<Kernel> kernel) {
       .workspace = nullptr,
       .destroy = [](void* context) { delete static_cast<Kernel*>(context); },
   };
+}
+
+// An ng_make of a function that throws.
+template <ng_task (*make)(const ng_definition& task)>
+ng_status made_by(const ng_definition* definition, ng_task* task, void (*refuse)(void*, const char*), void* reason) {
+  try {
+    *task = make(*definition);
+    return NG_OK;
+  } catch (const std::exception& error) {
+    refuse(reason, error.what());
+    return NG_ERROR;
+  }
 }
 
 }  // namespace npugraph::kernels

@@ -14,8 +14,6 @@
 namespace npugraph::kernels {
 namespace {
 
-using program::Task;
-
 constexpr int64_t kGrainBytes = 256 << 10;  // per thread, below which a second one costs more than it brings
 
 int64_t elements(const ng_buffer& buffer) {
@@ -42,8 +40,8 @@ class Move {
     StridedLoop loop;
   };
 
-  Move(const Task& task, RowFunction row)
-      : row_(row), from_bytes_(size_of(task.operands[0].dtype)), to_bytes_(size_of(task.operands[1].dtype)) {}
+  Move(const ng_definition& task, RowFunction row)
+      : row_(row), from_bytes_(size_of(dtype_of(task.operands[0]))), to_bytes_(size_of(dtype_of(task.operands[1]))) {}
 
   bool bind(const ng_call& call, State& state) const {
     if (!state.loop.reset(call.buffers[1]) || !state.loop.add(call.buffers[0], from_bytes_)) return false;
@@ -95,10 +93,10 @@ struct Bytes16 {
   uint64_t halves[2];
 };
 
-ng_task build_copy(const Task& task) {
+ng_task make_copy(const ng_definition& task) {
   check_operands(task, 1);
-  const int64_t bytes = size_of(task.operands[1].dtype);
-  if (size_of(task.operands[0].dtype) != bytes) refuse(task, "x and y have elements of different size");
+  const int64_t bytes = size_of(dtype_of(task.operands[1]));
+  if (size_of(dtype_of(task.operands[0])) != bytes) refuse(task, "x and y have elements of different size");
   const Move::RowFunction row = bytes == 1   ? copy_row<uint8_t>
                                 : bytes == 2 ? copy_row<uint16_t>
                                 : bytes == 4 ? copy_row<uint32_t>
@@ -118,8 +116,8 @@ const char* broadcast_at(const ng_buffer& x, const ng_buffer& y, int64_t index, 
   return at;
 }
 
-ng_status reference_copy(const Task& task, ng_call* call) {
-  const int64_t bytes = size_of(task.operands[1].dtype);
+ng_status reference_copy(const ng_definition& task, ng_call* call) {
+  const int64_t bytes = size_of(dtype_of(task.operands[1]));
   const ng_buffer& y = call->buffers[1];
   for (int64_t i = 0; i < elements(y); ++i) {
     std::memcpy(element_at(y, i, bytes), broadcast_at(call->buffers[0], y, i, bytes), bytes);
@@ -143,28 +141,29 @@ void cast_row(const Row& row) {
   }
 }
 
-Move::RowFunction find_cast(const Task& task) {
+Move::RowFunction find_cast(const ng_definition& task) {
   Move::RowFunction row = nullptr;
-  with_type(task.operands[0].dtype, [&](auto from) {
-    with_type(task.operands[1].dtype,
+  with_type(dtype_of(task.operands[0]), [&](auto from) {
+    with_type(dtype_of(task.operands[1]),
               [&](auto to) { row = cast_row<typename decltype(to)::type, typename decltype(from)::type>; });
   });
   if (row == nullptr) {
-    refuse(task, cat("does not convert ", name_of(task.operands[0].dtype), " to ", name_of(task.operands[1].dtype)));
+    refuse(task,
+           cat("does not convert ", name_of(dtype_of(task.operands[0])), " to ", name_of(dtype_of(task.operands[1]))));
   }
   return row;
 }
 
-ng_task build_cast(const Task& task) {
+ng_task make_cast(const ng_definition& task) {
   check_operands(task, 1);
   return make_task(std::make_unique<Move>(task, find_cast(task)));
 }
 
-ng_status reference_cast(const Task& task, ng_call* call) {
+ng_status reference_cast(const ng_definition& task, ng_call* call) {
   const ng_buffer& y = call->buffers[1];
   for (int64_t i = 0; i < elements(y); ++i) {
-    Row one{{const_cast<char*>(broadcast_at(call->buffers[0], y, i, size_of(task.operands[0].dtype))),
-             element_at(y, i, size_of(task.operands[1].dtype))},
+    Row one{{const_cast<char*>(broadcast_at(call->buffers[0], y, i, size_of(dtype_of(task.operands[0])))),
+             element_at(y, i, size_of(dtype_of(task.operands[1])))},
             {},
             1};
     find_cast(task)(one);
@@ -186,7 +185,8 @@ class Ramp {
     Scalar step;
   };
 
-  Ramp(const Task& task, Argument start, Argument step) : start_(start), step_(step), dtype_(task.operands[0].dtype) {
+  Ramp(const ng_definition& task, Argument start, Argument step)
+      : start_(start), step_(step), dtype_(dtype_of(task.operands[0])) {
     if (!with_type(dtype_, [](auto) {})) refuse(task, cat("does not write ", name_of(dtype_)));
   }
 
@@ -235,32 +235,32 @@ class Ramp {
   const DType dtype_;
 };
 
-std::unique_ptr<Ramp> make_fill(const Task& task) {
+std::unique_ptr<Ramp> make_fill(const ng_definition& task) {
   check_operands(task, 0);
   const Argument zero = Arguments(task).scalar_or(1, Scalar::of_int(0));
   return std::make_unique<Ramp>(task, Arguments(task).scalar(0), zero);
 }
 
-std::unique_ptr<Ramp> make_arange(const Task& task) {
+std::unique_ptr<Ramp> make_arange(const ng_definition& task) {
   check_operands(task, 0);
-  if (task.operands[0].sizes.size() != 1) refuse(task, "y has one dimension");
+  if (task.operands[0].rank != 1) refuse(task, "y has one dimension");
   const Arguments arguments(task);
   return std::make_unique<Ramp>(task, arguments.scalar(0), arguments.scalar_or(1, Scalar::of_int(1)));
 }
 
-template <std::unique_ptr<Ramp> (*make)(const Task&)>
-ng_task build_ramp(const Task& task) {
+template <std::unique_ptr<Ramp> (*make)(const ng_definition&)>
+ng_task build_ramp(const ng_definition& task) {
   return make_task(make(task));
 }
 
 // One element at a time, each as a Ramp of its own.
-template <std::unique_ptr<Ramp> (*make)(const Task&)>
-ng_status reference_ramp(const Task& task, ng_call* call) {
+template <std::unique_ptr<Ramp> (*make)(const ng_definition&)>
+ng_status reference_ramp(const ng_definition& task, ng_call* call) {
   const auto ramp = make(task);
   Ramp::State state;
   ramp->bind(*call, state);
   const bool real = state.start.kind == ScalarKind::kFloat || state.step.kind == ScalarKind::kFloat;
-  const int64_t bytes = size_of(task.operands[0].dtype);
+  const int64_t bytes = size_of(dtype_of(task.operands[0]));
   for (int64_t i = 0; i < elements(call->buffers[0]); ++i) {
     ng_buffer element{element_at(call->buffers[0], i, bytes), nullptr, nullptr, nullptr, 0, call->buffers[0].dtype};
     ng_call one = *call;
@@ -273,10 +273,11 @@ ng_status reference_ramp(const Task& task, ng_call* call) {
 }
 
 constexpr Kernel kRows[] = {
-    {"kernel.copy", "(x) -> y = x, any strides, elements of one size", build_copy, reference_copy},
-    {"kernel.cast", "(x) -> y = x in the type of y: bool, integers, f16, bf16, f32, f64", build_cast, reference_cast},
-    {"kernel.fill", "(value: scalar) -> y = value", build_ramp<make_fill>, reference_ramp<make_fill>},
-    {"kernel.arange", "(start, step: scalar) -> y[i] = start + i * step", build_ramp<make_arange>,
+    {"kernel.copy", "(x) -> y = x, any strides, elements of one size", made_by<make_copy>, reference_copy},
+    {"kernel.cast", "(x) -> y = x in the type of y: bool, integers, f16, bf16, f32, f64", made_by<make_cast>,
+     reference_cast},
+    {"kernel.fill", "(value: scalar) -> y = value", made_by<build_ramp<make_fill>>, reference_ramp<make_fill>},
+    {"kernel.arange", "(start, step: scalar) -> y[i] = start + i * step", made_by<build_ramp<make_arange>>,
      reference_ramp<make_arange>},
 };
 

@@ -41,18 +41,17 @@ bool next_index(std::vector<int64_t>& index, const int64_t* sizes) {
 
 }  // namespace
 
-Pointwise::Pointwise(const program::Task& task, PointwiseOp op) : op_(std::move(op)) {
+Pointwise::Pointwise(const ng_definition& task, PointwiseOp op) : op_(std::move(op)) {
   const Arguments arguments(task);
   size_t tensors = 0;
   for (size_t i = 0; i < op_.inputs.size(); ++i) {
     const Argument input = arguments[i];
-    if (!input.present() || task.args.size() != op_.inputs.size()) {
+    if (!input.present() || task.num_attributes != op_.inputs.size()) {
       refuse(task, cat("takes ", counted(op_.inputs.size(), "input")));
     }
-    if (input.is_tensor() && task.operands[input.operand].dtype != op_.inputs[i]) {
-      refuse(task,
-             cat("input ", i, " is ", name_of(task.operands[input.operand].dtype), ", not ", name_of(op_.inputs[i])));
-    }
+    const DType given = input.is_tensor() ? dtype_of(task.operands[input.operand]) : op_.inputs[i];
+    if (given != op_.inputs[i])
+      refuse(task, cat("input ", i, " is ", name_of(given), ", not ", name_of(op_.inputs[i])));
     if (input.is_scalar && input.constant.kind == ScalarKind::kFloat && is_integral(op_.inputs[i])) {
       refuse(task, cat("input ", i, " is a float, not ", name_of(op_.inputs[i])));
     }
@@ -61,9 +60,8 @@ Pointwise::Pointwise(const program::Task& task, PointwiseOp op) : op_(std::move(
   }
   check_operands(task, tensors);
   result_ = static_cast<int32_t>(tensors);
-  if (task.operands[result_].dtype != op_.result) {
-    refuse(task, cat("the result is ", name_of(task.operands[result_].dtype), ", not ", name_of(op_.result)));
-  }
+  const DType result = dtype_of(task.operands[result_]);
+  if (result != op_.result) refuse(task, cat("the result is ", name_of(result), ", not ", name_of(op_.result)));
 }
 
 void Pointwise::convert_scalars(const ng_call& call, State& state) const {

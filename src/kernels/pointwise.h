@@ -30,7 +30,7 @@ class Pointwise {
   };
 
   // UserError when the operands do not fit `op`.
-  Pointwise(const program::Task& task, PointwiseOp op);
+  Pointwise(const ng_definition& task, PointwiseOp op);
 
   bool bind(const ng_call& call, State& state) const;
   ng_status run(const State& state, ng_call& call) const;

@@ -160,53 +160,57 @@ struct Where {
   }
 };
 
-using program::Task;
+// Requires an operand.
+DType result_type(const ng_definition& task) { return dtype_of(task.operands[task.num_operands - 1]); }
 
 // The type of the first tensor among the arguments from `first` on, else that of the result.
-DType input_type(const Task& task, size_t first = 0) {
+DType input_type(const ng_definition& task, size_t first = 0) {
   const Arguments arguments(task);
-  for (size_t i = first; i < task.args.size(); ++i) {
+  for (size_t i = first; i < task.num_attributes; ++i) {
     const Argument argument = arguments[i];
-    if (argument.is_tensor() && argument.operand < static_cast<int32_t>(task.operands.size())) {
-      return task.operands[argument.operand].dtype;
+    if (argument.is_tensor() && argument.operand < static_cast<int32_t>(task.num_operands)) {
+      return dtype_of(task.operands[argument.operand]);
     }
   }
-  if (task.operands.empty()) refuse(task, "has no operands");
-  return task.operands.back().dtype;
+  if (task.num_operands == 0) refuse(task, "has no operands");
+  return result_type(task);
 }
 
-[[noreturn]] void refuse_type(const Task& task, DType dtype) { refuse(task, cat("does not take ", name_of(dtype))); }
+[[noreturn]] void refuse_type(const ng_definition& task, DType dtype) {
+  refuse(task, cat("does not take ", name_of(dtype)));
+}
 
 template <typename Op>
-PointwiseOp unary_f32(const Task&) {
+PointwiseOp unary_f32(const ng_definition&) {
   return PointwiseRows<Op, float, float>::op({DType::kF32}, DType::kF32);
 }
 template <typename Op>
-PointwiseOp unary_f32_i64(const Task& task) {
+PointwiseOp unary_f32_i64(const ng_definition& task) {
   if (input_type(task) == DType::kI64) return PointwiseRows<Op, int64_t, int64_t>::op({DType::kI64}, DType::kI64);
   return unary_f32<Op>(task);
 }
 template <typename Op>
-PointwiseOp unary_bool(const Task&) {
+PointwiseOp unary_bool(const ng_definition&) {
   return PointwiseRows<Op, bool, bool>::op({DType::kBool}, DType::kBool);
 }
 template <typename Op>
-PointwiseOp binary_f32(const Task&) {
+PointwiseOp binary_f32(const ng_definition&) {
   return PointwiseRows<Op, float, float, float>::op({DType::kF32, DType::kF32}, DType::kF32);
 }
 template <typename Op>
-PointwiseOp binary_f32_i64(const Task& task) {
+PointwiseOp binary_f32_i64(const ng_definition& task) {
   if (input_type(task) != DType::kI64) return binary_f32<Op>(task);
   return PointwiseRows<Op, int64_t, int64_t, int64_t>::op({DType::kI64, DType::kI64}, DType::kI64);
 }
 // Takes one f32 and one i64 too.
-template <typename Op, PointwiseOp (*same_types)(const Task&)>
-PointwiseOp mixed(const Task& task) {
+template <typename Op, PointwiseOp (*same_types)(const ng_definition&)>
+PointwiseOp mixed(const ng_definition& task) {
   const Arguments arguments(task);
   const auto is_i64 = [&](size_t i) {
-    return arguments[i].is_tensor() && task.operands.at(arguments[i].operand).dtype == DType::kI64;
+    const auto operand = static_cast<uint32_t>(arguments[i].operand);
+    return operand < task.num_operands && dtype_of(task.operands[operand]) == DType::kI64;
   };
-  if (task.operands.empty() || task.operands.back().dtype != DType::kF32) return same_types(task);
+  if (task.num_operands == 0 || result_type(task) != DType::kF32) return same_types(task);
   constexpr DType kF32 = DType::kF32;
   constexpr DType kI64 = DType::kI64;
   if (is_i64(0)) return PointwiseRows<InF32<Op>, float, int64_t, float>::op({kI64, kF32}, kF32);
@@ -214,7 +218,7 @@ PointwiseOp mixed(const Task& task) {
   return same_types(task);
 }
 template <typename Op>
-PointwiseOp comparison(const Task& task) {
+PointwiseOp comparison(const ng_definition& task) {
   switch (const DType dtype = input_type(task)) {
     case DType::kF32: return PointwiseRows<Op, bool, float, float>::op({dtype, dtype}, DType::kBool);
     case DType::kI64: return PointwiseRows<Op, bool, int64_t, int64_t>::op({dtype, dtype}, DType::kBool);
@@ -222,11 +226,11 @@ PointwiseOp comparison(const Task& task) {
   }
 }
 template <typename Op>
-PointwiseOp binary_bool(const Task&) {
+PointwiseOp binary_bool(const ng_definition&) {
   return PointwiseRows<Op, bool, bool, bool>::op({DType::kBool, DType::kBool}, DType::kBool);
 }
-PointwiseOp where(const Task& task) {
-  const DType dtype = task.operands.empty() ? DType::kF32 : task.operands.back().dtype;
+PointwiseOp where(const ng_definition& task) {
+  const DType dtype = task.num_operands == 0 ? DType::kF32 : result_type(task);
   switch (dtype) {
     case DType::kF32: return PointwiseRows<Where, float, bool, float, float>::op({DType::kBool, dtype, dtype}, dtype);
     case DType::kI64:
@@ -235,18 +239,18 @@ PointwiseOp where(const Task& task) {
   }
 }
 
-template <PointwiseOp (*choose)(const Task&)>
-ng_task build(const Task& task) {
+template <PointwiseOp (*choose)(const ng_definition&)>
+ng_task make(const ng_definition& task) {
   return make_task(std::make_unique<Pointwise>(task, choose(task)));
 }
-template <PointwiseOp (*choose)(const Task&)>
-ng_status reference(const Task& task, ng_call* call) {
+template <PointwiseOp (*choose)(const ng_definition&)>
+ng_status reference(const ng_definition& task, ng_call* call) {
   return Pointwise(task, choose(task)).run_reference(*call);
 }
 
-template <PointwiseOp (*choose)(const Task&)>
+template <PointwiseOp (*choose)(const ng_definition&)>
 constexpr Kernel row(const char* name, const char* signature) {
-  return {name, signature, build<choose>, reference<choose>};
+  return {name, signature, made_by<make<choose>>, reference<choose>};
 }
 
 constexpr Kernel kRows[] = {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precompiled kernels: the table of what exists, for lowering (names and what they take) and for the runtime (functions).
 //
-// Task::args of a kernel task lists the kernel's inputs in order, each a TensorRef (an operand that is read) or, where the
-// signature says "scalar", an expression; then the attributes, which may be left out from the end. Operands are the
-// TensorRefs in that order, then the results. Inputs broadcast against the result as in ATen: the operand's sizes are
+// The attributes of a kernel's task list its inputs in order, each a tensor (an operand that is read) or, where the signature
+// says "scalar", a number; then what else it takes, which may be left out from the end. Operands are the tensors in that order,
+// then the results. Inputs broadcast against the result as in ATen: the operand's sizes are
 // right-aligned and a size of 1 repeats.
 //
 //   name                        args                          dtypes
@@ -27,17 +27,15 @@
 #include <string_view>
 
 #include "abi/task.h"
-#include "program/program.h"
 
 namespace npugraph::kernels {
 
 struct Kernel {
   const char* name;       // "kernel.copy"
   const char* signature;  // "(x) -> y: y = x, any strides"
-  // Makes the task; `task` is read during the call only. UserError when the operands do not fit.
-  ng_task (*build)(const program::Task& task);
+  ng_make make;           // refuses operands that do not fit
   // Slow and obvious, for the tests: the same call on the same operands.
-  ng_status (*reference)(const program::Task& task, ng_call* call);
+  ng_status (*reference)(const ng_definition& task, ng_call* call);
 };
 
 std::span<const Kernel> table();

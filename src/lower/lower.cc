@@ -39,7 +39,6 @@ std::string short_name(const ir::Op& op) {
 }
 
 // Opaque operators are Python callables, and control flow over graphs of its own.
-bool is_nested(const ir::Op& op) { return op.name.starts_with("nested."); }
 
 // What a task of a product computes before its epilogue.
 struct Factors {
@@ -266,6 +265,7 @@ void Lowering::lower_collective(const ir::Node& node) {
 void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason) {
   Task task = start_task(node);
   task.kind = TaskKind::kAten;
+  task.foreign = node.op->is(Trait::kForeign);
   task.reason = reason;
   add_reads(node, task);
   std::vector<Attr> args(task.args.size() + variant.out_args.size());
@@ -299,10 +299,11 @@ bool Lowering::is_wanted(const ir::Node& node, size_t result) const {
 
 void Lowering::lower_functional(const ir::Node& node, const std::string& reason) {
   Task task = start_task(node);
-  task.kind = !node.op->is(Trait::kOpaque) ? TaskKind::kAten
-              : is_nested(*node.op)        ? TaskKind::kNested
-                                           : TaskKind::kPython;
+  task.kind = !node.op->is(Trait::kOpaque)  ? TaskKind::kAten
+              : node.op->is(Trait::kNested) ? TaskKind::kNested
+                                            : TaskKind::kPython;
   task.callable = node.callable;
+  task.foreign = node.op->is(Trait::kForeign);
   add_reads(node, task);
   const std::vector<ir::ValueId> returned = ir::returned_operands(node);
   bool allocates = false;

@@ -13,8 +13,6 @@ namespace npugraph::program {
 inline constexpr std::array<std::string_view, 6> kBufferClassNames = {"input", "parameter", "constant",
                                                                       "arena", "output",    "heap"};
 inline constexpr std::array<std::string_view, 3> kAccessNames = {"read", "write", "readwrite"};
-inline constexpr std::array<std::string_view, 10> kTaskKindNames = {
-    "kernel", "aten", "python", "collective", "loop", "matmul", "attention", "convolution", "super_kernel", "nested"};
 
 // Whether the class names an input or a constant: Buffer::source.
 inline bool has_source(BufferClass cls) {

@@ -9,8 +9,6 @@
 
 namespace npugraph::program {
 
-std::string_view name_of(TaskKind kind) { return name_in(kTaskKindNames, kind); }
-
 Dim Program::dim(const Expr& e) {
   if (const auto constant = e.as_int()) return {.constant = *constant};
   const auto [entry, is_new] = expr_index_.try_emplace(e, static_cast<int32_t>(exprs.size()));

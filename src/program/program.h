@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "program/task_kind.h"
 #include "tensor/attr.h"
 #include "tensor/core_limits.h"
 
@@ -83,30 +84,10 @@ bool same_window(const Operand& a, const Operand& b);
 // differently; only constant sizes are compared across such cuts.
 bool same_elements(const Operand& a, const Operand& b);
 
-// Open set: what matters to the runtime is the ABI; the kind is for builders and reports.
-enum class TaskKind : uint8_t {
-  kKernel,
-  kAten,
-  kPython,
-  kCollective,
-  kLoop,
-  kMatmul,
-  kAttention,
-  kConvolution,
-  kSuperKernel,  // several generated ones and kernels, see super_kernel.h
-  kNested,       // runs Programs of the host's, by what only the run knows
-};
 // The name of the collective tasks that wait for what others have begun.
 inline constexpr std::string_view kWaitTask = "npugraph.wait";
 // The name of tasks that record an event of the process on their stream.
 inline constexpr std::string_view kEventTask = "npugraph_ex.record_program_event";
-// "kernel", "aten", "python", "collective", "loop", "matmul", "attention", "convolution", "super_kernel", "nested"
-std::string_view name_of(TaskKind kind);
-// Of generated code, the first argument is the text of what is generated, which every machine compiles for itself; the others
-// are its scalars. A super kernel has the arguments of its parts instead.
-inline bool is_generated(TaskKind kind) { return kind >= TaskKind::kLoop && kind != TaskKind::kNested; }
-// Whether Task::callable says what the host runs.
-inline bool is_callable(TaskKind kind) { return kind == TaskKind::kPython || kind == TaskKind::kNested; }
 
 // A symbol that a task defines: an entry of ng_call::defined, in the order of Task::defines.
 struct Defined {
@@ -136,6 +117,9 @@ struct Task {
   std::vector<Defined> defines;
   std::vector<Share> may_share;
   int32_t callable = kNone;  // is_callable(): which callable of the host
+  // Of an ATen operator: not torch's own. It may keep the tensors that it is given, call Python, and differ from device to
+  // device.
+  bool foreign = false;
   int32_t stream = 0;
   // Earlier tasks of other streams that it waits for, ascending. Those of its own stream come before it anyway.
   std::vector<int32_t> waits;

@@ -274,8 +274,7 @@ void Parser::parse_input() {
 void Parser::parse_task() {
   expect_number(program_.tasks.size(), "task");
   Task task;
-  task.kind = lexer_.expect_word<TaskKind>(kTaskKindNames,
-                                           "kernel, aten, python, collective, loop, matmul, attention or convolution");
+  task.kind = lexer_.expect_word<TaskKind>(kTaskKindNames, "a kind of task, such as kernel, aten, loop or matmul");
   task.name = lexer_.expect_string("the task's name");
   if (lexer_.accept("stream")) task.stream = parenthesised_number("a stream");
   if (lexer_.accept("waits")) list([&] { task.waits.push_back(number("a task's number")); });
@@ -287,6 +286,7 @@ void Parser::parse_task() {
     lexer_.expect(")");
   }
   if (lexer_.accept("callable")) task.callable = parenthesised_number("a callable");
+  task.foreign = lexer_.accept("foreign");
   lexer_.expect("{");
   while (!lexer_.accept("}")) {
     if (!parse_operand(task) && !parse_task_clause(task)) {

@@ -146,6 +146,7 @@ void Printer::print_task(size_t index) {
   put_clause("waits", task.waits, [&](int32_t other) { add(other); });
   if (task.limits != CoreLimits{}) add(" limits(", task.limits.cube, ", ", task.limits.vector, ")");
   if (task.callable != kNone) add(" callable(", task.callable, ")");
+  if (task.foreign) add(" foreign");
   add(" {\n");
   for (const Operand& operand : task.operands) {
     add("    ", name_in(kAccessNames, operand.access), operand.copied ? " copied " : " ");

@@ -269,6 +269,7 @@ void StructureVerifier::check_task(int32_t index) {
     if (program_.tasks[other].stream == task.stream) fail("waits for task ", other, ", which is of its own stream");
   }
   if (is_callable(task.kind) != (task.callable >= 0)) fail("Python and nested tasks have a callable, and no others");
+  if (task.foreign && task.kind != TaskKind::kAten) fail("foreign is said of ATen tasks alone");
   for (int32_t i = 0; i < count(task.operands); ++i) {
     place_ = cat("task ", index, ", operand ", i);
     const Operand& operand = task.operands[i];

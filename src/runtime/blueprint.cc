@@ -180,8 +180,8 @@ std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& stage_o
   }
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
-    const bool is_of_host = task.kind == program::TaskKind::kAten || program::is_callable(task.kind);
-    if (is_of_host && std::ranges::binary_search(stages[0].tasks, t)) continue;
+    const bool reads_scalars = program::has(task.kind, program::KindTrait::kReadsScalars);
+    if (reads_scalars && std::ranges::binary_search(stages[0].tasks, t)) continue;
     for (const int32_t e : task.scalars) is_told[e] = false;
   }
   return is_told;

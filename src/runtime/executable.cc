@@ -37,24 +37,13 @@ using program::kNone;
 
 namespace {
 
-// Our own kernels are built here, generated code by the compiler; all else is the host's.
-ng_task build_task(Host& host, const Hooks& hooks, const program::Program& program, const program::Task& task) {
-  if (program::is_generated(task.kind)) {
-    if (!hooks.generate) throw UserError(cat(task.name, " is generated code, and nobody here makes it"));
-    return hooks.generate(task);
-  }
-  const bool is_kernel = task.kind == program::TaskKind::kKernel;
-  const kernels::Kernel* kernel = is_kernel ? kernels::find(task.name) : nullptr;
-  return kernel != nullptr ? kernel->build(task) : host.build(program, task);
-}
-
 // The tasks of a Program, destroyed together.
 class BuiltTasks {
  public:
-  BuiltTasks(const program::Program& program, Host& host, const Hooks& hooks) {
+  BuiltTasks(const program::Program& program, const MakeTask& make) {
     tasks_.reserve(program.tasks.size());
     try {
-      for (const auto& task : program.tasks) tasks_.push_back(build_task(host, hooks, program, task));
+      for (const auto& task : program.tasks) tasks_.push_back(make(program, task));
     } catch (...) {
       destroy();
       throw;
@@ -145,13 +134,14 @@ size_t cache_size(const Options& options) {
 }  // namespace
 
 struct Executable::State {
-  State(std::shared_ptr<const program::Program> source, Host& process, Options wanted, std::string label, Hooks given)
+  State(std::shared_ptr<const program::Program> source, Host& process, const MakeTask& make, Options wanted,
+        std::string label, Hooks given)
       : blueprint(std::move(source)),
         host(process),
         options(std::move(wanted)),
         hooks(std::move(given)),
         name(std::move(label)),
-        tasks(*blueprint.program, process, hooks),
+        tasks(*blueprint.program, make),
         staging(staging_rule(blueprint, options.capture ? options.rules.clone_input : std::nullopt)),
         cache(cache_size(options)),
         captured(hooks.counts_by_name ? name : "", options.rules.capture_limit) {
@@ -482,10 +472,10 @@ void Executable::State::finish(Call& call, bool completed) {
   lease_came_free->notify_one();
 }
 
-Executable::Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name,
-                       Hooks hooks)
-    : state_(std::make_unique<State>(std::move(program), host, std::move(options), std::move(name), std::move(hooks))) {
-}
+Executable::Executable(std::shared_ptr<const program::Program> program, Host& host, const MakeTask& make,
+                       Options options, std::string name, Hooks hooks)
+    : state_(std::make_unique<State>(std::move(program), host, make, std::move(options), std::move(name),
+                                     std::move(hooks))) {}
 
 Executable::~Executable() = default;
 

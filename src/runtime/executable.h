@@ -20,6 +20,7 @@
 #include "program/program.h"
 #include "runtime/host.h"
 #include "runtime/options.h"
+#include "runtime/task_makers.h"
 #include "tensor/core_limits.h"
 
 namespace npugraph::runtime {
@@ -74,8 +75,6 @@ using Specialise = std::function<std::optional<ng_task>(const program::Task&, st
 // How an Executable reaches what stands above the runtime.
 struct Hooks {
   bool counts_by_name = false;  // in the process, under the names that Ascend's documents give counters of graphs
-  // Makes the task of generated code from its Program entry. Without it, Programs with generated code are refused.
-  std::function<ng_task(const program::Task&)> generate;
   // Asked once for each Instance, with the values of the symbols (those of inputs are known), which tasks it gets of its own.
   std::function<Specialise(std::span<const Scalar> symbols)> specialise;
 };
@@ -202,9 +201,9 @@ inline constexpr CounterName kCounterNames[] = {
 
 class Executable {
  public:
-  // Builds every task. UserError from the host passes through.
-  Executable(std::shared_ptr<const program::Program> program, Host& host, Options options, std::string name,
-             Hooks hooks = {});
+  // Makes every task by `make`, whose UserError passes through.
+  Executable(std::shared_ptr<const program::Program> program, Host& host, const MakeTask& make, Options options,
+             std::string name, Hooks hooks = {});
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;

@@ -20,9 +20,6 @@ class Host {
  public:
   virtual ~Host() = default;
 
-  // Makes the task of one Program entry that is not one of our kernels. UserError when this host cannot.
-  virtual ng_task build(const program::Program& program, const program::Task& task) = 0;
-
   // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to `*data`.
   virtual void* allocate(int64_t bytes, void** data) = 0;
   // A replay that ends has allocated so many bytes: as many of those that are given back are worth keeping.

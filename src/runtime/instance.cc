@@ -130,7 +130,7 @@ void Instance::make_blocks(const Lease& lease) {
                  .call = &calls_[t],
                  .prepares = !blueprint_.allocated_by_task[t].empty() || !blueprint_.adopted_by_task[t].empty(),
                  .finishes = !blueprint_.adopted_by_task[t].empty() || !task.releases.empty(),
-                 .hosts = task.kind != program::TaskKind::kKernel && !program::is_generated(task.kind)};
+                 .hosts = program::has(task.kind, program::KindTrait::kOfHost)};
   }
 }
 

@@ -21,12 +21,10 @@ CoreLimits limits_of(const program::Task& task, const CoreLimits& of_stream) {
 int32_t Lanes::limit_of(int32_t t) const {
   const program::Task& task = blueprint_.program->tasks[t];
   const CoreLimits limits = limits_of(task, of_stream_);
-  const bool is_cube = task.kind == program::TaskKind::kMatmul || task.kind == program::TaskKind::kConvolution ||
-                       task.kind == program::TaskKind::kAttention;
   if (task.kind == program::TaskKind::kSuperKernel && limits.cube > 0 && limits.vector > 0) {
     return std::min(limits.cube, limits.vector);  // its parts are of both kinds
   }
-  return is_cube ? limits.cube : limits.vector;
+  return program::has(task.kind, program::KindTrait::kProduct) ? limits.cube : limits.vector;
 }
 
 // One run in crews.

@@ -20,13 +20,6 @@ struct alignas(kAlignment) Block {
 
 }  // namespace
 
-ng_task MallocHost::build(const program::Program&, const program::Task& task) {
-  const std::string where = task.source.empty() ? "" : cat(" (", task.source, ")");
-  if (task.kind == program::TaskKind::kKernel)
-    throw UserError(cat("this build has no kernel \"", task.name, "\"", where));
-  throw UserError(cat("this process has no torch and cannot run ", task.name, where, "; it runs kernels only"));
-}
-
 void* MallocHost::allocate(int64_t bytes, void** data) {
   NG_CHECK(bytes >= 0, "an object of ", bytes, " bytes");
   const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/words.h"
-#include "compiler/generate.h"
+#include "compiler/task_makers.h"
 #include "program/file.h"
 #include "program/text.h"
 #include "runtime/executable.h"
@@ -283,7 +283,7 @@ void run(const Arguments& arguments) {
                         counted(arguments.outputs.size(), "file")));
   }
   runtime::MallocHost host;
-  runtime::Executable executable(program, host, {}, program->name, {.generate = compiler::generate});
+  runtime::Executable executable(program, host, compiler::make_task, {}, program->name);
   const Inputs inputs(*program, arguments.inputs);
   std::vector<runtime::BoundOutput> outputs(program->outputs.size());
   std::vector<int64_t> dims;

@@ -11,10 +11,11 @@
 #include "base/error.h"
 #include "codegen/jit/build_id.h"
 #include "compiler/defect_report.h"
-#include "compiler/generate.h"
+#include "compiler/task_makers.h"
 #include "torch/bindings/callable.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/collective_task.h"
+#include "torch/bridge/task_makers.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bindings {
@@ -29,8 +30,10 @@ namespace {
 
 std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileRequest request, std::vector<Partition> partitions,
                                   const std::vector<std::pair<std::string, double>>& front_end) {
-  compiler::CompileHost host{
-      .catalog = &bridge::aten_catalog(), .evaluate = bridge::constant_evaluator(), .facts = bridge::torch_facts()};
+  compiler::CompileHost host{.catalog = &bridge::aten_catalog(),
+                             .evaluate = bridge::constant_evaluator(),
+                             .make_task = bridge::make_task,
+                             .facts = bridge::torch_facts()};
   std::vector<PhaseTime> phases;
   for (const auto& [name, milliseconds] : front_end) phases.push_back({name, milliseconds});
   return std::make_shared<Artifact>(std::move(graph), std::move(request), std::move(host),
@@ -136,9 +139,8 @@ class LoadedProgram {
       return group_name(name, ranks).cast<std::string>();
     });
     auto program = std::make_shared<const program::Program>(std::move(read));
-    const compiler::Generators generators{.all_sizes = compiler::generate, .static_sizes = compiler::generate};
-    executable_ =
-        compiler::make_runnable(std::move(program), bridge::TorchHost::instance(), request, generators).executable;
+    executable_ = compiler::make_runnable(std::move(program), bridge::TorchHost::instance(), request, bridge::make_task)
+                      .executable;
   }
 
   const std::string& name() const { return program().name; }

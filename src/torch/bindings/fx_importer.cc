@@ -148,6 +148,8 @@ const FxImporter::Target& FxImporter::target_of(py::handle op_overload) {
   if (target.op == nullptr) {
     target.schema = py::cast<std::string>(py::str(op_overload.attr("_schema")));
     target.traits = traits_of_tags(op_overload);
+    if (bridge::is_foreign(py::cast<std::string>(op_overload.attr("namespace"))))
+      target.traits |= static_cast<ir::Traits>(ir::Trait::kForeign);
     // What returns nothing is there for something else.
     const bool returns = py::len(op_overload.attr("_schema").attr("returns")) != 0;
     if (!returns || has_side_effect(op_overload)) target.traits |= static_cast<ir::Traits>(ir::Trait::kSideEffect);
@@ -330,6 +332,7 @@ std::optional<std::string> FxImporter::add_python(py::handle node, const std::st
     description.schema =
         cat(nested ? "nested::" : "python::", label, "(", tensors_type, " tensors, Scalar[] scalars) -> Tensor[]");
     description.traits = ir::Trait::kOpaque | ir::Trait::kMayThrow;
+    if (nested) description.traits |= static_cast<ir::Traits>(ir::Trait::kNested);
     description.args = {std::move(tensors), std::move(scalars)};
     description.defines = std::move(defines);
     description.callable = callable;

@@ -84,21 +84,24 @@ class AtenTask {
   std::vector<int32_t> written_;    // those of them that the operator writes
   StackKernel own_ = nullptr;       // see own_kernel()
   bool direct_ = false;             // straight to the CPU kernel
-  bool foreign_ = false;            // see is_foreign()
+  const bool foreign_;              // see Task::foreign
   bool on_npu_ = false;             // runs where its tensors say, not on the memory as the CPU's
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
 AtenTask::AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op,
                    std::span<const FixedArgument> fixed)
-    : op_(std::move(op)), declared_(program, task), attrs_(task.args), constants_(task.args.size()) {
+    : op_(std::move(op)),
+      declared_(program, task),
+      attrs_(task.args),
+      constants_(task.args.size()),
+      foreign_(task.foreign) {
   const BelowAutograd below;
   const size_t count = op_.schema().arguments().size();
   if (task.args.size() != count) {
     throw UserError(
         cat("operator ", task.name, " takes ", counted(count, "argument"), " and was given ", task.args.size()));
   }
-  foreign_ = is_foreign(task.name);
   // Operators from outside may have a kernel of their own for npu, and random ones draw from npu's generator.
   on_npu_ = (foreign_ || op_.hasTag(at::Tag::nondeterministic_seeded)) &&
             std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
@@ -276,8 +279,6 @@ void AtenTask::finish(State& state, const ng_call* call) const noexcept {
 }
 
 }  // namespace
-
-bool is_foreign(std::string_view name) { return !name.starts_with("aten."); }
 
 ng_task build_aten_task(const program::Program& program, const program::Task& task,
                         std::span<const FixedArgument> fixed) {

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string_view>
 
 #include <ATen/core/ivalue.h>
 
@@ -27,8 +26,5 @@ struct FixedArgument {
 // not fit it.
 ng_task build_aten_task(const program::Program& program, const program::Task& task,
                         std::span<const FixedArgument> fixed = {});
-
-// Whether an operator may be written in Python, and may keep the tensors that it is given.
-bool is_foreign(std::string_view name);
 
 }  // namespace npugraph::bridge

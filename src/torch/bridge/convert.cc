@@ -285,6 +285,8 @@ std::string fx_name_of(const c10::OperatorName& name) {
   return name.overload_name.empty() ? in_namespace : cat(in_namespace, ".", name.overload_name);
 }
 
+bool is_foreign(std::string_view operator_namespace) { return operator_namespace != "aten"; }
+
 std::shared_ptr<void> share_tensor(at::Tensor tensor) {
   auto holder = std::make_shared<at::Tensor>(std::move(tensor));
   c10::TensorImpl* impl = holder->unsafeGetTensorImpl();

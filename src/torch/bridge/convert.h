@@ -54,6 +54,8 @@ bool is_convertible(const c10::Argument& argument);
 std::optional<c10::OperatorHandle> find_operator(std::string_view fx_name);
 // "aten::mm.out" -> "aten.mm.out"; the default overload has no suffix.
 std::string fx_name_of(const c10::OperatorName& name);
+// Whether operators that are defined in a namespace are not torch's own: see program::Task::foreign.
+bool is_foreign(std::string_view operator_namespace);
 
 // Shares ownership of a tensor. get() is its c10::TensorImpl, as opaque constants want it.
 std::shared_ptr<void> share_tensor(at::Tensor tensor);

@@ -14,10 +14,6 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "runtime/red_zones.h"
-#include "torch/bridge/aten_task.h"
-#include "torch/bridge/collective_task.h"
-#include "torch/bridge/nested_task.h"
-#include "torch/bridge/python_task.h"
 #include "torch/bridge/spare_memory.h"
 #include "torch/bridge/task_error.h"
 #include "torch/npu/captured.h"
@@ -39,14 +35,6 @@ c10::DataPtr without_ends(c10::DataPtr block, int64_t zone) {
 TorchHost& TorchHost::instance() {
   static auto* host = new TorchHost;  // tasks may outlive static destruction
   return *host;
-}
-
-ng_task TorchHost::build(const program::Program& program, const program::Task& task) {
-  if (task.kind == program::TaskKind::kPython) return build_python_task(program, task);
-  if (task.kind == program::TaskKind::kNested) return build_nested_task(program, task);
-  if (task.kind == program::TaskKind::kCollective) return build_collective_task(program, task);
-  NG_CHECK(task.kind == program::TaskKind::kAten, "task ", task.name, " is not the host's");
-  return build_aten_task(program, task);
 }
 
 int64_t TorchHost::red_zone_bytes() const { return environment().red_zones ? runtime::RedZones::kBytes : 0; }

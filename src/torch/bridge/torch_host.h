@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The torch process as a host of the runtime: ATen and Python tasks, memory from torch's CPU allocator, objects that are
-// tensors.
+// The torch process as a host of the runtime: memory from torch's CPU allocator, objects that are tensors.
 //
 // An object (ng_buffer::object) is always a c10::TensorImpl with one reference. Thread-safe; Python tasks take the GIL.
 #pragma once
@@ -20,7 +19,6 @@ class TorchHost : public runtime::Host {
  public:
   static TorchHost& instance();
 
-  ng_task build(const program::Program& program, const program::Task& task) override;
   // A tensor without shape or element type, whose storage holds the memory: the caller of the Program gives it both.
   void* allocate(int64_t bytes, void** data) override;
   int64_t red_zone_bytes() const override;

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "runtime/worker_pool.h"
-#include "torch/bridge/aten_task.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/run_result.h"
 #include "torch/bridge/torch_host.h"
@@ -36,8 +35,7 @@ thread_local std::string place_of_failure;
 // Others may need the GIL for what a run waits for: Python that it calls, and other threads of the process.
 bool may_wait(const program::Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
-    return program::is_callable(task.kind) || task.kind == program::TaskKind::kCollective ||
-           (task.kind == program::TaskKind::kAten && bridge::is_foreign(task.name));
+    return program::is_callable(task.kind) || task.kind == program::TaskKind::kCollective || task.foreign;
   });
 }
 

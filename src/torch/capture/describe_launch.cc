@@ -59,6 +59,7 @@ class Description {
       : schema_(op.schema()), memory_(memory), step_(step) {
     made_.task.kind = program::TaskKind::kAten;
     made_.task.name = bridge::fx_name_of(op.operator_name());
+    made_.task.foreign = bridge::is_foreign(op.operator_name().getNamespace().value_or(""));
     made_.task.schema = c10::toString(schema_);
     made_.task.reason = "captured";
   }

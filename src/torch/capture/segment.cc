@@ -5,50 +5,34 @@
 
 #include "torch/bridge/aten_task.h"
 #include "torch/bridge/run_result.h"
+#include "torch/bridge/task_makers.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/capture/build_program.h"
 #include "torch/capture/registry.h"
 
 namespace npugraph::capture {
 
-class Segment::TaskHost final : public runtime::Host {
- public:
-  // By position of the task in the Program.
-  std::map<std::ptrdiff_t, std::vector<bridge::FixedArgument>> fixed;
-  std::map<std::ptrdiff_t, std::shared_ptr<CollectiveCall>> collectives;
+namespace {
 
-  ng_task build(const program::Program& program, const program::Task& task) override {
-    const std::ptrdiff_t position = &task - program.tasks.data();
-    if (const auto found = collectives.find(position); found != collectives.end())
-      return found->second->build(found->second, program, task);
-    const auto found = fixed.find(position);
-    return found == fixed.end() ? torch_.build(program, task) : bridge::build_aten_task(program, task, found->second);
-  }
-  void* allocate(int64_t bytes, void** data) override { return torch_.allocate(bytes, data); }
-  int64_t red_zone_bytes() const override { return torch_.red_zone_bytes(); }
-  void retain(void* object) override { torch_.retain(object); }
-  void release(void* object) override { torch_.release(object); }
-  void* constant_object(const program::Constant& constant) override { return torch_.constant_object(constant); }
-
- private:
-  bridge::TorchHost& torch_ = bridge::TorchHost::instance();
-};
-
-Segment::Segment(std::string name, RecordedStep step, const TouchedMemory& memory)
-    : host_(std::make_unique<TaskHost>()) {
-  for (size_t i = 0; i < step.launches.size(); ++i) {
-    RecordedTask& launch = step.launches[i];
-    const auto position = static_cast<std::ptrdiff_t>(i);
-    if (!launch.fixed.empty()) host_->fixed.emplace(position, std::move(launch.fixed));
-    if (launch.collective) host_->collectives.emplace(position, std::move(launch.collective));
-  }
-  auto [program, external] = build_program(name, step.launches, memory);
-  external_ = std::move(external);
-  executable_ = std::make_unique<runtime::Executable>(program, *host_, runtime::Options{}, std::move(name));
-  bound_.resize(external_.size());
+// Makes the tasks of launches, whose arguments may be such as a Program cannot hold.
+runtime::MakeTask maker_of(const std::vector<RecordedTask>& launches) {
+  return [&](const program::Program& program, const program::Task& task) {
+    const RecordedTask& launch = launches[&task - program.tasks.data()];
+    if (launch.collective) return launch.collective->build(launch.collective, program, task);
+    return launch.fixed.empty() ? bridge::make_task(program, task)
+                                : bridge::build_aten_task(program, task, launch.fixed);
+  };
 }
 
-Segment::~Segment() = default;
+}  // namespace
+
+Segment::Segment(std::string name, RecordedStep step, const TouchedMemory& memory) {
+  auto [program, external] = build_program(name, step.launches, memory);
+  external_ = std::move(external);
+  executable_ = std::make_unique<runtime::Executable>(program, bridge::TorchHost::instance(), maker_of(step.launches),
+                                                      runtime::Options{}, std::move(name));
+  bound_.resize(external_.size());
+}
 
 void Segment::bind() {
   bool moved = version_ == 0;

@@ -2,7 +2,6 @@
 // Launches without an interruption, as a Program over the memory that they were captured with, ready to run.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,7 +19,6 @@ struct ExternalMemory {
 class Segment {
  public:
   Segment(std::string name, RecordedStep step, const TouchedMemory& memory);
-  ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
@@ -30,13 +28,9 @@ class Segment {
   runtime::MemoryInfo memory() const { return executable_->memory(); }
 
  private:
-  // The host of tasks with arguments that a Program cannot hold.
-  class TaskHost;
-
   void bind();
 
   std::vector<ExternalMemory> external_;
-  std::unique_ptr<TaskHost> host_;  // before what it builds
   std::unique_ptr<runtime::Executable> executable_;
   std::vector<runtime::BoundInput> bound_;
   std::vector<int64_t> dims_;

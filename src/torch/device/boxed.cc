@@ -11,6 +11,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "torch/bridge/convert.h"
 #include "torch/bridge/own_kernels.h"
 #include "torch/capture/capture.h"
 #include "torch/device/cpu_call.h"
@@ -70,7 +71,7 @@ class BoxedKernel final : public c10::OperatorKernel {
 
 BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_name())) {
   const c10::FunctionSchema& schema = op.schema();
-  is_foreign_ = !name_.starts_with("aten::");
+  is_foreign_ = bridge::is_foreign(op.operator_name().getNamespace().value_or(""));
   is_of_ascend_ = name_.starts_with("npu::") || name_.starts_with("atb::");
   own_ = bridge::own_kernel(op.operator_name());
   arguments_ = schema.arguments().size();

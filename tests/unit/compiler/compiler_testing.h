@@ -31,17 +31,17 @@ inline constexpr std::string_view kDoubles = R"(npugraph.graph 1 @doubles {
   return %c
 })";
 
-// `generate`: with generated code, that this makes.
+// `make`: with generated code, that this makes.
 inline std::unique_ptr<Artifact> compile_text(std::string_view text, const lower::OperatorCatalog& catalog,
-                                              std::vector<PhaseTime> front_end = {}, Generator generate = {},
+                                              std::vector<PhaseTime> front_end = {}, runtime::MakeTask make = {},
                                               CompileRequest request = {}) {
   static runtime::MallocHost runtime_host;
   CompileHost host;
   host.catalog = &catalog;
   host.facts = {{"torch", "1.2.3"}};
   request.name = "doubles";
-  request.generate = generate != nullptr;
-  if (generate) host.generate = std::move(generate);
+  request.generate = make != nullptr;
+  if (make) host.make_task = std::move(make);
   return std::make_unique<Artifact>(ir::parse(text, "test", ops::registry()), request, host, runtime_host,
                                     std::vector<Partition>{}, std::move(front_end));
 }

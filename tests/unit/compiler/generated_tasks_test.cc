@@ -36,9 +36,9 @@ std::vector<std::string> tasks_of(const Artifact& artifact) {
 }
 
 TEST(GeneratedTasks, OnlyWhatIsRefusedRunsNodeByNode) {
-  const auto refuse_products = [](const program::Task& task) {
+  const auto refuse_products = [](const program::Program& program, const program::Task& task) {
     if (task.name == "loop.abs.mul") throw UserError("too hard");
-    return generate(task);
+    return make_task(program, task);
   };
   const auto artifact = compile_text(kChains, NoCatalog(), {}, refuse_products);
   const std::vector<std::string> expected = {
@@ -52,7 +52,7 @@ TEST(GeneratedTasks, EqualCodeIsMadeOnce) {
   const std::string same = replace_all(std::string(kChains), "40", "48");  // in no other test
   const std::string other = std::string(same).replace(same.find("aten.neg(%y)"), 8, "aten.abs");
   for (const auto& [text, builds] : {std::pair(same, 2), {same, 0}, {other, 1}}) {
-    const auto counters = compile_text(text, NoCatalog(), {}, generate)->counters();
+    const auto counters = compile_text(text, NoCatalog(), {}, make_task)->counters();
     EXPECT_EQ(counters.at("kernel_builds"), builds);
     EXPECT_EQ(counters.at("kernel_hits"), 3 - builds);
     EXPECT_EQ(counters.at("kernel_build_ns") > 0, builds > 0);
@@ -60,7 +60,7 @@ TEST(GeneratedTasks, EqualCodeIsMadeOnce) {
 }
 
 TEST(GeneratedTasks, ExplainShowsTheShareAndTheScores) {
-  const std::string page = compile_text(kChains, NoCatalog(), {}, generate)->explain();
+  const std::string page = compile_text(kChains, NoCatalog(), {}, make_task)->explain();
   EXPECT_NE(page.find("\nGenerated code\n  3 of 3 tasks"), std::string::npos) << page;
   EXPECT_NE(page.find("   2x loop.neg.add: fusion saves 640 B\n     1x loop.abs.mul: fusion saves 320 B\n"),
             std::string::npos)
@@ -76,7 +76,7 @@ TEST(GeneratedTasks, ExplainShowsWhatWasLeftApart) {
     %c : f32[300] = aten.sum.dim_IntList(%b, [0])
     return %r, %c
   })",
-                                     NoCatalog(), {}, generate);
+                                     NoCatalog(), {}, make_task);
   const std::string page = artifact->explain();
   EXPECT_NE(page.find("1x left apart, 234.4 KiB are loaded again: "), std::string::npos) << page;
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "compiler/compiler_testing.h"
-#include "compiler/generate.h"
+#include "compiler/task_makers.h"
 #include "program/super_kernel.h"
 
 namespace npugraph::compiler {
@@ -27,7 +27,7 @@ constexpr std::string_view kSymbolic = R"(npugraph.graph 1 @symbolic {
 })";
 
 std::shared_ptr<const program::Program> program_of(std::string_view text) {
-  const std::shared_ptr<const Artifact> artifact = compile_text(text, NoCatalog(), {}, generate);
+  const std::shared_ptr<const Artifact> artifact = compile_text(text, NoCatalog(), {}, make_task);
   return {artifact, &artifact->executable()->program()};
 }
 
@@ -53,10 +53,10 @@ class StaticKernelsTest : public testing::Test {
   }
   ~StaticKernelsTest() override { set_log_sink({}); }
 
-  Generator remembering() {
-    return [this](const program::Task& task) {
+  runtime::MakeTask remembering() {
+    return [this](const program::Program& program, const program::Task& task) {
       made_.push_back(std::get<std::string>(task.args.front()));
-      return generate(task);
+      return make_task(program, task);
     };
   }
 
@@ -93,9 +93,9 @@ TEST_F(StaticKernelsTest, LoopsOfASuperKernelToo) {
   auto program = std::make_shared<program::Program>(*program_);
   program->tasks = {program::super_kernel(parts, "block", 1)};
   std::vector<program::Task> made;
-  StaticKernels kernels(program, {}, [&](const program::Task& task) {
+  StaticKernels kernels(program, {}, [&](const program::Program& of, const program::Task& task) {
     made.push_back(task);
-    return generate(task);
+    return make_task(of, task);
   });
   EXPECT_TRUE(ask(kernels, *program, 0, 5, 3));
   ASSERT_EQ(made.size(), 1u);
@@ -106,7 +106,7 @@ TEST_F(StaticKernelsTest, LoopsOfASuperKernelToo) {
 }
 
 TEST_F(StaticKernelsTest, WhatCannotBeMadeIsTriedOnce) {
-  StaticKernels kernels(program_, {}, [&](const program::Task& task) -> ng_task {
+  StaticKernels kernels(program_, {}, [&](const program::Program&, const program::Task& task) -> ng_task {
     made_.push_back(std::get<std::string>(task.args.front()));
     throw UserError("no such instruction");
   });

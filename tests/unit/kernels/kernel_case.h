@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/element.h"
 #include "kernels/registry.h"
 
@@ -108,43 +109,52 @@ class ThreadHost {
 
 class KernelCase {
  public:
-  explicit KernelCase(std::string name) { task_.name = std::move(name); }
+  explicit KernelCase(std::string name) : name_(std::move(name)) {}
 
   bool moderate = false;  // values between -1 and 1
 
   void add_input(Random& random, DType dtype, const Sizes& sizes) {
-    task_.args.push_back(TensorRef{static_cast<int32_t>(operands_.size())});
-    add_operand(random, dtype, sizes, program::Access::kRead);
+    add_value({.kind = NG_VALUE_OPERAND, .scalar = -1, .number = {.i = static_cast<int64_t>(memory_.size())}});
+    add_operand(random, dtype, sizes, NG_READ);
   }
-  void add_result(Random& random, DType dtype, const Sizes& sizes) {
-    add_operand(random, dtype, sizes, program::Access::kWrite);
-  }
-  // A constant, or a symbol whose value comes with the call.
+  void add_result(Random& random, DType dtype, const Sizes& sizes) { add_operand(random, dtype, sizes, NG_WRITE); }
+  // A constant, or one whose value comes with the call.
   void add_scalar(Random& random, Scalar value) {
-    if (random.one_in(2)) {
-      task_.args.push_back(Expr::constant(value));
-      return;
-    }
-    task_.args.push_back(Expr::symbol("s" + std::to_string(scalars_.size()), value.kind));
-    scalars_.push_back(value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i});
+    const ng_scalar number = value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
+    const ng_value_kind kind = value.kind == ScalarKind::kFloat  ? NG_VALUE_FLOAT
+                               : value.kind == ScalarKind::kBool ? NG_VALUE_BOOL
+                                                                 : NG_VALUE_INT;
+    if (random.one_in(2)) return add_value({.kind = kind, .scalar = -1, .number = number});
+    add_value({.kind = kind, .scalar = static_cast<int32_t>(scalars_.size())});
+    scalars_.push_back(number);
   }
-  void add_flag(bool value) { task_.args.push_back(Expr::constant(Scalar::of_bool(value))); }
+  void add_flag(bool value) { add_value({.kind = NG_VALUE_BOOL, .scalar = -1, .number = {.i = value ? 1 : 0}}); }
 
-  const program::Task& task() const { return task_; }
-  DType result_type() const { return task_.operands.back().dtype; }
+  const std::string& name() const { return name_; }
+  DType result_type() const { return static_cast<DType>(operands_.back().dtype); }
+
+  // UserError with the kernel's message where it refuses.
+  ng_task make(const Kernel& kernel) const {
+    std::string reason;
+    ng_task made{};
+    const Definition definition(*this);
+    const auto refuse = [](void* to, const char* message) { *static_cast<std::string*>(to) = message; };
+    if (kernel.make(&definition.all, &made, refuse, &reason) != NG_OK) throw UserError(reason);
+    return made;
+  }
 
   // The bytes of the result's memory after the kernel has run on `workers` threads.
   std::vector<char> run(const Kernel& kernel, int32_t workers) {
     Call call(*this);
-    const ng_task made = kernel.build(task_);
+    const ng_task made = make(kernel);
     void* state = nullptr;
     call.call.host = nullptr;
-    EXPECT_EQ(made.bind(made.context, &call.call, &state), NG_OK) << task_.name;
+    EXPECT_EQ(made.bind(made.context, &call.call, &state), NG_OK) << name_;
     std::vector<char> workspace(made.workspace ? made.workspace(made.context, &call.call) : 0);
     ThreadHost host(workers);
     call.call.host = host.host();
     call.call.workspace = workspace.data();
-    EXPECT_EQ(made.run(made.context, state, &call.call), NG_OK) << task_.name;
+    EXPECT_EQ(made.run(made.context, state, &call.call), NG_OK) << name_;
     busy_threads_ = host.busy_threads();
     made.unbind(made.context, state);
     made.destroy(made.context);
@@ -156,7 +166,7 @@ class KernelCase {
 
   std::vector<char> run_reference(const Kernel& kernel) {
     Call call(*this);
-    EXPECT_EQ(kernel.reference(task_, &call.call), NG_OK) << task_.name;
+    EXPECT_EQ(kernel.reference(Definition(*this).all, &call.call), NG_OK) << name_;
     return call.memory.back();
   }
 
@@ -167,15 +177,28 @@ class KernelCase {
     Sizes strides;
   };
 
+  struct Definition {
+    explicit Definition(const KernelCase& source) {
+      for (const ng_value& value : source.values_) attributes.push_back({.values = &value, .count = 1, .is_list = 0});
+      all = {.name = source.name_.c_str(),
+             .operands = source.operands_.data(),
+             .attributes = attributes.data(),
+             .num_operands = static_cast<uint32_t>(source.operands_.size()),
+             .num_attributes = static_cast<uint32_t>(attributes.size()),
+             .abi_version = NG_TASK_ABI_VERSION};
+    }
+    std::vector<ng_attribute> attributes;
+    ng_definition all{};
+  };
+
   // One call on copies of the memory.
   struct Call {
     explicit Call(const KernelCase& source) {
-      for (const Memory& operand : source.operands_) memory.push_back(operand.bytes);
+      for (const Memory& operand : source.memory_) memory.push_back(operand.bytes);
       for (size_t i = 0; i < memory.size(); ++i) {
-        const Memory& operand = source.operands_[i];
+        const Memory& operand = source.memory_[i];
         buffers.push_back({memory[i].data(), nullptr, operand.sizes.data(), operand.strides.data(),
-                           static_cast<int32_t>(operand.sizes.size()),
-                           static_cast<int32_t>(source.task_.operands[i].dtype)});
+                           static_cast<int32_t>(operand.sizes.size()), source.operands_[i].dtype});
       }
       call.buffers = buffers.data();
       call.num_buffers = static_cast<uint32_t>(buffers.size());
@@ -188,21 +211,23 @@ class KernelCase {
     ng_call call{};
   };
 
-  void add_operand(Random& random, DType dtype, const Sizes& sizes, program::Access access) {
-    const Sizes strides = random_strides(random, sizes, access == program::Access::kRead);
+  void add_value(ng_value value) { values_.push_back(value); }
+
+  void add_operand(Random& random, DType dtype, const Sizes& sizes, ng_access access) {
+    const Sizes strides = random_strides(random, sizes, access == NG_READ);
     int64_t elements = 1;
     for (size_t d = 0; d < sizes.size(); ++d) elements += std::max<int64_t>(sizes[d] - 1, 0) * strides[d];
     Memory memory{std::vector<char>(elements * size_of(dtype)), sizes, strides};
     fill_random(random, dtype, moderate, memory.bytes);
-    program::Operand operand{.buffer = static_cast<int32_t>(operands_.size()), .access = access, .dtype = dtype};
-    for (const int64_t size : sizes) operand.sizes.push_back({size});
-    for (const int64_t stride : strides) operand.strides.push_back({stride});
-    task_.operands.push_back(operand);
-    operands_.push_back(std::move(memory));
+    operands_.push_back(
+        {.dtype = static_cast<int32_t>(dtype), .access = access, .rank = static_cast<int32_t>(sizes.size())});
+    memory_.push_back(std::move(memory));
   }
 
-  program::Task task_;
-  std::vector<Memory> operands_;
+  const std::string name_;
+  std::vector<ng_operand> operands_;
+  std::vector<ng_value> values_;
+  std::vector<Memory> memory_;  // of each operand
   std::vector<ng_scalar> scalars_;
   int32_t busy_threads_ = 0;
 };

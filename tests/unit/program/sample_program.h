@@ -30,7 +30,7 @@ inline constexpr std::string_view kSampleProgram = R"(npugraph.program 4 @forwar
     args(%0, %1, n, [%0, none], [4, s0], none, true, "a \"quoted\" text", bf16) results(2) may_share(2 = 0)
     origin "mul" source "model.py:3 in forward"
   }
-  task 1 aten "aten.nonzero" {
+  task 1 aten "aten.nonzero" foreign {
     read b3+0 : f32[4, s0]{s0, 1}
     write b4+0 : i64[u0, 2]{2, 1}
     readwrite b0+8*s0 : f32[2, s0]{s0, 1}

@@ -100,6 +100,7 @@ TEST(ProgramVerify, Tasks) {
             "task 0: Python and nested tasks have a callable, and no others");
   EXPECT_EQ(violation([](Program& p) { p.tasks[2].callable = kNone; }),
             "task 2: Python and nested tasks have a callable, and no others");
+  EXPECT_EQ(violation([](Program& p) { p.tasks[0].foreign = true; }), "task 0: foreign is said of ATen tasks alone");
   EXPECT_EQ(violation([](Program& p) { p.tasks[0].stream = -1; }), "task 0: stream -1");
   EXPECT_EQ(violation([](Program& p) { p.tasks[1].defines[1].result = kNone; }), "task 1: flag is result -1");
   EXPECT_EQ(violation([](Program& p) { p.tasks[1].defines[0].dim = 2; }),

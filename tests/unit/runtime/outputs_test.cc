@@ -87,7 +87,7 @@ TEST(Outputs, ConstantsAreCopied) {
   const auto values = std::make_shared<Floats>(Floats{1, 2});
   program->constants[0].owner = values;
   program->constants[0].data = values->data();
-  Executable executable(program, host, {}, "constant");
+  Executable executable(program, host, host.maker(), {}, "constant");
   const Results first(executable, host, {});
   ASSERT_EQ(first.result.status, RunStatus::kOk) << first.result.error;
   EXPECT_EQ(first.values(0), Floats({2}));

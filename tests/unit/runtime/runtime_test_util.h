@@ -39,7 +39,10 @@ class TestHost : public Host {
   void workspace(const std::string& name, int64_t bytes) { functions_[name].workspace = bytes; }
   int binds(const std::string& name) { return functions_[name].binds; }
 
-  ng_task build(const program::Program&, const program::Task& task) override {
+  MakeTask maker() {
+    return [this](const program::Program&, const program::Task& task) { return make_task(task); };
+  }
+  ng_task make_task(const program::Task& task) {
     ++builds;
     const auto found = functions_.find(task.name);
     if (found == functions_.end()) throw UserError("no task " + task.name);
@@ -117,7 +120,7 @@ inline TestHost::Body elementwise(std::function<float(float)> f) {
 inline std::unique_ptr<Executable> make(TestHost& host, const std::string& text, Options options = {},
                                         Hooks hooks = {}) {
   auto program = std::make_shared<program::Program>(program::parse(text, "test"));
-  return std::make_unique<Executable>(program, host, std::move(options), program->name, std::move(hooks));
+  return std::make_unique<Executable>(program, host, host.maker(), std::move(options), program->name, std::move(hooks));
 }
 
 // One tensor argument.

@@ -36,7 +36,7 @@ std::string functional(const std::string& name, const std::string& strides = "{3
   buffer b1 heap live(0, 0)
   input 0 "x" b0 : f32[2, 3]{3, 1}
   task 0 aten ")" +
-         name + R"(" {
+         name + (name.starts_with("bridge_test") ? "\" foreign {" : "\" {") + R"(
     read b0+0 : f32[2, 3]{3, 1}
     write b1+0 : f32[2, 3])" +
          strides + R"(
@@ -214,7 +214,7 @@ TEST(AtenTask, DataDependentSizesAndScalars) {
     args(%0)
     defines(u1 = result(0))
   }
-  task 2 aten "bridge_test.count" {
+  task 2 aten "bridge_test.count" foreign {
     read b0+0 : f32[2, 3]{3, 1}
     write b3+0 : f32[2, 3]{3, 1}
     args(%0)  results(1, none)

@@ -12,6 +12,7 @@
 #include "program/text.h"
 #include "runtime/executable.h"
 #include "torch/bridge/convert.h"
+#include "torch/bridge/task_makers.h"
 #include "torch/bridge/torch_host.h"
 
 namespace npugraph::bridge {
@@ -19,8 +20,8 @@ namespace npugraph::bridge {
 class TorchProgram {
  public:
   explicit TorchProgram(const std::string& text)
-      : executable_(std::make_shared<program::Program>(program::parse(text, "test")), TorchHost::instance(), {},
-                    "test") {}
+      : executable_(std::make_shared<program::Program>(program::parse(text, "test")), TorchHost::instance(), make_task,
+                    {}, "test") {}
 
   // The tensor outputs; none when the run failed, and then `error` says why.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) {

@@ -2,6 +2,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "base/error.h"
+#include "ops/table.h"
 #include "torch/bridge/bridge_test_util.h"
 
 namespace npugraph::bridge {
@@ -43,6 +44,13 @@ TEST(Catalog, HundredsOfOperatorsHaveOne) {
     if (name.name.starts_with("aten::") && aten_catalog().out_variant(op(fx_name_of(name)))) ++variants;
   }
   EXPECT_GT(variants, 300);
+}
+
+TEST(Catalog, RowsSayWhichOperatorsAreNotTorchsOwn) {
+  for (const std::string_view name : ops::table_names()) {
+    const bool foreign = ops::require(name).is(ir::Trait::kForeign);
+    EXPECT_EQ(foreign, is_foreign(name.substr(0, name.find('.')))) << name;
+  }
 }
 
 TEST(Catalog, WhatCanRun) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/generate.h"
+#include "compiler/task_makers.h"
 
 #include <algorithm>
 #include <string>
@@ -15,6 +15,7 @@
 #include "codegen/task/sequence.h"
 #include "kernels/registry.h"
 #include "loop/text.h"
+#include "program/definition.h"
 #include "program/super_kernel.h"
 #include "target/target.h"
 
@@ -39,8 +40,35 @@ codegen::Order order_of(const program::Task& task) {
   return codegen::Order::kApart;
 }
 
+std::string_view text_of(const program::Task& task) {
+  const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
+  if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
+  return *text;
+}
+
+ng_task make_kernel(const program::Program&, const program::Task& task) {
+  const kernels::Kernel* kernel = kernels::find(task.name);
+  if (kernel != nullptr) return program::make_task(kernel->make, task);
+  throw UserError(
+      cat("this build has no kernel \"", task.name, "\"", task.source.empty() ? "" : cat(" (", task.source, ")")));
+}
+
+// Products with weights of few bits.
+ng_task make_quant(const program::Task& task, std::string_view text) {
+  if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no operands"));
+  return codegen::make_quant(text, target::host_target(), rows_of(task.operands[0]));
+}
+
+ng_task make_loop(const program::Program&, const program::Task& task) {
+  const std::string_view text = text_of(task);
+  if (codegen::is_quant_text(text)) return make_quant(task, text);
+  return codegen::make_kernel_task(loop::parse(text, task.name), target::host_target());
+}
+
 // The products that lowering writes: factors of one type, of which they share the first, sums through epilogues.
-ng_task make_products(const program::Task& task, std::string_view text) {
+ng_task make_products(const program::Program&, const program::Task& task) {
+  const std::string_view text = text_of(task);
+  if (codegen::is_quant_text(text)) return make_quant(task, text);
   if (task.operands.size() < 2) throw UserError(cat("task ", task.name, " has no factors"));
   std::vector<codegen::MatmulSpec> specs;
   for (loop::Kernel& epilogue : loop::parse_all(text, task.name)) {
@@ -54,15 +82,16 @@ ng_task make_products(const program::Task& task, std::string_view text) {
 }
 
 // Of queries, whose type the others have.
-ng_task make_attention(const program::Task& task, std::string_view text) {
+ng_task make_attention(const program::Program&, const program::Task& task) {
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no queries"));
   const program::Operand& queries = task.operands[0];
-  return codegen::make_attention(loop::parse_attention(text, task.name), queries.dtype, target::host_target(),
+  return codegen::make_attention(loop::parse_attention(text_of(task), task.name), queries.dtype, target::host_target(),
                                  rows_of(queries));
 }
 
 // Of weights, whose type the image has. An epilogue may stand behind the first line.
-ng_task make_convolution(const program::Task& task, std::string_view text) {
+ng_task make_convolution(const program::Program&, const program::Task& task) {
+  const std::string_view text = text_of(task);
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no weights"));
   codegen::ConvolutionSpec spec{.dtype = task.operands[0].dtype};
   const size_t end = text.find('\n');
@@ -71,20 +100,13 @@ ng_task make_convolution(const program::Task& task, std::string_view text) {
   return codegen::make_convolution(spec, target::host_target());
 }
 
-ng_task make_part(const program::Task& part) {
-  if (part.kind != program::TaskKind::kKernel) return generate(part);
-  const kernels::Kernel* kernel = kernels::find(part.name);
-  if (kernel == nullptr) throw UserError(cat("there is no kernel ", part.name));
-  return kernel->build(part);
-}
-
-ng_task make_super_kernel(const program::Task& task) {
+ng_task make_super_kernel(const program::Program& program, const program::Task& task) {
   const program::SuperKernel super = program::parts_of(task);
   std::vector<codegen::SequencePart> parts;
   try {
     for (const program::Task& part : super.parts) {
       const std::string nodes = part.origin.empty() ? "" : cat(", from ", part.origin);
-      parts.push_back({.task = make_part(part),
+      parts.push_back({.task = make_task(program, part),
                        .buffers = static_cast<uint32_t>(part.operands.size()),
                        .scalars = static_cast<uint32_t>(part.scalars.size()),
                        .label = cat("part ", parts.size(), " of ", task.name, ", ", part.name, nodes,
@@ -100,18 +122,23 @@ ng_task make_super_kernel(const program::Task& task) {
 
 }  // namespace
 
-ng_task generate(const program::Task& task) {
-  if (task.kind == program::TaskKind::kSuperKernel) return make_super_kernel(task);
-  const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
-  if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
-  if (task.kind == program::TaskKind::kAttention) return make_attention(task, *text);
-  if (task.kind == program::TaskKind::kConvolution) return make_convolution(task, *text);
-  if (codegen::is_quant_text(*text)) {
-    if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no operands"));
-    return codegen::make_quant(*text, target::host_target(), rows_of(task.operands[0]));
-  }
-  if (task.kind == program::TaskKind::kMatmul) return make_products(task, *text);
-  return codegen::make_kernel_task(loop::parse(*text, task.name), target::host_target());
+const runtime::TaskMakers& task_makers() {
+  using program::TaskKind;
+  static const runtime::TaskMakers makers = [] {
+    runtime::TaskMakers all;
+    all.add(TaskKind::kKernel, make_kernel)
+        .add(TaskKind::kLoop, make_loop)
+        .add(TaskKind::kMatmul, make_products)
+        .add(TaskKind::kAttention, make_attention)
+        .add(TaskKind::kConvolution, make_convolution)
+        .add(TaskKind::kSuperKernel, make_super_kernel);
+    return all;
+  }();
+  return makers;
+}
+
+ng_task make_task(const program::Program& program, const program::Task& task) {
+  return task_makers().make(program, task);
 }
 
 void drop_unused_code() { codegen::drop_unused_code(); }

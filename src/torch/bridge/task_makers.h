@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "abi/task.h"
+#include "program/program.h"
+
+namespace npugraph::bridge {
+
+// Makes tasks of every kind: operators, Python callables, collectives and control flow, besides those of
+// compiler::task_makers(). A runtime::MakeTask. Thread-safe.
+ng_task make_task(const program::Program& program, const program::Task& task);
+
+}  // namespace npugraph::bridge
