@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "benchmarks/cpp/limits.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
 
 int main() {
   using namespace npugraph;

@@ -8,9 +8,9 @@
 #include "codegen/kernel/kernel.h"
 #include "ir/text.h"
 #include "loop/text.h"
-#include "lower/cluster.h"
-#include "lower/loop_nest.h"
-#include "lower/streaming.h"
+#include "lower/clusters/cluster.h"
+#include "lower/nest/loop_nest.h"
+#include "lower/nest/streaming.h"
 #include "ops/table.h"
 
 namespace npugraph {

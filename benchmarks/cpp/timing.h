@@ -7,7 +7,7 @@
 
 #include "abi/task.h"
 #include "base/clock.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
 
 namespace npugraph {
 

@@ -12,7 +12,7 @@
 
 #include "compiler/pipeline.h"
 #include "compiler/runnable.h"
-#include "runtime/ledger.h"
+#include "runtime/watch/ledger.h"
 
 namespace npugraph::compiler {
 

@@ -7,7 +7,7 @@
 
 #include "ir/graph.h"
 #include "lower/catalog.h"
-#include "lower/decisions.h"
+#include "lower/clusters/decisions.h"
 #include "program/program.h"
 
 namespace npugraph::lower {
@@ -22,11 +22,11 @@ struct LowerOptions {
 // What only lowering knows of a task.
 struct TaskNote {
   ir::NodeId node = ir::kNone;  // that it runs for; of a generated one, where its cluster stands
-  Expr saved_bytes;             // score of its cluster (lower/cluster.h)
+  Expr saved_bytes;             // score of its cluster (lower/clusters/cluster.h)
   Expr operations;              // of its nodes (ops/operations.h)
 };
 
-// Two operators that could have run together and do not (lower/cluster.h).
+// Two operators that could have run together and do not (lower/clusters/cluster.h).
 struct LeftApart {
   std::string producer, consumer, reason;
   std::string origin, source;  // FX node of the consumer, and its line

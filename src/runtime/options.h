@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/capture_rules.h"
+#include "runtime/instance/capture_rules.h"
 
 namespace npugraph::runtime {
 

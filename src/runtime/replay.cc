@@ -12,10 +12,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "runtime/lanes.h"
-#include "runtime/observer.h"
 #include "runtime/task_error.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/lanes.h"
+#include "runtime/threads/worker_pool.h"
+#include "runtime/watch/observer.h"
 #include "tensor/shape.h"
 
 namespace npugraph::runtime {

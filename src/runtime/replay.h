@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "runtime/executable.h"
-#include "runtime/instance.h"
-#include "runtime/lease.h"
+#include "runtime/instance/instance.h"
+#include "runtime/instance/lease.h"
 
 namespace npugraph::runtime {
 

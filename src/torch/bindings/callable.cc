@@ -8,7 +8,7 @@
 #include <torch/csrc/utils/object_ptr.h>
 
 #include "base/error.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
 #include "torch/bindings/torch_counters.h"
 #include "torch/bridge/torch_team.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph._C.CaptureRules: what the user asked of captures and of the memory of graphs.
-#include "runtime/capture_rules.h"
+#include "runtime/instance/capture_rules.h"
 
 #include <memory>
 #include <string>

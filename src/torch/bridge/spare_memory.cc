@@ -7,7 +7,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include "base/pages.h"
-#include "runtime/ledger.h"
+#include "runtime/watch/ledger.h"
 
 namespace npugraph::bridge {
 namespace {

@@ -12,7 +12,7 @@
 #include <c10/core/Allocator.h>
 
 #include "base/fork.h"
-#include "runtime/pools.h"
+#include "runtime/memory/pools.h"
 
 namespace npugraph::bridge {
 

@@ -13,7 +13,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "runtime/red_zones.h"
+#include "runtime/memory/red_zones.h"
 #include "torch/bridge/spare_memory.h"
 #include "torch/bridge/task_error.h"
 #include "torch/npu/captured.h"

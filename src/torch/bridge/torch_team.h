@@ -2,7 +2,7 @@
 // The threads on which torch's operators run.
 #pragma once
 
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
 
 namespace npugraph::bridge {
 

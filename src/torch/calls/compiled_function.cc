@@ -10,7 +10,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/error.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/run_result.h"
 #include "torch/bridge/torch_host.h"

@@ -48,7 +48,7 @@ int expand_cubes(ir::Graph& graph, PassContext& context);
 """
 PASS_SOURCE = """\
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/expand_cubes.h"
+#include "passes/simplify/expand_cubes.h"
 
 #include "ops/operators.h"
 #include "passes/rewrite.h"
@@ -72,6 +72,7 @@ int expand_cubes(ir::Graph& graph, PassContext&) {
 
 }  // namespace npugraph::passes
 """
+PASS_INCLUDE = '#include "passes/simplify/expand_cubes.h"\n'
 REGISTRY_LINE = """      {"expand_cubes", expand_cubes, "computes cubes as products"},\n"""
 PIPELINE_LINE = """      // While everything is functional.\n      "expand_cubes",\n"""
 EXPANDS = """\
@@ -151,9 +152,9 @@ def add_operator(tree: Tree) -> None:
 
 
 def add_pass(tree: Tree) -> None:
-    tree.write("src/passes/expand_cubes.h", PASS_HEADER)
-    tree.write("src/passes/expand_cubes.cc", PASS_SOURCE)
-    tree.insert("src/passes/registry.cc", '#include "passes/fold_constants.h"', '#include "passes/expand_cubes.h"\n')
+    tree.write("src/passes/simplify/expand_cubes.h", PASS_HEADER)
+    tree.write("src/passes/simplify/expand_cubes.cc", PASS_SOURCE)
+    tree.insert("src/passes/registry.cc", '#include "passes/simplify/fold_constants.h"', PASS_INCLUDE)
     tree.insert("src/passes/registry.cc", '      {"fold_constants"', REGISTRY_LINE)
     tree.insert("src/compiler/pipeline.cc", '      "straighten",', PIPELINE_LINE)
     tree.write("tests/ir/passes/expand_cubes.ir", EXPANDS)
@@ -179,8 +180,8 @@ def test_operators_passes_and_kernels_are_added_by_their_recipes(tmp_path: Path)
     tree = Tree(tmp_path / "tree")
     assert touched_by(add_operator, tree) == {"src/ops/rows/pointwise_unary.inc"}
     assert touched_by(add_pass, tree) == {
-        "src/passes/expand_cubes.h",
-        "src/passes/expand_cubes.cc",
+        "src/passes/simplify/expand_cubes.h",
+        "src/passes/simplify/expand_cubes.cc",
         "src/passes/registry.cc",
         "src/compiler/pipeline.cc",
     }

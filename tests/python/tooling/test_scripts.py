@@ -36,7 +36,7 @@ RIGHT = {
     "src/tensor/shape.h": '#include "base/error.h"\n',
     "src/ir/graph.h": '#include <vector>\n#include "tensor/shape.h"\n',
     "src/ir/CMakeLists.txt": "npugraph_layer(ir DEPS base tensor)\n",
-    "src/passes/dce.cc": '#include "ir/graph.h"\n#include "tensor/shape.h"\n',
+    "src/passes/simplify/dce.cc": '#include "ir/graph.h"\n#include "tensor/shape.h"\n',
     "src/torch/bridge/tensors.cc": '#include <ATen/ATen.h>\n#include "ir/graph.h"\n',
     "src/torch/bridge/CMakeLists.txt": "npugraph_layer(torch/bridge DEPS base ir LINK npugraph_libtorch)\n",
     "src/tools/CMakeLists.txt": "npugraph_tool(npugraph-opt npugraph_opt.cc DEPS base passes)\n",
@@ -146,12 +146,12 @@ def check_operators(root: Path, name: str, text: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("src/passes/dce.cc", 'if (node.op->name == "aten.mm") return;\n'),
-        ("src/lower/terms.cc", 'row("aten.of.no.row");\n'),
+        ("src/passes/simplify/dce.cc", 'if (node.op->name == "aten.mm") return;\n'),
+        ("src/lower/terms/terms.cc", 'row("aten.of.no.row");\n'),
         ("src/torch/device/copies.cc", 'call("aten::copy_", tensor);  // to the host\n'),
-        ("src/lower/terms.cc", 'constexpr std::string_view kName = "npu.scatter";\n'),
-        ("src/passes/dce.cc", "const Attr& other = node.args[1];\n"),
-        ("src/lower/terms.cc", "return node->args.at(0);\n"),
+        ("src/lower/terms/terms.cc", 'constexpr std::string_view kName = "npu.scatter";\n'),
+        ("src/passes/simplify/dce.cc", "const Attr& other = node.args[1];\n"),
+        ("src/lower/terms/terms.cc", "return node->args.at(0);\n"),
     ],
 )
 def test_operators_and_arguments_are_named_by_handles(tmp_path: Path, name: str, text: str) -> None:
@@ -165,8 +165,8 @@ def test_operators_and_arguments_are_named_by_handles(tmp_path: Path, name: str,
     ("name", "text"),
     [
         ("src/ops/shapes/all.cc", 'find("aten.mm"), call.args[1]\n'),
-        ("src/passes/dce.cc", '// %y = aten.mm(%x), or "aten.mm"\nuse(node.args[i], "npu.other");\n'),
-        ("src/lower/terms.cc", 'task.name = "kernel.mm_f32";\nname.starts_with("aten::");\n'),
+        ("src/passes/simplify/dce.cc", '// %y = aten.mm(%x), or "aten.mm"\nuse(node.args[i], "npu.other");\n'),
+        ("src/lower/terms/terms.cc", 'task.name = "kernel.mm_f32";\nname.starts_with("aten::");\n'),
         ("src/torch/device/copies.cc", "const c10::IValue& other = args[1];\n"),
     ],
 )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each node becomes, and what is said about those that are not generated code.
-#include "lower/decisions.h"
+#include "lower/clusters/decisions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shapes that loop nests may have, what they cost, and which one is taken on a given processor.
-#include "lower/nest_shape.h"
-
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -9,10 +7,11 @@
 #include "ir/alias.h"
 #include "loop/interpret.h"
 #include "loop/text.h"
-#include "lower/cluster.h"
-#include "lower/loop_nest.h"
+#include "lower/clusters/cluster.h"
 #include "lower/lower_testing.h"
-#include "lower/nest_cost.h"
+#include "lower/nest/cost.h"
+#include "lower/nest/loop_nest.h"
+#include "lower/nest/shape.h"
 
 namespace npugraph::lower {
 namespace {

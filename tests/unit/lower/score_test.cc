@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What running nodes together is worth, and which may not move.
-#include "lower/score.h"
+#include "lower/clusters/score.h"
 
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
-#include "lower/legality.h"
+#include "lower/clusters/legality.h"
 #include "ops/table.h"
 
 namespace npugraph::lower {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/fold_constants.h"
+#include "passes/simplify/fold_constants.h"
 
 #include <gtest/gtest.h>
 

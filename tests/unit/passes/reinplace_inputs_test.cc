@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What depends on PassContext::copy_epilogues; everything else is in tests/ir/passes.
-#include "passes/reinplace_inputs.h"
+#include "passes/memory/reinplace_inputs.h"
 
 #include <gtest/gtest.h>
 
+#include "passes/memory/remove_copies.h"
 #include "passes/pass_testing.h"
-#include "passes/remove_copies.h"
 
 namespace npugraph::passes {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/capture_rules.h"
+#include "runtime/instance/capture_rules.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
 #include "base/counters.h"
-#include "runtime/input_staging.h"
-#include "runtime/ledger.h"
+#include "runtime/memory/input_staging.h"
+#include "runtime/memory/working_memory.h"
 #include "runtime/runtime_test_util.h"
-#include "runtime/working_memory.h"
+#include "runtime/watch/ledger.h"
 
 namespace npugraph::runtime {
 namespace {

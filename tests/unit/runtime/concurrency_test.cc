@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/ledger.h"
 #include "runtime/runtime_test_util.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
+#include "runtime/watch/ledger.h"
 
 // The thread sanitizer refuses new threads in a forked child unless told otherwise; nothing else reads this.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() { return "die_after_fork=0"; }

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/ledger.h"
 #include "runtime/runtime_test_util.h"
+#include "runtime/watch/ledger.h"
 
 namespace npugraph::runtime {
 namespace {

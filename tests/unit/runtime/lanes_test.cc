@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/lanes.h"
+#include "runtime/threads/lanes.h"
 
 #include <atomic>
 #include <barrier>
@@ -11,10 +11,10 @@
 
 #include <unistd.h>
 
-#include "runtime/ledger.h"
-#include "runtime/running_tasks.h"
 #include "runtime/runtime_test_util.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
+#include "runtime/watch/ledger.h"
+#include "runtime/watch/running_tasks.h"
 
 namespace npugraph::runtime {
 namespace {

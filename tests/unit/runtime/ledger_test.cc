@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/ledger.h"
+#include "runtime/watch/ledger.h"
 
 #include <barrier>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "base/trace.h"
 #include "runtime/runtime_test_util.h"
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
 
 namespace npugraph::runtime {
 namespace {

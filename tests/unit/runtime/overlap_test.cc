@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/overlap.h"
+#include "runtime/memory/overlap.h"
 
 #include <random>
 

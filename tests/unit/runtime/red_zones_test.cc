@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task that writes outside of its memory is named.
-#include "runtime/red_zones.h"
+#include "runtime/memory/red_zones.h"
 
-#include "runtime/ledger.h"
 #include "runtime/runtime_test_util.h"
+#include "runtime/watch/ledger.h"
 
 namespace npugraph::runtime {
 namespace {

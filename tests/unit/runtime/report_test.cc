@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/report.h"
+#include "runtime/watch/report.h"
 
 #include <utility>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/running_tasks.h"
+#include "runtime/watch/running_tasks.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/task_watch.h"
+#include "runtime/watch/task_watch.h"
 
 #include <gtest/gtest.h>
 

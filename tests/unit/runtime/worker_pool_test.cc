@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/worker_pool.h"
+#include "runtime/threads/worker_pool.h"
 
 #include <atomic>
 #include <mutex>
@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/fp_control.h"
+#include "runtime/threads/fp_control.h"
 
 namespace npugraph::runtime {
 namespace {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/clusters/decisions.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lower/contains.h"
+#include "lower/place_parts.h"
+#include "lower/terms/terms.h"
+
+namespace npugraph::lower {
+namespace {
+
+using ir::Trait;
+
+std::optional<OutVariant> find_out_variant(const ir::Graph& graph, const OperatorCatalog& catalog,
+                                           const ir::Node& node) {
+  const ir::Op& op = *node.op;
+  const bool functional =
+      !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
+  const bool strided = std::all_of(node.results.begin(), node.results.end(),
+                                   [&](ir::ValueId id) { return id != ir::kNone && graph.value(id).is_tensor(); });
+  return functional && strided ? catalog.out_variant(op) : std::nullopt;
+}
+
+const std::string* find_refusal(ir::NodeId id, const Cluster* cluster, const Refusals& refused) {
+  for (const auto& [node, reason] : refused) {
+    if (node == id || (cluster != nullptr && (node == cluster->product || contains(cluster->nodes, node))))
+      return &reason;
+  }
+  return nullptr;
+}
+
+std::optional<GeneratedNode> choose_generated(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node) {
+  if (auto attention = choose_attention(graph, uses, node)) return attention;
+  if (auto convolution = choose_convolution(graph, node)) return convolution;
+  return choose_quantised_gather(graph, node);
+}
+
+}  // namespace
+
+std::string refusal(std::string_view error) { return cat("no generated code: ", error.substr(0, error.find('\n'))); }
+
+Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
+                     const Refusals& refused)
+    : decisions_(graph.num_nodes()) {
+  const ir::AliasInfo aliases(graph);
+  if (generate) clusters_.emplace(graph, aliases, std::vector<ir::NodeId>(), place_parts);
+  const ir::Uses uses = generate ? ir::find_uses(graph) : ir::Uses();
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    if (node.dead || !node.views.empty()) continue;
+    Decision& decision = decisions_[id];
+    const Cluster* cluster = clusters_ ? clusters_->find(id) : nullptr;
+    const std::string* refusal = find_refusal(id, cluster, refused);
+    if (cluster != nullptr && refusal == nullptr) {
+      decision.cluster = cluster;
+      continue;
+    }
+    if (generate && refusal == nullptr) decision.generated = choose_generated(graph, uses, node);
+    if (decision.generated) continue;
+    decision.kernel = choose_kernel(graph, node);
+    if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
+    if (refusal != nullptr) {
+      decision.reason = *refusal;
+    } else if (!place_parts && is_concatenation(node)) {
+      decision.reason = "remove_cat_ops is off";
+    } else if (!generate) {
+      decision.reason = "generate_code is off";
+    } else if (decision.kernel) {
+      decision.reason = "small enough for a precompiled kernel, which needs no code of its own";
+    } else {
+      decision.reason = space_of(graph, node) ? "generated code would save no memory traffic here"
+                                              : "no generated code for this operator with these operands";
+    }
+  }
+  // Readers first: what is made where it is read does not read either.
+  for (auto id = graph.order().rbegin(); clusters_ && id != graph.order().rend(); ++id) {
+    if (!graph.node(*id).dead && is_read_by_loops_alone(graph, aliases, uses, *id))
+      decisions_[*id].is_made_where_read = true;
+  }
+}
+
+// Whether the node makes a generator that nothing but loops reads.
+bool Decisions::is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
+                                       ir::NodeId node) const {
+  const std::vector<ir::ValueId>& results = graph.node(node).results;
+  if (results.size() != 1 || !graph.node(node).views.empty() || clusters_->generators().find(results[0]) == nullptr)
+    return false;
+  const auto is_in_loop = [&](ir::NodeId user) {
+    const Cluster* cluster = decisions_[user].cluster;
+    return decisions_[user].is_made_where_read || (cluster != nullptr && contains(cluster->nodes, user));
+  };
+  for (const ir::ValueId member : aliases.members(results[0])) {
+    if (uses.output_uses[member] > 0) return false;
+    for (const ir::NodeId user : uses.users[member]) {
+      if (!graph.node(user).views.empty()) continue;
+      if (clusters_->generators().find(member) == nullptr || !is_in_loop(user)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace npugraph::lower

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// How every node of a graph runs, decided once and before any value has a place in memory.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "lower/catalog.h"
+#include "lower/clusters/cluster.h"
+#include "lower/generators/generated_node.h"
+#include "lower/kernel_choice.h"
+
+namespace npugraph::lower {
+
+// Nodes that generated code cannot compute after all, and why.
+using Refusals = std::map<ir::NodeId, std::string>;
+// The reason, from the text of an error that may show the code too.
+std::string refusal(std::string_view error);
+
+// The first of them that there is; the host's operator where there is none.
+struct Decision {
+  bool is_made_where_read = false;         // nothing: loops compute its elements, see Generators
+  const Cluster* cluster = nullptr;        // generated code, together with others
+  std::optional<GeneratedNode> generated;  // generated code, by itself
+  std::optional<KernelChoice> kernel;      // a precompiled kernel
+  std::optional<OutVariant> out_variant;   // the host's operator, writing into planned memory
+  std::string reason;                      // why it is not generated code; empty where it is
+};
+
+// A snapshot of a Graph. Immutable.
+class Decisions {
+ public:
+  // A cluster with a refused node does not run as generated code: each of its nodes runs by itself. Without `place_parts` so does
+  // every concatenation.
+  Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
+            const Refusals& refused);
+
+  // Nothing is decided about views and dead nodes.
+  const Decision& of(ir::NodeId node) const { return decisions_[node]; }
+  // Requires that some node is part of a cluster.
+  const Generators& generators() const { return clusters_->generators(); }
+  std::span<const Conflict> conflicts() const {
+    return clusters_ ? clusters_->conflicts() : std::span<const Conflict>();
+  }
+
+ private:
+  bool is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
+                              ir::NodeId node) const;
+
+  std::optional<Clusters> clusters_;
+  std::vector<Decision> decisions_;  // per node
+};
+
+}  // namespace npugraph::lower

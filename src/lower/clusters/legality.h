@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes may run later than they stand: nobody reads or writes in between what would move, nothing fails in another
+// order, and no event stands in between. Internal to lower/. What it is made of must outlive it.
+#pragma once
+
+#include <vector>
+
+#include "ir/alias.h"
+#include "ir/graph.h"
+#include "lower/clusters/node_kinds.h"
+
+namespace npugraph::lower {
+
+class Legality {
+ public:
+  Legality(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses, const NodeKinds& kinds);
+
+  // Why the nodes may not all run where `at` stands, in one loop with it; null when they may.
+  const char* objection(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
+  bool is_legal(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const { return objection(nodes, at) == nullptr; }
+  bool is_overwritten(ir::NodeId member, ir::NodeId at) const;
+  bool can_write(ir::NodeId id, const std::vector<ir::NodeId>& nodes) const;
+
+ private:
+  bool is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
+  bool fails_late(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
+
+  const ir::Graph& graph_;
+  const ir::AliasInfo& aliases_;
+  const ir::Uses& uses_;
+  const NodeKinds& kinds_;
+  std::vector<ir::NodeId> writers_;
+};
+
+}  // namespace npugraph::lower

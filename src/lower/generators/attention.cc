@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/attention.h"
+
+#include "lower/arguments.h"
+#include "lower/generators/generated_node.h"
+#include "target/target.h"
+
+namespace npugraph::lower {
+namespace {
+
+using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
+using Attention = own::attention;
+
+bool is_element(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16 || (dtype == DType::kF16 && target::host_target().f16c);
+}
+
+// Whether queries, keys and values are [b, heads, rows, elements] of one type, with whole groups of query heads (which the
+// operator demands of symbolic numbers too).
+bool are_heads(const ir::TensorType* q, const ir::TensorType* k, const ir::TensorType* v) {
+  for (const ir::TensorType* type : {q, k, v}) {
+    if (type == nullptr || type->sizes.size() != 4 || type->dtype != q->dtype) return false;
+  }
+  const auto heads = q->sizes[1].as_int(), groups = k->sizes[1].as_int();
+  const bool whole = !heads || !groups || (*groups > 0 && *heads % *groups == 0);
+  return is_element(q->dtype) && whole && v->sizes[1] == k->sizes[1];
+}
+
+bool is_read(const ir::Uses& uses, ir::ValueId value) {
+  return value != ir::kNone && (!uses.users[value].empty() || uses.output_uses[value] > 0);
+}
+
+bool is_absent(const Attr& argument) { return std::holds_alternative<None>(argument); }
+
+// Puts a constant number into `to`; false where it is another one.
+template <typename Number>
+bool read_number(const Attr& argument, std::optional<Number>& to) {
+  if (is_absent(argument)) return true;
+  const auto number = ops::as_constant(argument);
+  if (!number) return false;
+  if constexpr (std::is_same_v<Number, double>)
+    to = number->as_float();
+  else
+    to = number->as_int();
+  return true;
+}
+
+// A flash kernel has its booleans as numbers.
+bool is_mask(const ir::TensorType* mask, bool booleans) {
+  if (mask == nullptr || (!is_element(mask->dtype) && !(booleans && mask->dtype == DType::kBool))) return false;
+  return mask->sizes.size() == 2 || mask->sizes.size() == 4;
+}
+
+// The words of the text; nothing where an argument is not what code can be generated for.
+std::optional<loop::Attention> describe_flash(const ir::Node& node) {
+  const auto dropout = Flash::dropout_p.as_constant(node), causal = Flash::is_causal.as_constant(node);
+  if (!dropout || dropout->as_float() != 0.0 || !causal) return {};
+  loop::Attention attention{.mask = !is_absent(Flash::attn_mask.attr(node))};
+  if (causal->as_bool()) attention.after = 0;
+  if (!read_number(Flash::scale.attr(node), attention.scale)) return {};
+  return attention;
+}
+
+std::optional<loop::Attention> describe(const ir::Graph& graph, const ir::Node& node) {
+  loop::Attention attention{.mask = !is_absent(Attention::mask.attr(node))};
+  const auto at_end = Attention::at_end.as_constant(node), nan = Attention::empty_is_nan.as_constant(node);
+  if (!at_end || !nan || !read_number(Attention::before.attr(node), attention.before) ||
+      !read_number(Attention::after.attr(node), attention.after) ||
+      !read_number(Attention::scale.attr(node), attention.scale))
+    return {};
+  attention.empty_is_nan = nan->as_bool();
+  if (at_end->as_bool()) attention.position = loop::AttentionPosition::kEnd;
+  if (is_absent(Attention::position.attr(node))) return attention;
+  const ir::TensorType* position = tensor_type(graph, Attention::position(node));
+  if (position == nullptr || position->dtype != DType::kI64 || at_end->as_bool()) return {};
+  attention.position = loop::AttentionPosition::kGiven;
+  return attention;
+}
+
+}  // namespace
+
+std::optional<GeneratedNode> choose_attention(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node) {
+  const bool flash = Flash::is(node);
+  if ((!flash && !Attention::is(node)) || node.results.size() != (flash ? 2 : 1)) return {};
+  const ir::TensorType* q = tensor_type(graph, arg::query(node));
+  if (!are_heads(q, tensor_type(graph, arg::key(node)), tensor_type(graph, arg::value(node)))) return {};
+  auto attention = flash ? describe_flash(node) : describe(graph, node);
+  const ir::ValueId mask = flash ? Flash::attn_mask(node) : Attention::mask(node);
+  if (!attention || (attention->mask && !is_mask(tensor_type(graph, mask), !flash))) return {};
+  const ir::ValueId result = node.results[0];
+  if (result == ir::kNone || !graph.value(result).tensor().strides.back().is_int(1)) return {};
+  attention->logsumexp = flash && is_read(uses, node.results[1]);
+
+  GeneratedNode generated{.kind = program::TaskKind::kAttention, .name = "attention", .text = loop::print(*attention)};
+  generated.reads = {ops::as_value(arg::query(node)), ops::as_value(arg::key(node)), ops::as_value(arg::value(node))};
+  if (attention->mask) generated.reads.push_back(mask);
+  if (attention->position == loop::AttentionPosition::kGiven) generated.reads.push_back(Attention::position(node));
+  generated.writes = {result};
+  if (attention->logsumexp) generated.writes.push_back(node.results[1]);
+  return generated;
+}
+
+}  // namespace npugraph::lower

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/nest/plan.h"
+
+#include <algorithm>
+
+#include "lower/contains.h"
+#include "lower/nest/cuts.h"
+
+namespace npugraph::lower {
+namespace {
+
+// Marks what the value of a term takes in a walk of this level, and what is kept for it.
+void need(NestPlan& plan, int id, int walk) {
+  const Terms& terms = plan.terms;
+  const Term& term = terms.term(id);
+  const bool is_long = terms.row_length().as_int().value_or(0) > kLongestKeptRow;
+  const bool may_keep = !term.row && !terms.is_by_columns() && !plan.shape.splits;
+  if (may_keep && term.level < walk && term.cost >= plan.shape.keep_cost && !is_long) {
+    if (plan.is_kept(id)) return;
+    plan.kept.push_back(id);
+    walk = term.level;
+  }
+  plan.needed[id] = true;
+  // What a row term reads is read where it stands.
+  for (const int arg : term.args) need(plan, arg, term.row ? terms.term(arg).level : walk);
+  for (const TermAccess::Index& index : term.access.indices) need(plan, index.term, walk);
+  if (term.access.inside != ir::kNone) need(plan, term.access.inside, walk);
+  if (term.access.part != ir::kNone) need(plan, terms.part(term.access.part).inside, walk);
+}
+
+// Which terms are computed at all, and which are kept from one walk to the next.
+void choose_terms(NestPlan& plan) {
+  const Terms& terms = plan.terms;
+  plan.needed.assign(terms.size(), false);
+  for (const ir::ValueId result : plan.writes) {
+    const TermResult& stored = terms.result(result);
+    need(plan, stored.term, terms.term(stored.term).level);
+    for (const TermAccess::Index& index : stored.store.indices) need(plan, index.term, 0);
+  }
+  const auto add_read = [&](ir::ValueId value) {
+    auto& values = plan.generators.find(value) == nullptr ? plan.reads : plan.made;
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  };
+  for (int t = 0; t < terms.size(); ++t) {
+    const Term& term = terms.term(t);
+    if (!plan.needed[t]) continue;
+    plan.last_level = std::max(plan.last_level, term.level);
+    if (term.kind == Term::Kind::kLoad && term.access.value != ir::kNone) add_read(term.access.value);
+  }
+  for (const TermCheck& check : terms.checks()) add_read(check.index);
+}
+
+// Its strides in the dimensions of the space: 0 where it is broadcast. What it is shifted by is an offset.
+size_t add_access(NestPlan& plan, const TermAccess& access) {
+  const Terms& terms = plan.terms;
+  const std::vector<Expr> own = plan.strides_of(access.value);
+  std::vector<Expr> strides(terms.space().size(), Expr(0));
+  Expr offset = 0;
+  for (size_t d = 0; d < access.dims.size(); ++d) {
+    if (access.dims[d] == ir::kNone) continue;
+    const bool steps = !access.scales.empty();
+    strides[access.dims[d]] = strides[access.dims[d]] + (steps ? own[d] * access.scales[d] : own[d]);
+    if (steps) offset = offset + own[d] * access.shifts[d];
+  }
+  for (int part = access.part; part != ir::kNone; part = terms.part(part).around) {
+    offset = offset - strides[terms.part(part).dim] * terms.part(part).first;
+  }
+  plan.strides.push_back(std::move(strides));
+  plan.offsets.push_back(std::move(offset));
+  return plan.strides.size() - 1;
+}
+
+void lay_out(NestPlan& plan) {
+  const Terms& terms = plan.terms;
+  std::vector<bool> stay(terms.space().size(), false);
+  plan.slots.assign(terms.size(), 0);
+  for (int t = 0; t < terms.size(); ++t) {
+    const Term& term = terms.term(t);
+    if (!plan.needed[t]) continue;
+    if (term.kind == Term::Kind::kPlace) stay[term.dim] = true;
+    if (term.kind == Term::Kind::kLoad && term.access.value != ir::kNone) plan.slots[t] = add_access(plan, term.access);
+  }
+  for (const ir::ValueId id : plan.writes) plan.stores.push_back(add_access(plan, terms.result(id).store));
+  const size_t row_rank = plan.sums == Sums::kImages ? stay.size() - 2 : plan.is_by_rows() ? terms.row_rank() : 0;
+  plan.layout = collapse({.space = terms.space(),
+                          .strides = plan.strides,
+                          .stay = stay,
+                          .row_rank = row_rank,
+                          .by_columns = terms.is_by_columns()});
+  if (!plan.is_epilogue() && !terms.is_by_columns() && !plan.shape.splits) put_reused_inside(plan.layout);
+}
+
+}  // namespace
+
+// One dimension is a row; those of a matrix are evenly spaced.
+bool NestPlan::has_rows_of_sums() const {
+  return layout.sizes.size() == layout.row + 1 && (sums == Sums::kImages || layout.row <= 1);
+}
+
+std::vector<Expr> NestPlan::strides_of(ir::ValueId value) const {
+  const Generator* made = generators.find(value);
+  if (made == nullptr) return strides_of_memory(value);
+  const ir::TensorType& type = graph.value(value).tensor();
+  return made->is_same_everywhere() ? std::vector<Expr>(type.sizes.size(), Expr(0)) : type.strides;
+}
+
+bool NestPlan::is_kept(int term) const { return contains(kept, term); }
+
+std::vector<int> NestPlan::reductions_of(int level) const {
+  std::vector<int> reductions;
+  for (int t = 0; t < terms.size(); ++t) {
+    const Term& term = terms.term(t);
+    if (needed[t] && term.kind == Term::Kind::kReduce && term.level == level + 1) reductions.push_back(t);
+  }
+  return reductions;
+}
+
+bool NestPlan::has_work(int level) const {
+  const auto is_level = [&](int t) { return terms.term(t).level == level; };
+  return !reductions_of(level).empty() || std::any_of(kept.begin(), kept.end(), is_level) ||
+         std::any_of(writes.begin(), writes.end(), [&](ir::ValueId result) {
+           const int t = terms.result(result).term;
+           return !terms.term(t).row && is_level(t);
+         });
+}
+
+std::vector<std::pair<size_t, size_t>> NestPlan::shares() const {
+  std::vector<std::pair<size_t, size_t>> found;
+  if (last_level > 0) return found;
+  const auto is_same_place = [&](ir::ValueId value, const TermAccess& store) {
+    bool same = true;
+    for (int t = 0; t < terms.size(); ++t) {
+      const TermAccess& access = terms.term(t).access;
+      if (needed[t] && access.value == value) same = same && access.is_plain() && access.dims == store.dims;
+    }
+    const auto is_index = [&](const TermCheck& check) { return check.index == value; };
+    return same && std::none_of(terms.checks().begin(), terms.checks().end(), is_index);
+  };
+  for (size_t w = 0; w < writes.size(); ++w) {
+    const TermAccess& store = terms.result(writes[w]).store;
+    for (size_t r = 0; store.is_plain() && r < reads.size(); ++r) {
+      if (is_same_place(reads[r], store)) found.emplace_back(w, r);
+    }
+  }
+  return found;
+}
+
+NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
+                   const StridesOf& strides_of, const Generators& generators, const NestShape& shape,
+                   std::optional<Sums> sums) {
+  NestPlan plan{.graph = graph,
+                .terms = terms,
+                .strides_of_memory = strides_of,
+                .generators = generators,
+                .shape = shape,
+                .sums = sums,
+                .writes = results};
+  choose_terms(plan);
+  lay_out(plan);
+  return plan;
+}
+
+}  // namespace npugraph::lower

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements from other places, which sizes alone say: repetitions and rotations. Those of the last dimension are runs that the
+// host copies whole.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lower/terms/rule.h"
+
+namespace npugraph::lower {
+
+using loop::Builder;
+using loop::Value;
+using Values = TermValues;
+
+namespace {
+
+bool is_generated(const ir::Graph& graph, const ir::Node& node) {
+  const auto* self = self_type(graph, node);
+  return self != nullptr && !is_complex(self->dtype) && size_of(self->dtype) <= 8 && !self->sizes.empty() &&
+         tensor_type(graph, node.results.front()) != nullptr;
+}
+
+// (self, repeats): the last repeats belong to the dimensions of self.
+bool fits_repeat(const ir::Graph& graph, const ir::Node& node) {
+  const auto* repeats = aten::repeat::repeats(node);
+  return is_generated(graph, node) && repeats != nullptr &&
+         repeats->size() == graph.value(node.results[0]).tensor().sizes.size() &&
+         (repeats->back().is_int(1) || self_type(graph, node)->sizes.back().is_int(1));
+}
+void write_repeat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const auto& self = self_type(graph, node)->sizes;
+  const std::vector<Expr>& repeats = *aten::repeat::repeats(node);
+  std::vector<int> dims;
+  std::vector<TermAccess::Index> indices;
+  for (size_t d = 0; d < self.size(); ++d) {
+    const size_t at = d + repeats.size() - self.size();
+    dims.push_back(static_cast<int>(at));
+    if (self[d].is_int(1) || repeats[at].is_int(1)) continue;
+    w.reads(self[d]);
+    indices.push_back({d, w.map({w.place(dims.back())}, 2, [size = self[d]](Builder& b, Values v) {
+                         return loop::binary(loop::Op::kFloorMod, v[0], b.index(size));
+                       })});
+  }
+  w.result(node.results[0], w.spread(w.load_indexed(self_of(node), std::move(dims), std::move(indices))));
+}
+
+// (self, shifts, dims)
+std::optional<std::vector<Expr>> find_shifts(const ir::Graph& graph, const ir::Node& node) {
+  const auto* shifts = aten::roll::shifts(node);
+  const auto* dims = aten::roll::dims(node);
+  if (!is_generated(graph, node) || shifts == nullptr || dims == nullptr || dims->empty() ||
+      dims->size() != shifts->size())
+    return std::nullopt;
+  std::vector<Expr> found(self_type(graph, node)->sizes.size(), Expr(0));
+  for (size_t i = 0; i < dims->size(); ++i) {
+    const auto dim = dim_of((*dims)[i], found.size());
+    if (!dim) return std::nullopt;
+    found[*dim] = found[*dim] + (*shifts)[i];
+  }
+  return found.back().is_int(0) ? std::optional(found) : std::nullopt;
+}
+bool fits_roll(const ir::Graph& graph, const ir::Node& node) { return find_shifts(graph, node).has_value(); }
+void write_roll(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const auto& sizes = self_type(graph, node)->sizes;
+  const std::vector<Expr> shifts = *find_shifts(graph, node);
+  std::vector<int> dims;
+  std::vector<TermAccess::Index> indices;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    dims.push_back(static_cast<int>(d));
+    if (sizes[d].is_int(0) || sizes[d].is_int(1) || shifts[d].is_int(0)) continue;
+    const Expr back = Expr::make(ExprOp::kMod, {shifts[d], sizes[d]});
+    w.reads(back);
+    w.reads(sizes[d]);
+    indices.push_back({d, w.map({w.place(dims.back())}, 2, [back, size = sizes[d]](Builder& b, Values v) {
+                         const Value from = v[0] - b.index(back);
+                         return loop::select(from < 0.0, from + b.index(size), from);
+                       })});
+  }
+  w.result(node.results[0], w.load_indexed(self_of(node), std::move(dims), std::move(indices)));
+}
+
+constexpr RuleRow kRules[] = {
+    {aten::repeat::kId, {fits_repeat, write_repeat, TermKind::kGather}},
+    {aten::roll::kId, {fits_roll, write_roll, TermKind::kGather}},
+};
+
+}  // namespace
+
+std::span<const RuleRow> rearrangement_rules() { return kRules; }
+
+}  // namespace npugraph::lower

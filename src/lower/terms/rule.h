@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kinds of nodes become terms: what a family of rules shares with the others. Internal to lower/.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "lower/arguments.h"
+#include "lower/terms/writer.h"
+#include "ops/operator_rows.h"
+
+namespace npugraph::lower {
+
+struct Rule {
+  bool (*fits)(const ir::Graph& graph, const ir::Node& node);
+  // Requires that the node fits.
+  void (*write)(TermWriter& w, const ir::Graph& graph, const ir::Node& node);
+  TermKind kind;
+  // The argument whose sizes are the space; nothing: the result's.
+  std::optional<ops::ArgumentName> space = {};
+  // The dimensions of the space that are combined, in any order; null: none.
+  std::vector<int> (*walk)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+};
+
+using RuleRow = ops::OperatorRow<Rule>;
+
+std::span<const RuleRow> reduction_rules();
+std::span<const RuleRow> index_rules();
+std::span<const RuleRow> window_rules();
+std::span<const RuleRow> triangle_rules();
+std::span<const RuleRow> scatter_rules();
+std::span<const RuleRow> rearrangement_rules();
+
+using TermValues = std::span<const loop::Value>;
+
+inline bool is_float_tensor(const ir::TensorType* type) {
+  return type != nullptr && (type->dtype == DType::kF32 || type->dtype == DType::kF64 || type->dtype == DType::kBF16 ||
+                             type->dtype == DType::kF16);
+}
+
+// A known dimension of a tensor of this rank.
+inline std::optional<int> known_dim(const Expr& e, size_t rank) {
+  const auto dim = e.as_int();
+  if (!dim) return std::nullopt;
+  return static_cast<int>(*dim < 0 ? *dim + static_cast<int64_t>(rank) : *dim);
+}
+
+inline std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
+  const Expr* e = ops::as_number(attr);
+  const auto dim = e == nullptr ? std::nullopt : known_dim(*e, rank);
+  return dim ? std::optional(static_cast<size_t>(*dim)) : std::nullopt;
+}
+
+// The term of an index as a place; negative ones count from the end of a dimension of size `from_end`.
+int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end);
+// The limit of a check of indices of a dimension of size `size`. Torch looks at an index with the elements that it reaches: where
+// the product `others` of the other sizes is 0, there are none, and none is wrong.
+Expr limit_where_read(const Expr& size, const Expr& others);
+// What torch says of an index outside, as the message of a check.
+std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size);
+
+inline loop::Value sub(loop::Builder&, TermValues v) { return v[0] - v[1]; }
+inline loop::Value mul(loop::Builder&, TermValues v) { return v[0] * v[1]; }
+inline loop::Value div(loop::Builder&, TermValues v) { return v[0] / v[1]; }
+inline constexpr int kFunctionCost = 16;
+
+}  // namespace npugraph::lower

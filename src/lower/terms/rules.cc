@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower/terms/rules.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "ir/alias.h"
+#include "lower/terms/rule.h"
+#include "ops/scalar.h"
+#include "ops/table.h"
+
+namespace npugraph::lower {
+
+using loop::Builder;
+using loop::Op;
+using loop::Value;
+using Values = TermValues;
+
+namespace {
+
+// What has a scalar meaning, with numbers that are constants or symbols.
+bool has_simple_numbers(const ir::Node& node) {
+  const auto is_simple = [](const Attr& attr) {
+    const auto* e = std::get_if<Expr>(&attr);
+    return e == nullptr || e->is_constant() || e->op() == ExprOp::kSymbol;
+  };
+  return std::all_of(node.args.begin(), node.args.end(), is_simple);
+}
+// Which of two zeros these take depends, in torch, on where an element lies.
+bool chooses_zeros(const ir::Op& op) {
+  return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
+}
+bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
+  return !chooses_zeros(*node.op) && has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
+}
+// `load`: the term of an operand.
+template <typename Load>
+int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node, Load load) {
+  std::vector<int> args;
+  std::unordered_map<ir::ValueId, size_t> index;
+  for (const ir::ValueId operand : ir::operands(node)) {
+    if (index.emplace(operand, args.size()).second) args.push_back(load(operand));
+  }
+  for (const Attr& attr : node.args) for_each_expr(attr, [&](const Expr& e) { w.reads(e); });
+  // Terms outlive the node where it is a copy.
+  return w.map(std::move(args), 4, [&graph, node, index](Builder& b, Values v) {
+    return ops::emit_scalar(graph, node,
+                            {.builder = b,
+                             .element = [&](ir::ValueId id) { return v[index.at(id)]; },
+                             .scalar = [&](const Expr& e) { return b.read(e); }});
+  });
+}
+int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  return scalar_term(w, graph, node, [&](ir::ValueId operand) { return w.load(operand); });
+}
+void write_scalar(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  w.result(node.results[0], scalar_term(w, graph, node));
+}
+
+// (input, scales, zero points?, axis, ..): a number per element of one dimension, which is the argument `axis`.
+std::optional<int> channel_axis(const ir::Graph& graph, const ir::Node& node) {
+  const auto* input = tensor_type(graph, arg::input(node));
+  if (input == nullptr) return std::nullopt;
+  const Expr* number = ops::as_number(arg::axis(node));
+  const auto dim = number == nullptr ? std::nullopt : known_dim(*number, input->sizes.size());
+  return dim && *dim >= 0 && *dim < static_cast<int>(input->sizes.size()) ? dim : std::nullopt;
+}
+bool fits_channels(const ir::Graph& graph, const ir::Node& node) {
+  const auto axis = channel_axis(graph, node);
+  if (!axis || !fits_scalar(graph, node)) return false;
+  const Expr& size = tensor_type(graph, arg::input(node))->sizes[static_cast<size_t>(*axis)];
+  for (const auto* type : {tensor_type(graph, arg::scales(node)), tensor_type(graph, arg::zero_points(node))}) {
+    if (type != nullptr && (type->sizes.size() != 1 || !(type->sizes.front() == size))) return false;
+  }
+  return true;
+}
+void write_channels(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const int axis = *channel_axis(graph, node);
+  const ir::ValueId input = ops::as_value(arg::input(node));
+  w.result(node.results[0], scalar_term(w, graph, node, [&](ir::ValueId operand) {
+             return operand == input ? w.load(operand) : w.load_along(operand, {axis});
+           }));
+}
+
+// The node that computes what an in-place node writes into its first operand.
+std::optional<ir::Node> functional_form(const ir::Node& node) {
+  if (node.results.size() != 1 || node.results[0] == ir::kNone) return std::nullopt;
+  const ir::Op* op = ops::functional_form(*node.op);
+  if (op == nullptr) return std::nullopt;
+  ir::Node functional = node;
+  functional.op = op;
+  return functional;
+}
+// Operands of other types than the one written would compute in a type that the functional form does not know of.
+bool fits_write(const ir::Graph& graph, const ir::Node& node) {
+  const auto functional = functional_form(node);
+  if (!functional || arg::self.find(node) == nullptr) return false;
+  const auto* self = self_type(graph, node);
+  if (self == nullptr || ir::written_operands(node) != std::vector{self_of(node)}) return false;
+  const auto operands = ir::operands(node);
+  const bool converts = aten::copy::is(*functional);
+  const bool same_types = std::all_of(operands.begin(), operands.end(), [&](ir::ValueId id) {
+    const auto* type = tensor_type(graph, id);
+    return type != nullptr && (converts || type->dtype == self->dtype) && type->sizes.size() <= self->sizes.size();
+  });
+  return same_types && ir::has_distinct_elements(*self, graph.symbols) && fits_scalar(graph, *functional);
+}
+void write_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  w.write(self_of(node), node.results[0], scalar_term(w, graph, *functional_form(node)));
+}
+
+// The only part of a concatenation that has elements, of the type of the result.
+std::optional<ir::ValueId> only_part(const ir::Graph& graph, const ir::Node& node) {
+  const auto* parts = aten::cat::is(node) ? aten::cat::tensors(node) : nullptr;
+  const auto* result = parts == nullptr ? nullptr : tensor_type(graph, node.results.front());
+  if (result == nullptr || is_complex(result->dtype) || size_of(result->dtype) > 8) return std::nullopt;
+  std::optional<ir::ValueId> found;
+  for (const TensorRef& part : *parts) {
+    const auto* type = tensor_type(graph, part.id);
+    if (type == nullptr || (!ir::is_empty(*type) && found)) return std::nullopt;
+    if (!ir::is_empty(*type)) found = part.id;
+  }
+  const auto* type = found ? tensor_type(graph, *found) : nullptr;
+  return type != nullptr && type->dtype == result->dtype && type->sizes == result->sizes ? found : std::nullopt;
+}
+bool fits_only_part(const ir::Graph& graph, const ir::Node& node) { return only_part(graph, node).has_value(); }
+void write_only_part(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  w.result(node.results[0], w.load(*only_part(graph, node)));
+}
+
+constexpr Rule kChannels = {fits_channels, write_channels, TermKind::kElementwise};
+constexpr RuleRow kRules[] = {
+    {quantized_decomposed::quantize_per_channel::kId, kChannels},
+    {quantized_decomposed::dequantize_per_channel::kId, kChannels},
+};
+
+const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
+  static constexpr Rule kScalar = {fits_scalar, write_scalar, TermKind::kElementwise};
+  static constexpr Rule kOnlyPart = {fits_only_part, write_only_part, TermKind::kElementwise};
+  static const ops::OperatorRows<Rule> rules = {kRules,          reduction_rules(),     index_rules(),
+                                                scatter_rules(), rearrangement_rules(), triangle_rules(),
+                                                window_rules()};
+  static constexpr Rule kInPlace = {fits_write, write_write, TermKind::kWrite};
+  if (node.results.empty() || !node.views.empty() || !node.defines.empty() || node.op->is(ir::Trait::kOpaque))
+    return nullptr;
+  if (fits_only_part(graph, node)) return &kOnlyPart;
+  const Rule* rule = rules.find(*node.op);
+  if (rule == nullptr) rule = node.op->is(ir::Trait::kMutates) ? &kInPlace : &kScalar;
+  return rule->fits(graph, node) ? rule : nullptr;
+}
+
+}  // namespace
+
+void write_terms(TermWriter& writer, const ir::Graph& graph, const ir::Node& node) {
+  const Rule* rule = find_rule(graph, node);
+  NG_CHECK(rule != nullptr, node.op->name, " has no terms");
+  rule->write(writer, graph, node);
+}
+
+std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node) {
+  const Rule* rule = find_rule(graph, node);
+  return rule == nullptr ? std::nullopt : std::optional(rule->kind);
+}
+
+std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node) {
+  const Rule* rule = find_rule(graph, node);
+  if (rule == nullptr || rule->walk == nullptr) return {};
+  std::vector<int> walk = rule->walk(graph, node);
+  std::sort(walk.begin(), walk.end());
+  return walk;
+}
+
+std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node) {
+  const Rule* rule = find_rule(graph, node);
+  if (rule == nullptr) return std::nullopt;
+  ir::ValueId of = rule->space ? ops::as_value((*rule->space)(node)) : ir::kNone;
+  for (const ir::ValueId result : node.results) {
+    if (of == ir::kNone) of = result;
+  }
+  std::vector<Expr> space = graph.value(of).tensor().sizes;
+  if (space.empty()) space.emplace_back(1);
+  return space;
+}
+
+}  // namespace npugraph::lower

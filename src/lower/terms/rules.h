@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes have terms, and how they become them. Internal to lower/; the questions of others stand in terms/terms.h.
+#pragma once
+
+#include "lower/terms/writer.h"
+
+namespace npugraph::lower {
+
+// Requires that the node has terms.
+void write_terms(TermWriter& writer, const ir::Graph& graph, const ir::Node& node);
+
+}  // namespace npugraph::lower

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements that are written where an index says.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ir/alias.h"
+#include "lower/generators/generators.h"
+#include "lower/terms/rule.h"
+#include "lower/terms/terms.h"
+#include "tensor/shape.h"
+
+namespace npugraph::lower {
+
+using loop::Builder;
+using loop::Value;
+using Values = TermValues;
+
+namespace {
+
+// (self, dim, index, source)
+bool fits_index_copy(const ir::Graph& graph, const ir::Node& node) {
+  using Copy = aten::index_copy_;
+  const auto* self = tensor_type(graph, Copy::self(node));
+  const auto* index = tensor_type(graph, Copy::index(node));
+  const auto* source = tensor_type(graph, Copy::source(node));
+  if (self == nullptr || index == nullptr || source == nullptr || self->sizes.empty()) return false;
+  const auto dim = dim_of(Copy::dim.attr(node), self->sizes.size());
+  return dim && source->sizes.size() == self->sizes.size() && source->dtype == self->dtype &&
+         !is_complex(self->dtype) && size_of(self->dtype) <= 8 && index->dtype == DType::kI64 &&
+         index->sizes.size() == 1 && index->sizes[0] == source->sizes[*dim] &&
+         ir::has_distinct_elements(*self, graph.symbols);
+}
+void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  using Copy = aten::index_copy_;
+  const auto& self = graph.value(Copy::self(node)).tensor().sizes;
+  const size_t dim = *dim_of(Copy::dim.attr(node), self.size());
+  const ir::ValueId index = Copy::index(node);
+  std::vector<Expr> others = self;
+  others[dim] = 1;
+  w.check({index, limit_where_read(self[dim], numel(others)), false,
+           out_of_bounds("IndexError: index_copy_(): ", dim, self[dim])});
+  const int place = as_place(w, w.load_along(index, {static_cast<int>(dim)}), std::nullopt);
+  w.write_indexed(Copy::self(node), w.load(Copy::source(node)), dim, place);
+}
+
+// (self, dim, index, source or number): what order duplicates come in does not matter. Torch reads as much of the source as the
+// index is large; here that is all of it, or along the dimension its first element.
+struct Scatter {
+  size_t dim = 0;
+  bool adds = false;
+  std::optional<Scalar> number;
+};
+
+bool has_sizes_of(const ir::TensorType& source, const ir::TensorType& index, size_t but_dim) {
+  if (source.sizes.size() != index.sizes.size()) return false;
+  for (size_t d = 0; d < source.sizes.size(); ++d) {
+    if (d != but_dim && !(source.sizes[d] == index.sizes[d])) return false;
+  }
+  return true;
+}
+
+bool is_add(const ir::Node& node) { return ops::is_any<aten::scatter_add, aten::scatter_add_>(node); }
+
+// The argument `src`, or `value` where it is a number.
+const Attr& source_of(const ir::Node& node) {
+  const Attr* source = arg::src.find(node);
+  return source != nullptr ? *source : arg::value(node);
+}
+const ir::TensorType* index_type(const ir::Graph& graph, const ir::Node& node) {
+  return tensor_type(graph, arg::index(node));
+}
+
+std::optional<Scatter> find_scatter(const ir::Graph& graph, const ir::Node& node) {
+  const auto* self = self_type(graph, node);
+  const auto* index = index_type(graph, node);
+  const auto* source = tensor_type(graph, source_of(node));
+  if (self == nullptr || index == nullptr || self->sizes.empty() || index->sizes.size() != self->sizes.size() ||
+      index->dtype != DType::kI64 || is_complex(self->dtype) || size_of(self->dtype) > 8)
+    return std::nullopt;
+  const auto dim = dim_of(arg::dim(node), self->sizes.size());
+  if (!dim) return std::nullopt;
+  Scatter found{.dim = *dim, .adds = is_add(node), .number = ops::as_constant(source_of(node))};
+  const bool fits_source = source != nullptr ? source->dtype == self->dtype && has_sizes_of(*source, *index, *dim)
+                                             : found.number && can_hold(self->dtype, *found.number);
+  const bool fits_sum =
+      !found.adds || is_float_tensor(self) || self->dtype == DType::kI64 || self->dtype == DType::kI32;
+  return fits_source && fits_sum ? std::optional(found) : std::nullopt;
+}
+
+// One element of each row along the dimension, so that comparing places with it is all.
+bool fits_scatter(const ir::Graph& graph, const ir::Node& node) {
+  const auto scatter = find_scatter(graph, node);
+  if (!scatter || tensor_type(graph, node.results.front()) == nullptr) return false;
+  const auto& self = self_type(graph, node)->sizes;
+  const auto& index = index_type(graph, node)->sizes;
+  for (size_t d = 0; d < self.size(); ++d) {
+    if (!(d == scatter->dim ? index[d].is_int(1) : index[d] == self[d])) return false;
+  }
+  return true;
+}
+
+// What an element becomes: a term that reads `old` and `source`, each where it is needed.
+template <typename Old, typename Source>
+int new_element(TermWriter& w, DType dtype, const Scatter& scatter, Old old, Source source) {
+  if (scatter.number) {
+    return w.spread(
+        w.map({}, 0, [dtype, number = *scatter.number](Builder& b, Values) { return emit_number(b, dtype, number); }));
+  }
+  if (!scatter.adds) return source();
+  const DType sum = compute_type(dtype);
+  return w.map({old(), source()}, 1, [dtype, sum](Builder&, Values v) {
+    return loop::cast(loop::cast(v[0], sum) + loop::cast(v[1], sum), dtype);
+  });
+}
+
+int checked_place(TermWriter& w, const ir::Graph& graph, const ir::Node& node, size_t dim) {
+  const Expr size = self_type(graph, node)->sizes[dim];
+  const ir::ValueId index = index_operand(node);
+  w.check({index, size, false, out_of_bounds("", dim, size)});
+  return as_place(w, w.load(index), std::nullopt);
+}
+
+void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const Scatter scatter = *find_scatter(graph, node);
+  const auto& type = *self_type(graph, node);
+  const int place = checked_place(w, graph, node, scatter.dim);
+  const int old = w.load(self_of(node));
+  const int changed = new_element(
+      w, type.dtype, scatter, [&] { return old; },
+      [&] {
+        std::vector<int> dims(type.sizes.size());
+        for (size_t d = 0; d < dims.size(); ++d) dims[d] = d == scatter.dim ? ir::kNone : static_cast<int>(d);
+        return w.load_along(ops::as_value(source_of(node)), std::move(dims));
+      });
+  w.result(node.results[0], w.map({w.place(static_cast<int>(scatter.dim)), place, changed, old}, 2,
+                                  [](Builder&, Values v) { return loop::select(v[0] == v[1], v[2], v[3]); }));
+}
+
+// Duplicates, if there may be any, write the same number.
+bool fits_scatter_write(const ir::Graph& graph, const ir::Node& node) {
+  const auto scatter = find_scatter(graph, node);
+  if (!scatter) return false;
+  const auto is_single = [&](const ir::TensorType* type) { return type->sizes[scatter->dim].is_int(1); };
+  const auto* index = index_type(graph, node);
+  return (scatter->number || (is_single(index) && is_single(tensor_type(graph, source_of(node))))) &&
+         ir::has_distinct_elements(*self_type(graph, node), graph.symbols);
+}
+void write_scatter_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const Scatter scatter = *find_scatter(graph, node);
+  const auto& type = *self_type(graph, node);
+  const int place = checked_place(w, graph, node, scatter.dim);
+  const int changed = new_element(
+      w, type.dtype, scatter,
+      [&] {
+        std::vector<int> dims(type.sizes.size());
+        for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
+        return w.load_indexed(self_of(node), std::move(dims), {{scatter.dim, place}});
+      },
+      [&] { return w.load(ops::as_value(source_of(node))); });
+  w.write_indexed(self_of(node), changed, scatter.dim, place);
+}
+
+constexpr Rule kByPlace = {fits_scatter, write_scatter, TermKind::kGather};
+constexpr Rule kInto = {fits_scatter_write, write_scatter_write, TermKind::kScatter, arg::index};
+constexpr RuleRow kRules[] = {
+    {aten::index_copy_::kId, {fits_index_copy, write_index_copy, TermKind::kScatter, arg::source}},
+    {aten::scatter_src::kId, kByPlace},
+    {aten::scatter_value::kId, kByPlace},
+    {aten::scatter_add::kId, kByPlace},
+    {aten::scatter__src::kId, kInto},
+    {aten::scatter__value::kId, kInto},
+    {aten::scatter_add_::kId, kInto},
+};
+
+}  // namespace
+
+std::span<const RuleRow> scatter_rules() { return kRules; }
+
+ir::ValueId index_operand(const ir::Node& node) { return ops::as_value(arg::index(node)); }
+
+}  // namespace npugraph::lower

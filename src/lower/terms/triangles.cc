@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands on one side of a diagonal; elsewhere 0.
+#include "lower/terms/rule.h"
+
+namespace npugraph::lower {
+
+using loop::Builder;
+using loop::Value;
+using Values = TermValues;
+
+namespace {
+
+// (self, diagonal), of the last two dimensions.
+bool fits_triangle(const ir::Graph& graph, const ir::Node& node) {
+  const auto* self = self_type(graph, node);
+  const auto* diagonal = ops::as_number(arg::diagonal(node));
+  return self != nullptr && self->sizes.size() >= 2 && !is_complex(self->dtype) && size_of(self->dtype) <= 8 &&
+         tensor_type(graph, node.results.front()) != nullptr && diagonal != nullptr &&
+         diagonal->kind() == ScalarKind::kInt;
+}
+
+template <bool is_lower>
+void write_triangle(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const int last = static_cast<int>(self_type(graph, node)->sizes.size()) - 1;
+  const Expr diagonal = *ops::as_number(arg::diagonal(node));
+  w.reads(diagonal);
+  w.result(node.results[0],
+           w.map({w.load(self_of(node)), w.place(last - 1), w.place(last)}, 3, [diagonal](Builder& b, Values v) {
+             const Value edge = v[1] + b.index(diagonal);
+             const Value zero = loop::cast(b.constant(DType::kI64, 0), v[0].dtype());
+             return loop::select(is_lower ? v[2] <= edge : v[2] >= edge, v[0], zero);
+           }));
+}
+
+constexpr RuleRow kRules[] = {
+    {aten::tril::kId, {fits_triangle, write_triangle<true>, TermKind::kElementwise}},
+    {aten::triu::kId, {fits_triangle, write_triangle<false>, TermKind::kElementwise}},
+};
+
+}  // namespace
+
+std::span<const RuleRow> triangle_rules() { return kRules; }
+
+}  // namespace npugraph::lower

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/memory/remove_copies.h"
+
+#include "ops/operators.h"
+#include "passes/epilogues.h"
+#include "passes/memory_trace.h"
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+namespace {
+
+// What a node copies, when its result is a copy of one operand and nothing else.
+ir::ValueId copied_operand(const ir::Node& node, bool has_epilogues) {
+  if (ops::is_any<aten::clone, aten::_to_copy, aten::lift_fresh_copy>(node)) return ops::as_value(arg::self(node));
+  // It marks the place of a write of the user's program until reinplace_inputs has put the write there.
+  if (aten::copy::is(node) && !has_epilogues) return aten::copy::src(node);
+  return ir::kNone;
+}
+
+bool is_self_copy(const MemoryTrace& trace, const ir::Node& node) {
+  if (!aten::copy_::is(node)) return false;
+  const ir::ValueId source = aten::copy_::src(node);
+  return source != ir::kNone && trace.aliases().same_view(aten::copy_::self(node), source);
+}
+
+// Whether the copy keeps the old value of an input that an epilogue overwrites.
+bool keeps_old_input(const MemoryTrace& trace, ir::ValueId source, int32_t position) {
+  return !trace.is_fresh(source) && trace.is_accessed(source, position, MemoryTrace::kNever, MemoryTrace::Kind::kWrite);
+}
+
+}  // namespace
+
+int remove_copies(ir::Graph& graph, PassContext& context) {
+  MemoryTrace trace(graph);
+  const EpilogueSources epilogue_sources(graph, trace, context);
+  Replacements replacements(graph);
+  int hits = 0;
+  const auto drop = [&](ir::NodeId id, ir::ValueId by) {
+    context.remark(graph.node(id), "copy removed");
+    for (const ir::ValueId result : graph.node(id).results) {
+      if (result != ir::kNone) replacements.replace(result, by);
+    }
+    graph.erase(id);
+    ++hits;
+  };
+  walk(graph, replacements, [&](ir::NodeId id) {
+    const ir::Node& node = graph.node(id);
+    if (is_self_copy(trace, node)) return drop(id, aten::copy_::self(node));
+    const ir::ValueId source = copied_operand(node, context.copy_epilogues);
+    if (source == ir::kNone) return;
+    const int32_t position = trace.position(id);
+    if (context.copy_epilogues && keeps_old_input(trace, source, position)) return;
+    if (!epilogue_sources.may_be_read_for(source, node.results[0], position)) return;
+    trace.unite(source, node.results[0]);
+    drop(id, source);
+  });
+  return hits;
+}
+
+}  // namespace npugraph::passes

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/memory/working_copy.h"
+
+#include <algorithm>
+
+#include "ops/operators.h"
+#include "passes/in_place.h"
+#include "passes/rewrite.h"
+
+namespace npugraph::passes {
+
+using Kind = MemoryTrace::Kind;
+constexpr int32_t kNever = MemoryTrace::kNever;
+
+std::optional<WorkingCopy> find_working_copy(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId source,
+                                             ir::ValueId destination) {
+  const ir::ValueId result = trace.root(source);
+  const ir::NodeId clone = graph.value(result).def;
+  if (clone == ir::kNone || !aten::clone::is(graph.node(clone))) return std::nullopt;
+  const ir::ValueId original = aten::clone::self(graph.node(clone));
+  if (original == ir::kNone || graph.value(original).type != graph.value(result).type) return std::nullopt;
+  const auto& aliases = trace.aliases();
+  const auto &from = aliases.placement(source), &base = aliases.placement(original),
+             &to = aliases.placement(destination);
+  if (!from.placed || !base.placed || !to.placed || trace.root(original) != trace.root(destination))
+    return std::nullopt;
+  if (base.byte_offset + from.byte_offset != to.byte_offset) return std::nullopt;
+  if (graph.value(source).type != graph.value(destination).type) return std::nullopt;
+  return WorkingCopy{clone, original, result};
+}
+
+namespace {
+
+// Whether all that is written to the copy is copied back.
+bool is_all_copied(const MemoryTrace& trace, const WorkingCopy& working, ir::ValueId source) {
+  const auto accesses = trace.accesses(working.result);
+  return trace.is_whole(source) ||
+         std::all_of(accesses.begin(), accesses.end(), [&](const MemoryTrace::Access& access) {
+           return !access.write || trace.aliases().same_view(access.value, source);
+         });
+}
+
+// The node that writes the copy first, at `position`; `copy` where none does.
+ir::NodeId node_at(const MemoryTrace& trace, const WorkingCopy& working, int32_t position, ir::NodeId copy) {
+  const auto accesses = trace.accesses(working.result);
+  const auto found = std::ranges::find(accesses, position, &MemoryTrace::Access::position);
+  return found == accesses.end() ? copy : found->node;
+}
+
+}  // namespace
+
+const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, const WorkingCopy& working, ir::NodeId copy,
+                          bool may_move) {
+  const auto& [clone, original, result] = working;
+  const int32_t copied = trace.position(copy);
+  const int32_t written = std::min(trace.first_access(result, trace.position(clone), Kind::kWrite), copied);
+  if (!is_all_copied(trace, working, aten::copy_::src(graph.node(copy)))) return "only a part is copied back";
+  if (!trace.is_settled(result, copy)) return "copied on another stream, with no event between";
+  const ir::NodeId writer = node_at(trace, working, written, copy);
+  if (!trace.is_settled(original, writer)) return "the old value is used on another stream, with no event between";
+  if (trace.is_accessed(original, trace.position(clone), written, Kind::kWrite)) return "the old value is overwritten";
+  if (trace.is_accessed(original, written - 1, copied, Kind::kAny)) return "the old value is used after the write";
+  if (trace.is_returned(result)) return "the new value is returned as well";
+  if (trace.is_accessed(result, copied, kNever, Kind::kWrite)) return "the new value is overwritten later";
+  const int32_t next_write = trace.first_access(original, copied, Kind::kWrite);
+  // Where there are several streams, whoever reads behind the copy may run beside that write.
+  const int32_t overwritten = trace.has_streams() ? copied : next_write - 1;
+  if (next_write != kNever && trace.is_accessed(result, overwritten, kNever, Kind::kAny)) {
+    return "the new value is read after the next write";
+  }
+  const int32_t failing = fails_before_writing(*graph.node(writer).op) ? written + 1 : written;
+  if (!may_move && trace.may_fail_between(failing, copied)) return "an operator before the write may fail";
+  return nullptr;
+}
+
+}  // namespace npugraph::passes

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs tasks of several streams at once, each stream by threads of its own, and keeps tasks within their core limits.
+//
+// A lane is the part of a replay that one stream runs. Lanes share the workers evenly, and with fewer workers than lanes some
+// lanes share a crew. A crew takes its tasks in program order and waits for those of others that they name, so that the first task
+// of all that is not done never waits: there is no deadlock whatever the number of workers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/instance/blueprint.h"
+#include "runtime/instance/lease.h"
+#include "runtime/watch/observer.h"
+
+namespace npugraph::runtime {
+
+// Those that hold for a task of a graph that is called on a stream with `of_stream`: its own, or else, where it runs on that
+// stream, these.
+CoreLimits limits_of(const program::Task& task, const CoreLimits& of_stream);
+
+class Lanes {
+ public:
+  // What the thread that leads a crew keeps between its tasks.
+  struct Thread {
+    std::optional<Observer> observer;
+    std::shared_ptr<void> state;  // of the calling thread (Host::thread_state)
+  };
+  // Runs a task; throws when it fails.
+  using RunTask = std::function<void(int32_t task, Thread& thread)>;
+
+  // For the tasks [begin, end) of a graph that is called on a stream with `of_stream`.
+  Lanes(const Blueprint& blueprint, Lease& lease, const CoreLimits& of_stream, int32_t begin, int32_t end,
+        RunTask run_task);
+
+  // Runs each of the tasks once. Where one fails, lanes stop before their next task; throws the error of the first one in
+  // program order.
+  void run();
+
+ private:
+  struct Crews;
+  void run_one_lane(int32_t workers);
+  void run_together(int32_t workers);
+  void run_in_order(int32_t begin, int32_t end);
+  std::vector<int32_t> sizes_of_crews(int32_t workers, int32_t crews) const;
+  int32_t lane_of(int32_t task) const { return blueprint_.has_lanes() ? blueprint_.lane_of_task[task] : 0; }
+  int32_t limit_of(int32_t task) const;  // how many workers it may use; 0: any number
+  ng_host& service_of(int32_t lane) { return blueprint_.has_lanes() ? lease_.lane_services[lane] : lease_.service; }
+
+  const Blueprint& blueprint_;
+  Lease& lease_;
+  const CoreLimits of_stream_;
+  const int32_t begin_;
+  const int32_t end_;
+  const RunTask run_task_;
+  std::vector<int32_t> used_;          // lanes that have tasks here, in the order of their first tasks
+  std::vector<int32_t> turn_of_lane_;  // index into used_
+};
+
+}  // namespace npugraph::runtime

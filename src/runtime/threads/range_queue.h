@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranges of one parallel region, for threads that take them one by one. Internal to runtime/.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+#include "runtime/threads/fp_control.h"
+
+namespace npugraph::runtime {
+
+using RangeBody = void (*)(void* arg, int64_t begin, int64_t end);
+
+inline constexpr int32_t kRangesPerThread = 4;  // so that a thread that comes late costs a quarter of its share
+inline constexpr size_t kCacheLine = 64;
+
+inline void pause_cpu() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
+// Looks again until `done()`, at first without giving the processor away.
+template <typename Done>
+void spin_until(Done done) {
+  for (int64_t spins = 0; !done(); ++spins) {
+    if (spins < 1000) {
+      pause_cpu();
+    } else {
+      std::this_thread::yield();  // a thread lost its processor in the middle of what it does
+    }
+  }
+}
+
+struct Region {
+  RangeBody body;
+  void* arg;
+  int64_t begin;
+  int64_t end;
+  int64_t length;  // of each range but the last
+  uint64_t fp_control;
+  uint64_t number;
+};
+
+class RangeQueue {
+ public:
+  // To be called when all ranges of the region before are done.
+  void publish(const Region& next, uint32_t ranges) {
+    region_ = next;
+    done_.store(0, std::memory_order_relaxed);
+    ticket_.store(static_cast<uint64_t>(ranges) << 32, std::memory_order_seq_cst);
+  }
+
+  bool has_ranges() const { return Ticket::of(ticket_.load(std::memory_order_seq_cst)).valid(); }
+
+  // Runs ranges until none is left; calls note(number of the region) before each.
+  template <typename Note>
+  void take_ranges(bool is_caller, Note note) {
+    for (;;) {
+      if (!Ticket::of(ticket_.load(std::memory_order_relaxed)).valid()) return;
+      const Ticket mine = Ticket::of(ticket_.fetch_add(1, std::memory_order_acquire));
+      if (!mine.valid()) return;
+      note(region_.number);
+      if (!is_caller && fp_control() != region_.fp_control) set_fp_control(region_.fp_control);
+      const int64_t first = region_.begin + mine.next * region_.length;
+      region_.body(region_.arg, first, std::min(first + region_.length, region_.end));
+      done_.fetch_add(1, std::memory_order_release);
+    }
+  }
+
+  void await_all(uint32_t ranges) const {
+    spin_until([&] { return done_.load(std::memory_order_acquire) == ranges; });
+  }
+
+ private:
+  // What is to be done, in one word: how many ranges the region has, and the next one that nobody took. A range is taken by
+  // adding 1, so that a ticket tells at once whether it is valid, before the region is looked at.
+  struct Ticket {
+    uint32_t ranges;
+    uint32_t next;
+    static Ticket of(uint64_t word) { return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)}; }
+    bool valid() const { return next < ranges; }
+  };
+
+  // Written only while no ticket is valid and no range is open, and read only by who holds a valid ticket.
+  Region region_{};
+  alignas(kCacheLine) std::atomic<uint64_t> ticket_{0};
+  alignas(kCacheLine) std::atomic<uint32_t> done_{0};
+};
+
+}  // namespace npugraph::runtime
