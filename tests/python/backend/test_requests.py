@@ -175,7 +175,7 @@ EFFECTS = {
 }
 # Shown by tests of their own.
 ELSEWHERE = {
-    "capture_error_mode": "tests/python/device/test_npu_inference_cache.py",
+    "capture_error_mode": "tests/python/device/compiled/test_npu_inference_cache.py",
     "disable_static_kernel_compile_cache": "test_code_on_disk, below",
 }
 EFFECTS |= {"clone_input=True": Effect({"clone_input": True}, input_is_copied, True, False)}

@@ -8,7 +8,7 @@ import torch
 
 import npugraph
 from tests.python import tables
-from tests.python.device.test_patterns import BMMS, NORMS, B, K, M, N, norm_inputs, tensors
+from tests.python.device.compiled.test_patterns import BMMS, NORMS, B, K, M, N, norm_inputs, tensors
 
 ROWS: dict[str, str] = {}
 tables.TABLES["replacement rules, off -> on"] = lambda: "\n".join(f"{rule:40}{row}" for rule, row in ROWS.items())
